@@ -116,7 +116,11 @@ def sources(paths: Sequence[Path] = ()) -> list[Path]:
     """Return the files to search: those given or in the given folders, or all of the product."""
     given = paths or [ROOT / "traceanalyzer", *(ROOT / name for name in DOCUMENTS)]
     found = [file for path in given for file in (path.rglob("*") if path.is_dir() else [path])]
-    return sorted(f for f in found if f.suffix in SUFFIXES and f.parent.name not in OTHERS)
+    return sorted(
+        f
+        for f in found
+        if f.suffix in SUFFIXES and f.parent.name not in OTHERS and "node_modules" not in f.parts
+    )
 
 
 def complaints_about(file: Path) -> list[str]:

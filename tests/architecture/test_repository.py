@@ -176,7 +176,7 @@ def test_wheel_holds_the_package_whole(wheel: Path) -> None:
     package = {
         str(file.relative_to(ROOT))
         for file in (ROOT / "traceanalyzer").rglob("*")
-        if file.is_file() and "__pycache__" not in file.parts
+        if file.is_file() and not {"__pycache__", "web"} & set(file.parts[len(ROOT.parts) :])
     }
     names = names_in(wheel)
     assert {name for name in names if ".dist-info/" not in name} == package

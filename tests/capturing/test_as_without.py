@@ -323,10 +323,12 @@ def test_a_log_directory_of_somebody_else_is_refused(folder: Path) -> None:
 
 def test_what_is_recorded_is_as_asked(folder: Path) -> None:
     """The settings that the recorder gets, seen from the inside."""
-    code = "import json, sys, _traceanalyzer_recorder.program as p, gc\n" + dedent(
+    code = dedent(
         """
-        [program] = [o for o in gc.get_objects() if type(o).__name__ == "_Program"]
-        print(json.dumps(program._settings._asdict()))
+        import json
+        from _traceanalyzer_recorder.program import Attachment
+
+        print(json.dumps(Attachment.of_program._settings._asdict()))
         """
     )
     name = script(folder, code)

@@ -95,7 +95,7 @@ class Example:
         """The rows as a run, beside what was captured."""
         rows = [{**_ROW, "op_id": f"op{k}", **op} for k, op in enumerate(self.ops)]
         frame = pd.DataFrame(rows, columns=list(OPS.columns))
-        numbers = [c for c, column in OPS.columns.items() if column.dtype == "int64"]
+        numbers = [c for c, dtype in OPS.columns.items() if dtype == "int64"]
         frame[numbers] = frame[numbers].fillna(0)
         empty: dict[str, Any] = {
             schema.name: pd.DataFrame({c: [] for c in schema.columns})
@@ -162,10 +162,15 @@ def blocker(kind: str, op_type: str, link: Link = "own", **fields: Any) -> Block
 
 
 def line(
-    number: int, *, is_user: bool = True, file: str = "train.py", code: str = "train_step"
+    number: int,
+    *,
+    is_user: bool = True,
+    file: str = "train.py",
+    code: str = "train_step",
+    text: str | None = None,
 ) -> Frame:
     """A line of the user's program, or of a library's."""
-    return Frame(file=file, line=number, code=code, is_user=is_user)
+    return Frame(file=file, line=number, code=code, is_user=is_user, text=text)
 
 
 def resource(name: str, dtype: str = "float", device: str = "/device:CPU:0") -> Resource:

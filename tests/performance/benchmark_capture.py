@@ -241,6 +241,8 @@ def run(way: str, folder: Path, script: Path, length: float) -> Taken:
 def compare(name: str, taken: dict[str, list[Taken]]) -> None:
     """Print the ratios of a script."""
     for way, base, limits, limit in _COMPARISONS:
+        if way not in taken or base not in taken:
+            continue
         for field in Taken._fields:
             found = [
                 getattr(a, field) / getattr(b, field)
@@ -259,8 +261,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=10, help="how often each way is measured")
     parser.add_argument("--only", choices=_SCRIPTS, help="measure this script alone")
     parser.add_argument("--length", type=float, default=1.0, help="of the work; 1 is 5 to 15 s")
-    options = parser.parse_args(arguments)
     ways = ["no profiler", "tf.profiler", *_OPTIONS]
+    parser.add_argument("--ways", nargs="+", choices=ways, default=ways, help="by default all")
+    options = parser.parse_args(arguments)
+    ways = options.ways
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "profiled.py").write_text(_PROFILED, encoding="utf-8")

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 from traceanalyzer.capture_file.function_records import Graph
 from traceanalyzer.placement.blockers import BlockerFinder
 from traceanalyzer.placement.devices import Machine
-from traceanalyzer.placement.doubts import doubts_of
 from traceanalyzer.placement.nodes import Nodes, describe
 from traceanalyzer.placement.placer import (
     NO_CHANGES,
@@ -29,6 +28,7 @@ from traceanalyzer.placement.placer import (
     Decision,
     Placement,
     Setting,
+    doubts_of,
     place,
 )
 from traceanalyzer.placement.registry import Registry, load
@@ -38,19 +38,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Json
     from traceanalyzer.placement.blockers import Blockers
-
-__all__ = [
-    "KERNELS",
-    "Node",
-    "Placed",
-    "Written",
-    "full",
-    "function",
-    "node",
-    "short",
-    "text",
-    "written",
-]
 
 KERNELS: Final = "2.21"  # the version whose kernels count, unless a graph says otherwise
 _LOCAL: Final = "/job:localhost/replica:0/task:0/device:"
@@ -117,6 +104,31 @@ def node(  # noqa: PLR0913 - a node's parts, and its attributes by their names
         if names:
             known["_class"] = [text(f"loc:@{each}") for each in names]
     return Node(name=name, op=op, inputs=inputs, asked=asked, on=full(on), attributes=known)
+
+
+def arg(name: str, on: str = "GPU:0", T: str = "float") -> Node:  # noqa: N803 - TensorFlow's name
+    """An argument of a function."""
+    return node(name, "_Arg", T=T, index=0, on=on)
+
+
+def tanh(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401 - values of attributes
+    """An op that every type of device has a kernel for."""
+    return node(name, "Tanh", *inputs, T="float", **more)
+
+
+def upper(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401 - values of attributes
+    """An op without a GPU kernel."""
+    return node(name, "StringUpper", *inputs, **more)
+
+
+def variable(name: str, **more: Any) -> Node:  # noqa: ANN401 - values of attributes
+    """An op that makes a variable."""
+    return node(name, "VarHandleOp", dtype="float", shape={"shape": []}, **more)
+
+
+def read(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401 - values of attributes
+    """An op that reads one."""
+    return node(name, "ReadVariableOp", *inputs, dtype="float", **more)
 
 
 @dataclass(frozen=True)
@@ -201,7 +213,7 @@ class Placed:
     def devices(self) -> dict[str, str]:
         """Where each node is."""
         names = self.written.graph.names
-        return dict(zip(names, map(short, self.placement.devices), strict=True))
+        return dict(zip(names, map(short, self.placement.devices.values()), strict=True))
 
     @property
     def failures(self) -> dict[str, str]:

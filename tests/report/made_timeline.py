@@ -129,12 +129,13 @@ def with_many_events(diagnosis: Diagnosis, count: int) -> Diagnosis:
         old,
         name=("python", *(f"tf_Compute/{k}" for k in range(1, threads))),
         is_program=np.arange(threads) == 0,
-        step_lane=np.zeros_like(old.step_lane),
+        step_thread=np.zeros_like(old.step_thread),
         begin=begin,
         start_ps=end - took,
         end_ps=end,
         state=random.integers(0, 5, each * threads).astype(np.uint8),
         row=random.integers(-1, len(host.tables.ops), each * threads).astype(np.int32),
+        event=np.zeros(each * threads, np.int32),
         call=np.zeros(each * threads, np.int64),
     )
     busy = replace(host, tables=replace(host.tables, threads=lanes), start_ps=0)

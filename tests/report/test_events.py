@@ -120,11 +120,11 @@ def test_each_lane_has_what_happened_on_it_in_order(tmp_path: Path) -> None:
     ]
     # The launch within the op on the device is part of it: the host brings it work all the while.
     assert [row[1:] for row in found if row[0] == "tf_Compute/2"][:5] == [
-        (12.0, 2.0, None, "runtime", 1),
+        (12.0, 2.0, "ExecutorState::Process", "runtime", 1),
         (14.0, 50.0, "where:Where", "host_op", 1),
-        (64.0, 2.0, None, "runtime", 1),
+        (64.0, 2.0, "ExecutorState::Process", "runtime", 1),
         (66.0, 10.0, "mul:MatMul", "launch", 1),
-        (76.0, 16.0, None, "runtime", 1),
+        (76.0, 16.0, "ExecutorState::Process", "runtime", 1),
     ]
     assert trace.events_total == len(found)
     assert (trace.merged_total, trace.merged_below_us) == (0, None)

@@ -127,7 +127,8 @@ class Capture:
 
     def _attach(self) -> None:
         recorder = _load_recorder()
-        if f"{_RECORDER}.program" in sys.modules:
+        program = recorder("program")
+        if program.Attachment.of_program is not None:
             msg = "this program is being captured already, by `traceanalyzer capture`"
             raise TraceAnalyzerError(msg)
         settings = recorder("settings").Settings(
@@ -146,7 +147,7 @@ class Capture:
             "and graphs of functions where an op ran before, are not recorded; "
             "`traceanalyzer capture` records all of them",
         )
-        attachment = recorder("attach").Attachment(settings, journal)
+        attachment = program.Attachment(settings, journal)
         attachment.before_tensorflow()
         try:
             importlib.import_module("tensorflow")

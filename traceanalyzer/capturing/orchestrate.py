@@ -271,7 +271,7 @@ class _Capture:
             yield f"no report: {printable(error)}; try {again}"
             return
         if ended.returncode == 0:
-            yield ended.stdout.partition("\n")[0]
+            yield from ended.stdout.splitlines()[:-1]  # the last one names the page
             yield f"the report: {printable(page)}"
         else:
             reason = reason_of(ended.stderr, ended.returncode)

@@ -44,7 +44,7 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
     found = placement.of(diagnosis.cpu_ops, diagnosis.findings, causes, is_prediction=False)
     there = diagnosis.on_a_gpu
     if there is not None:
-        found += placement.of(there.cpu_ops, there.findings, causes, is_prediction=True)
+        found += placement.of(there.analysis.cpu_ops, there.findings, causes, is_prediction=True)
     unknown = find_cause_changes(diagnosis, savings)
     gpu = gpu_change(diagnosis, sources)
     if gpu is not None and there is not None and there.hides_gpus:

@@ -56,7 +56,7 @@ class Group:
     @cached_property
     def fixes(self) -> tuple[Fix, ...]:
         """What the leading cause advises."""
-        return self.lead[0].text.fixes
+        return self.lead[0].fixes
 
     @property
     def types(self) -> list[str]:
@@ -162,7 +162,8 @@ def first_sentence(fixes: Sequence[Fix]) -> str:
         first = sentence.partition(": ")[0].partition("; ")[0].rstrip(".")
         if not first or first.startswith(_NOT_IMPERATIVE) or " creates the op" in first:
             continue
-        for short in (first, first.partition(", ")[0].partition(" (")[0]):
+        clause = "" if first.startswith("If ") else first.partition(", ")[0].partition(" (")[0]
+        for short in (first, *filter(None, [clause])):
             if len(short) <= _LONGEST_TITLE:
                 return short
     return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from traceanalyzer.causes.knowledge.colocating_lines import colocation_request
+from traceanalyzer.causes import BlockedOps
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.causes import Cause, CauseMatch, FindingText
     from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.model import Fix
     from traceanalyzer.placement.blocker import Blocker
 
 RemedyKind: TypeAlias = Literal[
@@ -35,7 +36,6 @@ _SCOPED: Final = frozenset(
 _PLACED: Final = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
 _INT32: Final = "int32"  # the only dtype of numbers that no variable on a GPU has
 _LIBRARY: Final = "library_cpu_placement"
-_COLOCATION: Final = "colocation_group"
 STRATEGY: Final = "distribution_strategy_cpu"
 
 
@@ -61,6 +61,8 @@ class Blocked:
     match: CauseMatch
     text: FindingText
     remedy: Remedy
+    #: What is advised: for an op that follows another one, what is for that.
+    fixes: tuple[Fix, ...]
     #: Whether the op follows another one, whose remedy this is.
     is_dragged_along: bool
 
@@ -98,29 +100,31 @@ class Remedies:
         for cause in self._causes:
             match = cause.match(cpu_op, blocker)
             if match is not None and cause.describe is not None:
-                text = cause.describe([(cpu_op, blocker)])
-                leader = self._leader(cpu_op, blocker, text)
+                text = cause.describe(BlockedOps(((cpu_op, blocker),)))
+                leader = self._leader(cpu_op, blocker)
                 return Blocked(
                     cpu_op=cpu_op,
                     blocker=blocker,
                     cause=cause,
                     match=match,
                     text=text,
-                    remedy=_remedy(cpu_op, blocker, cause.id, text) if leader is None else leader,
+                    remedy=_remedy(cpu_op, blocker, cause.id, text)
+                    if leader is None
+                    else leader.remedy,
+                    fixes=text.fixes if leader is None else leader.fixes,
                     is_dragged_along=leader is not None,
                 )
         return None
 
-    def _leader(self, cpu_op: CpuOp, blocker: Blocker, text: FindingText) -> Remedy | None:
-        """Return the remedy for the op that this one follows, or is colocated with."""
-        if blocker.link not in {"class", "follows"} or any(fix.code for fix in text.fixes):
+    def _leader(self, cpu_op: CpuOp, blocker: Blocker) -> Blocked | None:
+        """Return the blocker of the op that this one follows, or is colocated with."""
+        if blocker.link not in {"class", "follows"}:
             return None
         leader = self._op_of_node.get((blocker.function, blocker.name))
         if leader is None or leader is cpu_op:
             return None
         own = next((b for b in leader.explanation.blockers if _is_same(b, blocker)), None)
-        blocked = None if own is None else self._blocked(leader, own)
-        return None if blocked is None else blocked.remedy
+        return None if own is None else self._blocked(leader, own)
 
 
 def _is_same(own: Blocker, dragging: Blocker) -> bool:
@@ -156,17 +160,8 @@ def _remedy(cpu_op: CpuOp, blocker: Blocker, cause: str, text: FindingText) -> R
     line = (cpu_op.file or "", cpu_op.line or 0)
     if scope is not None or blocker.made_in is not None or cpu_op.explanation.library is not None:
         return Remedy("library", *line, advice)
-    return Remedy("fix", *_line_of_fix(cpu_op, blocker, cause, text), advice)
-
-
-def _line_of_fix(cpu_op: CpuOp, blocker: Blocker, cause: str, text: FindingText) -> tuple[str, int]:
-    """Return the line to edit: the one that makes the blocked op, or requests a colocation."""
-    if cause == _COLOCATION and any(fix.code for fix in text.fixes):
-        request = colocation_request(cpu_op.file, cpu_op.line, cpu_op.name)
-        if request is not None:
-            return request.file, request.line
     frame = blocker.frame or blocker.made_at
-    return (cpu_op.file or "", cpu_op.line or 0) if frame is None else (frame.file, frame.line)
+    return Remedy("fix", *(line if frame is None else (frame.file, frame.line)), advice)
 
 
 def _is_scoped(blocker: Blocker) -> bool:

@@ -231,9 +231,9 @@ def _threads(host: Host, names: Names) -> Iterator[HostLane]:
     lanes = host.tables.threads
     if lanes is None or not len(lanes.start_ps):
         return
-    begin, start, end, doing, row = _stretches(lanes)
-    what = _things(host, doing, row, names)
-    took = np.where(np.isin(doing, _WAITING), 0, end - start)
+    begin, start, end, first = _stretches(lanes)
+    what = _things(host, lanes, first, names)
+    took = np.where(np.isin(lanes.state[first], _WAITING), 0, end - start)
     total = np.concatenate([[0], np.cumsum(took)])
     busy = total[begin[1:]] - total[begin[:-1]]
     order = np.lexsort((-busy, ~lanes.is_program))
@@ -253,58 +253,45 @@ def _threads(host: Host, names: Names) -> Iterator[HostLane]:
 
 def _stretches(
     lanes: ThreadActivity,
-) -> tuple[
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.uint8],
-    NDArray[np.int32],
-]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the segments, merged if they continue unchanged, as around launches.
 
-    First of each lane and their number; start, end, `ThreadState`, and row of each.
+    First of each lane and their number; start, end, and first segment of each.
     """
-    goes_on = (lanes.state[1:] == lanes.state[:-1]) & (lanes.row[1:] == lanes.row[:-1])
-    goes_on &= lanes.start_ps[1:] == lanes.end_ps[:-1]
+    goes_on = lanes.start_ps[1:] == lanes.end_ps[:-1]
+    for kept in (lanes.state, lanes.row):
+        goes_on &= kept[1:] == kept[:-1]
+    goes_on &= (lanes.event[1:] == lanes.event[:-1]) | (lanes.row[1:] >= 0)
     inner = lanes.begin[(lanes.begin > 0) & (lanes.begin < len(lanes.start_ps))]
     goes_on[inner - 1] = False
     first = np.flatnonzero(np.concatenate([[True], ~goes_on]))
     last = np.append(first[1:], len(lanes.start_ps)) - 1
     start = lanes.start_ps[first]
-    return (
-        np.searchsorted(first, lanes.begin),
-        start,
-        np.maximum(lanes.end_ps[last], start),
-        lanes.state[first],
-        lanes.row[first],
-    )
+    begin = np.searchsorted(first, lanes.begin)
+    return begin, start, np.maximum(lanes.end_ps[last], start), first
 
 
 def _things(
-    host: Host, doing: NDArray[np.uint8], row: NDArray[np.int32], names: Names
+    host: Host, lanes: ThreadActivity, segments: NDArray[np.int64], names: Names
 ) -> NDArray[np.int64]:
+    """Return what some segments are: ops, or events by the names that the trace gives them."""
     ops = host.tables.ops
-    key = (row.astype(np.int64) + 1) * len(ThreadState) + doing
-    is_used = np.zeros((len(ops) + 1) * len(ThreadState), np.bool_)
+    labels = [
+        *map(op_label, ops["name"].astype(str), ops["type"].astype(str)),
+        *lanes.event_names,
+    ]
+    ids = ops["op_id"].tolist()
+    row = lanes.row[segments].astype(np.int64)
+    label = np.where(row >= 0, row, lanes.event[segments] + len(ops))
+    key = label * len(ThreadState) + lanes.state[segments]
+    is_used = np.zeros(len(labels) * len(ThreadState), np.bool_)
     is_used[key] = True
     used = np.flatnonzero(is_used)
-    place = np.cumsum(is_used) - 1
-    op, kind = used // len(ThreadState) - 1, (used % len(ThreadState)).tolist()
-    shown = ops.iloc[op.clip(0)] if len(ops) else None
-    labels = ids = [""] * len(used)
-    if shown is not None:
-        ids = shown["op_id"].tolist()
-        labels = [
-            op_label(name, of_type)
-            for name, of_type in zip(
-                shown["name"].astype(str), shown["type"].astype(str), strict=True
-            )
-        ]
     own = [
-        _Name(label, k, op_id) if r >= 0 else _Name(None, k, None)
-        for label, op_id, k, r in zip(labels, ids, kind, op.tolist(), strict=True)
+        _Name(labels[at], kind, ids[at] if at < len(ops) else None)
+        for at, kind in (divmod(k, len(ThreadState)) for k in used.tolist())
     ]
-    what: NDArray[np.int64] = names.add(own) + place[key]
+    what: NDArray[np.int64] = names.add(own) + (np.cumsum(is_used) - 1)[key]
     return what
 
 

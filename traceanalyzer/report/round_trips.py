@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.model.transfers import Island, IslandCopies, IslandMove, MovedOp
 from traceanalyzer.placement.devices import CPU, GPU
-from traceanalyzer.placement.kernels import DEFAULT
+from traceanalyzer.placement.kernel_tables import DEFAULT
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.convert import to_record, us
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import OpRef
     from traceanalyzer.transfers.cheapest_move import Move
-    from traceanalyzer.transfers.host_transfers import RoundTripOp, TransferTotals
-    from traceanalyzer.transfers.round_trips import RoundTrip
+    from traceanalyzer.transfers.round_trips import RoundTrip, RoundTripOp, TransferTotals
 
 MAX_ROUND_TRIPS: Final = 50
 _MAX_OPS: Final = 100  # of one

@@ -22,13 +22,15 @@ from tensorflow.python.framework import errors_impl, ops
 from tensorflow.python.ops import gen_math_ops
 
 from tests.capturing.recorder.ours import failing
-from traceanalyzer.capturing.recorder import attach
-from traceanalyzer.capturing.recorder.attach import Attachment, Evidence
+from traceanalyzer.capturing.recorder import program
+from traceanalyzer.capturing.recorder.evidence import Evidence
 from traceanalyzer.capturing.recorder.graphs.dumps import Dumps, FirstCall
 from traceanalyzer.capturing.recorder.journal import Journal
 from traceanalyzer.capturing.recorder.ops import signatures
 from traceanalyzer.capturing.recorder.ops.origins import MACHINE
+from traceanalyzer.capturing.recorder.program import Attachment
 from traceanalyzer.capturing.recorder.settings import Settings
+from traceanalyzer.capturing.recorder.trace import recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +55,7 @@ class Recorder:
         self.first_calls = 0
         dumps = Dumps(str(folder / "graphs"), journal)
         dumps.first_call = self._first_call  # type: ignore[method-assign]
-        self.evidence = Evidence(journal, dumps, self._called, counts_steps=False)
+        self.evidence = Evidence(journal, dumps, self._called, None)
 
     def _called(self, name: str) -> None:
         self.called.append(name)
@@ -198,7 +200,7 @@ def test_an_error_of_the_program_shows_no_frame_of_ours(
     with pytest.raises(Exception) as raised:  # noqa: PT011 - each its own
         fails()
     told = traceback.format_exception(raised.value)
-    assert not [line for line in told if os.path.dirname(attach.__file__) in line]  # noqa: PTH120
+    assert not [line for line in told if os.path.dirname(program.__file__) in line]  # noqa: PTH120
     assert not recorder.of_kind("note")
 
 
@@ -242,7 +244,7 @@ class Recording:
 def attachment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Attachment, Callable[[], list[dict[str, Any]]]]:
-    monkeypatch.setattr(attach, "Recording", Recording)
+    monkeypatch.setattr(recording, "Recording", Recording)
     settings = Settings(work=str(tmp_path), logdir=str(tmp_path), run="run", host="host")
     journal = Path(settings.journal)
     return Attachment(settings, Journal(str(journal))), lambda: [
@@ -373,5 +375,5 @@ def test_the_version_is_known_before_the_import(
     for name in (*installed, "tensorflow"):
         (tmp_path / name).mkdir()
     spec = ModuleSpec("tensorflow", None, origin=os.fspath(tmp_path / "tensorflow" / "__init__.py"))
-    monkeypatch.setattr(attach.importlib.util, "find_spec", lambda _: spec)
-    assert attach._version_of(attach._installed_version()) == version  # noqa: SLF001
+    monkeypatch.setattr(program.importlib.util, "find_spec", lambda _: spec)
+    assert program._version_of(program._installed_version()) == version  # noqa: SLF001

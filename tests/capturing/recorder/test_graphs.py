@@ -137,6 +137,17 @@ class TestResting:
         _write(tmp_path / "graphs", _whole("__inference_Dataset_map_parse_7", "job:x_device:CPU:0"))
         _wait(lambda: not _is_on(variables))
 
+    def test_although_functions_like_earlier_ones_come_all_the_time(
+        self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
+    ) -> None:
+        """As in a loop of `model.predict`, which makes its datasets again each time."""
+        dumps.ask((2, 21))
+        dumps.repeated("__inference_Dataset_map_f_91")
+        _write(tmp_path / "graphs", {"__inference_Dataset_map_f_91.0005.main.before_placer.pb"})
+        dumps.expect()
+        _wait(lambda: not _is_on(variables))
+        assert not _names(tmp_path / "graphs")
+
     def test_not_before_a_function_has_all_its_stages(
         self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
     ) -> None:

@@ -94,13 +94,7 @@ class Watch:
     def on_script_session(self, begins: Any, ends: Any) -> None:  # noqa: ANN401
         self.begins, self.ends = begins, ends
 
-    def on_session_run(self, called: object) -> None:
-        pass
-
-    def on_step(self, stepped: Callable[[], None]) -> None:
-        self.stepped = stepped
-
-    def undo(self) -> None:
+    def uninstall(self) -> None:
         pass
 
 
@@ -140,8 +134,6 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Case]
     monkeypatch.setattr(recording, "ProgramWatch", Watch)
     monkeypatch.setattr(recording, "native_profiler", lambda: None)
     monkeypatch.setattr(recording, "watch_signals", lambda: None)
-    # Other tests of this process have started processes, too.
-    monkeypatch.setattr(recording, "note_other_starts", lambda _: None)
     monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
     monkeypatch.setattr(Profiler, "told", [])
     monkeypatch.setattr(Profiler, "fails", set())

@@ -66,8 +66,17 @@ def test_a_program_at_its_work_is_recorded_for_twenty_seconds(
 
 
 def test_an_eager_loop_of_tiny_ops_is_not_recorded_for_long(auto: AutoWindow) -> None:
-    assert auto.looked(Load(eager_ops=49_999)) is None
-    assert auto.looked(Load(eager_ops=50_000)) == End("for 50,000 eager ops")
+    assert auto.looked(Load(eager_ops=3_000, signatures=100)) is None
+    assert auto.looked(Load(eager_ops=4_000, signatures=100)) is None  # found to be a loop
+    assert auto.looked(Load(eager_ops=13_999, signatures=100)) is None
+    ended = auto.looked(Load(eager_ops=14_000, signatures=100))
+    assert ended == End("for 14,000 eager ops")
+
+
+def test_many_different_eager_ops_are_a_set_up(auto: AutoWindow) -> None:
+    for ops in range(1000, 50_000, 1000):
+        assert auto.looked(Load(eager_ops=ops, signatures=ops)) is None
+    assert isinstance(auto.looked(Load(eager_ops=50_000, signatures=50_000)), End)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from tests.report.sections.samples import sample
 from tests.report.sections.test_transfers import ROUND_TRIP
 from tests.test_costs import run_of
 from tests.traces import executor, gpu, host, kernel, op, stream, thread, us
+from traceanalyzer.changes import Change
 from traceanalyzer.model.blocks import Bullets, KeyValues, Link, Source, Table
 from traceanalyzer.report.sections import op_details as subject
 from traceanalyzer.report.sections.op_details import op_details
-from traceanalyzer.report.sections.shared import Named
 
 if TYPE_CHECKING:
     import pytest
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from traceanalyzer.model.blocks import Block
 
 
-def details_of(diagnosis: Diagnosis, name: str, **named: Named) -> tuple[Block, ...]:
+def details_of(diagnosis: Diagnosis, name: str) -> tuple[Block, ...]:
     op_id = diagnosis.run.ops.set_index("name")["op_id"].loc[name]
-    found = op_details(diagnosis, {op_id: tuple(named.values())} if named else {})
-    return found[op_id]
+    changes = (Change(id="7", kind="edit", title="Use int64", op_ids=(op_id,)),)
+    return op_details(diagnosis, changes)[op_id]
 
 
 def test_it_says_what_keeps_an_op_on_the_cpu_and_shows_its_line() -> None:
@@ -38,8 +38,8 @@ def test_it_says_what_keeps_an_op_on_the_cpu_and_shows_its_line() -> None:
     assert facts["Requested device"] == "/device:CPU:0"
 
 
-def test_it_leads_to_the_changes_and_findings_that_name_the_op() -> None:
-    blocks = details_of(sample("recommender"), "TopKV2", change=Named("change-7", "Use int64"))
+def test_it_leads_to_the_changes_of_the_op() -> None:
+    blocks = details_of(sample("recommender"), "TopKV2")
 
     links = [i for b in blocks if isinstance(b, Bullets) for item in b.items for i in item]
     assert Link(text="Use int64", to="change-7") in links
@@ -78,4 +78,4 @@ def test_only_some_ops_have_a_drawer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "_CPU_OPS", 3)
     monkeypatch.setattr(subject, "_OTHER_OPS", 2)
 
-    assert len(op_details(sample("recommender"), {})) == 5
+    assert len(op_details(sample("recommender"), ())) == 5

@@ -16,6 +16,7 @@ from tests.traces import (
     executor,
     gpu,
     host,
+    kernel,
     line,
     op,
     stream,
@@ -24,10 +25,10 @@ from tests.traces import (
     write,
     xspace,
 )
+from traceanalyzer.changes import Change
 from traceanalyzer.model.blocks import BigTable
 from traceanalyzer.report.sections import ops as subject
 from traceanalyzer.report.sections.ops import ops_tab
-from traceanalyzer.report.sections.shared import Named
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
 
 
-def table(diagnosis: Diagnosis, changes: dict[str, list[Named]] | None = None) -> BigTable:
-    tab = ops_tab(diagnosis, changes or {})
+def table(diagnosis: Diagnosis, *changes: Change) -> BigTable:
+    tab = ops_tab(diagnosis, changes)
     assert tab is not None
     assert tab.count == len(diagnosis.run.ops)
     return only(tab.blocks, BigTable)
@@ -102,9 +103,12 @@ def test_a_transfer_of_unknown_size_is_not_zero_bytes() -> None:
 def test_an_op_has_its_causes_and_changes() -> None:
     diagnosis = sample("recommender")
     op_id = diagnosis.on_a_gpu.findings[0].op_ids[0] if diagnosis.on_a_gpu else ""
-    named = [Named("change-1", "Use int64"), Named("change-2", "Move it")]
+    changes = (
+        Change(id="1", kind="edit", title="Use int64", op_ids=(op_id,)),
+        Change(id="2", kind="edit", title="Move it", op_ids=(op_id,)),
+    )
 
-    (row,) = [r for r in records(table(diagnosis, {op_id: named})) if r["op_id"] == op_id]
+    (row,) = [r for r in records(table(diagnosis, *changes)) if r["op_id"] == op_id]
 
     assert row["cause"]
     assert (row["change"], row["change_id"]) == ("Use int64 | Move it", "change-1 | change-2")
@@ -117,7 +121,10 @@ def test_without_a_gpu_each_op_says_where_it_would_be_with_one() -> None:
     rows = records(table(diagnosis))
 
     stays = {row["op_id"] for row in rows if row["with_a_gpu"] == "cpu"}
-    assert stays == diagnosis.on_a_gpu.cpu_ops.keys() - diagnosis.on_a_gpu.not_replayed
+    assert (
+        stays
+        == diagnosis.on_a_gpu.analysis.cpu_ops.keys() - diagnosis.on_a_gpu.analysis.not_replayed
+    )
     assert {"gpu", "cpu", "gpu, calls Python on the host"} <= {row["with_a_gpu"] for row in rows}
 
 
@@ -125,7 +132,7 @@ def test_ops_beyond_its_size_are_said_to_be_left_out(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(subject, "_MAX_BYTES", 3_000)
     diagnosis = sample("keras_fit")
 
-    tab = ops_tab(diagnosis, {})
+    tab = ops_tab(diagnosis, ())
 
     assert tab is not None
     big, note = tab.blocks
@@ -133,3 +140,12 @@ def test_ops_beyond_its_size_are_said_to_be_left_out(monkeypatch: pytest.MonkeyP
     assert len(big.packed.data) <= 3_000
     assert big.packed.rows < big.packed.total_rows == len(diagnosis.run.ops)
     assert f"{big.packed.total_rows - big.packed.rows} ops" in str(note)
+
+
+def test_an_op_without_an_event_on_the_host_has_no_host_time() -> None:
+    on_gpu = stream(9)(kernel("gemm", us(0, 5), "m:MatMul"), kernel("gemm", us(9, 5), "m:MatMul"))
+    worker = thread("tf_Compute", 1)(executor(us(0, 100))(op("a", "Unique", us(0, 10))))
+
+    rows = records(table(ta.diagnose(run_of(host(worker), gpu(0, on_gpu)))))
+
+    assert {row["name"]: row["host_us"] for row in rows} == {"a": 10.0, "m": None}

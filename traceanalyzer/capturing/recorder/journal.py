@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from typing import Any, Set
+from typing import Any
 
 from .ops.frames import is_user_file
 
@@ -19,7 +19,7 @@ class Journal:
         self._path = path
         # A signal's handler may write while its thread is writing.
         self._lock = threading.RLock()
-        self._noted: Set[str] = set()
+        self._noted: set[str] = set()
         self._is_cut = False  # the last line, where the disk was full
         self._process = os.getpid()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, NamedTuple
+from typing import Any, NamedTuple
 
 
 class Settings(NamedTuple):
@@ -19,7 +19,7 @@ class Settings(NamedTuple):
     device_tracer_level: int = 1
     # `{"kind": "auto"}`, `{"kind": "whole"}`, `{"kind": "steps", "first", "last"}` or
     # `{"kind": "time", "after_s", "for_s"}`
-    window: Dict[str, Any] = {"kind": "auto"}  # noqa: RUF012 - never changed
+    window: dict[str, Any] = {"kind": "auto"}  # noqa: RUF012 - never changed
 
     @property
     def graphs(self) -> str:

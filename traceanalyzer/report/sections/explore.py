@@ -14,21 +14,19 @@ from traceanalyzer.report.sections.transfers import transfers_tab
 from traceanalyzer.report.step_parts import step_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from traceanalyzer.changes import Change
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import Report
-    from traceanalyzer.report.sections.shared import Named
 
 
-def explore(
-    diagnosis: Diagnosis, report: Report, changes_of: Mapping[str, Sequence[Named]]
-) -> Section | None:
-    """Return the section; None if nothing was recorded. `changes_of` names each op's changes."""
+def explore(diagnosis: Diagnosis, report: Report, changes: Sequence[Change]) -> Section | None:
+    """Return the section; None if nothing was recorded."""
     run = diagnosis.run
     tabs = (
-        timeline_tab(run, report.trace),
-        ops_tab(diagnosis, changes_of),
+        timeline_tab(diagnosis),
+        ops_tab(diagnosis, changes),
         transfers_tab(run, report.copy_graph, report.islands),
         scopes_tab(run),
         steps_tab(step_parts(run), report.steps, report.input_pipeline),

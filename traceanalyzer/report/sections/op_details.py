@@ -21,7 +21,7 @@ from traceanalyzer.model.blocks import (
 )
 from traceanalyzer.report.reasoning import Reasoner
 from traceanalyzer.report.sections.ops import ranked
-from traceanalyzer.report.sections.shared import op_link, table_of
+from traceanalyzer.report.sections.shared import changes_by_op, op_link, table_of
 from traceanalyzer.report.sources import line_texts
 from traceanalyzer.report.text import DIRECTIONS
 from traceanalyzer.source_files import shown_files
@@ -29,8 +29,9 @@ from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from traceanalyzer.changes import Change
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model.blocks import Block, Cell, Inline, Table, Text
     from traceanalyzer.report.reasoning import OpReasoning, View
@@ -55,16 +56,10 @@ _KERNELS: Final = (
 )
 
 
-def op_details(
-    diagnosis: Diagnosis, named_by: Mapping[str, Sequence[Named]]
-) -> dict[str, tuple[Block, ...]]:
-    """Return the blocks of the CPU ops and of the most expensive other ops, by op id.
-
-    Args:
-        diagnosis: Of the run.
-        named_by: The changes and findings of each op, whose ids are places on the page.
-    """
+def op_details(diagnosis: Diagnosis, changes: Sequence[Change]) -> dict[str, tuple[Block, ...]]:
+    """Return the blocks of the CPU ops and of the most expensive other ops, by op id."""
     run = diagnosis.run
+    of_changes = changes_by_op(changes)
     ops = ranked(run.ops)
     on_cpu = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
     ops = pd.concat([ops[on_cpu].head(_CPU_OPS), ops[~on_cpu].head(_OTHER_OPS)])
@@ -77,7 +72,7 @@ def op_details(
         op_id = str(row.op_id)
         blocks = [
             *_why(known),
-            *_named(named_by.get(op_id, ())),
+            *_named(of_changes.get(op_id, ())),
             KeyValues(rows=tuple(_facts(known))),
         ]
         if file is not None and line_text is not None:
@@ -117,7 +112,7 @@ def _view(view: View, *, is_said: bool = False) -> Iterator[Block]:
 
 def _named(names: Sequence[Named]) -> Iterator[Block]:
     if names:
-        links: tuple[Text, ...] = tuple((Link(text=n.title, to=n.id),) for n in names[:_ROWS])
+        links: tuple[Text, ...] = tuple((Link(text=n.title, to=n.to),) for n in names[:_ROWS])
         yield Bullets(items=links)
 
 

@@ -10,9 +10,10 @@ import pandas as pd
 
 from traceanalyzer.causes import all_causes
 from traceanalyzer.format import counted
-from traceanalyzer.model.blocks import BigTable, Column, Note, Tab
+from traceanalyzer.model.blocks import BigTable, Code, Column, Note, Tab
 from traceanalyzer.report.costs import copies_of_unknown_size
 from traceanalyzer.report.packed import Numbers, Texts, pack
+from traceanalyzer.report.sections.shared import changes_by_op
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from traceanalyzer.changes import Change
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import PackedTable
     from traceanalyzer.model.blocks import Block, Kind
-    from traceanalyzer.report.sections.shared import Named
     from traceanalyzer.run import Run
 
 _PER_US: Final = 1000  # times are kept in nanoseconds
@@ -37,20 +38,20 @@ _DIGITS: Final = re.compile(r"\d+")
 _NO_CAUSE: Final = "unknown"
 
 
-def ops_tab(diagnosis: Diagnosis, changes_of: Mapping[str, Sequence[Named]]) -> Tab | None:
-    """Return the tab; None without ops. `changes_of` names the changes of each op."""
+def ops_tab(diagnosis: Diagnosis, changes: Sequence[Change]) -> Tab | None:
+    """Return the tab; None without ops."""
     run = diagnosis.run
     if run.ops.empty:
         return None
     ops = ranked(run.ops)
-    frame = _frame(diagnosis, ops.head(_MAX_ROWS), changes_of)
+    frame = _frame(diagnosis, ops.head(_MAX_ROWS), changes)
     columns = _columns(diagnosis, frame)
     packed = _packed(frame[[column.name for column in columns]], len(ops))
     blocks: list[Block] = []
     if packed.rows < len(ops):
         left_out = counted(len(ops) - packed.rows, "op")
         text = f"{left_out} that took least time are not in this page. All ops: "
-        blocks.append(Note(text=(text, "`traceanalyzer tables PATH -o DIR`.")))
+        blocks.append(Note(text=(text, Code(text="traceanalyzer tables PATH -o DIR"))))
     shown = tuple(column for column in columns if column.name not in {"op_id", "change_id"})
     blocks.insert(0, BigTable(id="ops-table", columns=shown, packed=packed))
     return Tab(id="ops", title="Ops", count=len(ops), blocks=tuple(blocks))
@@ -105,9 +106,7 @@ def _columns(diagnosis: Diagnosis, frame: pd.DataFrame) -> list[Column]:
     ]
 
 
-def _frame(
-    diagnosis: Diagnosis, ops: pd.DataFrame, changes_of: Mapping[str, Sequence[Named]]
-) -> pd.DataFrame:
+def _frame(diagnosis: Diagnosis, ops: pd.DataFrame, changes: Sequence[Change]) -> pd.DataFrame:
     costs = diagnosis.costs
     host_ps, wait_ps = costs.host_by_op_ps, costs.exposed_by_op_ps
     ids = ops["op_id"]
@@ -116,11 +115,15 @@ def _frame(
     frame["role"] = ops["role"].astype(str).str.replace("_", " ")
     frame["with_a_gpu"] = _with_a_gpu(diagnosis, ops)
     frame["cause"] = _joined(ids, _causes(diagnosis))
-    frame["change"] = _joined(ids, {op: [c.title for c in of] for op, of in changes_of.items()})
-    frame["change_id"] = _joined(ids, {op: [c.id for c in of] for op, of in changes_of.items()})
-    frame["host_us"] = _us(ops["host_self_ps"] if host_ps is None else ids.map(host_ps))
+    of_changes = changes_by_op(changes)
+    frame["change"] = _joined(ids, {op: [c.title for c in of] for op, of in of_changes.items()})
+    frame["change_id"] = _joined(ids, {op: [c.to for c in of] for op, of in of_changes.items()})
+    # An op without host time left no event on the host: at tracer level 2, those on a device.
+    took = ops["host_self_ps"] if host_ps is None else ids.map(host_ps)
+    frame["host_us"] = _us(took.where(ops["host_self_ps"] > 0))
     waited = ops["exposed_ps"] if wait_ps is None else ids.map(wait_ps)
-    frame["gpu_wait_us"] = _us(waited.where(ops["exposed_ps"].notna()))
+    is_known = ops["exposed_ps"].notna() & (ops["host_self_ps"] > 0)
+    frame["gpu_wait_us"] = _us(waited.where(is_known))
     has_kernels = ops["kernels"].astype("Int64").fillna(0).gt(0)
     frame["kernel_us"] = _us(ops["kernel_ps"].where(has_kernels.astype(bool)))
     moved = ops["h2d_bytes"] + ops["d2h_bytes"]
@@ -165,9 +168,9 @@ def _causes(diagnosis: Diagnosis) -> dict[str, list[str]]:
 
 def _with_a_gpu(diagnosis: Diagnosis, ops: pd.DataFrame) -> list[str | None]:
     """Return where a replay of the placer puts each op on a machine with a GPU."""
-    there = diagnosis.on_a_gpu
-    if there is None:
+    if diagnosis.on_a_gpu is None:
         return [None] * len(ops)
+    there = diagnosis.on_a_gpu.analysis
     predicted = (
         dict.fromkeys(there.cpu_ops, "cpu")
         | dict.fromkeys(there.on_host, "gpu, computed on the host")

@@ -7,16 +7,27 @@ from typing import TYPE_CHECKING, NamedTuple
 from traceanalyzer.model.blocks import Code, Link, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from traceanalyzer.changes import Change
     from traceanalyzer.model.blocks import Cell, Column, Inline, Target, Text
 
 
 class Named(NamedTuple):
-    """A change or a finding that an op takes part in."""
+    """A change that an op takes part in: its card, and its title."""
 
-    id: str
+    to: Target
     title: str
+
+
+def changes_by_op(changes: Iterable[Change]) -> dict[str, tuple[Named, ...]]:
+    """Return the changes of each op, by op id."""
+    found: dict[str, tuple[Named, ...]] = {}
+    for change in changes:
+        named = Named(f"change-{change.id}", change.title)
+        for op_id in change.op_ids:
+            found[op_id] = (*found.get(op_id, ()), named)
+    return found
 
 
 def table_of(  # noqa: PLR0913 - what a table has

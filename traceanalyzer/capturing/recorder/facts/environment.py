@@ -6,10 +6,10 @@ import os
 import platform
 import sys
 from functools import partial
-from typing import Any, Callable, Dict, Iterable, List
+from typing import Any, Callable, Iterable
 
 from ..ops.attributes import as_json, dtype_name
-from ..process.hooks import Part, loaded, unseen
+from ..process.hooks import Part, loaded
 
 # Variables that decide on devices, kernels or rewrites. Named one by one or by narrow prefixes: an
 # environment holds secrets too (`TF_VAR_...` is Terraform's).
@@ -50,7 +50,7 @@ _MOST_VALUES = 50  # of one attribute
 _LONGEST_NAME = 200  # characters of a name
 
 
-def variables() -> Dict[str, str]:
+def variables() -> dict[str, str]:
     """Return the environment variables that can decide on devices, kernels or rewrites.
 
     Call it before TensorFlow is imported: its packages set some themselves (seen with 2.12:
@@ -63,7 +63,7 @@ def variables() -> Dict[str, str]:
     }
 
 
-def environment_facts() -> Dict[str, Any]:
+def environment_facts() -> dict[str, Any]:
     """Return what is known once TensorFlow is imported."""
     import tensorflow as tf
 
@@ -90,13 +90,13 @@ def environment_facts() -> Dict[str, Any]:
     }
 
 
-def device_facts() -> Dict[str, Any]:
+def device_facts() -> dict[str, Any]:
     """Return devices and options as the program left them; nothing is initialised for it."""
     tf = loaded("tensorflow")
     context = loaded("tensorflow.python.eager.context")
     current = context._context
     made = current is not None and current._initialized
-    facts: Dict[str, Any] = {
+    facts: dict[str, Any] = {
         "context_made": made,
         "keras_version": getattr(sys.modules.get("keras"), "__version__", None),
     }
@@ -135,16 +135,16 @@ def _value_of(ask: Callable[[], Any]) -> Any:
         return None
 
 
-def _devices(devices: List[Any]) -> List[Dict[str, str]]:
+def _devices(devices: list[Any]) -> list[dict[str, str]]:
     return [{"name": d.name, "type": d.device_type} for d in devices]
 
 
-def _memory(config: Any) -> Dict[str, Any]:
+def _memory(config: Any) -> dict[str, Any]:
     gpus = config.list_logical_devices("GPU")
     return {g.name: _plain(config.experimental.get_memory_info(g.name)) for g in gpus}
 
 
-def _memory_limits(context: Any) -> Dict[str, int]:
+def _memory_limits(context: Any) -> dict[str, int]:
     """Return how much memory TensorFlow's allocator may take of each GPU, in bytes."""
     from tensorflow.python import pywrap_tfe
     from tensorflow.python.client import pywrap_tf_session
@@ -178,7 +178,7 @@ def _policy() -> Any:
     return str(policy.name)
 
 
-def _plain(values: Dict[str, Any]) -> Dict[str, Any]:
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
     """Return a dictionary with values of JSON's types."""
     return {
         str(k): v if isinstance(v, (bool, int, float, str)) or v is None else _text(v)
@@ -197,28 +197,23 @@ class StrategyRecorder(Part):
 
     def __init__(self) -> None:
         super().__init__()
-        self.names: List[str] = []
+        self.names: list[str] = []
 
     def install(self) -> None:
         """Replace the initialiser of all strategies."""
         from tensorflow.python.distribute import distribute_lib
 
-        base = distribute_lib.StrategyBase
-        original = base.__init__
+        self.after(distribute_lib.StrategyBase, "__init__", self._made)
 
-        def init(strategy: Any, *args: Any, **kwargs: Any) -> None:
-            with unseen:
-                original(strategy, *args, **kwargs)
-            name = type(strategy).__name__
-            # Programs that ask for no strategy have the default one.
-            is_default = name.startswith("_DefaultDistributionStrategy")
-            if not is_default and name not in self.names:
-                self.names.append(name)
-
-        self._patches.replace(base, "__init__", init)
+    def _made(self, _: None, strategy: Any, *__: Any, **___: Any) -> None:
+        name = type(strategy).__name__
+        # Programs that ask for no strategy have the default one.
+        is_default = name.startswith("_DefaultDistributionStrategy")
+        if not is_default and name not in self.names:
+            self.names.append(name)
 
 
-def foreign_kernels(types: Iterable[str]) -> List[Dict[str, Any]]:
+def foreign_kernels(types: Iterable[str]) -> list[dict[str, Any]]:
     """Return the kernels of those ops that are not TensorFlow's own, but of a library.
 
     The process that has loaded the library can be asked, also where there is no GPU
@@ -237,14 +232,14 @@ def foreign_kernels(types: Iterable[str]) -> List[Dict[str, Any]]:
     return [kernel for op in foreign[:_MOST_OPS] for kernel in _kernels(op)]
 
 
-def _kernels(op: str) -> List[Dict[str, Any]]:
+def _kernels(op: str) -> list[dict[str, Any]]:
     from tensorflow.python.framework import kernels
 
     found = kernels.get_registered_kernels_for_op(op).kernel
     return [_kernel(each) for each in found[:_MOST_KERNELS]]
 
 
-def _kernel(kernel: Any) -> Dict[str, Any]:
+def _kernel(kernel: Any) -> dict[str, Any]:
     return {
         "op": kernel.op[:_LONGEST_NAME],
         "device_type": kernel.device_type[:_LONGEST_NAME],
@@ -258,7 +253,7 @@ def _kernel(kernel: Any) -> Dict[str, Any]:
     }
 
 
-def _values(allowed: Any) -> List[Any]:
+def _values(allowed: Any) -> list[Any]:
     """Return the values that a kernel takes: types by name, strings as plain text."""
     types = [dtype_name(number) for number in allowed.type]
     texts = [text.decode("utf-8", "backslashreplace")[:_LONGEST_NAME] for text in allowed.s]

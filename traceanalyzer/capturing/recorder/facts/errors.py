@@ -17,7 +17,8 @@ import builtins
 import linecache
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 from ..ops.frames import GENERATED, is_user_file, place
 from ..process.hooks import Part, unseen
@@ -70,36 +71,32 @@ class ErrorRecorder(Part):
         from tensorflow.python.eager import context
         from tensorflow.python.framework import errors_impl
 
-        exhausted = errors_impl.ResourceExhaustedError
-        self._patches.replace(
-            exhausted, "__init__", self._made(exhausted.__init__, {"": "resource_exhausted"})
-        )
-        invalid = errors_impl.InvalidArgumentError
-        kinds = {_XLA: "xla_unsupported", **dict.fromkeys(_NO_DEVICE, "no_device")}
-        self._patches.replace(invalid, "__init__", self._made(invalid.__init__, kinds))
+        for error, kinds in (
+            (errors_impl.ResourceExhaustedError, {"": "resource_exhausted"}),
+            (
+                errors_impl.InvalidArgumentError,
+                {_XLA: "xla_unsupported", **dict.fromkeys(_NO_DEVICE, "no_device")},
+            ),
+        ):
+            self.after(error, "__init__", partial(self._made, kinds))
         for name in _CONTEXT_METHODS:
             method = getattr(context.Context, name, None)
             if method is not None:
-                self._patches.replace(context.Context, name, self._watched(method, name))
+                self.replace(context.Context, name, self._watched(method, name))
         for name in _CONTEXT_PROPERTIES:
             found = getattr(context.Context, name, None)
             if isinstance(found, property) and found.fset is not None:
                 setter = self._watched(found.fset, name)
-                self._patches.replace(
-                    context.Context, name, property(found.fget, setter, found.fdel)
-                )
+                self.replace(context.Context, name, property(found.fget, setter, found.fdel))
 
-    def _made(self, original: Callable[..., None], kinds: Dict[str, str]) -> Callable[..., None]:
-        """Return an initialiser that notes errors, by the kind of what their text has in it."""
-
-        def init(error: BaseException, *args: Any, **kwargs: Any) -> None:
-            original(error, *args, **kwargs)
-            message = str(getattr(error, "message", ""))  # `str(error)` can take long
-            where = next((kind for said, kind in kinds.items() if said in message), None)
-            if where is not None:
-                self._record(where, error, None)
-
-        return init
+    def _made(
+        self, kinds: dict[str, str], _: None, error: BaseException, *__: Any, **___: Any
+    ) -> None:
+        """Note an error, if its text has in it what one of the kinds says."""
+        message = str(getattr(error, "message", ""))  # `str(error)` can take long
+        where = next((kind for said, kind in kinds.items() if said in message), None)
+        if where is not None:
+            self._record(where, error, None)
 
     def _watched(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
         def watched(*args: Any, **kwargs: Any) -> Any:
@@ -112,7 +109,7 @@ class ErrorRecorder(Part):
 
         return watched
 
-    def _record(self, where: str, error: BaseException, call: Optional[str]) -> None:
+    def _record(self, where: str, error: BaseException, call: str | None) -> None:
         self._count += 1
         if self._count > _MOST_ERRORS:
             self._journal.note(
@@ -120,7 +117,7 @@ class ErrorRecorder(Part):
             )
             return
         try:
-            running = list(_user_frames(sys._getframe(2)))
+            running = list(_user_frames(sys._getframe(1)))
             self._journal.write(
                 "error",
                 where=where,
@@ -151,7 +148,7 @@ def journal_fatal(journal: Journal) -> None:
     )
 
 
-def _lines_of(traceback: Optional[TracebackType]) -> Iterator[List[Any]]:
+def _lines_of(traceback: TracebackType | None) -> Iterator[list[Any]]:
     """Walk the user's lines of a traceback, outermost first."""
     while traceback is not None:
         code = traceback.tb_frame.f_code
@@ -166,14 +163,14 @@ def _cut(message: str) -> str:
     return f"{message[:_FIRST]} ... {message[-_LAST:]}"
 
 
-def _user_frames(frame: Optional[FrameType]) -> Iterator[FrameType]:
+def _user_frames(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         if is_user_file(frame.f_code.co_filename):
             yield frame
         frame = frame.f_back
 
 
-def _handler(running: List[FrameType], error: type) -> Optional[List[Any]]:
+def _handler(running: list[FrameType], error: type) -> list[Any] | None:
     """Return where the error will be caught: file, line of the `except`, name of the code."""
     for frame in running:
         found = place(frame)
@@ -188,10 +185,10 @@ def _handler(running: List[FrameType], error: type) -> Optional[List[Any]]:
     return None
 
 
-_trees: Dict[str, Optional[ast.AST]] = {}
+_trees: dict[str, ast.AST | None] = {}
 
 
-def _handlers_around(file: str, first: int, line: int) -> List[ast.ExceptHandler]:
+def _handlers_around(file: str, first: int, line: int) -> list[ast.ExceptHandler]:
     """Return the handlers around a line of a function that begins at line `first`, innermost first.
 
     A `try` around the function's own definition guards that, and not what the function does.
@@ -224,7 +221,7 @@ def _end(node: ast.stmt) -> int:
     return node.end_lineno or node.lineno
 
 
-def _catches(named: Optional[ast.expr], frame: FrameType, error: type) -> bool:
+def _catches(named: ast.expr | None, frame: FrameType, error: type) -> bool:
     """Return whether `except NAMED` catches an error; names are looked up, nothing is run."""
     if named is None:
         return True

@@ -10,7 +10,7 @@ import contextlib
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Callable, ClassVar, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Iterator
 
 from ..ops.frames import is_user_file, place
 from ..process.hooks import Part, loaded, unseen
@@ -60,13 +60,13 @@ def watch_variable(journal: Journal) -> None:
         with unseen:
             original(self, key, value)
         if key == VARIABLE and not _has_devices():
-            _write(journal, VARIABLE, str(value))
+            _write(journal, VARIABLE, str(value), sys._getframe(1))
 
     def delete_item(self: Any, key: Any) -> None:
         with unseen:
             delete(self, key)
         if key == VARIABLE and not _has_devices():
-            _write(journal, VARIABLE, None)
+            _write(journal, VARIABLE, None, sys._getframe(1))
 
     mapping.__setitem__ = set_item  # type: ignore[method-assign]
     mapping.__delitem__ = delete_item  # type: ignore[method-assign]
@@ -86,18 +86,14 @@ class VisibilityRecorder(Part):
         """Replace the method that `tf.config` calls (python/framework/config.py)."""
         from tensorflow.python.eager import context
 
-        original = context.Context.set_visible_devices
-        journal = self._journal
+        self.after(context.Context, "set_visible_devices", self._chosen)
 
-        def set_visible_devices(self: Any, devices: Any, device_type: Any = None) -> Any:
-            with unseen:
-                result = original(self, devices, device_type)
-            if device_type in (None, "GPU"):
-                given = devices if isinstance(devices, (list, tuple)) else [devices]
-                _write(journal, _CALL, str([getattr(each, "name", "") for each in given]))
-            return result
-
-        self._patches.replace(context.Context, "set_visible_devices", set_visible_devices)
+    def _chosen(self, result: Any, _: Any, devices: Any, device_type: Any = None) -> Any:
+        if device_type in (None, "GPU"):
+            given = devices if isinstance(devices, (list, tuple)) else [devices]
+            names = str([getattr(each, "name", "") for each in given])
+            _write(self._journal, _CALL, names, sys._getframe(2))
+        return result
 
     @classmethod
     def makes_devices(cls) -> None:
@@ -105,14 +101,14 @@ class VisibilityRecorder(Part):
         cls.devices_made = True
 
 
-def _write(journal: Journal, how: str, value: Optional[str]) -> None:
+def _write(journal: Journal, how: str, value: str | None, frame: FrameType) -> None:
     with contextlib.suppress(Exception):  # ours, not the program's
-        frames = [[*found, 1] for found in _lines(sys._getframe(2))]
+        frames = [[*found, 1] for found in _lines(frame)]
         kept = None if value is None else value[:_LONGEST]
         journal.write("visibility", how=how, value=kept, frames=frames[:_MOST_FRAMES])
 
 
-def _lines(frame: FrameType | None) -> Iterator[List[Any]]:
+def _lines(frame: FrameType | None) -> Iterator[list[Any]]:
     while frame is not None:
         if is_user_file(frame.f_code.co_filename):
             found = place(frame)
@@ -138,18 +134,18 @@ class GpuQuestions(Part):
 
     def __init__(self) -> None:
         super().__init__()
-        self.places: List[Tuple[str, int]] = []  # file and line
+        self.places: list[tuple[str, int]] = []  # file and line
         # Whether it is the script's own line, or a cell's: nothing imports it.
-        self.of_script: List[bool] = []
+        self.of_script: list[bool] = []
 
     def install(self) -> None:
         """Replace what `tf.config` and `tf.test` ask."""
         context = importlib.import_module("tensorflow.python.eager.context").Context
         local = importlib.import_module("tensorflow.python.client.device_lib")
         for name in _METHODS:
-            self._patches.replace(context, name, self._watched(getattr(context, name)))
+            self.replace(context, name, self._watched(getattr(context, name)))
         listed = local.list_local_devices
-        self._patches.replace(local, "list_local_devices", self._watched(listed))
+        self.replace(local, "list_local_devices", self._watched(listed))
 
     def _watched(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*args: Any, **kwargs: Any) -> Any:
@@ -162,7 +158,7 @@ class GpuQuestions(Part):
 
         return watched
 
-    def _note(self, frame: Optional[FrameType]) -> None:
+    def _note(self, frame: FrameType | None) -> None:
         while frame is not None and frame.f_code.co_filename.endswith(_BETWEEN):
             frame = frame.f_back
         if frame is None or not is_user_file(frame.f_code.co_filename):

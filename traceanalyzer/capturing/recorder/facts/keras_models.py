@@ -19,7 +19,7 @@ import sys
 import weakref
 from contextlib import suppress
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any
 
 from ..process.hooks import Part, unseen
 from ..process.importing import watch_import
@@ -45,7 +45,7 @@ class KerasModels(Part):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: List[Dict[str, Any]] = []
+        self.found: list[dict[str, Any]] = []
         self._automatic: Any = weakref.WeakSet()
         self._sees_all = False
         self._is_over = False
@@ -58,7 +58,7 @@ class KerasModels(Part):
     def uninstall(self) -> None:
         """Put everything back."""
         self._is_over = True
-        self._patches.undo()
+        super().uninstall()
 
     def _watch(self) -> None:
         trainer = getattr(sys.modules.get(_TRAINER), "Trainer", None)
@@ -76,7 +76,7 @@ class KerasModels(Part):
             with unseen:
                 return original(model)
 
-        self._patches.replace(trainer, "_resolve_auto_jit_compile", resolve)
+        self.replace(trainer, "_resolve_auto_jit_compile", resolve)
 
     def defined(self, function: str) -> None:
         """Look at the model that is running, if a step of Keras was just defined."""
@@ -87,13 +87,13 @@ class KerasModels(Part):
         if facts is not None and facts not in self.found:
             self.found.append(facts)
 
-    def _facts(self, model: Any) -> Dict[str, Any]:
+    def _facts(self, model: Any) -> dict[str, Any]:
         kinds = {kind.__name__ for kind in type(model).__mro__}
         layers = list(model._flatten_layers())
         recurrent = [facts for facts in map(_recurrent, layers) if facts][:_MOST_LAYERS]
         if not hasattr(model, "_resolve_auto_jit_compile"):  # of Keras 2
             return {"name": str(model.name), "not_compilable": [], "recurrent": recurrent}
-        is_automatic: Optional[bool] = model in self._automatic or not model.compiled or None
+        is_automatic: bool | None = model in self._automatic or not model.compiled or None
         if is_automatic is None and self._sees_all:
             is_automatic = False
         return {
@@ -110,13 +110,13 @@ class KerasModels(Part):
         }
 
 
-def _recurrent(layer: Any) -> Optional[Dict[str, Any]]:
+def _recurrent(layer: Any) -> dict[str, Any] | None:
     """Return the options of an LSTM or GRU layer, as far as it has them; None for another."""
     kinds = {kind.__name__ for kind in type(layer).__mro__ if _KERAS.match(kind.__module__)}
     kind = next((name for name in ("LSTM", "GRU") if name in kinds), None)
     if kind is None:
         return None
-    found: Dict[str, Any] = {"name": str(layer.name), "class": kind}
+    found: dict[str, Any] = {"name": str(layer.name), "class": kind}
     if isinstance(could := getattr(layer, "_could_use_gpu_kernel", None), bool):
         found["could_use_cudnn"] = could
     for option in _OPTIONS:
@@ -136,7 +136,7 @@ def _function_name(function: Any) -> str:
     return name if is_known else module + "." + name
 
 
-def _running_model(frame: Optional[FrameType]) -> Any:
+def _running_model(frame: FrameType | None) -> Any:
     while frame is not None:
         if frame.f_code.co_varnames[:1] == ("self",):
             model = frame.f_locals.get("self")

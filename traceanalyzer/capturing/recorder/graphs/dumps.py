@@ -28,7 +28,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Callable, Dict, FrozenSet, Iterable, Mapping, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Callable, Iterable, Mapping
 
 from ..process.descriptors import OwnDescriptor
 from .text_dumps import SESSION, convert, session_graph
@@ -44,11 +44,9 @@ _KEPT = re.compile(
     r"|^unknown_graph(?:#\d+)?_partition_.*\.main\.after_opt_group_post_partitioning\.pb"
     r"|placer_(?:input|output)(?:_\d+)?\.pb(?:txt)?"
 )
+_STAGE = re.compile(r"(.+?)(?:_partition_.+)?\.\d+\.main\.(\w+)\.pb")  # of a function
 # Each function has these once for each time it was instantiated, the last once a device.
-_STAGE = re.compile(
-    r"(.+?)(?:_partition_.+)?\.\d+\.main\."
-    r"(before_placer|before_post_placement_passes|after_partition_passes)\.pb"
-)
+_INPUT, _ANSWER, _RESULT = "before_placer", "before_post_placement_passes", "after_partition_passes"
 # Of these, the dumps that TensorFlow itself named: of which session they are is not known so far.
 _PLACEMENT = re.compile(
     r"unknown_graph\.\d+\.main\..*_placement\.pb|.*placer_(?:in|out)put.*\.pbtxt"
@@ -57,7 +55,8 @@ _RAN = re.compile(r"unknown_graph_partition_.*\.main\.after_opt_group_post_parti
 _MOST_BYTES = 1 << 30
 _POLL_S = 0.1
 _QUIET_S = 0.02
-_REST_AFTER_S = 0.25
+_REST_AFTER_S = 0.1
+_MOST_REPEATED = 10_000
 _LAST_WITHOUT_FILTER = (2, 12)
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _LOG_LEVELS = "TF_CPP_VMODULE"  # of single files
@@ -94,9 +93,9 @@ class Dumps:
     def __init__(self, folder: str, journal: Journal) -> None:
         self._folder = folder
         self._journal = journal
-        self._named: Optional[OwnDescriptor] = None  # by which TensorFlow knows the folder
-        self._opened: Optional[OwnDescriptor] = None  # the folder itself
-        self._switch: Optional[ctypes.c_ubyte] = None  # see `dump_switch`
+        self._named: OwnDescriptor | None = None  # by which TensorFlow knows the folder
+        self._opened: OwnDescriptor | None = None  # the folder itself
+        self._switch: ctypes.c_ubyte | None = None  # see `dump_switch`
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._over = False
@@ -104,12 +103,13 @@ class Dumps:
         self._has_sessions = False
         self._expected_at = 0.0
         self._first_calls = 0  # that are under way
-        self._awaited: Set[str] = set()  # functions of datasets not instantiated so far
+        self._awaited: set[str] = set()  # functions of datasets not instantiated so far
+        self._repeated: set[str] = set()  # functions whose dumps nobody needs
         self._has_raised_level = False
-        self._of_graph: Dict[str, int] = {}  # the numbers of the sessions' graphs, by dump
+        self._of_graph: dict[str, int] = {}  # the numbers of the sessions' graphs, by dump
         self._process = os.getpid()
 
-    def ask(self, version: Tuple[int, ...]) -> None:
+    def ask(self, version: tuple[int, ...]) -> None:
         """Ask TensorFlow for dumps; it need not be imported yet.
 
         Args:
@@ -166,8 +166,14 @@ class Dumps:
         """Say that a function was defined."""
         # Datasets instantiate their functions when an element is first wanted, perhaps long after.
         if function.startswith(OF_DATASETS):
-            self._awaited.add(function.replace("/", "_"))  # as files are named
+            self._awaited.add(_in_file_names(function))
         self.expect()
+
+    def repeated(self, function: str) -> None:
+        """Say that a function was defined that is like earlier ones."""
+        if len(self._repeated) >= _MOST_REPEATED:
+            self._repeated.clear()  # the first are long over
+        self._repeated.add(_in_file_names(function))
 
     def first_call(self) -> FirstCall:
         """Return the context in which a function runs in a way that is new."""
@@ -178,7 +184,7 @@ class Dumps:
         self._has_sessions = True
         self.expect()
 
-    def placements(self) -> Set[str]:
+    def placements(self) -> set[str]:
         """Return the dumps that may be of a session's graph that was placed."""
         return {name for name in self._names() if _PLACEMENT.fullmatch(name)}
 
@@ -191,7 +197,7 @@ class Dumps:
                 with suppress(OSError):  # deleted as it is not needed
                     os.rename(os.path.join(self._folder, name), os.path.join(self._folder, renamed))
 
-    def ran(self, number: Optional[int]) -> None:
+    def ran(self, number: int | None) -> None:
         """Say which session's graph new dumps of what ran are of; None where that is not known."""
         new = {n for n in self._names() if _RAN.fullmatch(n) and n not in self._of_graph}
         if number is not None:
@@ -201,14 +207,14 @@ class Dumps:
             with suppress(OSError):
                 os.unlink(os.path.join(self._folder, name))
 
-    def changed_ns(self) -> Optional[int]:
+    def changed_ns(self) -> int | None:
         """Return when a dump last came or went, in nanoseconds since 1970; None where unknown."""
         with suppress(OSError):
             return os.stat(self._folder).st_mtime_ns
         return None
 
     def finish(
-        self, definitions: Mapping[str, FrozenSet[str]], called_at: Mapping[str, float]
+        self, definitions: Mapping[str, frozenset[str]], called_at: Mapping[str, float]
     ) -> None:
         """Take no more dumps, and delete what is not needed.
 
@@ -267,12 +273,12 @@ class Dumps:
         """Let dumps fail until something new is expected, where all that could come has come."""
         if self._is_expecting():
             return
-        names = self._names()
+        names = self._needed()
         if not self._are_whole(names):
             return
         threading.Event().wait(_QUIET_S)
         with self._lock:
-            if self._over or self._is_expecting() or self._names() != names:
+            if self._over or self._is_expecting() or self._needed() != names:
                 return
             self._leave()
             self._is_resting = True
@@ -287,17 +293,24 @@ class Dumps:
         # An old TensorFlow's dumps do not say whose they are.
         return bool(self._first_calls) or is_recent or self._has_sessions or self._has_raised_level
 
-    def _are_whole(self, names: Set[str]) -> bool:
+    def _are_whole(self, names: set[str]) -> bool:
         """Return whether all that is awaited was dumped, and each function with all stages."""
         stages = Counter(match.groups() for match in map(_STAGE.fullmatch, names) if match)
         self._awaited -= {name for name, _ in stages}
         return not self._awaited and all(
-            stages[name, "before_placer"] == stages[name, "before_post_placement_passes"]
-            and stages[name, "before_placer"] <= stages[name, "after_partition_passes"]
+            stages[name, _INPUT] == stages[name, _ANSWER] <= stages[name, _RESULT]
             for name, _ in stages
         )
 
-    def _names(self) -> Set[str]:
+    def _needed(self) -> set[str]:
+        """Return the dumps but for those of repeated functions, which may come all the time."""
+        return {name for name in self._names() if not self._is_repeated(name)}
+
+    def _is_repeated(self, name: str) -> bool:
+        found = _STAGE.fullmatch(name)
+        return found is not None and found[1] in self._repeated
+
+    def _names(self) -> set[str]:
         with suppress(OSError):  # never made, or the program deleted it
             return set(os.listdir(self._folder))
         return set()
@@ -307,7 +320,7 @@ class Dumps:
         for name in self._names():
             path = os.path.join(self._folder, name)
             with suppress(OSError):  # another thread was faster, or TensorFlow is writing it
-                if _KEPT.search(name):
+                if _KEPT.search(name) and not self._is_repeated(name):
                     kept_bytes += os.path.getsize(path)
                 else:
                     os.unlink(path)
@@ -322,6 +335,10 @@ class Dumps:
             )
 
 
+def _in_file_names(function: str) -> str:
+    return function.replace("/", "_")
+
+
 _GLOBAL = "_ZN10tensorflow15DebugDataDumper6GlobalEv"
 _LIBRARY = "libtensorflow_framework.so.2"
 _SEARCHED = 0x80  # bytes of the object; the filter is at 0x28 in 2.21
@@ -330,7 +347,7 @@ _WORD = 8
 _TEXT, _FLAG = 16, 32  # of a short std::string and of the optional around it (libstdc++)
 
 
-def dump_switch() -> Optional[ctypes.c_ubyte]:
+def dump_switch() -> ctypes.c_ubyte | None:
     """Return the flag by which TensorFlow decides whether it dumps; None where it has none we know.
 
     It reads `TF_DUMP_GRAPH_NAME_FILTER` once, into a `std::optional<std::string>` of a global
@@ -352,7 +369,7 @@ def dump_switch() -> Optional[ctypes.c_ubyte]:
     return None
 
 
-def flag_in(address: int, content: bytes) -> Optional[int]:
+def flag_in(address: int, content: bytes) -> int | None:
     """Return where an object holds whether there is a filter, if it holds the filter `*`."""
     for at in range(0, len(content) - _FLAG, _WORD):
         text = address + at + _TEXT

@@ -15,13 +15,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
-    Dict,
-    FrozenSet,
     Iterable,
-    List,
-    Optional,
-    Set,
-    Tuple,
 )
 
 from ..ops.frames import (
@@ -33,16 +27,16 @@ from ..ops.frames import (
     user_frame,
 )
 from ..ops.scopes import locations
-from ..process.hooks import Part, unseen
+from ..process.hooks import Part
 from .dumps import OF_DATASETS
 from .text_dumps import session_graph
 
 if TYPE_CHECKING:
     from ..journal import Journal
+    from .dumps import Dumps
 
 _ENOUGH = 3
 _NUMBER = re.compile(r"_\d+$")
-_CONFIG = 2  # its place among the arguments of a session
 _POLYMORPHIC = "tensorflow.python.eager.polymorphic_function."
 
 
@@ -55,8 +49,8 @@ class RepeatedFunctions:
 
     def __init__(self) -> None:
         # By the name of a repeated function, that of the earlier one that stands for it.
-        self.stand_in: Dict[str, str] = {}
-        self._recorded: Dict[Tuple[Any, ...], List[str]] = {}
+        self.stand_in: dict[str, str] = {}
+        self._recorded: dict[tuple[Any, ...], list[str]] = {}
 
     def is_repeated(self, name: str, graph: Any) -> bool:
         """Return whether enough functions like this one were recorded before it."""
@@ -70,7 +64,7 @@ class RepeatedFunctions:
         return False
 
 
-def _contents(graph: Any) -> Tuple[Any, ...]:
+def _contents(graph: Any) -> tuple[Any, ...]:
     """Return what decides where a function's nodes are placed, and which lines made some."""
     ops = graph.get_operations()
     some = (ops[0], ops[len(ops) // 2], ops[-1]) if ops else ()  # to ask all takes longer
@@ -82,7 +76,7 @@ def _contents(graph: Any) -> Tuple[Any, ...]:
     )
 
 
-def _captured(tensor: Any) -> Tuple[Any, ...]:
+def _captured(tensor: Any) -> tuple[Any, ...]:
     """Return what decides where a captured tensor is: of a resource, which one it is.
 
     Without a GPU all are on the CPU, so their devices show nothing.
@@ -91,7 +85,7 @@ def _captured(tensor: Any) -> Tuple[Any, ...]:
     return tensor.dtype, getattr(tensor, "device", None), number
 
 
-def line_of(traceback: Any) -> Optional[Tuple[str, int]]:
+def line_of(traceback: Any) -> tuple[str, int] | None:
     """Return the innermost line that is the user's."""
     frames = () if traceback is None else traceback.get_user_frames()
     lines = [(f.filename, f.lineno) for f in frames if is_user_file(f.filename)]
@@ -105,40 +99,45 @@ class FunctionRecorder(Part):
         self,
         journal: Journal,
         scope_frames: FramePool,
+        dumps: Dumps,
         defined: Callable[[str], None],
-        has_session: Callable[[Any, bool], None],
-        session_graphs: List[List[Any]],
+        session_graphs: list[list[Any]],
     ) -> None:
         """Prepare.
 
         Args:
             journal: Where to write.
             scope_frames: The pool that the numbers in `scopes.locations` belong to.
+            dumps: Whose files of functions like earlier ones are not needed.
             defined: Called with the name of a function that was defined.
-            has_session: Called with a v1 session, and whether the program configured it.
             session_graphs: The graphs that v1 sessions ran, those that are alike together.
         """
         super().__init__()
         self._journal = journal
         self._scope_frames = scope_frames
+        self._dumps = dumps
         self._defined = defined
-        self._has_session = has_session
         self._session_graphs = session_graphs
-        self.definitions: Dict[str, FrozenSet[str]] = {}  # the nodes' names, by function
-        self.op_types: Set[str] = set()
+        self.definitions: dict[str, frozenset[str]] = {}  # the nodes' names, by function
+        self.op_types: set[str] = set()
         self.repeated = RepeatedFunctions()
 
     def install(self) -> None:
-        """Replace the places where definitions and sessions are made."""
-        atomic = _module(_POLYMORPHIC + "atomic_function")
-        if atomic is not None and hasattr(atomic, "from_func_graph"):
-            self._wrap(atomic, "from_func_graph", self._after_definition)
-        else:
+        """Replace the place where definitions are made."""
+        try:
+            atomic = importlib.import_module(_POLYMORPHIC + "atomic_function")
+            self.after(atomic, "from_func_graph", self._defined_by)
+        except (ImportError, AttributeError):  # 2.12
             monomorphic = importlib.import_module(_POLYMORPHIC + "monomorphic_function")
-            definition = monomorphic._EagerDefinedFunction
-            self._wrap(definition, "__init__", self._after_eager_definition)
-        session = importlib.import_module("tensorflow.python.client.session")
-        self._wrap(session.BaseSession, "__init__", self._after_session)
+            self.after(monomorphic._EagerDefinedFunction, "__init__", self._made)
+
+    def _defined_by(self, result: Any, name: Any, graph: Any, *_: Any, **__: Any) -> Any:
+        self._record(name, graph)
+        return result
+
+    def _made(self, _: None, own: Any, name: Any, graph: Any, *__: Any, **___: Any) -> None:
+        del own
+        self._record(name, graph)
 
     def finish(self) -> None:
         """Read the graphs of v1 sessions."""
@@ -147,39 +146,11 @@ class FunctionRecorder(Part):
             self._record(name, *graphs)
         self._session_graphs.clear()
 
-    def _wrap(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-        self._patches.replace(owner, name, wrap(getattr(owner, name)))
-
-    def _after_definition(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def from_func_graph(name: Any, graph: Any, *args: Any, **kwargs: Any) -> Any:
-            with unseen:
-                result = original(name, graph, *args, **kwargs)
-            self._record(name, graph)
-            return result
-
-        return from_func_graph
-
-    def _after_eager_definition(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def init(definition: Any, name: Any, graph: Any, *args: Any, **kwargs: Any) -> None:
-            with unseen:
-                original(definition, name, graph, *args, **kwargs)
-            self._record(name, graph)
-
-        return init
-
-    def _after_session(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def init(session: Any, *args: Any, **kwargs: Any) -> None:
-            with unseen:
-                original(session, *args, **kwargs)
-            given = kwargs.get("config", args[_CONFIG] if len(args) > _CONFIG else None)
-            self._has_session(session, given is not None)
-
-        return init
-
     def _record(self, name: Any, *graphs: Any) -> None:
         try:
             label = name.decode() if isinstance(name, bytes) else str(name)
             if self.repeated.is_repeated(label, graphs[0]):
+                self._dumps.repeated(label)
                 return
             found = _lines(label, graphs, self._scope_frames)
             self._journal.write("function", **found)
@@ -190,27 +161,20 @@ class FunctionRecorder(Part):
             self._journal.failed("the lines of a function", error)
 
 
-def _module(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
-
-
-def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> Dict[str, Any]:
+def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> dict[str, Any]:
     """Return the journal's record of a graph, or of several that go by one name."""
     frames = FramePool()
     # Ops of a loaded function have no traceback: the line that loads it takes their place.
     here = frames.add_frame(user_frame(sys._getframe(1)))
     places = scope_frames.to_list()
-    scope_numbers: Dict[Tuple[str, int, Optional[int]], int] = {}
+    scope_numbers: dict[tuple[str, int, int | None], int] = {}
 
-    def scope_number(device: str, place: int, origin: Optional[int]) -> int:
+    def scope_number(device: str, place: int, origin: int | None) -> int:
         known = 0 <= place < len(places)
         frame = frames.add(*places[place][:3]) if known else -1
         return scope_numbers.setdefault((device, frame, origin), len(scope_numbers))
 
-    nodes: Dict[str, Tuple[int, int, Tuple[int, ...]]] = {}
+    nodes: dict[str, tuple[int, int, tuple[int, ...]]] = {}
     for graph in graphs:
         for op in graph.get_operations():
             lines = (here, -1) if op.traceback is None else _lines_of(op.traceback, frames)
@@ -227,7 +191,7 @@ def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> Dict[st
     }
 
 
-def _lines_of(traceback: Any, frames: FramePool) -> Tuple[int, int]:
+def _lines_of(traceback: Any, frames: FramePool) -> tuple[int, int]:
     """Return the innermost frames of the user and of a library that it called, -1 for none."""
     library, plumbing = None, None
     # Without TensorFlow's own frames, and with AutoGraph's lines mapped back to the source.

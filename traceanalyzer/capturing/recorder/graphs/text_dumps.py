@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, FrozenSet, List, Mapping, Set
+from typing import TYPE_CHECKING, Any, Mapping
 
 from ..process.hooks import loaded
 
@@ -26,9 +26,9 @@ def session_graph(number: int) -> str:
 
 def convert(  # noqa: PLR0913, PLR0917
     folder: str,
-    names: Set[str],
+    names: set[str],
     of_graph: Mapping[str, int],
-    definitions: Mapping[str, FrozenSet[str]],
+    definitions: Mapping[str, frozenset[str]],
     called_at: Mapping[str, float],
     journal: Journal,
 ) -> None:
@@ -78,14 +78,14 @@ def _write(path: str, graph: Any) -> None:
         file.write(graph.SerializeToString())
 
 
-def _functions_of(nodes: Set[str], definitions: Mapping[str, FrozenSet[str]]) -> List[str]:
+def _functions_of(nodes: set[str], definitions: Mapping[str, frozenset[str]]) -> list[str]:
     """Return the functions whose nodes a graph holds, in the order of their definitions.
 
     TensorFlow has put the bodies of called functions in their place and left out what nothing
     needs; most of the function's own nodes are there under their names. There may be several:
     a function that is traced again has nodes of the same names.
     """
-    best: List[str] = []
+    best: list[str] = []
     share = 0.5
     for name, own in definitions.items():
         here = len(own & nodes) / len(own) if own else 0.0
@@ -96,7 +96,7 @@ def _functions_of(nodes: Set[str], definitions: Mapping[str, FrozenSet[str]]) ->
     return best
 
 
-def _instantiated(functions: List[str], called_at: Mapping[str, float], time: float) -> str:
+def _instantiated(functions: list[str], called_at: Mapping[str, float], time: float) -> str:
     """Return the function that was made ready to run at a time: at its first call.
 
     Of those that nobody called (datasets do) it is the last; empty where there is none.

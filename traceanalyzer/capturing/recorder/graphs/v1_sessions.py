@@ -17,8 +17,9 @@ import importlib
 import threading
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable
 
+from ..facts.gpu_choices import VisibilityRecorder
 from ..process.hooks import Part, loaded, unseen
 from .functions import line_of
 
@@ -26,32 +27,13 @@ if TYPE_CHECKING:
     from ..journal import Journal
     from .dumps import Dumps
 
+_CONFIG = 2  # its place among the arguments of a session
 _MOST_CONFIGS = 20  # different ones of one program
 _MOST_NAMES = 50  # in a list or a map
 _LONGEST = 200  # characters of a name
 
 
-class SessionConfigs:
-    """Journals each distinct configuration once."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._found: List[Dict[str, Any]] = []
-
-    def made(self, session: Any, *, is_own: bool) -> None:
-        """Note the configuration of a session; `is_own` if the program gave it one."""
-        try:
-            if len(self._found) >= _MOST_CONFIGS:
-                return
-            found = {"is_own": is_own, **_facts(session)}
-            if found not in self._found:
-                self._found.append(found)
-                self._journal.write("session_config", **found)
-        except Exception as error:
-            self._journal.failed("the configuration of a session", error)
-
-
-def _facts(session: Any) -> Dict[str, Any]:
+def _facts(session: Any) -> dict[str, Any]:
     config = session._config
     is_local = not session._target
     devices = session.list_devices() if is_local else ()  # a server would have to be asked
@@ -66,9 +48,9 @@ def _facts(session: Any) -> Dict[str, Any]:
     }
 
 
-def _rewrites(options: Any) -> Dict[str, Any]:
+def _rewrites(options: Any) -> dict[str, Any]:
     """Return what is set of the optimizers' options: choices by name, lists of names, numbers."""
-    found: Dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for field, value in options.ListFields():
         if field.enum_type is not None:
             chosen = field.enum_type.values_by_number.get(value)
@@ -89,20 +71,22 @@ _LONGEST_WAIT_S = 1.0
 _UNSETTLED_NS = 20_000_000  # two changes of a folder may have one time that lies no further back
 
 
-class SessionGraphs(Part):
-    """Numbers the graphs of sessions; see the module."""
+class Sessions(Part):
+    """Journals each distinct configuration, and numbers the graphs; see the module."""
 
-    def __init__(self, journal: Journal, dumps: Dumps) -> None:
+    def __init__(self, journal: Journal, dumps: Dumps, before_call: Callable[[str], None]) -> None:
         super().__init__()
-        self.graphs: List[List[Any]] = []
+        self.graphs: list[list[Any]] = []
         self._journal = journal
         self._dumps = dumps
-        self._like: Dict[Any, List[Any]] = {}  # graphs by their ops when they first ran
+        self._before_call = before_call
+        self._configs: list[dict[str, Any]] = []
+        self._like: dict[Any, list[Any]] = {}  # graphs by their ops when they first ran
         self._lock = threading.Lock()
         self._placing = threading.Lock()
         self._running: Counter[int] = Counter()
-        self._active: Set[int] = set()  # that ran since the dumps were last looked at
-        self._looked_at: Optional[int] = None  # the folder's time by then
+        self._active: set[int] = set()  # that ran since the dumps were last looked at
+        self._looked_at: int | None = None  # the folder's time by then
         self._marker: Any = None
 
     def install(self) -> None:
@@ -115,15 +99,29 @@ class SessionGraphs(Part):
             (made, "__init__", lambda _, args: args[0]),
             (made, "__call__", lambda its, _: its._session),
         ):
-            self._patches.replace(owner, name, self._run(getattr(owner, name), session_of))
-        self._patches.replace(base, "_extend_graph", self._extend(base._extend_graph))
+            self.replace(owner, name, self._run(getattr(owner, name), session_of))
+        self.replace(base, "_extend_graph", self._extend(base._extend_graph))
+        self.after(base, "__init__", self._made)
+
+    def _made(self, _: None, session: Any, *args: Any, **kwargs: Any) -> None:
+        self._dumps.has_session()
+        VisibilityRecorder.makes_devices()
+        try:
+            if len(self._configs) < _MOST_CONFIGS:
+                given = kwargs.get("config", args[_CONFIG] if len(args) > _CONFIG else None)
+                found = {"is_own": given is not None, **_facts(session)}
+                if found not in self._configs:
+                    self._configs.append(found)
+                    self._journal.write("session_config", **found)
+        except Exception as error:
+            self._journal.failed("the configuration of a session", error)
 
     def finish(self) -> None:
         """Find out whose the last dumps are."""
         self._sort_dumps()
 
     def _run(
-        self, original: Callable[..., Any], session_of: Callable[[Any, Tuple[Any, ...]], Any]
+        self, original: Callable[..., Any], session_of: Callable[[Any, tuple[Any, ...]], Any]
     ) -> Callable[..., Any]:
         began, ended = self._began, self._ended
 
@@ -139,6 +137,7 @@ class SessionGraphs(Part):
 
     def _began(self, session_of: Callable[..., Any], *given: Any) -> int:
         """Note that a session is about to run; return the number of its graph."""
+        self._before_call("Session.run")
         try:
             number = self._number(session_of(*given).graph)
             with self._lock:
@@ -180,7 +179,7 @@ class SessionGraphs(Part):
 
         return extend
 
-    def _placed(self, session: Any, version: Any, before: Set[str]) -> None:
+    def _placed(self, session: Any, version: Any, before: set[str]) -> None:
         """Note that the graph of a session was placed."""
         try:
             setattr(session, _VERSION, version)
@@ -230,6 +229,6 @@ class SessionGraphs(Part):
         return number
 
 
-def _lines(graph: Any, count: int) -> List[Optional[Tuple[str, int]]]:
+def _lines(graph: Any, count: int) -> list[tuple[str, int] | None]:
     """Return the user's lines that made the first ops of a graph."""
     return [line_of(op.traceback) for op in graph.get_operations()[:count]]

@@ -5,7 +5,7 @@ The forms are the capture file's.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Iterator
 
 from ..process.hooks import loaded
 
@@ -39,7 +39,7 @@ def as_json(value: Any) -> Any:  # noqa: PLR0911
     return {"func": str(name)} if name else {"s": str(value)[:_LONGEST]}
 
 
-def shape(value: Any) -> Optional[List[int]]:
+def shape(value: Any) -> list[int] | None:
     """Return a shape's sizes, -1 for an unknown one; None where not even the rank is known."""
     if value is None or value.rank is None:
         return None
@@ -110,13 +110,13 @@ def attribute(kind: str, value: Any) -> Any:
     return as_json(value)
 
 
-def given_name(attributes: Dict[str, Any]) -> str:
-    """Return the name that newer versions give a variable for people: the shared one is random."""
+def given_name(attributes: dict[str, Any]) -> str:
+    """Return a variable's readable name, if the version has one; its shared name is random."""
     value = attributes.get("debug_name")
     return str(value.get("s", "")) if isinstance(value, dict) else ""
 
 
-def bytes_of(dtype: Optional[str], sizes: Optional[List[int]]) -> Optional[int]:
+def bytes_of(dtype: str | None, sizes: list[int] | None) -> int | None:
     """Return what a variable holds, in bytes; None where dtype or shape are unknown."""
     if dtype is None or sizes is None or any(s < 0 for s in sizes):
         return None

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Mapping
 
 from ..process.hooks import Part, hide_frame, unseen
 from .attributes import python_kind, text
@@ -69,11 +69,11 @@ class EagerRecorder(Part):
         self._first_call = first_call
         self._stand_in = stand_in
         self._sequences = Sequences()
-        self._functions: Dict[str, Tuple[int, ...]] = {}
-        self._first_attribute: Dict[str, int] = {}
-        self._creates: Dict[str, bool] = {}
-        self._categories: Dict[type, int] = {}
-        self._proxies: List[ModuleType] = []
+        self._functions: dict[str, tuple[int, ...]] = {}
+        self._first_attribute: dict[str, int] = {}
+        self._creates: dict[str, bool] = {}
+        self._categories: dict[type, int] = {}
+        self._proxies: list[ModuleType] = []
         self._is_installed = False
         self._counted = 0  # while no session records
 
@@ -92,22 +92,22 @@ class EagerRecorder(Part):
         self._light = self._light_fast_path(self._original, self._full)
         self._counting = self._counting_fast_path(self._light)
         for name in ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable"):
-            self._patches.replace(pywrap_tfe, name, self._execute(getattr(pywrap_tfe, name)))
-        self._patches.replace(pywrap_tfe, "TFE_Py_FastPathExecute", self._original)
+            self.replace(pywrap_tfe, name, self._execute(getattr(pywrap_tfe, name)))
+        self.replace(pywrap_tfe, "TFE_Py_FastPathExecute", self._original)
         for name in _CREATING_MODULES:
             module = sys.modules.get("tensorflow.python.ops." + name)
             if module is not None and getattr(module, "pywrap_tfe", None) is pywrap_tfe:
                 proxy = ModuleType("tensorflow.python.pywrap_tfe")
                 proxy.__dict__.update(vars(pywrap_tfe))
                 setattr(proxy, "TFE_Py_FastPathExecute", self._light)  # noqa: B010
-                self._patches.replace(module, "pywrap_tfe", proxy)
+                self.replace(module, "pywrap_tfe", proxy)
                 self._proxies.append(proxy)
         self._is_installed = True
 
     def uninstall(self) -> None:
         """Put everything back."""
         self._is_installed = False
-        self._patches.undo()
+        super().uninstall()
 
     def session_started(self, index: int) -> None:
         """Note every eager op from now on."""
@@ -157,7 +157,7 @@ class EagerRecorder(Part):
             # (context, op, name, inputs..., attributes: names and values in turn...)
             try:
                 op = args[1]
-                frame: Optional[FrameType] = getframe(1)
+                frame: FrameType | None = getframe(1)
                 try:
                     while not known[frame.f_code.co_filename]:  # type: ignore[union-attr]
                         frame = frame.f_back  # type: ignore[union-attr]
@@ -291,8 +291,8 @@ class EagerRecorder(Part):
         return execute
 
     def _number(
-        self, name: str, args: Tuple[Any, ...], frame: Optional[FrameType], *, is_function: bool
-    ) -> Tuple[int, bool]:
+        self, name: str, args: tuple[Any, ...], frame: FrameType | None, *, is_function: bool
+    ) -> tuple[int, bool]:
         """Return the number of a call's signature, and whether it is new."""
         tensor_type = self._signatures.tensor_type
         scope, inputs, attributes = args[1], args[3], args[4]
@@ -308,7 +308,7 @@ class EagerRecorder(Part):
                 self._functions[name] = positions
         place = (id(frame.f_code), frame.f_lasti) if frame is not None else None
         bound = tuple([self._resource(inputs[k]) for k in positions])
-        key: Tuple[Any, ...] = (name, place, scope, self._scopes.local.chain, bound)
+        key: tuple[Any, ...] = (name, place, scope, self._scopes.local.chain, bound)
         if not is_function:
             dtypes = [v._datatype_enum() for v in inputs if isinstance(v, tensor_type)]
             key = (*key, tuple(dtypes), repr(attributes))
@@ -345,7 +345,7 @@ class EagerRecorder(Part):
         return end
 
     def _unusual(
-        self, value: Any, sequence: array[int], frame: Optional[FrameType], place: Any, scope: Any
+        self, value: Any, sequence: array[int], frame: FrameType | None, place: Any, scope: Any
     ) -> Any:
         """Return the part of a key for an input that is no plain tensor; note a variable's read."""
         category = self._categories.get(type(value))
@@ -384,7 +384,7 @@ class EagerRecorder(Part):
         return _LIST if isinstance(value, (list, tuple)) else _OTHER
 
 
-def _hashable(value: Any, plain: FrozenSet[type], stand_in: Mapping[str, str]) -> Any:
+def _hashable(value: Any, plain: frozenset[type], stand_in: Mapping[str, str]) -> Any:
     """Return a key for an attribute: plain values as they are, objects by name or as text.
 
     The key is kept; an object itself would be kept from being freed, with all it holds.

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Tuple
 
 from ..process.hooks import loaded
 
@@ -28,9 +28,9 @@ _PLUMBING = tuple(
     os.path.join("", "keras", "src", part, "") for part in ("backend", "ops", "utils")
 )
 _MOST_KNOWN = 10_000
-known_files: Dict[str, bool] = {}  # whether a file is the user's, of those asked for
-_known_libraries: Dict[str, bool] = {}
-_known_folders: Dict[str, bool] = {}  # whether a folder of Python's path holds installed packages
+known_files: dict[str, bool] = {}  # whether a file is the user's, of those asked for
+_known_libraries: dict[str, bool] = {}
+_known_folders: dict[str, bool] = {}  # whether a folder of Python's path holds installed packages
 
 
 def is_user_file(file: str) -> bool:
@@ -96,7 +96,7 @@ def _tensorflow_folder() -> str:
     return os.path.dirname(os.path.abspath(file)) + os.sep if file else "\0"
 
 
-def user_frame(frame: Optional[FrameType]) -> Optional[FrameType]:
+def user_frame(frame: FrameType | None) -> FrameType | None:
     """Return the innermost frame of the user's own code, from `frame` outwards."""
     while frame is not None and not is_user_file(frame.f_code.co_filename):
         frame = frame.f_back
@@ -108,7 +108,7 @@ def is_plumbing(file: str) -> bool:
     return any(part in file for part in _PLUMBING)
 
 
-def library_frame(frame: Optional[FrameType]) -> Optional[FrameType]:
+def library_frame(frame: FrameType | None) -> FrameType | None:
     """Return the innermost frame of a library that the user's own code called, or None.
 
     One that names a layer or metric comes before what these call within the library.
@@ -130,7 +130,7 @@ def is_tracing() -> bool:
     All that does so comes through `func_graph_from_py_func` of python/framework/func_graph.py.
     """
     for frame in sys._current_frames().values():
-        above: Optional[FrameType] = frame
+        above: FrameType | None = frame
         while above is not None:
             if above.f_code.co_name == "func_graph_from_py_func":
                 return True
@@ -138,7 +138,7 @@ def is_tracing() -> bool:
     return False
 
 
-def place(frame: Optional[FrameType]) -> Optional[Tuple[str, int, str]]:
+def place(frame: FrameType | None) -> tuple[str, int, str] | None:
     """Return file, line and name of a running frame; of AutoGraph's code, those of its source.
 
     A function that AutoGraph has converted runs from a generated file, also where it runs eagerly:
@@ -164,9 +164,9 @@ class FramePool:
     """Numbers frames, each once."""
 
     def __init__(self) -> None:
-        self._numbers: Dict[Frame, int] = {}
+        self._numbers: dict[Frame, int] = {}
         # By code, which is kept so that no other has its id, and instruction. Paths take longer.
-        self._known: Dict[Tuple[int, int], Tuple[int, CodeType]] = {}
+        self._known: dict[tuple[int, int], tuple[int, CodeType]] = {}
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -176,7 +176,7 @@ class FramePool:
         key = (_absolute(file), line, name, int(is_user_file(file)))
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def add_frame(self, frame: Optional[FrameType]) -> int:
+    def add_frame(self, frame: FrameType | None) -> int:
         """Return the number of a running frame, -1 for none."""
         if frame is None:
             return -1
@@ -191,10 +191,10 @@ class FramePool:
             self._known[id(code), frame.f_lasti] = number, code
         return number
 
-    def frame(self, number: int) -> Optional[Frame]:
+    def frame(self, number: int) -> Frame | None:
         """Return the frame of a number; None where there is none."""
         return next(itertools.islice(self._numbers, number, None), None) if number >= 0 else None
 
-    def to_list(self, start: int = 0) -> List[Frame]:
+    def to_list(self, start: int = 0) -> list[Frame]:
         """Return the frames in the order of their numbers, from `start` on."""
         return list(self._numbers)[start:]

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import importlib
 import linecache
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable
 
-from ..process.hooks import Part, hide_frame, unseen
+from ..process.hooks import Part, followed
 from .scopes import COPIED, locations
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _DISTRIBUTE = "tensorflow.python.distribute."
 _HOST_DTYPES = (3, 7)  # int32 and string, in types.proto: mostly in host memory, on a GPU too
 
 
-def origin_of_outputs(number: int, scopes: List[Any]) -> Optional[int]:
+def origin_of_outputs(number: int, scopes: list[Any]) -> int | None:
     """Return whose device the tensors have that the op of a signature makes.
 
     If the innermost scope asks for the device of something else, that is it: a loop that asks for
@@ -46,16 +46,16 @@ def origin_of_outputs(number: int, scopes: List[Any]) -> Optional[int]:
     return OP - number if around is None else around
 
 
-def note(result: Any, origin: Optional[int], tensor_type: type) -> None:
+def note(result: Any, origin: int | None, tensor_type: type) -> None:
     """Note whose device the tensors have that an op or a call returned."""
     for each in result if isinstance(result, (list, tuple)) else (result,):
         if isinstance(each, tensor_type):
             each._traceanalyzer_origin = origin  # type: ignore[attr-defined]
 
 
-def origin_of(tensor: Any, *, backing: bool) -> Optional[int]:
+def origin_of(tensor: Any, *, backing: bool) -> int | None:
     """Return whose device a tensor has, or, with `backing`, is in the memory of."""
-    found: Optional[int] = getattr(tensor, "_traceanalyzer_origin", UNKNOWN)
+    found: int | None = getattr(tensor, "_traceanalyzer_origin", UNKNOWN)
     if not backing or found is None or tensor._datatype_enum() not in _HOST_DTYPES:
         return found
     return None if found == MACHINE else UNKNOWN
@@ -72,29 +72,21 @@ class TensorOrigins(Part):
         """Replace what makes such tensors."""
         constants = importlib.import_module("tensorflow.python.framework.constant_op")
         tensor = importlib.import_module("tensorflow.python.framework.ops").EagerTensor
-        self._patches.replace(
-            constants,
-            "convert_to_eager_tensor",
-            self._noted(constants.convert_to_eager_tensor, self._of_scope),
-        )
-        self._patches.replace(tensor, "cpu", self._noted(tensor.cpu, lambda: None))
+        self.after(constants, "convert_to_eager_tensor", self._converted)
+        self.after(tensor, "cpu", self._copied)
 
-    def _noted(
-        self, original: Callable[..., Any], origin: Callable[[], Optional[int]]
-    ) -> Callable[..., Any]:
-        def make(value: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                result = original(value, *args, **kwargs)
-            except BaseException as error:
-                hide_frame(error)
-                raise
-            if result is not value:
-                result._traceanalyzer_origin = origin()
-            return result
+    def _converted(self, result: Any, value: Any, *_: Any, **__: Any) -> Any:
+        if result is not value:
+            result._traceanalyzer_origin = self._of_scope()
+        return result
 
-        return make
+    @staticmethod
+    def _copied(result: Any, tensor: Any) -> Any:
+        if result is not tensor:
+            result._traceanalyzer_origin = None
+        return result
 
-    def _of_scope(self) -> Optional[int]:
+    def _of_scope(self) -> int | None:
         for requested, _, origin in self._scopes.opened():
             if origin is not None or "cpu" in requested.lower():
                 return origin
@@ -112,28 +104,31 @@ class Origins(Part):
         """
         super().__init__()
         self._resource_of = resource_of
-        self._texts: Dict[Tuple[str, Optional[int]], str] = {}
-        self._origins: Dict[int, Optional[int]] = {}  # by the id of a text, which is kept
-        self._by_line: Dict[int, Optional[int]] = {}  # by the number of a line
+        self._texts: dict[tuple[str, int | None], str] = {}
+        self._origins: dict[int, int | None] = {}  # by the id of a text, which is kept
+        self._by_line: dict[int, int | None] = {}  # by the number of a line
 
     def install(self) -> None:
         """Replace what TensorFlow's code reads a device from."""
         ops = importlib.import_module("tensorflow.python.framework.ops")
         tensor, operation = ops.EagerTensor, ops.Operation
-        for name, backing in (("device", False), ("backing_device", True)):
-            of_tensors = self._of_tensors(getattr(tensor, name), backing=backing)
-            self._patches.replace(tensor, name, of_tensors)
-        self._patches.replace(operation, "device", self._of_operations(operation.device))
+        for owner, name, named in (
+            (tensor, "device", self._of_tensor),
+            (tensor, "backing_device", self._of_memory),
+            (operation, "device", self._of_operation),
+        ):
+            original = getattr(owner, name)
+            read = followed(original.__get__, named)
+            self.replace(owner, name, property(read, doc=original.__doc__))
         symbolic = getattr(ops, "SymbolicTensor", None)  # from 2.14 on; it asks its op in C++
         if symbolic is not None:
             of_op = property(lambda tensor: tensor.op.device, doc=symbolic.device.__doc__)
-            self._patches.replace(symbolic, "device", of_op)
-        set_device = self._after_set_device(operation._set_device)
-        self._patches.replace(operation, "_set_device", set_device)
+            self.replace(symbolic, "device", of_op)
+        self.after(operation, "_set_device", self._device_set)
         saving = importlib.import_module("tensorflow.python.training.saving.saveable_object_util")
-        self._patches.replace(saving, "set_cpu0", self._of_hosts(saving.set_cpu0))
+        self.after(saving, "set_cpu0", self.of_host)
 
-    def of(self, requested: Any, frames: FramePool, opened: int) -> Optional[int]:
+    def of(self, requested: Any, frames: FramePool, opened: int) -> int | None:
         """Return whose device a scope asks for.
 
         Args:
@@ -162,11 +157,11 @@ class Origins(Part):
         """Return whether a text is one that `named` returned: the very object."""
         return id(name) in self._origins
 
-    def known(self, name: Any) -> Optional[int]:
+    def known(self, name: Any) -> int | None:
         """Return whose device such a text is, None for any other."""
         return self._origins.get(id(name))
 
-    def named(self, name: str, origin: Optional[int]) -> str:
+    def named(self, name: str, origin: int | None) -> str:
         """Return the text for a device of this origin."""
         found = self._texts.get((name, origin))
         if found is None:
@@ -177,46 +172,25 @@ class Origins(Part):
             self._origins[id(found)] = origin
         return found
 
-    def _of_tensors(self, original: Any, *, backing: bool) -> property:
-        read, named, resource_of = original.__get__, self.named, self._resource_of
+    def of_host(self, name: str, *_: Any, **__: Any) -> str:
+        """Return the text for the host of a device: that is spelt out."""
+        return self.named(name, None)
 
-        def device(tensor: Any) -> str:
-            with unseen:
-                name: str = read(tensor)
-            if not is_cpu_in_full(name):
-                return name
-            resource = resource_of(tensor)
-            return named(name, resource if resource >= 0 else origin_of(tensor, backing=backing))
+    def _of_tensor(self, name: str, tensor: Any, *, backing: bool = False) -> str:
+        if not is_cpu_in_full(name):
+            return name
+        resource = self._resource_of(tensor)
+        return self.named(name, resource if resource >= 0 else origin_of(tensor, backing=backing))
 
-        return property(device, doc=original.__doc__)
+    def _of_memory(self, name: str, tensor: Any) -> str:
+        return self._of_tensor(name, tensor, backing=True)
 
-    def _of_operations(self, original: Any) -> property:
-        read, named = original.__get__, self.named
+    def _of_operation(self, name: str, operation: Any) -> str:
+        return self.named(name, _origin_of_operation(operation)) if is_cpu_in_full(name) else name
 
-        def device(operation: Any) -> str:
-            with unseen:
-                name: str = read(operation)
-            if not is_cpu_in_full(name):
-                return name
-            return named(name, _of_operation(operation))
-
-        return property(device, doc=original.__doc__)
-
-    def _after_set_device(self, original: Callable[..., None]) -> Callable[..., None]:
-        def set_device(operation: Any, device: Any) -> None:
-            with unseen:
-                original(operation, device)
-            if self.is_known(device):
-                setattr(operation, COPIED, (device, self.known(device)))
-
-        return set_device
-
-    def _of_hosts(self, original: Callable[..., str]) -> Callable[..., str]:
-        def host(*args: Any, **kwargs: Any) -> str:
-            with unseen:
-                return self.named(original(*args, **kwargs), None)
-
-        return host
+    def _device_set(self, _: None, operation: Any, device: Any) -> None:
+        if self.is_known(device):
+            setattr(operation, COPIED, (device, self.known(device)))
 
 
 def is_cpu_in_full(name: Any) -> bool:
@@ -224,7 +198,7 @@ def is_cpu_in_full(name: Any) -> bool:
     return isinstance(name, str) and name.startswith("/job:") and "/device:CPU:" in name
 
 
-def _of_operation(operation: Any) -> Optional[int]:
+def _origin_of_operation(operation: Any) -> int | None:
     """Return whose device an op of a graph has: that of the innermost scope which names one."""
     copied = getattr(operation, COPIED, None)
     if copied is not None:
@@ -233,7 +207,7 @@ def _of_operation(operation: Any) -> Optional[int]:
     return next(requested, UNKNOWN)
 
 
-def _of_line(opened: Optional[Frame]) -> Optional[int]:
+def _of_line(opened: Frame | None) -> int | None:
     """Return whose device a full name is that nobody is known to have read."""
     if opened is None:
         return UNKNOWN
@@ -259,59 +233,28 @@ class StrategyDevices(Part):
         mirrored = importlib.import_module(_DISTRIBUTE + "mirrored_strategy")
         collective = importlib.import_module(_DISTRIBUTE + "collective_all_reduce_strategy")
         extended = collective.CollectiveAllReduceExtended
-        for owner, name, wrap in (
-            (mirrored, "all_local_devices", self._logical),
-            (util, "local_devices_from_num_gpus", self._named),
-            (extended, "_initialize_local_devices", self._first_of_pair),
-            (util, "canonicalize", self._canonicalized),
-            (util, "get_host_for_device", self._host),
-        ):
-            self._patches.replace(owner, name, wrap(getattr(owner, name)))
+        self.after(mirrored, "all_local_devices", self._logical)
+        self.after(util, "local_devices_from_num_gpus", self._all_of_machine)
+        self.after(extended, "_initialize_local_devices", self._first_of_pair)
+        self.after(util, "canonicalize", self._canonicalized)
+        self.after(util, "get_host_for_device", self._origins.of_host)
 
-    def _logical(self, original: Callable[..., List[Any]]) -> Callable[..., List[Any]]:
-        def devices(*args: Any, **kwargs: Any) -> List[Any]:
-            with unseen:
-                found = original(*args, **kwargs)
-            return [d._replace(name=self._of_machine(d.name)) for d in found]
+    def _logical(self, found: list[Any], *_: Any, **__: Any) -> list[Any]:
+        return [d._replace(name=self._of_machine(d.name)) for d in found]
 
-        return devices
+    def _all_of_machine(self, found: tuple[str, ...], *_: Any, **__: Any) -> tuple[str, ...]:
+        return tuple(map(self._of_machine, found))
 
-    def _named(self, original: Callable[..., Tuple[str, ...]]) -> Callable[..., Tuple[str, ...]]:
-        def devices(*args: Any, **kwargs: Any) -> Tuple[str, ...]:
-            with unseen:
-                found = original(*args, **kwargs)
-            return tuple(map(self._of_machine, found))
-
-        return devices
-
-    def _first_of_pair(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def devices(*args: Any, **kwargs: Any) -> Any:
-            with unseen:
-                found, kind = original(*args, **kwargs)
-            return tuple(map(self._of_machine, found)), kind
-
-        return devices
+    def _first_of_pair(self, found: tuple[Any, Any], *_: Any, **__: Any) -> tuple[Any, Any]:
+        return self._all_of_machine(found[0]), found[1]
 
     def _of_machine(self, name: str) -> str:
         return self._origins.named(name, MACHINE) if "CPU" in name else name
 
-    def _canonicalized(self, original: Callable[..., str]) -> Callable[..., str]:
+    def _canonicalized(self, found: str, d: Any, *_: Any, **__: Any) -> str:
         """Keep whose a device is when its name is completed; a part of one is spelt out."""
-
-        def canonicalize(d: Any, *args: Any, **kwargs: Any) -> str:
-            with unseen:
-                found = original(d, *args, **kwargs)
-            given = getattr(d, "name", d)
-            is_known = self._origins.is_known(given) or not is_cpu_in_full(given)
-            if is_known and "cpu" in str(given).lower():
-                return self._origins.named(found, self._origins.known(given))
-            return found
-
-        return canonicalize
-
-    def _host(self, original: Callable[..., str]) -> Callable[..., str]:
-        def host(*args: Any, **kwargs: Any) -> str:
-            with unseen:
-                return self._origins.named(original(*args, **kwargs), None)
-
-        return host
+        given = getattr(d, "name", d)
+        is_known = self._origins.is_known(given) or not is_cpu_in_full(given)
+        if is_known and "cpu" in str(given).lower():
+            return self._origins.named(found, self._origins.known(given))
+        return found

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
 
-from ..process.hooks import Part, hide_frame, loaded, unseen
+from ..process.hooks import Part, hide_frame, loaded
 from .frames import GENERATED
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _MACHINERY = tuple(
         ("tensorflow", "python", "util", "tf_stack.py"),
         ("contextlib.py",),
         ("recorder", "ops", "scopes.py"),
+        ("recorder", "process", "hooks.py"),
     )
 )
 
@@ -56,16 +57,16 @@ class _Local(threading.local):
     chain = _NO_SCOPE
 
     def __init__(self) -> None:
-        self.stack: List[Tuple[int, int]] = []  # the two of the scopes around
+        self.stack: list[tuple[int, int]] = []  # the two of the scopes around
 
 
 class _Locations(List[Any]):
     """TensorFlow's list of an op's scopes, with the lines that opened them, innermost first."""
 
-    frames: Tuple[Tuple[str, int, Optional[int]], ...] = ()
+    frames: tuple[tuple[str, int, int | None], ...] = ()
 
 
-def locations(op: Any) -> Tuple[Tuple[str, int, Optional[int]], ...]:
+def locations(op: Any) -> tuple[tuple[str, int, int | None], ...]:
     """Return the device scopes that an op of a graph was made in, innermost first.
 
     Returns:
@@ -104,8 +105,8 @@ class Scopes(Part):
         self._origins = origins
         # Of each chain: the one around its innermost scope, and what that scope asks for, where,
         # and whose device that is.
-        self._chains: List[_Chain] = [(-1, "", -1, None)]
-        self._number_of: Dict[_Chain, int] = {}
+        self._chains: list[_Chain] = [(-1, "", -1, None)]
+        self._number_of: dict[_Chain, int] = {}
         self._lock = threading.Lock()
 
     def install(self) -> None:
@@ -114,15 +115,15 @@ class Scopes(Part):
         from tensorflow.python.framework import ops
 
         eager = context._EagerDeviceContext
-        self._patches.replace(eager, "__enter__", self._enter(eager.__enter__))
-        self._patches.replace(eager, "__exit__", self._exit(eager.__exit__))
+        self.replace(eager, "__enter__", self._enter(eager.__enter__))
+        self.replace(eager, "__exit__", self._exit(eager.__exit__))
         graph = ops.Graph
-        self._patches.replace(graph, "_add_device_to_stack", self._add(graph._add_device_to_stack))
-        name = "_snapshot_device_function_stack_metadata"
-        self._patches.replace(graph, name, self._snapshot(getattr(graph, name)))
+        self.after(graph, "_add_device_to_stack", self._added)
+        self.after(graph, "_snapshot_device_function_stack_metadata", self._snapshot)
 
     def _enter(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        local, opened, chain, origin_of = self.local, self._opened, self._chain, self._origin_of
+        local, opened, chain, origin_of = self.local, self._opened, self._chain, self._origins.of
+        frames = self._frames
 
         def enter(scope: Any) -> Any:
             context = scope._ctx
@@ -137,11 +138,9 @@ class Scopes(Part):
             passed_on = _passed_on(caller)
             local.frame = opened(caller) if passed_on < 0 else passed_on
             requested = scope._device_name
-            origin = origin_of(requested, local.frame)
+            origin = origin_of(requested, frames, local.frame)
             if requested is not None and not before:
-                requested = (
-                    context.device_name
-                )  # with what TensorFlow adds to it, which may be a type
+                requested = context.device_name  # with what TensorFlow adds, perhaps a type
             if requested != "":
                 local.chain = chain(local.chain, requested or "", local.frame, origin)
             return result
@@ -162,24 +161,21 @@ class Scopes(Part):
 
         return leave
 
-    def opened(self) -> List[Tuple[str, int, Optional[int]]]:
+    def opened(self) -> list[tuple[str, int, int | None]]:
         """Return the eager scopes that are open in this thread, innermost first.
 
         Returns:
             Each as `locations` has it, "" for a scope that lifts what is requested around it. None
             where they are not known, or there are none.
         """
-        found: List[Tuple[str, int, Optional[int]]] = []
+        found: list[tuple[str, int, int | None]] = []
         at = self.local.chain
         while at > _NO_SCOPE and len(found) < _MOST_SCOPES:
             at, requested, frame, origin = self._chains[at]
             found.append((requested, frame, origin))
         return found
 
-    def _origin_of(self, requested: Any, frame: int) -> Optional[int]:
-        return self._origins.of(requested, self._frames, frame)
-
-    def _chain(self, around: int, requested: str, frame: int, origin: Optional[int]) -> int:
+    def _chain(self, around: int, requested: str, frame: int, origin: int | None) -> int:
         key = (around, requested, frame, origin)
         number = self._number_of.get(key)
         if number is None and around >= _NO_SCOPE:
@@ -190,34 +186,24 @@ class Scopes(Part):
                         self._chains.append(key)
         return -2 - frame if number is None else number
 
-    def _add(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        opened = self._opened_in_graph
+    def _added(self, spec: Any, *_: Any, **__: Any) -> Any:
+        if spec is not None:  # that was put on the stack
+            frame = self._opened_in_graph()
+            setattr(spec, _MARK, frame)
+            requested = getattr(spec, "_device_name_or_function", None)
+            setattr(spec, _ORIGIN, self._origins.of(requested, self._frames, frame))
+        return spec
 
-        def add(graph: Any, *args: Any, **kwargs: Any) -> Any:
-            with unseen:
-                result = original(graph, *args, **kwargs)
-            if result is not None:  # the specification that was put on the stack
-                frame = opened()
-                setattr(result, _MARK, frame)
-                requested = getattr(result, "_device_name_or_function", None)
-                setattr(result, _ORIGIN, self._origin_of(requested, frame))
-            return result
-
-        return add
-
-    def _snapshot(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def snapshot(graph: Any) -> Any:
-            found = original(graph)
-            if not found:
-                return found
-            result = _Locations(found)
-            result.frames = tuple(
-                (str(spec.display_name), getattr(spec, _MARK, -1), getattr(spec, _ORIGIN, None))
-                for spec in graph._device_function_stack.peek_objs()
-            )
-            return result
-
-        return snapshot
+    @staticmethod
+    def _snapshot(found: Any, graph: Any) -> Any:
+        if not found:
+            return found
+        result = _Locations(found)
+        result.frames = tuple(
+            (str(spec.display_name), getattr(spec, _MARK, -1), getattr(spec, _ORIGIN, None))
+            for spec in graph._device_function_stack.peek_objs()
+        )
+        return result
 
     def _opened_in_graph(self) -> int:
         # With the lines of AutoGraph's code mapped back to the source.
@@ -228,7 +214,7 @@ class Scopes(Part):
                 return self._frames.add(frame.filename, frame.lineno, frame.name)
         return -1
 
-    def _opened(self, frame: Optional[FrameType]) -> int:
+    def _opened(self, frame: FrameType | None) -> int:
         while frame is not None and frame.f_code.co_filename.endswith(_MACHINERY):
             frame = frame.f_back
         return self._frames.add_frame(frame)

@@ -11,7 +11,7 @@ import itertools
 import sys
 import threading
 from array import array
-from typing import Any, Dict, List
+from typing import Any
 
 from ..process.hooks import loaded
 
@@ -35,7 +35,7 @@ class Thread:
 class _Local(threading.local):
     """A thread's own record, made when it is first used."""
 
-    def __init__(self, threads: List[Thread]) -> None:
+    def __init__(self, threads: list[Thread]) -> None:
         self.thread = Thread(len(threads))
         threads.append(self.thread)
 
@@ -44,10 +44,10 @@ class Sequences:
     """The sequences of all threads, while a session records."""
 
     def __init__(self) -> None:
-        self._threads: List[Thread] = []
+        self._threads: list[Thread] = []
         self._session = -1
         self.local = _Local(self._threads)
-        self.found: List[Dict[str, Any]] = []  # those of sessions that have ended
+        self.found: list[dict[str, Any]] = []  # those of sessions that have ended
 
     @property
     def is_on(self) -> bool:
@@ -86,7 +86,7 @@ class Sequences:
         traceme(_MARKER, thread=thread.number, index=index).Stop()
 
 
-def _encoded(thread: Thread, session: int) -> Dict[str, Any]:
+def _encoded(thread: Thread, session: int) -> dict[str, Any]:
     runs = [(k, sum(1 for _ in group)) for k, group in itertools.groupby(thread.sequence)]
     return {
         "thread": thread.number,

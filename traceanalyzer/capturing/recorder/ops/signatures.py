@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Iterable, Iterator
 
 from ..process.hooks import loaded
 from .attributes import (
@@ -59,7 +59,7 @@ class Signatures:
         from tensorflow.python.framework.ops import EagerTensor
         from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
-        self.numbers: Dict[Any, int] = {}
+        self.numbers: dict[Any, int] = {}
         self.op_def = op_def_registry.get
         self.tensor_type = EagerTensor
         self.variable_type = BaseResourceVariable
@@ -68,23 +68,23 @@ class Signatures:
         self._frames = frames
         self._scopes = scopes
         # Of each signature, whose device the tensors have that it makes.
-        self.origins: List[Optional[int]] = []
+        self.origins: list[int | None] = []
         self._lock = threading.RLock()
-        self._signatures: List[Dict[str, Any]] = []
-        self._codes: List[Optional[CodeType]] = []
-        self._resources: List[Dict[str, Any]] = []
-        self._resource_of: Dict[int, int] = {}
-        self.alike: Dict[int, int] = {}
-        self._made: Dict[int, List[int]] = {}  # by signature: the numbers of iterators' tensors
-        self._instances: Set[Tuple[Any, ...]] = set()
+        self._signatures: list[dict[str, Any]] = []
+        self._codes: list[CodeType | None] = []
+        self._resources: list[dict[str, Any]] = []
+        self._resource_of: dict[int, int] = {}
+        self.alike: dict[int, int] = {}
+        self._made: dict[int, list[int]] = {}  # by signature: the numbers of iterators' tensors
+        self._instances: set[tuple[Any, ...]] = set()
         # Inputs whose type only the outputs may show, with the attribute that is their type.
-        self._unknown: Dict[int, List[Tuple[Dict[str, Any], str]]] = {}
+        self._unknown: dict[int, list[tuple[dict[str, Any], str]]] = {}
 
     def resource_of(self, tensor: Any) -> int:
         """Return the number of the resource that a tensor is a handle of, or -1."""
         return self._resource_of.get(tensor._id, -1)
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return everything, as the journal's record `eager` has it."""
         with self._lock:
             return {
@@ -93,7 +93,7 @@ class Signatures:
                 "frames": self._frames.to_list(),
             }
 
-    def op_types(self) -> Set[str]:
+    def op_types(self) -> set[str]:
         """Return the types of all ops, and the names of functions that were called."""
         with self._lock:
             return {found["op"] for found in self._signatures}
@@ -102,10 +102,10 @@ class Signatures:
         self,
         key: Any,
         op: str,
-        frame: Optional[FrameType],
+        frame: FrameType | None,
         scope: Any,
-        inputs: Tuple[Any, ...],
-        attributes: Tuple[Any, ...],
+        inputs: tuple[Any, ...],
+        attributes: tuple[Any, ...],
     ) -> int:
         """Describe an op.
 
@@ -133,7 +133,7 @@ class Signatures:
         return number
 
     def add_call(
-        self, key: Any, name: str, frame: Optional[FrameType], scope: Any, inputs: Iterable[Any]
+        self, key: Any, name: str, frame: FrameType | None, scope: Any, inputs: Iterable[Any]
     ) -> int:
         """Describe a call of a function; its inputs are bound to the function's `_Arg`s in turn."""
         found = {
@@ -145,7 +145,7 @@ class Signatures:
         }
         return self._add(key, frame, found)
 
-    def add_read(self, key: Any, variable: Any, frame: Optional[FrameType], scope: Any) -> int:
+    def add_read(self, key: Any, variable: Any, frame: FrameType | None, scope: Any) -> int:
         """Describe the read of a variable that was passed where a tensor is wanted."""
         found = {
             "op": "ReadVariableOp",
@@ -201,7 +201,7 @@ class Signatures:
                 if isinstance(value, self.tensor_type) and value._datatype_enum() == RESOURCE:
                     self._add_resource(number, value, name)
 
-    def _add_types_of_outputs(self, found: Dict[str, Any]) -> None:
+    def _add_types_of_outputs(self, found: dict[str, Any]) -> None:
         """Add the attributes that say of which type an op's outputs are: an op has the same."""
         arguments = self.op_def(found["op"]).output_arg
         if len(arguments) != len(found["outputs"]):
@@ -212,7 +212,7 @@ class Signatures:
             if arg.type_attr:
                 found["attributes"].setdefault(arg.type_attr, output["dtype"])
 
-    def _add(self, key: Any, frame: Optional[FrameType], found: Dict[str, Any]) -> int:
+    def _add(self, key: Any, frame: FrameType | None, found: dict[str, Any]) -> int:
         with self._lock:
             if len(self._signatures) >= _MOST_SIGNATURES:
                 self._journal.note(
@@ -265,8 +265,8 @@ class Signatures:
         )
 
     def _inputs(
-        self, op: str, inputs: Tuple[Any, ...], attributes: Dict[str, Any]
-    ) -> Iterator[Tuple[Dict[str, Any], str]]:
+        self, op: str, inputs: tuple[Any, ...], attributes: dict[str, Any]
+    ) -> Iterator[tuple[dict[str, Any], str]]:
         """Describe the tensors that an op takes, each with the attribute of its type, or ""."""
         arguments = self.op_def(op).input_arg
         for k, value in enumerate(inputs):
@@ -277,13 +277,13 @@ class Signatures:
                     described["dtype"] = self._dtype_as(arg, one, attributes)
                 yield described, arg.type_attr if arg is not None else ""
 
-    def _dtype_as(self, arg: Any, value: Any, attributes: Dict[str, Any]) -> Optional[str]:
+    def _dtype_as(self, arg: Any, value: Any, attributes: dict[str, Any]) -> str | None:
         """Return of which type a value is made a tensor, for an argument of an op."""
         if arg.type:
             return dtype_name(arg.type)
         return attributes.get(arg.type_attr) if arg.type_attr else self._own_dtype(value)
 
-    def _value_of(self, variable: Any) -> Dict[str, Any]:
+    def _value_of(self, variable: Any) -> dict[str, Any]:
         handle = variable.handle
         return {
             "dtype": self._dtype(variable),
@@ -293,7 +293,7 @@ class Signatures:
             "shape": shape(variable.shape),
         }
 
-    def _tensor(self, value: Any) -> Dict[str, Any]:
+    def _tensor(self, value: Any) -> dict[str, Any]:
         if isinstance(value, self.variable_type):  # read first: what the op takes is its value
             return self._value_of(value)
         if not isinstance(value, self.tensor_type):  # a Python value, made a tensor in C++
@@ -307,11 +307,11 @@ class Signatures:
             "shape": shape(value.shape),
         }
 
-    def _attributes(self, op: str, inputs: Any, given: Tuple[Any, ...]) -> Dict[str, Any]:
+    def _attributes(self, op: str, inputs: Any, given: tuple[Any, ...]) -> dict[str, Any]:
         """Return an op's attributes: those given, and those that its inputs decide."""
         op_def = self.op_def(op)
         kinds = {a.name: a.type for a in op_def.attr}
-        found: Dict[str, Any] = {}
+        found: dict[str, Any] = {}
         for name, value in zip(given[::2], given[1::2]):
             label = text(name)
             found[label] = attribute(kinds.get(label, ""), value)
@@ -321,7 +321,7 @@ class Signatures:
             self._infer_of_values(op_def, inputs, found)
         return found
 
-    def _infer_of_values(self, op_def: Any, inputs: Any, found: Dict[str, Any]) -> None:
+    def _infer_of_values(self, op_def: Any, inputs: Any, found: dict[str, Any]) -> None:
         """Add types that no tensor decides: the OpDef's default does, or else the first value."""
         of_tensors = dict(found)
         defaults = {a.name: a.default_value.type for a in op_def.attr if a.type == "type"}
@@ -335,7 +335,7 @@ class Signatures:
             if dtype is not None:
                 found[name] = dtype
 
-    def _infer(self, arg: Any, value: Any, found: Dict[str, Any]) -> None:
+    def _infer(self, arg: Any, value: Any, found: dict[str, Any]) -> None:
         values = value if isinstance(value, (list, tuple)) else (value,)
         known = [d for d in map(self._dtype, values) if d is not None]
         if arg.type_attr and known:
@@ -345,14 +345,14 @@ class Signatures:
         if arg.type_list_attr:
             found.setdefault(arg.type_list_attr, [self._own_dtype(v) for v in values])
 
-    def _dtype(self, value: Any) -> Optional[str]:
+    def _dtype(self, value: Any) -> str | None:
         if isinstance(value, self.tensor_type):
             return dtype_name(value._datatype_enum())
         if isinstance(value, self.variable_type):
             return dtype_name(value.dtype.base_dtype.as_datatype_enum)
         return None
 
-    def _own_dtype(self, value: Any) -> Optional[str]:
+    def _own_dtype(self, value: Any) -> str | None:
         """Return of which type a value is made a tensor where nothing else decides, or None."""
         dtype = self._dtype(value)
         if dtype is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Tuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..journal import Journal
@@ -38,7 +38,7 @@ def note_other_starts(journal: Journal) -> None:
     )
 
 
-def _cpu_s() -> Tuple[float, float]:
+def _cpu_s() -> tuple[float, float]:
     """Return the CPU time of all processes that have ended, and of this one."""
     try:
         import resource

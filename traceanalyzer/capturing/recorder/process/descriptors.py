@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-from typing import Optional, Tuple
 
 _HIGH = 200  # out of the way of the numbers that a program expects to be given, too
 
@@ -48,7 +47,7 @@ class OwnDescriptor:
             self._file = _file_of(self.number)
 
 
-def _file_of(number: int) -> Optional[Tuple[int, int]]:
+def _file_of(number: int) -> tuple[int, int] | None:
     try:
         found = os.fstat(number)
     except OSError:

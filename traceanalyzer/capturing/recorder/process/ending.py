@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 from .hooks import unseen
 
@@ -52,10 +52,10 @@ def shielded(*, drop: bool = False) -> Iterator[None]:
 
     With `drop`, Ctrl-C is forgotten: the program has ended already.
     """
-    arrived: List[int] = []
-    handlers: Dict[signal.Signals, Any] = {}
+    arrived: list[int] = []
+    handlers: dict[signal.Signals, Any] = {}
 
-    def hold(number: int, frame: Optional[FrameType]) -> None:
+    def hold(number: int, frame: FrameType | None) -> None:
         del frame
         arrived.append(number)
 
@@ -79,7 +79,7 @@ def shielded(*, drop: bool = False) -> Iterator[None]:
 class _Ending:
     """What is in place in one process to see its end."""
 
-    current: Optional[_Ending] = None
+    current: _Ending | None = None
 
     def __init__(self, finish: Callable[[str], None]) -> None:
         self._finish = finish
@@ -155,7 +155,7 @@ class _Ending:
 
         return _named_as(original, replacement)
 
-    def _on_signal(self, number: int, frame: Optional[FrameType]) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del frame
         self._handled.set()
         self.run("signal")
@@ -211,7 +211,7 @@ class _Ending:
                 self._unset_wakeup()  # signals of the child are none of the parent
 
 
-def _pipe() -> Tuple[OwnDescriptor, OwnDescriptor]:
+def _pipe() -> tuple[OwnDescriptor, OwnDescriptor]:
     """Return both ends of a pipe, the second of which never blocks.
 
     Raises:

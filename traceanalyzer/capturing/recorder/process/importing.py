@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
@@ -40,15 +40,15 @@ class _Finder:
 
     def __init__(self, name: str, before: Callable[[], None], after: Callable[[], None]) -> None:
         self._name = name
-        self._before: Optional[Callable[[], None]] = before
+        self._before: Callable[[], None] | None = before
         self._after = after
 
     def find_spec(
         self,
         fullname: str,
-        path: Optional[Sequence[str]] = None,
-        target: Optional[ModuleType] = None,
-    ) -> Optional[ModuleSpec]:
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
         if fullname != self._name:
             return None
         for finder in list(sys.meta_path):
@@ -90,7 +90,7 @@ class _Loader:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
-    def create_module(self, spec: ModuleSpec) -> Optional[ModuleType]:
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:

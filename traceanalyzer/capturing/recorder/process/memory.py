@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import time
-from typing import Dict, Optional
 
 # Of the file-backed pages of CUDA's libraries and the mapped blocks of large arrays, neither is the
 # profiler's: it keeps its events in small blocks of the C heap.
@@ -111,7 +110,7 @@ def _anonymous_bytes() -> int:
     return _fields_of("/proc/self/status").get("RssAnon", 0)
 
 
-def _heap_bytes() -> Optional[int]:
+def _heap_bytes() -> int | None:
     try:
         ask = ctypes.CDLL(None).mallinfo2
     except (AttributeError, OSError):  # an older glibc, or another C library
@@ -120,7 +119,7 @@ def _heap_bytes() -> Optional[int]:
     return int(ask().uordblks)
 
 
-def _fields_of(path: str) -> Dict[str, int]:
+def _fields_of(path: str) -> dict[str, int]:
     """Return the sizes in a file of lines as `MemTotal:  1024 kB`, in bytes."""
     found = {}
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:

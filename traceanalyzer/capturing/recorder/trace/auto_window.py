@@ -16,7 +16,7 @@ training step of a small convolutional network 30 kB.
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List, Mapping, Optional, Set
+from typing import Any, Callable, Mapping
 
 from .window import (
     Action,
@@ -37,7 +37,9 @@ HEAP_BYTES = 512 << 20
 SET_UP_BYTES = 64 << 20  # of a session that shows no steps
 GRAPHS_BYTES = 512 << 20  # not counted, at most
 EAGER_OPS = 200_000
-EAGER_LOOP_OPS = 50_000  # of a session that shows no function: each op takes a third longer
+# Of a session that shows no function: each op takes a third longer, and as long again to write. A
+# loop shows enough in fewer.
+SET_UP_EAGER_OPS, EAGER_LOOP_OPS = 50_000, 10_000
 NEXT_CALL = 3  # of one function: a step; the first calls are those that trace it
 STEADY_CALLS, SILENT_S = 5, 1.0
 STEADY_EAGER_OPS = 1_000  # that are like earlier ones: a loop
@@ -71,16 +73,17 @@ class AutoWindow(Window):
     def __init__(self, clock: Clock, is_training: Callable[[], bool] = lambda: False) -> None:
         super().__init__(clock)
         self._is_training = is_training  # whether the next call is made by Keras' `fit`
-        self._ranks: Dict[str, int] = {}  # of each function that was called again and again
+        self._ranks: dict[str, int] = {}  # of each function that was called again and again
         self._rank = _SET_UP  # of what is recorded, or was last
-        self._before: Dict[str, int] = {}  # counts when the steps began
+        self._before: dict[str, int] = {}  # counts when the steps began
         self._steps_at = 0.0
+        self._eager_ops_before = 0  # of the session, when an eager loop was found
         self._begins_with_steps = False
         self._called_at = 0.0  # when one of the functions that rank so was last called
         self._opened = self._recorded_s = 0.0
         self._kept_rank = _SET_UP  # of the last session that was kept
-        self._recorded: Set[str] = set()  # functions that were called again and again by then
-        self._later: Dict[str, List[float]] = {}  # since it ended: calls, time of first and last
+        self._recorded: set[str] = set()  # functions that were called again and again by then
+        self._later: dict[str, list[float]] = {}  # since it ended: calls, time of first and last
         self._allowed_bytes = 0  # once a trace was too small for the memory; 0 before
         self._ended_at_bytes = 0  # the last session, if for its memory
         self._heap_bytes = self._graphs_bytes = self._eager_ops = 0  # at the last look
@@ -112,7 +115,7 @@ class AutoWindow(Window):
         is_short = self.recording and self._elapsed() < LEAST_STEPS_S
         return is_short and self._kept_rank > _SET_UP
 
-    def missed(self) -> Optional[str]:
+    def missed(self) -> str | None:
         """Say which function that was not recorded was called for longer than was recorded."""
         later = {k: found for k, found in self._later.items() if k not in self._recorded}
         label = max(later, key=lambda k: later[k][2] - later[k][1], default="")
@@ -136,10 +139,10 @@ class AutoWindow(Window):
             return self._begin_with(_EAGER, "from where eager ops repeat") if is_loop else None
         if self._rank == _SET_UP and self._repeats(load):
             self._found(_EAGER)
+            self._eager_ops_before = load.eager_ops
         load = load._replace(heap_bytes=self._counted_bytes(load))
         most = self._allowed_bytes or (SET_UP_BYTES if self._rank == _SET_UP else HEAP_BYTES)
-        ops = EAGER_OPS if self._rank > _EAGER else EAGER_LOOP_OPS
-        reason = bound_reached(load, most, ops) or self._enough()
+        reason = bound_reached(load, most, self._most_eager_ops()) or self._enough()
         if reason is None:
             return None
         self._ended_at_bytes = most if load.heap_bytes >= most else 0
@@ -157,7 +160,7 @@ class AutoWindow(Window):
             self._begin(reason) if self._rank == _SET_UP else self._begin_with(self._rank, reason)
         )
 
-    def next_look_s(self) -> Optional[float]:
+    def next_look_s(self) -> float | None:
         """Look while recording, and now and then while an eager loop may begin."""
         return LOOK_FOR_EAGER_S if self.awaits_eager_ops else super().next_look_s()
 
@@ -165,8 +168,14 @@ class AutoWindow(Window):
         """Say so."""
         return "TensorFlow was imported, but no op was run"
 
+    def _most_eager_ops(self) -> int:
+        if self._rank == _EAGER:
+            return self._eager_ops_before + EAGER_LOOP_OPS
+        return EAGER_OPS if self._rank > _EAGER else SET_UP_EAGER_OPS
+
     def _begin(self, reason: str) -> Begin:
         self._heap_bytes = self._graphs_bytes = self._ended_at_bytes = 0
+        self._eager_ops_before = 0
         return super()._begin(reason)
 
     def _counted_bytes(self, load: Load) -> int:
@@ -222,7 +231,7 @@ class AutoWindow(Window):
         self._before = dict(self._counts)
         self._steps_at = self._called_at = self._clock()
 
-    def _enough(self) -> Optional[str]:
+    def _enough(self) -> str | None:
         """Say for how long was recorded, if that is enough."""
         elapsed, steps_s, calls = self._elapsed(), self._clock() - self._steps_at, self._calls()
         if self._rank == _SET_UP:

@@ -1,4 +1,4 @@
-"""The program's own use of what the recorder needs: its profiler wins, its steps and calls count.
+"""The program's own use of what the recorder needs: its profiler wins.
 
 Whatever is replaced here is replaced such that no frame of ours is on the stack while TensorFlow
 works: a traceback of the program shows the program and TensorFlow.
@@ -10,22 +10,19 @@ import glob
 import os
 import sys
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
-from ..process.hooks import Patches, unseen
-
-# The callback `TensorBoard` marks the steps that it profiles, and no others (Keras 3 and 2).
-_MARK_SOME = ("tensorboard.py", "callbacks.py")
+from ..process.hooks import Part, unseen
 
 
 class ScriptSession:
     """A session of the profiler that the program itself began."""
 
-    def __init__(self, logdir: Optional[str]) -> None:
+    def __init__(self, logdir: str | None) -> None:
         self.logdir = logdir
         self.start_ns = time.time_ns()
 
-    def trace(self) -> Optional[str]:
+    def trace(self) -> str | None:
         """Return the file that it has written, if it has."""
         if not self.logdir or "://" in self.logdir:
             return None
@@ -36,17 +33,17 @@ class ScriptSession:
         return max((f for f in found if f[0] >= since), default=(0, None))[1]
 
 
-class ProgramWatch:
+class ProgramWatch(Part):
     """Replaces functions that the program calls, and reports the calls."""
 
     def __init__(self) -> None:
-        self._patches = Patches()
-        self._uses = Patches()
+        super().__init__()
+        self._uses = Part()
 
-    def undo(self) -> None:
+    def uninstall(self) -> None:
         """Put everything back."""
-        self._uses.undo()
-        self._patches.undo()
+        self._uses.uninstall()
+        super().uninstall()
 
     def on_first_use(self, used: Callable[[], None]) -> None:
         """Call back, once, just before TensorFlow makes its devices; at once if it has.
@@ -99,35 +96,11 @@ class ProgramWatch:
                 if script is not None:
                     ends(script)
 
-        self._patches.replace(_pywrap_profiler, "ProfilerSession", ProfilerSession)
-
-    def on_step(self, stepped: Callable[[], None]) -> None:
-        """Call back when the program marks the beginning of a step."""
-        from tensorflow.python.profiler import trace
-
-        native = trace.Trace.__init__
-
-        def init(self: Any, name: str, **keywords: Any) -> None:
-            if "step_num" in keywords:
-                file = sys._getframe(1).f_code.co_filename
-                if os.path.basename(file) not in _MARK_SOME:
-                    stepped()
-            with unseen:
-                native(self, name, **keywords)
-
-        self._patches.replace(trace.Trace, "__init__", init)
-
-    def on_session_run(self, called: Callable[[str], None]) -> None:
-        """Call back before `tf.compat.v1.Session.run`, with a name for it."""
-        from tensorflow.python.client import session
-
-        self._patches.replace(
-            session.BaseSession, "run", _Noticed(session.BaseSession.run, called, "Session.run")
-        )
+        self.replace(_pywrap_profiler, "ProfilerSession", ProfilerSession)
 
     def _first(self, original: Callable[..., Any], used: Callable[[], None]) -> Callable[..., Any]:
         def replacement(*args: Any, **keywords: Any) -> Any:
-            self._uses.undo()
+            self._uses.uninstall()
             used()
             with unseen:
                 return original(*args, **keywords)
@@ -135,22 +108,7 @@ class ProgramWatch:
         return replacement
 
 
-class _Noticed:
-    """A method whose look-ups are reported; it leaves no frame on the stack of its calls."""
-
-    def __init__(self, method: Any, called: Callable[[str], None], name: str) -> None:
-        self._method = method
-        self._called = called
-        self._name = name
-
-    def __get__(self, instance: Any, owner: Optional[type] = None) -> Any:
-        if instance is None:
-            return self._method
-        self._called(self._name)
-        return self._method.__get__(instance, owner)
-
-
-def _as_path(value: Any) -> Optional[str]:
+def _as_path(value: Any) -> str | None:
     try:
         path = os.fspath(value)
     except TypeError:

@@ -6,7 +6,7 @@ import ctypes
 import os
 import shutil
 import time
-from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Iterator, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Iterator, NamedTuple
 
 from .service import Levels, ProfilerService, ServiceError
 
@@ -32,7 +32,7 @@ class ProfilerError(Exception):
 class Native(NamedTuple):
     """What is used of TensorFlow."""
 
-    version: Tuple[int, ...]
+    version: tuple[int, ...]
     session: Callable[[], Any]  # the class `ProfilerSession`, before ours replaced it
     start_server: Callable[[int], None]  # starts the profiler service on a port
     is_on: Callable[[], bool]  # whether a profiler is active in this process
@@ -62,7 +62,7 @@ class Profiler:
         self._settings = settings
         self._journal = journal
         self._native = native
-        self._service: Optional[ProfilerService] = None
+        self._service: ProfilerService | None = None
         self._session: Any = None
         self._scratch = os.path.join(settings.logdir, f".traceanalyzer-{os.getpid()}")
         self.requested = Levels(
@@ -90,7 +90,7 @@ class Profiler:
             raise ProfilerError(f"{error}".partition("\n")[0][:300]) from error
         self._session = session
 
-    def stop(self, destination: str) -> Optional[Levels]:
+    def stop(self, destination: str) -> Levels | None:
         """End the session and write its trace.
 
         Args:
@@ -231,7 +231,7 @@ def _ends_of_fields(file: BinaryIO, size: int) -> Iterator[int]:
         position = end
 
 
-def _varint_at(data: bytes, at: int) -> Tuple[int, int]:
+def _varint_at(data: bytes, at: int) -> tuple[int, int]:
     """Return a number and the place after it."""
     value = 0
     for place in range(at, len(data)):

@@ -8,10 +8,9 @@ import sys
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple
 
 from ..ops.frames import is_tracing
-from ..process.children import note_other_starts
 from ..process.ending import shielded, watch_signals
 from ..process.memory import HeapGrowth, free_share, give_back
 from .auto_window import window_of
@@ -22,7 +21,7 @@ from .window import Action, Begin, End, Load
 if TYPE_CHECKING:
     from types import FrameType
 
-    from ..attach import Evidence
+    from ..evidence import Evidence
     from ..journal import Journal
     from ..settings import Settings
 
@@ -52,20 +51,20 @@ class Recording:
         self._evidence = evidence
         self._window = window_of(settings.window, time.monotonic, _is_training)
         self._watch = ProgramWatch()
-        self._profiler: Optional[Profiler] = None
+        self._profiler: Profiler | None = None
         # Guards what follows.
         self._lock = threading.RLock()
-        self._session: Optional[_Session] = None
-        self._script: Optional[ScriptSession] = None
+        self._session: _Session | None = None
+        self._script: ScriptSession | None = None
         self._script_index = 0
         self._scripts = 0
-        self._wanted: Optional[str] = None  # a session, as soon as it can be had
+        self._wanted: str | None = None  # a session, as soon as it can be had
         self._is_used = False
         self._written = 0
         self._linked_scripts = 0
         self._index = 0  # of the next session in the journal
         self._is_ending = False  # the program is, and not only the recording
-        self._looker: Optional[threading.Thread] = None
+        self._looker: threading.Thread | None = None
         self._wake = threading.Event()
         # Read without the lock, by every call of a function.
         self._is_idle = False
@@ -87,6 +86,11 @@ class Recording:
         if action is not None:
             self._do(action)
 
+    def before_step(self) -> None:
+        """The program marks the beginning of a step."""
+        if not self._is_idle:
+            self._do(self._window.stepped())
+
     def finish(self, reason: str) -> None:
         """End what is under way and write it. Safe from any thread, any number of times.
 
@@ -103,7 +107,7 @@ class Recording:
             else:
                 self._end_session(_ENDS.get(reason, reason))
             self._end_script()
-            self._watch.undo()
+            self._watch.uninstall()
             self._tell_what_is_missing(was_over=was_over)
 
     # ------------------------------------------------------------ what happens
@@ -111,9 +115,6 @@ class Recording:
     def _begin(self) -> None:
         self._profiler = Profiler(self._settings, self._journal, native_profiler())
         self._watch.on_script_session(self._script_begins, self._script_ends)
-        self._watch.on_session_run(self.before_function_call)
-        if self._settings.window["kind"] == "steps":
-            self._watch.on_step(self._stepped)
         os.register_at_fork(after_in_child=_weakly(self._is_fork))
         watch_signals()
         self._do(self._window.opened())
@@ -125,10 +126,6 @@ class Recording:
             if self._wanted is not None:
                 self._begin_session(self._wanted)
             self._do(self._window.used())
-
-    def _stepped(self) -> None:
-        if not self._is_idle:
-            self._do(self._window.stepped())
 
     def _do(self, action: Action) -> None:
         with self._shielded():
@@ -174,7 +171,7 @@ class Recording:
         with contextlib.suppress(Exception):
             if self._profiler is not None:
                 self._profiler.abandon()
-            self._watch.undo()
+            self._watch.uninstall()
             self._evidence.uninstall()
 
     # ---------------------------------------------------------------- sessions
@@ -325,7 +322,6 @@ class Recording:
         missed = self._window.missed()
         if missed:
             self._journal.note("work_after_the_recording", "warning", missed)
-        note_other_starts(self._journal)
 
     @contextlib.contextmanager
     def _shielded(self) -> Iterator[None]:
@@ -340,7 +336,7 @@ class Recording:
 
 def _is_training() -> bool:
     """Return whether a `fit` of Keras is running in this thread."""
-    frame: Optional[FrameType] = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if code.co_name in _TRAINING and "keras" in code.co_filename:

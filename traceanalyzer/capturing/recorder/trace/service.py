@@ -18,7 +18,7 @@ import contextlib
 import os
 import socket
 import time
-from typing import Any, Callable, Iterator, NamedTuple, Tuple
+from typing import Any, Callable, Iterator, NamedTuple
 
 _SERVICE = "/tensorflow.ProfilerService/"
 _SESSION = "session"  # the service's name for it, and for a folder that is removed afterwards
@@ -107,7 +107,7 @@ def _reserved_port() -> Iterator[int]:
     """Hold a free port that the service, which reuses ports, may still bind."""
     try:
         holder = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
-        address: Tuple[str, int] = ("::", 0)
+        address: tuple[str, int] = ("::", 0)
     except OSError:  # no IPv6 here
         holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         address = ("", 0)

@@ -14,13 +14,20 @@ marks nothing before the second call that it sees.
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import threading
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable
 
 from ..process.hooks import Part, hide_frame, loaded
 
+if TYPE_CHECKING:
+    from types import FrameType
+
 _CALLS_BEFORE = 2
+# The callback `TensorBoard` marks the steps that it profiles, and no others (Keras 3 and 2).
+_MARK_SOME = ("tensorboard.py", "callbacks.py")
 _LOOKED_AT = 10_000  # each takes a third of a microsecond
 _DEFINITION = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 
@@ -28,16 +35,17 @@ _DEFINITION = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 class StepMarks(Part):
     """Marks steps; see the module."""
 
-    def __init__(self, *, is_counted: bool) -> None:
+    def __init__(self, stepped: Callable[[], None] | None) -> None:
+        """Prepare; `stepped` is called, if given, when the program marks a step's beginning."""
         super().__init__()
-        self._is_counted = is_counted
+        self._stepped = stepped
         self._class: Any = None  # of TensorFlow, of whose objects steps are
-        self._seen: Set[Tuple[int, str]] = set()  # who called what in this session
-        self._counts: Dict[Tuple[int, str], int] = {}
-        self._leader: Optional[Tuple[int, str]] = None
-        self._make: Optional[Callable[[int], Any]] = None  # a marker of the leader's step
+        self._seen: set[tuple[int, str]] = set()  # who called what in this session
+        self._counts: dict[tuple[int, str], int] = {}
+        self._leader: tuple[int, str] | None = None
+        self._make: Callable[[int], Any] | None = None  # a marker of the leader's step
         self._open: Any = None
-        self._unfinished: List[Any] = []
+        self._unfinished: list[Any] = []
         self._is_marking = False
         self._program_marks = False
         self._is_watching = False
@@ -55,7 +63,7 @@ class StepMarks(Part):
     def uninstall(self) -> None:
         """Put everything back."""
         self._is_watching = False
-        self._patches.undo()
+        super().uninstall()
 
     def session_started(self) -> None:
         """Mark steps from now on; calls count from the program's first."""
@@ -85,7 +93,7 @@ class StepMarks(Part):
             self._watch_anew()
         if not self._is_marking or self._program_marks:
             return
-        if not self._is_counted and key not in self._seen:
+        if self._stepped is None and key not in self._seen:
             self._seen.add(key)
             return
         if self._leader is None and count > _CALLS_BEFORE:
@@ -107,22 +115,26 @@ class StepMarks(Part):
         original = self._class.__init__
 
         def init(trace: Any, *args: Any, **keywords: Any) -> None:
-            self._looked_at(is_step="step_num" in keywords)
+            self._looked_at("step_num" in keywords, sys._getframe(1))
             try:
                 original(trace, *args, **keywords)
             except BaseException as error:
                 hide_frame(error)
                 raise
 
-        self._patches.replace(self._class, "__init__", init)
+        self.replace(self._class, "__init__", init)
         self._replacement = init
         self._is_watching = True
         self._switching.release()
 
-    def _looked_at(self, *, is_step: bool) -> None:
+    def _looked_at(self, is_step: bool, maker: FrameType) -> None:  # noqa: FBT001
         """Note an object of the class; stop once it is a step, or there were enough."""
         self._program_marks = self._program_marks or is_step
-        if not (self._is_counted or self._is_marking):
+        if self._stepped is not None:
+            if is_step and os.path.basename(maker.f_code.co_filename) not in _MARK_SOME:
+                self._stepped()
+            return
+        if not self._is_marking:
             self._left -= 1
         is_enough = self._program_marks or self._left <= 0
         # Where another has replaced it since, ours stays beneath.
@@ -130,8 +142,7 @@ class StepMarks(Part):
             if not self._switching.acquire(blocking=False):
                 return
             if self._is_watching:
-                self._patches.undo()
-                self._is_watching = False
+                self.uninstall()
             self._switching.release()
 
 

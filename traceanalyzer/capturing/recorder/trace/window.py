@@ -8,7 +8,7 @@ has the one that is taken otherwise.
 from __future__ import annotations
 
 import re
-from typing import Callable, Dict, NamedTuple, Optional, Union
+from typing import Callable, NamedTuple, Union
 
 LOOK_EVERY_S = 0.25
 LEAST_FREE = 0.1  # of the machine's memory
@@ -54,8 +54,8 @@ class Window:
         self.recording = False  # a session is under way
         self._clock = clock
         self._began = 0.0
-        self._counts: Dict[str, int] = {}
-        self._labels: Dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        self._labels: dict[str, str] = {}
 
     @property
     def awaits_eager_ops(self) -> bool:
@@ -90,7 +90,7 @@ class Window:
         """The session that has ended has left a trace of some bytes, 0 for none."""
         return None
 
-    def next_look_s(self) -> Optional[float]:
+    def next_look_s(self) -> float | None:
         """Return in how many seconds to look next; None for not before something happens."""
         return LOOK_EVERY_S if self.recording else None
 
@@ -102,7 +102,7 @@ class Window:
         """Return whether the session under way shows less than one that is kept."""
         return False
 
-    def missed(self) -> Optional[str]:
+    def missed(self) -> str | None:
         """Say what else the program did for longer than was recorded, if it did."""
         return None
 
@@ -128,10 +128,10 @@ class Window:
         return self._clock() - self._began
 
 
-def bound_reached(load: Load, heap_bytes: int, eager_ops: Optional[int]) -> Optional[str]:
+def bound_reached(load: Load, heap_bytes: int, eager_ops: int | None) -> str | None:
     """Say which bound a session has reached."""
     if eager_ops is not None and load.eager_ops >= eager_ops:
-        return f"for {eager_ops:,} eager ops"
+        return f"for {load.eager_ops:,} eager ops"
     if load.heap_bytes >= heap_bytes:
         return f"until it held {heap_bytes >> 20} MB in memory"
     if load.free < LEAST_FREE:
@@ -150,7 +150,7 @@ class StepsWindow(Window):
         super().__init__(clock)
         self._first = first
         self._last = last
-        self._leader: Optional[str] = None
+        self._leader: str | None = None
         self._marked = 0
 
     def stepped(self) -> Action:
@@ -198,7 +198,7 @@ class TimeWindow(Window):
         super().__init__(clock)
         self._after_s = after_s
         self._for_s = for_s
-        self._opened: Optional[float] = None
+        self._opened: float | None = None
 
     def opened(self) -> Action:
         """Begin to wait, or to record."""
@@ -217,7 +217,7 @@ class TimeWindow(Window):
             bound = f"for {self._for_s:g} s"
         return self._end(bound) if bound else None
 
-    def next_look_s(self) -> Optional[float]:
+    def next_look_s(self) -> float | None:
         """Look at the beginning, and while recording."""
         if self.over or self._opened is None:
             return None

@@ -1,0 +1,92 @@
+"""A page that is too large is cut, and says so."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.report.sections.reading import records
+from tests.report.sections.samples import sample
+from traceanalyzer.model.blocks import (
+    Column,
+    Note,
+    Page,
+    Section,
+    Table,
+    Tabs,
+)
+from traceanalyzer.report import html
+from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.sections.explore import explore
+from traceanalyzer.report.sections.op_details import op_details
+from traceanalyzer.report.trim import smaller
+
+
+def page_of(*blocks: Table | Note) -> Page:
+    section = Section(id="made", title="Made", blocks=blocks)
+    return Page(
+        kind="A", title="run", facts=(), links=(), happened=("h",), next=("n",), sections=(section,)
+    )
+
+
+@pytest.fixture(scope="module")
+def real() -> Page:
+    diagnosis = sample("keras_fit")
+    section = explore(diagnosis, assemble(diagnosis), ())
+    assert section is not None
+    page = msgspec.structs.replace(page_of(), sections=(section,))
+    return msgspec.structs.replace(page, details=op_details(diagnosis, ()))
+
+
+def test_the_first_is_the_whole_page(real: Page) -> None:
+    assert next(smaller(real)) is real
+
+
+def test_each_is_smaller_than_the_one_before_and_says_what_it_lacks(real: Page) -> None:
+    pages = list(smaller(real))
+    sizes = [len(msgspec.json.encode(page)) for page in pages]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] < 10_000
+    said = " ".join(pages[-1].left_out)
+    for what in ("the timeline", "the table of all ops", "details of ops", "--json FILE"):
+        assert what in said
+
+
+def test_the_place_of_a_dropped_picture_says_where_it_is(real: Page) -> None:
+    *_, least = smaller(real)
+
+    (tabs,) = least.sections[0].blocks
+    assert isinstance(tabs, Tabs)
+    timeline = tabs.tabs[0]
+    assert isinstance(timeline.blocks[0], Note)
+    assert "traceanalyzer tables PATH" in str(timeline.blocks[0].text)
+
+
+def test_a_table_that_is_cut_keeps_its_total() -> None:
+    rows = tuple((f"{k}",) for k in range(1_000))
+    table = Table(columns=(Column(name="n", title="N"),), rows=rows, total_rows=1_000)
+
+    _, cut, *_ = smaller(page_of(table))
+
+    (block,) = cut.sections[0].blocks
+    assert isinstance(block, Table)
+    assert (len(records(block)), block.total_rows) == (200, 1_000)
+    assert "800 rows and entries" in cut.left_out
+
+
+def test_names_of_any_length_become_short() -> None:
+    *_, least = smaller(page_of(Note(text=("y" * 10**6,))))
+
+    assert len(msgspec.json.encode(least)) < 2_000
+    assert "1 middles of long texts" in least.left_out
+
+
+def test_a_page_in_html_keeps_to_its_size(monkeypatch: pytest.MonkeyPatch, real: Page) -> None:
+    whole = html.render_page(real)
+    least = len(html.render_page(page_of()).encode())
+    monkeypatch.setattr(html, "LARGEST_BYTES", least + 20_000)
+
+    found = html.render_page(real)
+
+    assert len(found.encode()) <= least + 20_000 < len(whole.encode())
+    assert "This page has no room for the timeline" in found

@@ -1,0 +1,248 @@
+"""The report as one HTML file that loads nothing and can be read for years.
+
+jinja2 renders what can be read without scripts. The other blocks are figures, empty but for a line
+of text, that the page's script fills from JSON in inert script elements. The Content Security
+Policy lets the browser run the page's own style and scripts, by their hashes, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from functools import cache, partial
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
+from markupsafe import Markup
+
+from traceanalyzer.format import Quantity, duration, share, size
+from traceanalyzer.model import blocks
+from traceanalyzer.report import text
+from traceanalyzer.report.trim import smaller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from traceanalyzer.model.blocks import Bar, Block, Cell, Inline, Page
+
+LARGEST_BYTES: Final = 5_000_000
+_PACKAGE: Final = "traceanalyzer.report"
+_STATIC: Final = ("page.css", "early.js", "page.js", "licences.json")
+_PIECES: Final = re.compile(r".+?(?:/+|::|\Z)", re.DOTALL)
+_NAME_CHARACTERS: Final = 240  # of a name; the whole is its title, or in the drawer
+_TITLE_CHARACTERS: Final = 2_000
+_SCALE: Final = 2_000  # steps of widths in bars
+_BY_PLACEMENT: Final = ("transfer", "cpu_op", "input", "on_cpu")
+_COLUMNS_OF_NUMBERS: Final = ("us", "bytes", "share", "count", "bytes_per_s")
+
+
+def render_page(page: Page, markdown: Mapping[str, str] | None = None) -> str:
+    """Return the page as HTML, of at most `LARGEST_BYTES`: what does not fit is left out.
+
+    `markdown` holds what its buttons copy: the text of each card by its id, and of the whole page
+    by the empty id.
+    """
+    rendered = ""
+    for shown in smaller(page):
+        rendered = _rendered(shown, markdown or {})
+        if len(rendered.encode()) <= LARGEST_BYTES:
+            break
+    return rendered
+
+
+def _rendered(page: Page, markdown: Mapping[str, str]) -> str:
+    sheet = _Sheet()
+    if page.details:
+        sheet.details(page.details)
+    if markdown:
+        sheet.add("markdown", json.dumps(dict(markdown)))
+    rendered = environment().get_template("page.html").render(page=page, sheet=sheet)
+    return rendered.encode("utf-8", "replace").decode("utf-8")
+
+
+class _Sheet:
+    """What a page gathers while it is rendered: rules of its style, and data for its script."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, str] = {}
+        self._rules: dict[str, str] = {}
+
+    def width(self, part: float, whole: float) -> str:
+        """Return the class of an element that is as wide as a part of its bar."""
+        return self._rule("w", "width", part, whole)
+
+    def left(self, part: float, whole: float) -> str:
+        """Return the class of an element that begins after a part of its bar."""
+        return self._rule("x", "left", part, whole)
+
+    def _rule(self, letter: str, name: str, part: float, whole: float) -> str:
+        # The policy admits no style attributes.
+        steps = round(_SCALE * min(1.0, max(0.0, part / whole))) if whole else 0
+        self._rules[f"{letter}{steps}"] = f"{name}:{100 * steps / _SCALE:g}%"
+        return f"{letter}{steps}"
+
+    def figure(self, block: Block) -> str:
+        """Keep a block for the script; return the id of its data."""
+        return self.add(f"data-{len(self.data)}", json.dumps(msgspec.to_builtins(block)))
+
+    def add(self, name: str, data: str) -> str:
+        """Keep JSON for the script; no text in it can end the script element."""
+        self.data[name] = data.replace("<", "\\u003c")
+        return name
+
+    def details(self, of_ops: Mapping[str, tuple[Block, ...]]) -> None:
+        """Keep what the drawer shows of each op, as HTML, deflated."""
+        render = environment().get_template("details.html").module.__dict__["details"]
+        rendered = {op_id: str(render(self, shown)).strip() for op_id, shown in of_ops.items()}
+        packed = zlib.compress(json.dumps(rendered).encode(), 7)
+        self.add("details", json.dumps(base64.b64encode(packed).decode()))
+
+    def style(self) -> Markup:
+        """Return the style sheet; called once all else is rendered."""
+        rules = "".join(f".{name}{{{rule}}}" for name, rule in sorted(self._rules.items()))
+        return Markup(f"{_static('page.css')}{rules}")  # noqa: S704 - our own text
+
+    def policy(self) -> str:
+        """Return the policy under which the browser loads nothing and runs only what is here."""
+        scripts = " ".join(_hash(_static(name)) for name in ("early.js", "page.js"))
+        return (
+            f"default-src 'none'; style-src {_hash(self.style())}; script-src {scripts}; "
+            "base-uri 'none'; form-action 'none'"
+        )
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates' environment: escaping on, unknown names an error."""
+    made = Environment(
+        loader=PackageLoader(_PACKAGE, "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        address=_address,
+        breakable=_breakable,
+        code_lines=_code_lines,
+        cut=text.cut,
+        name=partial(text.cut, length=_TITLE_CHARACTERS),
+        whole_name=_whole_name,
+        tag=_tag,
+    )
+    made.globals.update(
+        bracket=_bracket,
+        diff_head=_diff_head,
+        early_script=Markup(_static("early.js")),  # noqa: S704 - our own text
+        is_number=lambda column: column.kind in _COLUMNS_OF_NUMBERS,
+        licences=json.loads(_static("licences.json")),
+        quantity=_quantity,
+        row_link_column=_row_link_column,
+        script=Markup(_static("page.js")),  # noqa: S704 - our own text
+    )
+    return made
+
+
+def _shown(value: object) -> object:
+    """Return a value as the page shows it: the one place through which all text passes.
+
+    Jinja calls this on each expression before it escapes it. Markup was made by templates, whose
+    own expressions have been here; an undefined name is left to raise its error.
+    """
+    return value if isinstance(value, (Markup, Undefined)) else text.visible(str(value))
+
+
+def _tag(part: object) -> str:
+    """Return the kind of a block, a cell, or an inline."""
+    if part is None:
+        return "none"
+    if isinstance(part, str):
+        return "str"
+    if isinstance(part, (int, float)):
+        return "number"
+    return "text" if isinstance(part, tuple) else str(part.__struct_config__.tag)  # type: ignore[attr-defined]
+
+
+_QUANTITIES: Final[dict[str, Callable[[float], Quantity]]] = {
+    "us": duration,
+    "bytes": size,
+    "share": share,
+}
+
+
+def _quantity(value: float, unit: str) -> Quantity:
+    if unit in _QUANTITIES:
+        return _QUANTITIES[unit](value)
+    if unit == "bytes_per_s":
+        rate = size(value)
+        return Quantity(rate.figure, f"{rate.unit}/s", f"{rate.exact}/s")
+    figure = f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+    return Quantity(figure, "", figure)
+
+
+def _bracket(bar: Bar) -> tuple[float, float] | None:
+    """Return where the part of a bar that placement causes is drawn: start and length."""
+    if not bar.by_placement:
+        return None
+    start = 0.0
+    for part in bar.parts:
+        if part.kind in _BY_PLACEMENT:
+            break
+        start += part.value
+    return max(0.0, min(start, bar.total - bar.by_placement)), bar.by_placement
+
+
+def _diff_head(diff: blocks.Diff) -> str:
+    """Return the first lines of a diff that `patch` understands."""
+    file = text.visible(diff.file)
+    return (
+        f"--- {file}\n+++ {file}\n@@ -{diff.line},{len(diff.old)} +{diff.line},{len(diff.new)} @@\n"
+    )
+
+
+def _row_link_column(row: tuple[Cell, ...]) -> int:
+    """Return the column whose cell links to where the row leads: the first without a link."""
+    for column, cell in enumerate(row):
+        if cell is not None and not (isinstance(cell, tuple) and any(map(_is_link, cell))):
+            return column
+    return -1
+
+
+def _is_link(part: Inline) -> bool:
+    return isinstance(part, blocks.Link)
+
+
+def _address(target: str) -> str:
+    """Return a target as part of an address, which cannot hold half a surrogate pair."""
+    return quote(target.encode("utf-8", "replace"), safe="-_.:~")
+
+
+def _code_lines(lines: tuple[str, ...]) -> list[str]:
+    return [text.cut_long(line.expandtabs(4).rstrip("\r\n"), _TITLE_CHARACTERS) for line in lines]
+
+
+def _breakable(name: str) -> list[str]:
+    """Return a name in parts between which a line may break: after slashes and `::` within it."""
+    return _PIECES.findall(text.cut(name, _NAME_CHARACTERS)) or [name]
+
+
+def _whole_name(name: str) -> str | None:
+    """Return the title of a name that is cut; None of one that is shown whole."""
+    return text.cut(name, _TITLE_CHARACTERS) if len(name) > _NAME_CHARACTERS else None
+
+
+@cache
+def _static(name: str) -> str:
+    return resources.files(_PACKAGE).joinpath("static", name).read_text(encoding="utf-8")
+
+
+def _hash(content: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(str(content).encode()).digest()).decode("ascii")
+    return f"'sha256-{digest}'"

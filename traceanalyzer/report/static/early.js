@@ -1,0 +1,1 @@
+"use strict";(()=>{try{let e=localStorage.getItem("traceanalyzer.theme");(e==="light"||e==="dark")&&(document.documentElement.dataset.theme=e)}catch{}document.documentElement.classList.add("scripted-page");})();
