@@ -47,15 +47,10 @@ class GpuWatch:
         self._thread.start()
 
     def finish(self) -> list[dict[str, Any]]:
-        """Stop.
+        """Stop, and return a record for each GPU, of JSON's types, with null for what is not known.
 
-        Returns:
-            A record for each GPU, of JSON's types: `index, name, uuid, driver_version,
-            compute_capability, memory_total_bytes, memory_used_bytes` (when the script started),
-            `memory_peak_bytes` (of all processes), `utilisation_percent: {mean, max}`,
-            `pcie_generation`, `pcie_width` (the best that was seen: a GPU that has nothing to do
-            lowers them) and `other_processes: [{pid, name, memory_bytes}]`, with null for what is
-            not known.
+        `memory_used_bytes` was used when the script started; `memory_peak_bytes` is that of all
+        processes. The link is the best that was seen: a GPU with nothing to do lowers it.
         """
         if self._thread.ident is None:
             return []

@@ -53,8 +53,7 @@ _LONGEST_NAME = 200  # characters of a name
 def variables() -> dict[str, str]:
     """Return the environment variables that can decide on devices, kernels or rewrites.
 
-    Call it before TensorFlow is imported: its packages set some themselves (seen with 2.12:
-    `TF_CPP_MIN_LOG_LEVEL`).
+    To be called before TensorFlow is imported: its packages set some themselves (2.12).
     """
     return {
         name: value[:_LONGEST]
@@ -218,9 +217,6 @@ def foreign_kernels(types: Iterable[str]) -> list[dict[str, Any]]:
 
     The process that has loaded the library can be asked, also where there is no GPU
     (python/framework/kernels.py, `get_registered_kernels_for_op`, of 2.12 and 2.21).
-
-    Args:
-        types: Types of ops of the program; names of functions may be among them.
     """
     own = loaded("tensorflow").raw_ops
     registered = loaded("tensorflow.python.framework.op_def_registry").get
