@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.capture_files import Book
 from tests.causes.examples import Example, blocker, cpu_op, line
 from traceanalyzer.attribution import attribute
 from traceanalyzer.causes import all_causes
 from traceanalyzer.placement.explanations import PlacementExplanation
-from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
     from traceanalyzer.cpu_ops import CpuOp
@@ -32,7 +30,8 @@ def scoped(op_id: str, number: int) -> CpuOp:
 
 def findings_of(*cpu_ops: CpuOp) -> dict[tuple[str, ...], Finding]:
     run = Example(title="", ops=({"name": "Exp", "type": "Exp"},)).run()
-    found, failed = attribute(run, cpu_ops, all_causes())
+    failed: dict[str, str] = {}
+    found = attribute(run, cpu_ops, all_causes(), failed)
     assert not failed
     return {finding.op_ids: finding for finding in found}
 
@@ -115,32 +114,6 @@ def test_a_scope_is_to_be_left_only_if_a_replay_moves_the_op_then(*, is_complete
     (found,) = findings_of(cpu_op("Exp", explanation=explanation)).values()
 
     assert any("tf.device" in (fix.code or "") for fix in found.fixes) is is_complete
-
-
-def test_the_argument_that_names_the_device_is_what_to_change() -> None:
-    asks = blocker(
-        "request", "Exp", requested_device="/device:CPU:0"
-    )  # by a device function, on no known line
-    explanation = PlacementExplanation(
-        type="Exp", blockers=(asks,), basis="replay", certainty="certain", is_complete=True
-    )
-    run = Example(
-        title="",
-        ops=({"name": "Exp", "type": "Exp"},),
-        capture_file=Book().capture_file(
-            command=("traceanalyzer", "capture", "train.py", "--device=cpu")
-        ),
-        record=OpRecord(frame=None, requested_device=None),
-    ).run()
-
-    (found,), _ = attribute(
-        run,
-        [cpu_op("Exp", explanation=explanation)],
-        all_causes(),
-    )
-
-    assert found.certainty == "likely"
-    assert [fix.code for fix in found.fixes] == ["--device=gpu"]
 
 
 def test_all_that_writes_a_summary_is_of_its_cause_and_ops_with_like_blockers_are_together() -> (

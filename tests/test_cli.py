@@ -85,15 +85,19 @@ def files_below(folder: Path) -> dict[str, tuple[int, int]]:
     }
 
 
-def test_report_writes_the_page_and_the_data(traceanalyzer_: Traceanalyzer, tmp_path: Path) -> None:
-    page, data = tmp_path / "page.html", tmp_path / "data.json"
-    done = traceanalyzer_("report", LOGS, "-o", page, "--json", data)
+def test_report_writes_the_page_the_data_and_markdown(
+    traceanalyzer_: Traceanalyzer, tmp_path: Path
+) -> None:
+    page, data, review = (tmp_path / name for name in ("page.html", "data.json", "review.md"))
+    done = traceanalyzer_("report", LOGS, "-o", page, "--json", data, "--markdown", review)
     assert (done.code, done.err) == (0, "")
-    verdict, *wrote = done.out.splitlines()
+    happened, first_change, *wrote = done.out.splitlines()
     document = json.loads(data.read_text())
-    assert verdict == document["summary"]["verdict"]
-    assert wrote == [f"wrote {page}", f"wrote {data}"]
+    assert f"{happened} {first_change}" == document["summary"]["verdict"]
+    assert first_change.startswith("Do this next: ")
+    assert wrote == [f"wrote {page}", f"wrote {data}", f"wrote {review}"]
     assert page.read_text().startswith("<!DOCTYPE html>")
+    assert "## What to change" in review.read_text()
 
 
 @pytest.mark.parametrize("command", ["report", "analyze", "tables"])
@@ -202,7 +206,7 @@ BAD_FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "random bytes": ("h.xplane.pb", lambda: random.Random(7).randbytes(9999), "not a trace"),  # noqa: S311
     "gzip bomb": ("h.xplane.pb.gz", bomb, "gzip bomb"),
     "text renamed": ("h.xplane.pb", lambda: b"epoch,loss\n1,0.7\n" * 99, "a text file"),
-    "a picture": ("h.xplane.pb", lambda: b"\x89PNG\r\n\x1a\n" + bytes(99), "a picture"),
+    "a picture": ("h.xplane.pb", lambda: b"\x89PNG\r\n\x1a\n" + bytes(99), "not a trace"),
 }
 
 
@@ -291,7 +295,8 @@ def test_a_dash_is_standard_output(traceanalyzer_: Traceanalyzer, tmp_path: Path
     assert page.code == 0
     assert page.out.startswith("<!DOCTYPE html>")
     data = traceanalyzer_("report", LOGS, "--json", "-")
-    assert json.loads(data.out)["summary"]["verdict"] in data.err
+    assert data.err.replace("\n", " ").strip() == json.loads(data.out)["summary"]["verdict"]
+    assert traceanalyzer_("report", LOGS, "--markdown", "-").out.startswith("# ")
     assert_refused(traceanalyzer_("report", LOGS, "-o", "-", "--json", "-"), "two files")
     assert_refused(traceanalyzer_("tables", LOGS, "-o", "-"), "folder")
     assert_refused(traceanalyzer_("capture", "--report", "-", "x.py"), "--report")

@@ -12,7 +12,7 @@ from tests.capture_files import Book, node
 from tests.causes.examples import Example
 from traceanalyzer.capture_file.document import SESSION, SessionConfig
 from traceanalyzer.cpu_ops import analyse, analyse_on_a_gpu
-from traceanalyzer.placement.gpu_differences import differences
+from traceanalyzer.placement.on_a_gpu import differences
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def test_an_op_is_not_held_by_a_type_that_the_trace_does_not_tell(
     """No GPU kernel takes a type without a name; but that is none the op has."""
     gathers = {"name": "GatherV2", "type": "GatherV2", "input_types": input_types}
 
-    (cpu_op,) = analyse(Example(title="", ops=(gathers,)).run()).cpu_ops
+    (cpu_op,) = analyse(Example(title="", ops=(gathers,)).run()).cpu_ops.values()
 
     assert [h.kind.value for h in cpu_op.explanation.blockers] == blocker
 
@@ -59,7 +59,7 @@ def test_what_was_not_replayed_is_predicted_only_where_its_kernels_settle_it() -
     found = analyse_on_a_gpu(run)
 
     assert found is not None
-    assert [s.type for s in found.cpu_ops] == ["Eig"]
+    assert [s.type for s in found.cpu_ops.values()] == ["Eig"]
     assert len(found.not_replayed) == len(made)
 
 
@@ -125,7 +125,7 @@ def test_what_an_optimizer_may_move_to_the_host_is_not_surely_on_a_gpu(
     found = analyse_on_a_gpu(run)
 
     assert found is not None
-    assert (found.replayed, found.cpu_ops, bool(found.unsure)) == (1, [], is_unsure)
+    assert (found.replayed, found.cpu_ops, bool(found.unsure)) == (1, {}, is_unsure)
     assert bool(found.on_host) is on_host
 
 

@@ -1,4 +1,4 @@
-"""The ops of a run that are on the CPU, or would be on a machine with GPUs, each with its case."""
+"""The ops of a run on the CPU, or on that of an assumed machine with GPUs, and their blockers."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import pandas as pd
 
 from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.placement.by_registry import explanation_by_registry
-from traceanalyzer.placement.dataset_calls import functions_of_datasets
+from traceanalyzer.placement.calls import functions_of_datasets
 from traceanalyzer.placement.devices import CPU, machine_of, parse_device, with_gpus
 from traceanalyzer.placement.explanations import (
     PlacementExplanation,
     ReplayedExplanations,
     doubted,
 )
-from traceanalyzer.placement.failure import gpus_required
-from traceanalyzer.placement.free_choices import FreeChoices
-from traceanalyzer.placement.gpu_differences import (
+from traceanalyzer.placement.keras import SwappedFunctions
+from traceanalyzer.placement.on_a_gpu import (
+    FreeChoices,
     doubt_on_a_gpu,
     gone_on_a_gpu,
+    gpus_required,
     hidden_in_a_session,
 )
-from traceanalyzer.placement.pinning import MOVED_IF_SMALL, OPTION, pinned_by
-from traceanalyzer.placement.swapped_functions import SwappedFunctions
+from traceanalyzer.placement.rewrites import MOVED_IF_SMALL, OPTION, pinned_by
 from traceanalyzer.tables.functions import TF_DATA
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.vocabulary import Role
@@ -42,11 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuOp:
-    """An op on the CPU.
-
-    Attributes:
-        case: What is known to keep it from a GPU.
-    """
+    """An op on the CPU, or computed there, with what is known to keep it off a GPU."""
 
     op_id: str  #: its row of the op table
     host: str
@@ -68,11 +64,11 @@ class Analysis:
     """The ops of a run that are on the CPU, or would be on an assumed machine, in table order."""
 
     machine: Machine | None = None  #: the assumed machine, or None for the run's own
-    cpu_ops: list[CpuOp] = field(default_factory=list)
+    cpu_ops: dict[str, CpuOp] = field(default_factory=dict)  #: by op id
     #: Op ids of the input pipeline that are not on the CPU of that machine.
     off_the_cpu: set[str] = field(default_factory=set)
     #: Ops that the assumed machine has on a GPU and computes on the host.
-    on_host: list[CpuOp] = field(default_factory=list)
+    on_host: dict[str, CpuOp] = field(default_factory=dict)
     replayed: int = 0  #: how many ops were replayed on the assumed machine
     #: Op ids of those that could not be, as their nodes were not recorded. If the kernel registry
     #: settles that such an op is on the CPU, it is in `cpu_ops`.
@@ -96,7 +92,7 @@ def analyse(run: Run) -> Analysis:
     """Find what keeps the ops of a run off its GPU; nothing if it had none."""
     if run not in _FOUND:
         hosts = run.hosts if run.gpu_used else ()
-        _FOUND[run] = Analysis(cpu_ops=[op for host in hosts for op in _on_cpu(run, host)])
+        _FOUND[run] = Analysis(cpu_ops={o.op_id: o for host in hosts for o in _on_cpu(run, host)})
     return _FOUND[run]
 
 
@@ -157,14 +153,14 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
             doubt = on_host or swapped.doubt(record.function)
             doubt = doubt or doubt_on_a_gpu(capture_file, record.function, record.node)
             explanation = doubted(choices.weighed(explanation), doubt)
-            found.append(_cpu_op(row, record, explanation))
+            found[row.op_id] = _cpu_op(row, record, explanation)
 
 
 def _add_not_replayed(analysis: Analysis, run: Run, row: Any, record: OpRecord | None) -> None:  # noqa: ANN401
     analysis.not_replayed.add(row.op_id)
     explanation = _by_registry(run, row)
     if explanation.blockers:
-        analysis.cpu_ops.append(_cpu_op(row, record, doubted(explanation, _NOT_REPLAYED)))
+        analysis.cpu_ops[row.op_id] = _cpu_op(row, record, doubted(explanation, _NOT_REPLAYED))
 
 
 def _why_on_host(capture_file: CaptureFile, row: Any, record: OpRecord) -> str:  # noqa: ANN401
@@ -184,7 +180,7 @@ def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacemen
         placed.placement.nodes.graph.names[at]
         for function in functions_of_datasets(capture_file)
         for placed in program.functions.get(function, ())
-        for at, device in enumerate(placed.placement.devices)
+        for at, device in placed.placement.devices.items()
         if device and parse_device(device).type != CPU
     }
     ops = host.tables.ops

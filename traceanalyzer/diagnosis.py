@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.attribution import CERTAINTIES, attribute
+from traceanalyzer.attribution import attribute, contained
 from traceanalyzer.causes import all_causes
-from traceanalyzer.causes.knowledge.after_model import away_from_the_input
 from traceanalyzer.causes.no_gpu_visible import hidden_there
 from traceanalyzer.costs import Costs
 from traceanalyzer.cpu_ops import analyse, analyse_on_a_gpu
+from traceanalyzer.findings import CERTAINTIES
 from traceanalyzer.format import counted
 from traceanalyzer.placement.devices import GPU, parse_device
-from traceanalyzer.placement.gpu_differences import differences
+from traceanalyzer.placement.on_a_gpu import differences
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.recurring import recurring
 
@@ -24,14 +23,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from traceanalyzer.causes import Cause
-    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.cpu_ops import Analysis, CpuOp
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, RuleState
     from traceanalyzer.placement.devices import Machine
     from traceanalyzer.placement.explanations import PlacementExplanation
     from traceanalyzer.run import Run
 
-_log = logging.getLogger("traceanalyzer")
 RAN_ONCE: Final = "ran_once"  # a modifier of findings
 
 
@@ -49,6 +47,8 @@ class OnAGpu:
     """The findings for an assumed machine with GPUs."""
 
     machine: Machine
+    #: Where the ops of the run would be there.
+    analysis: Analysis
     #: What would still be on the CPU and why, the most expensive first, and what would be on the
     #: GPU but computed on the host (`host_memory_kernel`).
     findings: tuple[Finding, ...]
@@ -56,20 +56,8 @@ class OnAGpu:
     unexplained: tuple[str, ...]
     #: What the program itself would do differently there.
     program_differs: tuple[str, ...]
-    #: The ops that would be on the CPU, by id.
-    cpu_ops: dict[str, CpuOp]
-    #: The ops that would be on the GPU but computed on the host, by id.
-    on_host: dict[str, CpuOp]
-    #: How many ops were replayed.
-    replayed: int
-    #: Ids of ops that could not be replayed, because nothing was recorded about their nodes.
-    not_replayed: frozenset[str]
     #: Whether the program itself hides every GPU. The other findings apply once it no longer does.
     hides_gpus: bool
-    #: Ops that would not exist there, by id, with what the program does instead.
-    replaced: Mapping[str, str]
-    #: Ops that are expected on the GPU but may be on the CPU, by id, with the reason.
-    unsure: Mapping[str, str]
 
     @property
     def assumption(self) -> str:
@@ -120,53 +108,55 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
         causes: The causes to look for. Default: all.
     """
     applied = all_causes() if causes is None else causes
-    findings: list[Finding] = []
-    outcomes: dict[str, CauseOutcome] = {}
-    for each in applied:
-        found, outcomes[each.id] = _apply(each, run)
-        findings += found
-    named = {op_id for finding in findings for op_id in finding.op_ids}
-    analysis = analyse(run)
-    rest = [op for op in analysis.cpu_ops if op.op_id not in named]
-    attributed, failed = attribute(run, rest, applied)
-    rare = rare_ops(run)
-    findings += (_without_harm(finding, rare) for finding in attributed)
-    findings = [_redirected(finding, run) for finding in findings]
-    for cause in {c for f in attributed for c in (f.cause, *(b.cause for b in f.blockers))}:
-        if outcomes[cause].status != "failed":
-            outcomes[cause] = CauseOutcome(cause=cause, status="fired")
-    for cause, reason in failed.items():
-        outcomes[cause] = CauseOutcome(cause=cause, status="failed", reason=reason)
+    found: list[Finding] = []
+    failed: dict[str, str] = {}
+    not_applicable: dict[str, str] = {}
+    for cause in applied:
+        with contained(cause.id, failed):
+            reason = _not_applicable(cause, run)
+            if reason is None:
+                found += list(cause.check(run))
+            else:
+                not_applicable[cause.id] = reason
+    named = {op_id for finding in found for op_id in finding.op_ids}
+    analysis, costs, rare = analyse(run), Costs(run), rare_ops(run)
+    rest = [op for op in analysis.cpu_ops.values() if op.op_id not in named]
+    attributed = attribute(run, rest, applied, failed)
+    findings = [*found, *(_without_harm(finding, rare) for finding in attributed)]
+    fired = {f.cause for f in found}
+    fired |= {cause for f in attributed for cause in (f.cause, *(b.cause for b in f.blockers))}
     explained = _explained(findings)
     on_cpu = cpu_ops(run)
     unexplained = on_cpu[~on_cpu["op_id"].isin(list(explained))]
-    costs = Costs(run)
     return Diagnosis(
         run=run,
         findings=_most_expensive_first(findings, run, costs),
-        outcomes=tuple(outcomes.values()),
+        outcomes=tuple(_outcome(c.id, failed, fired, not_applicable) for c in applied),
         explained=explained,
         unexplained=unexplained.sort_values("host_self_ps", ascending=False, kind="stable"),
-        cpu_ops={cpu_op.op_id: cpu_op for cpu_op in analysis.cpu_ops},
+        cpu_ops=analysis.cpu_ops,
         on_a_gpu=_on_a_gpu(run, applied, rare, costs),
         costs=costs,
     )
 
 
-def _apply(cause: Cause, run: Run) -> tuple[list[Finding], CauseOutcome]:
-    """Look for one cause. An error loses only the findings of this cause."""
-    try:
-        reason = cause.not_applicable(run)
-        if reason is None and not cause.examines_runs and not run.gpu_used:
-            reason = "TensorFlow used no GPU: see the prediction for one"
-        if reason is not None:
-            return [], CauseOutcome(cause=cause.id, status="not_applicable", reason=reason)
-        found = list(cause.check(run))
-    except Exception as error:  # noqa: BLE001 - a failing cause must not affect the others
-        _log.exception("cause %s failed", cause.id)
-        reason = f"{type(error).__name__}: {error}"
-        return [], CauseOutcome(cause=cause.id, status="failed", reason=reason)
-    return found, CauseOutcome(cause=cause.id, status="fired" if found else "silent")
+def _not_applicable(cause: Cause, run: Run) -> str | None:
+    if cause.examines_runs or run.gpu_used:
+        return cause.not_applicable(run)
+    return cause.not_applicable(run) or "TensorFlow used no GPU: see the prediction for one"
+
+
+def _outcome(
+    cause: str, failed: Mapping[str, str], fired: set[str], not_applicable: Mapping[str, str]
+) -> CauseOutcome:
+    if cause in failed:
+        return CauseOutcome(cause=cause, status="failed", reason=failed[cause])
+    if cause in fired:
+        return CauseOutcome(cause=cause, status="fired")
+    if cause in not_applicable:
+        reason = not_applicable[cause]
+        return CauseOutcome(cause=cause, status="not_applicable", reason=reason)
+    return CauseOutcome(cause=cause, status="silent")
 
 
 def _on_a_gpu(
@@ -175,36 +165,24 @@ def _on_a_gpu(
     analysis = analyse_on_a_gpu(run)
     if analysis is None or analysis.machine is None:
         return None
-    every = (*analysis.cpu_ops, *analysis.on_host)
-    findings, _ = attribute(run, every, causes)
+    every = (*analysis.cpu_ops.values(), *analysis.on_host.values())
+    findings = [_without_harm(finding, rare) for finding in attribute(run, every, causes, {})]
     explained = {op_id for finding in findings for op_id in finding.op_ids}
     capture_files = [host.capture_file for host in run.hosts if host.capture_file is not None]
     hidden = hidden_there(tuple(cpu_ops(run)["op_id"]), capture_files)
-    found = (_without_harm(_redirected(finding, run), rare) for finding in findings)
-    ordered = _most_expensive_first(found, run, costs)
+    ordered = _most_expensive_first(findings, run, costs)
     hides_gpus = hidden is not None and hidden.certainty != "possible"
     if hidden is not None:  # it would make all others void
         ordered = (hidden, *ordered) if hides_gpus else (*ordered, hidden)
     differs = [text for capture_file in capture_files for text in differences(capture_file)]
     return OnAGpu(
         machine=analysis.machine,
+        analysis=analysis,
         findings=ordered,
-        replayed=analysis.replayed,
-        not_replayed=frozenset(analysis.not_replayed),
         hides_gpus=hides_gpus,
-        unexplained=tuple(op.op_id for op in analysis.cpu_ops if op.op_id not in explained),
+        unexplained=tuple(op_id for op_id in analysis.cpu_ops if op_id not in explained),
         program_differs=tuple(dict.fromkeys((*differs, *analysis.swapped))),
-        cpu_ops={cpu_op.op_id: cpu_op for cpu_op in analysis.cpu_ops},
-        on_host={cpu_op.op_id: cpu_op for cpu_op in analysis.on_host},
-        replaced=analysis.replaced,
-        unsure=analysis.unsure,
     )
-
-
-def _redirected(finding: Finding, run: Run) -> Finding:
-    """Return a finding whose fixes do not move ops ahead of the model that come after it."""
-    fixes = away_from_the_input(finding.fixes, finding.op_ids, run)
-    return finding if fixes == finding.fixes else replace(finding, fixes=fixes)
 
 
 def rare_ops(run: Run) -> dict[str, str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from traceanalyzer.model import Blocker, Certainty, Evidence, Fix, Harm, RuledOut
+
+CERTAINTIES: Final[tuple[Certainty, ...]] = ("certain", "likely", "possible")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.recorded_part import recorded_part
+from traceanalyzer.capture_file.recorded_run import recorded_part
 from traceanalyzer.format import counted, duration_text, listed
 from traceanalyzer.model import Health
-from traceanalyzer.placement.failure import failure
-from traceanalyzer.placement.keras_models import what_keras_compiled, without_cudnn
+from traceanalyzer.placement.keras import what_keras_compiled, without_cudnn
+from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.tables.step_kinds import eager_loop
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Role
 from traceanalyzer.timeline.phase import Phase
@@ -159,8 +159,8 @@ def _of_file(host: Host) -> Iterator[Health]:
     if hours > _LONGEST_HOURS:
         yield _warning(
             "implausible_times",
-            f"by its events the trace spans {hours:,.0f} hours, so its times are damaged or a "
-            "clock was set meanwhile; do not trust any duration",
+            f"the events span {hours:,.0f} hours, so their times are damaged or a "
+            "clock was changed; do not trust any duration",
         )
     shifted = {d: ps for d, ps in host.timeline.shifts_ps.items() if ps}
     if shifted:

@@ -6,7 +6,7 @@ of this package has them as in TensorFlow's DataType (`float`).
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,6 @@ from traceanalyzer.placement import kernel_tables, rewrites
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.registry import Nearest, load, nearest, supported
 from traceanalyzer.placement.support import (
-    changes,
     extent_of,
     known_types,
     since,
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Json
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
-    from traceanalyzer.placement.support import Change, Combination, Extent, Support, TypeSupport
+    from traceanalyzer.placement.support import Combination, Extent, Support, TypeSupport
 
 _DATA_TYPES: Final = {"float32": "float", "float64": "double", "float16": "half"}
 _SUGGESTED: Final = 5
@@ -68,7 +67,6 @@ class KernelAnswer:
     #: For each type attribute and each of its types, what holds of CPU, GPU and host.
     attributes: Mapping[str, Mapping[str, TypeSupport]]
     overall: TypeSupport  #: what holds of all combinations
-    changes: tuple[Change, ...]  #: what changed with which version
     notes: tuple[str, ...]  #: what else is to be known, a sentence each
 
 
@@ -133,7 +131,6 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
             for name, types in support.types.items()
         },
         overall=support.overall,
-        changes=tuple(map(_in_python_names, changes(op))),
         notes=tuple(_notes(found, support, data_type, meant)),
     )
 
@@ -197,14 +194,6 @@ def _data_type(dtype: str) -> str:
         msg = f"{dtype!r} is no type of TensorFlow; give one like {', '.join(close)}"
         raise QuestionError(msg)
     return name
-
-
-def _in_python_names(change: Change) -> Change:
-    return replace(
-        change,
-        gained=tuple(map(python_name, change.gained)),
-        lost=tuple(map(python_name, change.lost)),
-    )
 
 
 def _no_such_op(op: str, registry: Registry) -> str:

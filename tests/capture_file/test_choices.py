@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceanalyzer.capture_file.choices import (
+from traceanalyzer.capture_file.document import Frame
+from traceanalyzer.capture_file.gpu_answers import (
     may_choose,
     may_choose_device,
     questions_without_tensorflow,
 )
-from traceanalyzer.capture_file.document import Frame
 
 if TYPE_CHECKING:
     from pathlib import Path

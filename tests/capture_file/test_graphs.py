@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.capture_file.graph_proto import DataType, GraphDef
 from traceanalyzer.capture_file.attributes import AttributePool
-from traceanalyzer.capture_file.graphs import parse_graph
+from traceanalyzer.capture_file.dumps import parse_graph
 from traceanalyzer.trace.message import BrokenMessageError
 
 if TYPE_CHECKING:

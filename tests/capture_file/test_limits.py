@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.capture_file.capture_files import sample
-from traceanalyzer.capture_file.files import serialised
+from traceanalyzer.capture_file.files import bounded, serialised
 from traceanalyzer.capture_file.function_records import Function
-from traceanalyzer.capture_file.limits import bounded
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
@@ -46,7 +45,7 @@ def test_the_attributes_of_what_ran_go_first() -> None:
     assert found.attribute_set(found.signatures[0].attributes) == {}
     assert {"T": "float", "index": 0} not in found.attributes
     assert found.notes[-1].message == (
-        "to keep the evidence small these were left out: the attributes of 1,000 nodes that ran"
+        "to keep the evidence small these were left out: the attributes of 1,000 executed nodes"
     )
 
 

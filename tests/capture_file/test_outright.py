@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from traceanalyzer.capture_file.document import NO_SOURCE, Frame
-from traceanalyzer.capture_file.outright import (
+from traceanalyzer.capture_file.visibility import (
     COMPUTED,
     CONDITION,
     OUTRIGHT,

@@ -43,44 +43,13 @@ def test_only_what_stands_on_the_named_line_is_kept(program: Path) -> None:
     assert notes(frame(program, 3)) == {}
 
 
-def test_lines_end_as_python_ends_them(tmp_path: Path) -> None:
-    file = tmp_path / "train.py"
-    file.write_bytes("# one\u2028 still one\x0c\r\ntwo = 2\rthree = 3\n".encode())
-    found = texts(*(frame(file, line) for line in (1, 2, 3)))
-    assert found == ["# one\u2028 still one", "two = 2", "three = 3"]
-
-
-def test_the_encoding_is_the_one_that_the_file_declares(tmp_path: Path) -> None:
-    file = tmp_path / "train.py"
-    file.write_bytes("# coding: latin-1\nx = 'é'\n".encode("latin-1"))
-    assert texts(frame(file, 2)) == ["x = 'é'"]
-
-
-@pytest.mark.parametrize("content", [b"x = '\xff'\n", b"# coding: nonsense\n", b"\x00\n"])
-def test_what_is_no_python_file_does_no_harm(tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "train.py"
-    file.write_bytes(content)
-    (found,) = texts(frame(file, 1))
-    assert found in {None, "\x00"}
-
-
-@pytest.mark.parametrize(
-    "file",
-    [
-        "<stdin>",
-        "/nowhere/train.py",
-        "/with\0null.py",
-        "/dev/zero",
-    ],
-)
-def test_what_is_no_file_has_no_text(file: str) -> None:
-    assert texts(frame(file, 1)) == [None]
-    assert notes(frame(file, 1)) == {}
-
-
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "train.py")
-    assert texts(frame(tmp_path / "train.py", 1)) == [None]
+def test_what_is_no_file_or_not_in_a_known_encoding_has_no_text(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")  # is not waited for
+    (tmp_path / "train.py").write_bytes(b"x = '\xff'\n")
+    files = ("<stdin>", "/nowhere/train.py", "/with\0null.py", "/dev/zero")
+    for file in (*files, tmp_path / "pipe.py", tmp_path / "train.py"):
+        assert texts(frame(file, 1)) == [None]
+        assert notes(frame(file, 1)) == {}
 
 
 def test_a_file_that_was_changed_since_is_left_out_and_named(program: Path) -> None:
@@ -123,10 +92,3 @@ def test_cells_of_a_notebook_are_known_where_they_ran(monkeypatch: pytest.Monkey
     here = SourceLines(since_s=LATER.since_s, of_this_process=True)
     assert texts(frame(name, 2), reader=here) == ["y = tf.cos(x)"]
     assert texts(frame(name, 2)) == [None]
-
-
-def test_what_linecache_read_from_a_file_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "/nowhere/gone.py"
-    monkeypatch.setitem(linecache.cache, name, (6, 1.0, ["x = 1\n"], name))
-    here = SourceLines(since_s=LATER.since_s, of_this_process=True)
-    assert texts(frame(name, 1), reader=here) == [None]

@@ -162,10 +162,15 @@ def blocker(kind: str, op_type: str, link: Link = "own", **fields: Any) -> Block
 
 
 def line(
-    number: int, *, is_user: bool = True, file: str = "train.py", code: str = "train_step"
+    number: int,
+    *,
+    is_user: bool = True,
+    file: str = "train.py",
+    code: str = "train_step",
+    text: str | None = None,
 ) -> Frame:
     """A line of the user's program, or of a library's."""
-    return Frame(file=file, line=number, code=code, is_user=is_user)
+    return Frame(file=file, line=number, code=code, is_user=is_user, text=text)
 
 
 def resource(name: str, dtype: str = "float", device: str = "/device:CPU:0") -> Resource:

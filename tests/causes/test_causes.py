@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.causes.examples import FOLDER, examples_of
-from traceanalyzer.causes import Cause, CauseMatch, FindingText, all_causes
+from traceanalyzer.causes import BlockedOps, Cause, CauseMatch, FindingText, all_causes
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Fix
 
@@ -160,7 +160,7 @@ def test_all_examples_belong_to_a_cause() -> None:
 def test_its_documentation_has_every_chapter_in_order(cause: Cause) -> None:
     lines = cause.documentation.strip().splitlines()
 
-    assert lines[0].endswith(".")
+    assert lines[0] == f"{cause.title}."
     assert [line.removeprefix("## ") for line in lines if line.startswith("#")] == HEADINGS
     chapters = re.split(r"^## .*$", cause.documentation, flags=re.MULTILINE)[1:]
     assert all(chapter.strip() for chapter in chapters)
@@ -190,7 +190,7 @@ def match(cause: Cause, example: BlockerExample) -> CauseMatch:
 def text(cause: Cause, example: BlockerExample) -> FindingText:
     """What it says of an op that has the cause first of all."""
     assert cause.describe is not None
-    return cause.describe([(example.cpu_op, example.blocker)])
+    return cause.describe(BlockedOps(((example.cpu_op, example.blocker),)))
 
 
 def below(frame: Frame | None) -> Frame | None:

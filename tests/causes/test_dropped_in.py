@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Finds ops of one name.
 DROPPED = '''\
-"""Ops named zap ran on the CPU.
+"""Ops named zap.
 
 ## What it detects
 
@@ -57,7 +57,7 @@ def _check(run):
         )
 
 
-CAUSE = Cause(__name__, "Ops named zap", __doc__, check=_check)
+CAUSE = Cause(__name__, __doc__, check=_check)
 '''
 RAISING = '''\
 """A cause that raises."""
@@ -69,7 +69,7 @@ def _raise(*_):
     raise ZeroDivisionError("of a cause")
 
 
-CAUSE = Cause(__name__, "It raises", __doc__, {part}=_raise)
+CAUSE = Cause(__name__, __doc__, {part}=_raise)
 '''
 
 

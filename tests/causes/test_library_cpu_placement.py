@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.causes.examples import blocker, cpu_op, line
-from traceanalyzer.causes.knowledge.library_code import LIBRARY_CODE
-from traceanalyzer.causes.library_cpu_placement import CAUSE
+from traceanalyzer.causes import BlockedOps
+from traceanalyzer.causes.library_cpu_placement import CAUSE, LIBRARY_CODE
 
 # A scope for the CPU, or for the device of another variable, as code opens it.
 _SCOPE = re.compile(
@@ -96,4 +96,4 @@ def test_a_preprocessing_layer_is_named_as_the_model_has_it() -> None:
     op = cpu_op("SelectV2", name="model_1/text_vectorization_1/SelectV2")
 
     assert CAUSE.describe is not None
-    assert "(text_vectorization_1)" in CAUSE.describe([(op, found)]).title
+    assert "(text_vectorization_1)" in CAUSE.describe(BlockedOps(((op, found),))).title

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.causes.examples import blocker, cpu_op
-from traceanalyzer.causes.knowledge.host_work import host_work
+from traceanalyzer.causes import BlockedOps, FindingText
+from traceanalyzer.causes.knowledge.advice import host_work
 from traceanalyzer.causes.no_gpu_kernel import CAUSE
 from traceanalyzer.placement.registry import load, supported
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role, role_of_type
-
-if TYPE_CHECKING:
-    from traceanalyzer.causes import FindingText
 
 NEWEST = load(supported()[-1])
 WITHOUT = [op for op in NEWEST.ops if NEWEST.kernels(op) and not NEWEST.gpu_kernels(op)]
@@ -21,7 +17,7 @@ WITHOUT = [op for op in NEWEST.ops if NEWEST.kernels(op) and not NEWEST.gpu_kern
 
 def described(op: str) -> FindingText:
     assert CAUSE.describe is not None
-    return CAUSE.describe([(cpu_op(op), blocker("no_kernel", op))])
+    return CAUSE.describe(BlockedOps(((cpu_op(op), blocker("no_kernel", op)),)))
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ def test_all_scopes_around_a_resource_are_named() -> None:
     gathers = cpu_op("ResourceGather", function="", explanation=explanation)
     run = Example(title="", ops=({"name": "ResourceGather", "type": "ResourceGather"},)).run()
 
-    (finding,), failed = attribute(run, [gathers], all_causes())
+    failed: dict[str, str] = {}
+    (finding,) = attribute(run, [gathers], all_causes(), failed)
 
     assert not failed
     texts = [e.text for b in finding.blockers for e in b.evidence]

@@ -44,7 +44,7 @@ import pytest
 
 from tests.emulator.build import CannotBuildError, Installation, built
 from traceanalyzer.capture_file.attributes import AttributePool
-from traceanalyzer.capture_file.graphs import parse_graph
+from traceanalyzer.capture_file.dumps import parse_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -116,33 +114,12 @@ def fitted() -> dict[str, Any]:
     return {"losses": losses, "predicted": model.predict(images[:2], verbose=0)}
 
 
-def traced() -> bytes:
-    step = tf.function(lambda x: tf.strings.length(tf.strings.as_string(tf.matmul(x, x))))
-    step(tf.ones([32, 32]))
-    with tf.profiler.experimental.Profile("logs"):
-        for _ in range(3):
-            step(tf.ones([32, 32]))
-    (file,) = Path("logs").rglob("*.xplane.pb")
-    return file.read_bytes()
-
-
 # ------------------------------------------------------------------------- what a program may do
-
-
-def echoed(*arguments: object) -> tuple[object, ...]:
-    print("printed")  # noqa: T201 - what the test looks for
-    print("complained", file=sys.stderr)  # noqa: T201 - likewise
-    return (*arguments, os.environ.get("ECHOED"))
 
 
 def killed() -> None:
     looped(tf.constant(2))
     os.kill(os.getpid(), signal.SIGSEGV)
-
-
-def endless() -> None:
-    looped(tf.constant(2))
-    signal.pause()
 
 
 # ------------------------------------------------------------------------------ what is placed

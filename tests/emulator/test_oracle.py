@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.emulator.build import CannotBuildError
-from tests.emulator.oracle import Oracle, Outcome, PlacerRun, the_oracle
+from tests.emulator.oracle import Outcome, PlacerRun, the_oracle
 from traceanalyzer.capture_file.attributes import AttributePool
-from traceanalyzer.capture_file.graphs import parse_graph
+from traceanalyzer.capture_file.dumps import parse_graph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,22 +97,6 @@ def test_a_run_that_is_refused_has_no_answer() -> None:
 # ------------------------------------------------------------------------- how programs run
 
 
-def test_a_file_is_a_program(tmp_path: Path) -> None:
-    (tmp_path / "beside.py").write_text("WORD = 'beside'\n")
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import sys, beside, tensorflow as tf\n"
-        "print(__name__, sys.argv[1:], beside.WORD, tf.constant(1.0).device)\n"
-        "open('written', 'w').close()\n"
-    )
-
-    outcome = the_oracle().run(script, "--epochs", "2")
-
-    assert outcome.stdout == f"__main__ ['--epochs', '2'] beside {GPU}\n"
-    assert (outcome.exit_code, outcome.value) == (0, None)
-    assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == ["beside.py", "script.py"]
-
-
 def test_a_crash_leaves_what_was_placed_before() -> None:
     outcome = the_oracle().run("tests.emulator.programs:killed")
 
@@ -123,25 +104,4 @@ def test_a_crash_leaves_what_was_placed_before() -> None:
     assert len(only(outcome.runs_of("looped")).assigned) > 10
 
 
-def test_a_program_that_does_not_end_is_killed() -> None:
-    begun = time.monotonic()
-
-    with pytest.raises(TimeoutError, match=r"killed after 1\.0 s"):
-        the_oracle().run("tests.emulator.programs:endless", seconds=1.0)
-
-    assert time.monotonic() - begun < 30
-    assert run("echoed").value == (None,)
-
-
 # ------------------------------------------------------------------------- where it cannot be
-
-
-def test_without_tensorflow_it_says_so(tmp_path: Path) -> None:
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
-    python.chmod(0o700)
-
-    with pytest.raises(CannotBuildError, match="No module named 'tensorflow'"):
-        Oracle(str(python))
-    with pytest.raises(pytest.skip.Exception, match="No module named 'tensorflow'"):
-        the_oracle(str(python))

@@ -16,7 +16,7 @@ import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.diagnosis import cpu_ops
-from traceanalyzer.placement.pinning import OPTION
+from traceanalyzer.placement.rewrites import OPTION
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -239,9 +239,9 @@ def score_on_a_gpu(program: LabelledProgram) -> Score:
     run = captured(program, gpus=0)
     prediction = ta.diagnose(run).on_a_gpu
     assert prediction is not None
-    predicted = _on_cpu_by_kind(run, prediction.cpu_ops)
+    predicted = _on_cpu_by_kind(run, prediction.analysis.cpu_ops)
     # Which ops this optimizer would move is not predicted: those that it may are said to be unsure.
-    moved = [op_id for op_id, why in prediction.unsure.items() if OPTION in why]
+    moved = [op_id for op_id, why in prediction.analysis.unsure.items() if OPTION in why]
     is_unsure = _on_cpu_by_kind(run, moved)
     common = sorted(kind for kind in truth.keys() & predicted.keys() if not is_unsure[kind])
     misses = [

@@ -25,7 +25,7 @@ _WORDS: Final = frozenset(
         *("remarks", "settled_by", "text", "title", "tool", "verdict", "why"),
     }
 )
-_DRAWN: Final = frozenset({"event_lanes", "name_scopes", "picture"})
+_DRAWN: Final = frozenset({"event_lanes", "name_scopes", "page", "picture"})
 _ABOUT: Final = ("op_id", "step", "cause", "sub_reason", "id", "phase", "name", "kind")
 _PACKED: Final = frozenset({"columns", "rows", "total_rows", "data"})
 _TABLE: Final = frozenset({"columns", "rows", "total_rows"})

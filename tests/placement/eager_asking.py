@@ -155,17 +155,13 @@ def op_of(
 
 
 def _place_of_variable(variable: EagerInputAsked, setting: EagerSetting) -> str:
-    made = place_eager(
-        "VarHandleOp",
-        {
-            "dtype": CAPTURE_FILE_TYPES.get(variable.dtype, variable.dtype),
-            "shape": {"shape": list(variable.shape)},
-        },
-        [],
-        held_scopes(len(setting.machine.devices) - 1)[variable.device],
-        EagerSetting(machine=setting.machine, registry=setting.registry),
-    )
-    return made.device
+    attributes: dict[str, Any] = {
+        "dtype": CAPTURE_FILE_TYPES.get(variable.dtype, variable.dtype),
+        "shape": {"shape": list(variable.shape)},
+    }
+    scope = held_scopes(len(setting.machine.devices) - 1)[variable.device]
+    made = EagerOp("VarHandleOp", attributes, [], scope)
+    return place_eager(made, EagerSetting(setting.machine, setting.registry)).device
 
 
 def compared_all(
@@ -190,7 +186,7 @@ def compared_all(
             pins_small=pins_small,
         )
         places = [o.device for o in where.outputs] if isinstance(where, EagerAnswer) else None
-        placement = place_eager(*op_of(question, setting, places), setting)
+        placement = place_eager(op_of(question, setting, places), setting)
         compared.append(Compared(question, answer, placement))
     for each in compared:
         # Else it is not the device that it was refused for, and the question is no question.

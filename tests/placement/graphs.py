@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 from traceanalyzer.capture_file.function_records import Graph
 from traceanalyzer.placement.blockers import BlockerFinder
 from traceanalyzer.placement.devices import Machine
-from traceanalyzer.placement.doubts import doubts_of
 from traceanalyzer.placement.nodes import Nodes, describe
 from traceanalyzer.placement.placer import (
     NO_CHANGES,
@@ -29,6 +28,7 @@ from traceanalyzer.placement.placer import (
     Decision,
     Placement,
     Setting,
+    doubts_of,
     place,
 )
 from traceanalyzer.placement.registry import Registry, load
@@ -201,7 +201,7 @@ class Placed:
     def devices(self) -> dict[str, str]:
         """Where each node is."""
         names = self.written.graph.names
-        return dict(zip(names, map(short, self.placement.devices), strict=True))
+        return dict(zip(names, map(short, self.placement.devices.values()), strict=True))
 
     @property
     def failures(self) -> dict[str, str]:

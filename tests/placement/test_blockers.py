@@ -72,6 +72,9 @@ X = arg("x")
         ([node("n", "Const", dtype="float"), upper("s", "n")], "GPU:0", [("no_kernel", "s")]),
         ([upper("s", "x"), node("i", "Identity", "s", T="float"),
           node("n", "Shape", "i", T="float")], "GPU:0", [("no_kernel", "s")]),
+        # by what it would follow without its request
+        ([upper("s", "x"), node("n", "Identity", "s", T="float", asked="/cpu:0")], "GPU:0",
+         [("request", "n"), ("no_kernel", "s")]),
         # a request that names no CPU holds nothing
         ([upper("n", "x", asked="/job:localhost")], "GPU:0", [("no_kernel", "n")]),
         ([upper("n", "x", asked="/gpu:0")], "GPU:0", [("no_kernel", "n")]),
@@ -93,17 +96,6 @@ def test_hundreds_that_ask_for_the_same_hold_a_group_together() -> None:
     for kept in (0, 1, 100, 200):
         rest = [each for at, each in enumerate(found.found) if at != kept]
         assert not still_there(graph, setting, graph.index("n7"), rest)
-
-
-def test_what_a_node_lacks_itself_comes_before_what_its_group_lacks() -> None:
-    """Both lookups of one table lack a GPU kernel: neither is there because of the other."""
-    placed = written(
-        X, upper("first", "x"), upper("second", "x", group="first"), tanh("n", "x", group="first")
-    ).placed()
-    finder = BlockerFinder(placed.placement)
-    for at in (1, 2):
-        assert finder.of(at).found[0].node == at
-    assert {b.node for b in finder.of(3).found} == {1, 2}
 
 
 def test_members_of_a_group_are_held_by_what_holds_each_of_them() -> None:

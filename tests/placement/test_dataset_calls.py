@@ -8,7 +8,7 @@ import pytest
 
 from tests.placement.graphs import Node, node
 from tests.placement.test_program import Program, arg, tanh
-from traceanalyzer.placement.dataset_calls import functions_of_steps
+from traceanalyzer.placement.calls import functions_of_steps
 
 STEP = "__inference_step_1"
 SOURCE = node("source", "TensorSliceDataset")

@@ -13,6 +13,7 @@ from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.eager import (
     EagerDecision,
     EagerInput,
+    EagerOp,
     EagerPlacement,
     EagerSetting,
     place_eager,
@@ -49,7 +50,7 @@ def placed(
         pins_small=pins_small,
         functions=frozenset({"__inference_f_1"}),
     )
-    return place_eager(op, attributes, inputs, scope, setting)
+    return place_eager(EagerOp(op, attributes, inputs, scope), setting)
 
 
 FLOAT, WHOLE, TEXT = tensor("float"), tensor("int32"), tensor("string")

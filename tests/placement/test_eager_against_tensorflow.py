@@ -36,10 +36,11 @@ from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.eager import (
     EagerDecision,
     EagerInput,
+    EagerOp,
     EagerSetting,
     place_eager,
 )
-from traceanalyzer.placement.kernels import ALWAYS_ON_HOST
+from traceanalyzer.placement.kernel_tables import ALWAYS_ON_HOST
 from traceanalyzer.placement.support import all_on_host
 
 if TYPE_CHECKING:
@@ -168,11 +169,9 @@ def test_ops_on_tables_iterators_datasets_lists_and_generators() -> None:
     for question in questions:
         program = question.op.rpartition(":")[2]
         op, types, attributes = next(rest for name, *rest in _ON_RESOURCES if name == program)
+        inputs = [EagerInput(t, CPU if t == "resource" else "") for t in types]
         expected[repr(question)] = place_eager(
-            op,
-            attributes,
-            [EagerInput(t, CPU if t == "resource" else "") for t in types],
-            held_scopes()[question.scope],
+            EagerOp(op, attributes, inputs, held_scopes()[question.scope]),
             EagerSetting(
                 machine=Machine.local(gpus=1),
                 registry=registry_of_oracle(),
@@ -204,9 +203,8 @@ def test_a_function_is_placed_in_its_caller_s_scope(*, soft: bool) -> None:
         functions={"called"},
     )
     for number, (scope, error) in enumerate(zip(SCOPES, outcome.value, strict=True)):
-        placement = place_eager(
-            "called", {}, [EagerInput("float", GPU)], held_scopes()[scope], setting
-        )
+        called = EagerOp("called", {}, [EagerInput("float", GPU)], held_scopes()[scope])
+        placement = place_eager(called, setting)
         runs = outcome.runs_of(f"called{number}")
         assert bool(error) == (placement.decision is EagerDecision.NONE), (scope, error, placement)
         # It is the default device of what is in the function.

@@ -71,7 +71,7 @@ class _Variant:
                 scope="",
             )
             if (
-                place_eager(*op_of(changed.question(), plain_setting()), plain_setting()).device
+                place_eager(op_of(changed.question(), plain_setting()), plain_setting()).device
                 == GPU
             ):
                 return replace(changed, places=self.places, scope=self.scope)
@@ -89,7 +89,7 @@ def _held_on_cpu(calls: Sequence[Call]) -> list[tuple[_Variant, tuple[Blocker, .
             count = sum(len(i) if isinstance(i, tuple) else 1 for i in call.inputs.values())
             variant = _Variant(call, chosen, (place,) * max(count, 1), scope)
             op = op_of(variant.question(), plain_setting())
-            if place_eager(*op, plain_setting()).device == CPU:
+            if place_eager(op, plain_setting()).device == CPU:
                 blockers = eager_blockers(op, plain_setting())
                 assert blockers.is_complete
                 found.append((variant, blockers.found))

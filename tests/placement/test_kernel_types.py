@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.causes.examples import Example
+from traceanalyzer.placement.by_registry import coverage_text
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_types import (
     is_copied_to_host,
@@ -98,3 +100,29 @@ def test_the_types_that_a_gpu_computes(op: str, computed: set[str], not_computed
 def test_data_that_a_gpu_made_is_copied_to_the_host_for_an_op_that_it_always_computes() -> None:
     copied = {"Qr", "ParallelDynamicStitch", "AddV2", "Shape", "LinSpace", "Mod", "VarHandleOp"}
     assert {op for op in copied if is_copied_to_host(op)} == {"Qr", "ParallelDynamicStitch"}
+
+
+def said(version: str | None, **times_ps: int) -> str:
+    ops = tuple({"name": t, "type": t, "host_self_ps": time} for t, time in times_ps.items())
+    return coverage_text(Example(title="", ops=ops).run().ops, version)
+
+
+def test_what_has_a_kernel_is_counted_and_what_has_none_named() -> None:
+    text = said("2.21.0", MatMul=30, Eig=60, Relu=10)
+
+    assert text.startswith(
+        "ops with a GPU kernel in TensorFlow 2.21: 2 of 3 (40 % of their time); they would likely"
+    )
+    assert text.endswith("; without a GPU kernel: Eig")
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("2.4", "in TensorFlow 2.12, the nearest to 2.4 whose kernels are known"),
+        (None, "in TensorFlow 2.21 (the version of the run is not known)"),
+        ("2.13.0", "in TensorFlow 2.13: 1 of 1"),
+    ],
+)
+def test_it_says_whose_kernels_they_are(version: str | None, words: str) -> None:
+    assert words in said(version, MatMul=5)

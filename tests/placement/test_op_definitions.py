@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.placement.asking import ask, registry_of_installed
 from traceanalyzer.placement.op_definitions import (
-    Argument,
     AttributeDefinition,
     AttributesError,
     InputTypesError,
@@ -140,10 +139,3 @@ def test_attributes_of_inputs_are_those_that_gave_the_types(data: st.DataObject)
             attributes[name] = data.draw(st.integers(max(least, 0), max(least, 0) + 3))
     found = definition.attributes_of_inputs(definition.input_types(attributes))
     assert {name: attributes[name] for name in found} == found
-
-
-def test_many_lists_do_not_take_for_ever() -> None:
-    lists = {f"L{i}": AttributeDefinition(type="list(type)") for i in range(8)}
-    inputs = tuple(Argument(name=f"x{i}", type_list_attr=f"L{i}") for i in range(8))
-    definition = OpDefinition(name="Many", inputs=inputs, outputs=(), attributes=lists)
-    assert definition.attributes_of_inputs(["float"] * 60) == {}

@@ -7,10 +7,18 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.architecture.toolchain import ROOT
+from tests.kernel_tables.tables import ranges
 from tests.placement.asking import ask, registry_of_installed
-from traceanalyzer.placement.registry import load, nearest, supported
+from traceanalyzer.placement.kernel_tables import (
+    covers,
+    minor_of,
+    nearest_minor,
+)
+from traceanalyzer.placement.registry import load, supported
 from traceanalyzer.placement.support import support_of
 
 DATA = ROOT / "traceanalyzer" / "placement" / "data"
@@ -62,10 +70,6 @@ def test_finds_a_kernel_where_tensorflow_does(step: int) -> None:
     assert not differing[:10]
 
 
-def test_the_tables_are_small() -> None:
-    assert sum(file.stat().st_size for file in DATA.iterdir()) < 2_000_000
-
-
 def test_has_each_version() -> None:
     assert supported() == tuple(f"2.{minor}" for minor in range(12, 22))
     for version in supported():
@@ -102,11 +106,39 @@ def test_a_kernel_for_an_attribute_that_the_op_lacks_is_none() -> None:
     assert load("2.12").find("TopK", "CPU", {"T": "float", "k": 1}) is not None
 
 
-def test_the_nearest_version_is_taken_and_said_to_be() -> None:
-    assert nearest("2.15.1").exact
-    assert nearest("2.15.1").registry is load("2.15")
-    near = nearest("2.10.0")
-    assert (near.exact, near.registry.version, near.certainty) == (False, "2.12", "likely")
-    assert not nearest(None).exact
-    with pytest.raises(ValueError, match=r"no kernel table of TensorFlow 2\.11"):
-        load("2.11")
+AVAILABLE = [(2, minor) for minor in range(12, 22)]
+
+
+@pytest.mark.parametrize(
+    ("version", "nearest", "is_exact"),
+    [
+        ("2.21", (2, 21), True),
+        ("2.21.0", (2, 21), True),
+        ("v2.12.1", (2, 12), True),
+        ("2.13.0-rc1", (2, 13), False),
+        ("2.13.0rc1", (2, 13), False),
+        ("2.22.0-dev20260101", (2, 21), False),
+        ("2.13.0+nv23.7", (2, 13), False),
+        ("v2.16.1-19-g810f233968c", (2, 16), False),
+        ("2.11.0", (2, 12), False),
+        ("1.15.5", (2, 12), False),
+        ("3.0.0", (2, 21), False),
+        ("unknown", (2, 21), False),
+        ("", (2, 21), False),
+        (None, (2, 21), False),
+    ],
+)
+def test_the_nearest(version: str | None, nearest: tuple[int, int], *, is_exact: bool) -> None:
+    assert nearest_minor(version, AVAILABLE) == (nearest, is_exact)
+
+
+@pytest.mark.parametrize("no_version", ["", "x", "2", "TensorFlow 2.21", "2.x"])
+def test_refuses_what_is_no_version(no_version: str) -> None:
+    with pytest.raises(ValueError, match="no version of TensorFlow"):
+        minor_of(no_version)
+
+
+@given(st.sets(st.sampled_from(AVAILABLE), min_size=1))
+def test_ranges_hold_what_was_written(versions: set[tuple[int, int]]) -> None:
+    written = ranges(versions, AVAILABLE)
+    assert {version for version in AVAILABLE if covers(written, version)} == versions

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.emulator.oracle import the_oracle
+from traceanalyzer.capture_file.document import CaptureFile, SessionConfig
 from traceanalyzer.placement.registry import load, supported
 from traceanalyzer.placement.rewrites import (
+    OPTION,
     PROGRAMS_OWN,
     RUNTIMES_OWN,
     Rewritten,
     original,
+    pinned_by,
 )
+
+if TYPE_CHECKING:
+    from traceanalyzer.capture_file.document import Json
 
 OPS = {op for version in supported() for op in load(version).ops}
 HIDDEN = sorted(op for op in OPS if op.startswith("_"))
@@ -37,11 +45,6 @@ def test_each_hidden_op_stands_for_others_or_is_known_not_to() -> None:
 def test_names_only_ops_that_there_are() -> None:
     assert not (RUNTIMES_OWN | PROGRAMS_OWN) - OPS
     assert not RUNTIMES_OWN & PROGRAMS_OWN
-
-
-@pytest.mark.parametrize("op", ["MatMul", "_MyOp", "_FusedMyOp", "_MklMyOp", "", "_"])
-def test_other_ops_stand_for_nothing_else(op: str) -> None:
-    assert original(op) is None
 
 
 @pytest.mark.parametrize(
@@ -83,3 +86,54 @@ def test_what_grappler_makes_stands_for_what_it_took() -> None:
         "_TensorToHashBucketFast": Rewritten(ops=("StringToHashBucketFast", "AsString")),
         "_UnaryOpsComposition": Rewritten(ops=("Tanh", "Relu", "Sqrt")),
     }
+
+
+ON: dict[str, Json] = {OPTION: True}
+OWN: dict[str, Json] = {OPTION: "ON"}
+
+
+def capture_file(
+    options: dict[str, Json] | None, *configs: tuple[bool, dict[str, Json]]
+) -> CaptureFile:
+    return CaptureFile(
+        tool="0",
+        host="h",
+        complete=True,
+        devices={"optimizer_options": options},
+        session_configs=tuple(
+            SessionConfig(is_own=own, is_local=True, soft_placement=False, rewrites=rewrites)
+            for own, rewrites in configs
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (None, None),
+        ({}, None),
+        ({OPTION: False}, None),
+        (ON, "program"),
+        ({**ON, "disable_meta_optimizer": True}, None),
+    ],
+)
+def test_of_functions(options: dict[str, Json] | None, expected: str | None) -> None:
+    assert pinned_by(capture_file(options), is_of_session=False) == expected
+    assert pinned_by(capture_file(options), is_of_session=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        ([(True, OWN)], "session"),
+        ([(True, {**OWN, "disable_meta_optimizer": True})], None),
+        ([(True, {"optimizers": ["pin_to_host"]})], "session"),
+        ([(True, {**OWN, "optimizers": ["constfold"]})], None),
+        ([(True, {})], None),  # in place of what the program set
+        ([(False, {})], "program"),
+        ([(True, {}), (False, {})], "program"),
+    ],
+)
+def test_of_sessions(configs: list[tuple[bool, dict[str, Json]]], expected: str | None) -> None:
+    assert pinned_by(capture_file(ON, *configs), is_of_session=True) == expected
+    assert pinned_by(capture_file(ON, *configs), is_of_session=False) == "program"

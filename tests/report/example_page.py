@@ -628,7 +628,7 @@ def hostile_page() -> Page:
     def exchanged(value: Any, field: str = "") -> Any:  # noqa: ANN401, PLR0911 - by type
         nonlocal place
         if isinstance(value, str):
-            if field in _KEPT:
+            if field in _KEPT or not value:
                 return value
             place += 1
             return _ODD[place % len(_ODD)]

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 RULES = all_causes()
 CAUSE = Cause(
     "some_cause",
-    "Some cause",
     (
         "Some cause.\n\n## What it detects\n\nOps that\ndo so.\n\n- one\n  thing\n- another\n\n"
         "## Why it happens\n\nFirst.\n\nSecond:\n\n    with tf.device(x):\n        y = 1\n"
@@ -77,7 +76,7 @@ def test_a_misspelt_cause_is_one_line_that_names_what_is_meant(
 def test_a_terminal_without_unicode() -> None:
     raw = io.BytesIO()
     console = Console(file=io.TextIOWrapper(raw, encoding="ascii", errors="strict"), width=80)
-    for rule in (*RULES, replace(CAUSE, title="Ä[bold]")):
+    for rule in (*RULES, replace(CAUSE, documentation="Ä[bold].")):
         print_cause(rule, console)
     print_causes(RULES, console)
     console.file.flush()

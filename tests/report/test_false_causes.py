@@ -16,7 +16,7 @@ from tests.causes.examples import examples_of
 from tests.corpus import CORPUS, needs_corpus
 from tests.report.examples import EXAMPLES
 from tests.report.false_causes import lies, lies_of, lies_on, texts
-from traceanalyzer.causes import all_causes
+from traceanalyzer.causes import BlockedOps, all_causes
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
@@ -62,7 +62,7 @@ def test_no_cause_lies(cause: Cause) -> None:
         said += texts(json.loads(dumps(assemble(diagnose(example.run(), [cause])))))
     for each in blockers:
         if each.fires and cause.describe is not None:
-            text = cause.describe([(each.cpu_op, each.blocker)])
+            text = cause.describe(BlockedOps(((each.cpu_op, each.blocker),)))
             said += [text.title, text.why, *(fix.text for fix in text.fixes)]
 
     assert [lie for text in said for lie in lies(text)] == []

@@ -1,4 +1,4 @@
-"""What costs most is read first: in the data, on the page, in the terminal, in the verdict."""
+"""What costs most is read first: in the data and on the page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ STRINGS: Final = "StringJoin"
 FOREIGN: Final = tuple(f"OfALibrary{letter}" for letter in "ABCDEFGHIJ")
 DEAREST: Final = FOREIGN[6]  # in the middle of all that is alphabetical
 FINDINGS: Final = 40
-SHOWN_IN_TERMINAL: Final = 10
 SLACK_US: Final = 5.0
 
 
@@ -105,14 +104,6 @@ def equal(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return made(tmp_path_factory.mktemp("equal"), dict.fromkeys(types(), 50))
 
 
-def run_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as exit_:
-        main(list(arguments))
-    out, err = capsys.readouterr()
-    assert (exit_.value.code, err) == (0, "")
-    return " ".join(out.replace("\xa0", " ").split())
-
-
 @pytest.fixture(scope="module")
 def document(unequal: Made, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     file = tmp_path_factory.mktemp("json") / "report.json"
@@ -147,19 +138,6 @@ def test_the_page_begins_with_what_costs_most(
     assert [card.removeprefix("finding-") for card in cards] == ids
     assert links == [f"#{card}" for card in cards]
     assert DEAREST in next(findings.all("article")).one("h3").text
-
-
-def test_the_terminal_begins_with_what_costs_most(
-    document: dict[str, Any], unequal: Made, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = run_command(capsys, "analyze", str(unequal.logs))
-    titles = [finding["title"] for finding in document["findings"]]
-    places = [said.find(f" {n}. {title}") for n, title in enumerate(titles, start=1)]
-
-    assert places[:SHOWN_IN_TERMINAL] == sorted(places[:SHOWN_IN_TERMINAL])
-    assert -1 not in places[:SHOWN_IN_TERMINAL]
-    assert set(places[SHOWN_IN_TERMINAL:]) == {-1}
-    assert f"and {FINDINGS - SHOWN_IN_TERMINAL} more" in said
 
 
 def order(run: Run, rules: Sequence[Cause] | None = None) -> list[tuple[str, str]]:

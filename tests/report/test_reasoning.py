@@ -195,9 +195,9 @@ def test_what_a_gpu_has_and_the_host_computes_is_not_said_to_be_on_the_cpu() -> 
     assert "/device:GPU:0 and computed on the host" in found.on_a_gpu.said
     assert not found.on_a_gpu.is_complete  # nothing keeps it from the GPU
     text = said(diagnosis, "^AddV2$")
-    assert "T=int32 is registered with x, y, z in host memory" in text
+    assert "T=int32 is registered with all data in host memory" in text
     assert diagnosis.on_a_gpu is not None
-    assert not diagnosis.on_a_gpu.cpu_ops  # it would not be on the CPU
+    assert not diagnosis.on_a_gpu.analysis.cpu_ops  # it would not be on the CPU
     assert not diagnosis.on_a_gpu.unexplained
 
 

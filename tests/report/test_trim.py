@@ -15,6 +15,7 @@ from traceanalyzer.model.blocks import (
     Table,
     Tabs,
 )
+from traceanalyzer.report import html
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.sections.explore import explore
 from traceanalyzer.report.sections.op_details import op_details
@@ -78,3 +79,14 @@ def test_names_of_any_length_become_short() -> None:
 
     assert len(msgspec.json.encode(least)) < 2_000
     assert "1 middles of long texts" in least.left_out
+
+
+def test_a_page_in_html_keeps_to_its_size(monkeypatch: pytest.MonkeyPatch, real: Page) -> None:
+    whole = html.render_page(real)
+    least = len(html.render_page(page_of()).encode())
+    monkeypatch.setattr(html, "LARGEST_BYTES", least + 20_000)
+
+    found = html.render_page(real)
+
+    assert len(found.encode()) <= least + 20_000 < len(whole.encode())
+    assert "This page has no room for the timeline" in found

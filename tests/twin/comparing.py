@@ -105,7 +105,7 @@ def _check_predicted(
     """Sort what was predicted on the CPU into right, wrong and apart; return its keys."""
     findings = {op_id: f for f in found.findings for op_id in (*f.op_ids, *f.dragged_along)}
     predicted: set[_Key] = set()
-    for op_id in found.cpu_ops:
+    for op_id in found.analysis.cpu_ops:
         op, finding = rows[op_id], findings.get(op_id)
         if finding is not None and finding.cause == _HOST_MEMORY:
             continue

@@ -15,7 +15,7 @@ import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from tests.twin.capturing import Captured, capture
 from tests.twin.comparing import Twin, compare
-from traceanalyzer.placement.dataset_calls import functions_of_datasets
+from traceanalyzer.placement.calls import functions_of_datasets
 from traceanalyzer.placement.devices import machine_of, with_gpus
 from traceanalyzer.placement.program import place_program
 
@@ -176,7 +176,7 @@ def test_ops_that_a_gpu_machine_computes_on_its_host_are_predicted() -> None:
     assert emulated is not None
     prediction = ta.diagnose(without).on_a_gpu
     assert prediction is not None
-    predicted = {(s.type, s.line) for s in prediction.on_host.values() if s.is_eager}
+    predicted = {(s.type, s.line) for s in prediction.analysis.on_host.values() if s.is_eager}
     ops = emulated.ops
     on_host = ops[(ops["placement"] == "host_memory") & ops["is_eager"].astype(bool)]
     actual = {
@@ -202,9 +202,8 @@ def test_every_node_of_datasets_functions_is_predicted() -> None:
         (name, node, device)
         for name in functions_of_datasets(capture_file)
         for instance in placed.functions[name]
-        for node, device in zip(
-            instance.placement.nodes.graph.names, instance.placement.devices, strict=True
-        )
+        for at, device in instance.placement.devices.items()
+        for node in [instance.placement.nodes.graph.names[at]]
     ]
     assert not [(f, node, device) for f, node, device in predicted if device not in truth[f, node]]
     assert len(predicted) >= 200

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.trace.message import BrokenMessageError, fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from traceanalyzer.capture_file.document import Attributes, Json
 
@@ -34,7 +34,11 @@ _TYPES: Final = (  # by their numbers
 )
 _REFERENCES: Final = 100  # a reference's number is its type's and this
 _LONGEST: Final = 1000  # characters of a text, entries of a list
-_LIST, _FUNCTION, _FUNCTION_IN_LIST = 1, 10, 9
+# Fields of an AttrValue; 2 is a string, 9 a placeholder's name (in definitions of functions only).
+_LIST, _FLOAT, _BOOLEAN, _TYPE, _SHAPE, _TENSOR, _FUNCTION = 1, 4, 5, 6, 7, 8, 10
+_SCALARS: Final = frozenset(range(2, 10))
+_PACKED: Final = frozenset({3, 5, 6})  # in lists, with floats
+_FUNCTION_IN_LIST: Final = 9
 _SIGN: Final = 1 << 63
 
 
@@ -108,9 +112,9 @@ def _value(data: memoryview) -> Json:
         if number == _LIST:
             value = _list(_bytes(field))
         elif number == _FUNCTION:
-            value = _function(field)
+            value = {"func": _name_of(field)}
         elif number in _SCALARS:
-            value = _SCALARS[number](field)
+            value = _scalar(number, field)
     return value
 
 
@@ -120,14 +124,39 @@ def _list(data: memoryview) -> list[Json]:
         if len(values) >= _LONGEST:
             break
         if number == _FUNCTION_IN_LIST:
-            values.append(_function(field))
-        elif number in _PACKED and not isinstance(field, int) and number != _FLOAT_FIELD:
-            values += map(_SCALARS[number], _varints(field))
-        elif number == _FLOAT_FIELD:
-            values += [finite(f) for (f,) in struct.iter_unpack("<f", _whole_floats(field))]
+            values.append({"func": _name_of(field)})
+        elif number == _FLOAT:  # packed, or one
+            whole = _bytes(field)[: len(_bytes(field)) & ~3]
+            values += [finite(each) for (each,) in struct.iter_unpack("<f", whole)]
+        elif number in _PACKED and not isinstance(field, int):
+            values += [_scalar(number, each) for each in _varints(field)]
         elif number in _SCALARS:
-            values.append(_SCALARS[number](field))
+            values.append(_scalar(number, field))
     return values[:_LONGEST]
+
+
+def _scalar(number: int, field: int | memoryview) -> Json:
+    value: Json
+    if number in _PACKED:
+        value = _number(field)
+        if number == _BOOLEAN:
+            value = bool(value)
+        elif number == _TYPE:
+            value = type_name(value)
+        else:
+            value = _signed(value)
+    elif number == _FLOAT:
+        data = _bytes(field)
+        if len(data) != 4:  # noqa: PLR2004 - bytes of a float
+            raise BrokenMessageError
+        value = finite(struct.unpack("<f", data)[0])
+    elif number == _SHAPE:
+        value = {"shape": _sizes(_bytes(field))}
+    elif number == _TENSOR:
+        value = _tensor(field)
+    else:
+        value = {"s": _text(_bytes(field)[:_LONGEST])}
+    return value
 
 
 def _varints(data: memoryview) -> Iterator[int]:
@@ -138,11 +167,6 @@ def _varints(data: memoryview) -> Iterator[int]:
         if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
             yield value
             value = shift = 0
-
-
-def _whole_floats(field: int | memoryview) -> memoryview:
-    data = _bytes(field)
-    return data[: len(data) & ~3]
 
 
 def _bytes(field: int | memoryview) -> memoryview:
@@ -157,55 +181,26 @@ def _number(field: int | memoryview) -> int:
     return field
 
 
-def _integer(field: int | memoryview) -> int:
-    number = _number(field)
+def _signed(number: int) -> int:
     return number - 2 * _SIGN if number & _SIGN else number
-
-
-def _float(field: int | memoryview) -> Json:
-    data = _bytes(field)
-    if len(data) != 4:  # noqa: PLR2004 - bytes of a float
-        raise BrokenMessageError
-    return finite(struct.unpack("<f", data)[0])
-
-
-def _boolean(field: int | memoryview) -> bool:
-    return bool(_number(field))
-
-
-def _type(field: int | memoryview) -> str:
-    return type_name(_number(field))
-
-
-def _string(field: int | memoryview) -> Json:
-    return {"s": _text(_bytes(field)[:_LONGEST])}
 
 
 def _text(data: memoryview) -> str:
     return str(data, "utf-8", "backslashreplace")
 
 
-def _function(field: int | memoryview) -> Json:
-    name = ""
-    for number, inner, _ in fields(_bytes(field)):
-        if number == 1:
-            name = _text(_bytes(inner))
-    return {"func": name}
-
-
-def _shape(field: int | memoryview) -> Json:
-    return {"shape": _sizes(_bytes(field))}
+def _name_of(field: int | memoryview) -> str:
+    """Return the name of a function, which is field 1."""
+    found = [inner for number, inner, _ in fields(_bytes(field)) if number == 1]
+    return _text(_bytes(found[-1])) if found else ""
 
 
 def _sizes(data: memoryview) -> Json:
     sizes: list[Json] = []
     for number, field, _ in fields(data):
         if number == 2:  # noqa: PLR2004 - dim
-            size = 0
-            for inner_number, inner, _ in fields(_bytes(field)):
-                if inner_number == 1:
-                    size = _integer(inner)
-            sizes.append(size)
+            found = [inner for at, inner, _ in fields(_bytes(field)) if at == 1]
+            sizes.append(_signed(_number(found[-1])) if found else 0)
         elif number == 3 and field:  # noqa: PLR2004 - unknown_rank
             return None
     return sizes
@@ -216,21 +211,7 @@ def _tensor(field: int | memoryview) -> Json:
     shape: Json = []
     for number, inner, _ in fields(_bytes(field)):
         if number == 1:
-            dtype = _type(inner)
+            dtype = type_name(_number(inner))
         elif number == 2:  # noqa: PLR2004 - tensor_shape
             shape = _sizes(_bytes(inner))
     return {"tensor": dtype, "shape": shape}
-
-
-_FLOAT_FIELD: Final = 4
-_SCALARS: Final[dict[int, Callable[[int | memoryview], Json]]] = {
-    2: _string,
-    3: _integer,
-    4: _float,
-    5: _boolean,
-    6: _type,
-    7: _shape,
-    8: _tensor,
-    9: _string,  # a placeholder's name, in definitions of functions only
-}
-_PACKED: Final = frozenset({3, 4, 5, 6})  # in lists

@@ -8,12 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.choices import (
-    may_choose,
-    may_choose_device,
-    questions_without_tensorflow,
-)
-from traceanalyzer.capture_file.command_words import without_secrets
 from traceanalyzer.capture_file.decode import DamagedDocumentError, Decoder
 from traceanalyzer.capture_file.document import (
     OF_MACHINE,
@@ -30,12 +24,17 @@ from traceanalyzer.capture_file.document import (
     VisibilityChoice,
 )
 from traceanalyzer.capture_file.dumps import read_dumps
+from traceanalyzer.capture_file.files import bounded
 from traceanalyzer.capture_file.function_records import UNKNOWN, Definition
-from traceanalyzer.capture_file.gpu_answers import GpuAnswers
-from traceanalyzer.capture_file.journal import read_journal
-from traceanalyzer.capture_file.limits import bounded
-from traceanalyzer.capture_file.outright import manner_of
-from traceanalyzer.capture_file.pools import Pools, facts
+from traceanalyzer.capture_file.gpu_answers import (
+    GpuAnswers,
+    may_choose,
+    may_choose_device,
+    questions_without_tensorflow,
+)
+from traceanalyzer.capture_file.journal import Pools, facts, read_journal
+from traceanalyzer.capture_file.recorded_run import without_secrets
+from traceanalyzer.capture_file.visibility import manner_of
 from traceanalyzer.format import counted, listed, printable
 from traceanalyzer.trace.profile_options import profile_options_in
 

@@ -8,13 +8,15 @@ import json
 import secrets
 import stat
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.decode import DamagedDocumentError, capture_file_of
-from traceanalyzer.capture_file.document import FORMAT, VERSION
+from traceanalyzer.capture_file.document import FORMAT, VERSION, Note
 from traceanalyzer.capture_file.encode import document_of
+from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.errors import CaptureFileError, TraceFormatError
-from traceanalyzer.format import printable
+from traceanalyzer.format import counted, printable
 from traceanalyzer.trace.inflate import inflate
 
 if TYPE_CHECKING:
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traceanalyzer.capture_file.document import CaptureFile, Json
+    from traceanalyzer.capture_file.function_records import Function
 
 SUFFIX: Final = ".placement.json.gz"
-# What the builder writes is at most a tenth of this; `limits` says why.
+# What the builder writes is at most a tenth of this; see below.
 MAX_BYTES: Final = 400_000_000
 _TRACE_SUFFIXES: Final = (".xplane.pb", ".xplane.pb.gz")
 _COMPRESSION: Final = 6
@@ -148,3 +151,119 @@ def _check_version(document: Json, name: str) -> None:
             "use the traceanalyzer that recorded it, or record again"
         )
         raise CaptureFileError(msg)
+
+
+# --- Its size -------------------------------------------------------------------------------------
+#
+# The limit on the JSON is what a reader loads in a second; that on the gzipped file is the promise
+# made to the user's disk.
+
+MAX_PACKED_BYTES: Final = 20_000_000
+MAX_JSON_BYTES: Final = 40_000_000
+
+
+def bounded(
+    capture_file: CaptureFile,
+    *,
+    max_packed_bytes: int = MAX_PACKED_BYTES,
+    max_json_bytes: int = MAX_JSON_BYTES,
+) -> CaptureFile:
+    """Leave out of a capture file what does not fit.
+
+    First go the attributes of partitions, which rarely differ from those of the input; then, where
+    they are too large, the sequences and the definitions; then graphs, the largest first.
+
+    Returns:
+        The capture file, or one that says in `omitted` and in a note what it lacks.
+    """
+    limits = (max_packed_bytes, max_json_bytes)
+    if _excess(capture_file, *limits) <= 0:
+        return capture_file
+    whole = capture_file
+    capture_file = _pruned(replace(whole, functions=tuple(map(_bare, whole.functions))))
+    if _excess(replace(capture_file, functions=()), *limits) > 0:
+        capture_file = replace(capture_file, sequences=())
+    if _excess(replace(capture_file, functions=()), *limits) > 0:
+        capture_file = replace(capture_file, definitions=())
+    while capture_file.functions and (excess := _excess(capture_file, *limits)) > 0:
+        capture_file = _without_largest_functions(capture_file, excess)
+    return _with_note(whole, capture_file)
+
+
+def _excess(capture_file: CaptureFile, max_packed_bytes: int, max_json_bytes: int) -> float:
+    """Return the share of a capture file that is too much; not above 0 where it fits."""
+    document = serialised(capture_file)
+    excess = 1 - max_json_bytes / len(document)
+    if len(document) > max_packed_bytes:  # gzip makes nothing longer
+        excess = max(excess, 1 - max_packed_bytes / len(packed(document)))
+    return excess
+
+
+def _bare(function: Function) -> Function:
+    """Leave the attributes of partitions out of a function."""
+    instances = [
+        replace(
+            instance,
+            partitions=tuple(
+                replace(p, attributes=(UNKNOWN,) * len(p)) for p in instance.partitions
+            ),
+        )
+        for instance in function.instances
+    ]
+    return replace(function, instances=tuple(instances))
+
+
+def _without_largest_functions(capture_file: CaptureFile, share: float) -> CaptureFile:
+    """Leave out the largest functions, which hold at least a share of all nodes."""
+    by_size = sorted(capture_file.functions, key=_nodes, reverse=True)
+    enough = share * sum(map(_nodes, by_size))
+    dropped: set[int] = set()
+    for function in by_size:
+        dropped.add(id(function))
+        enough -= _nodes(function)
+        if enough <= 0:
+            break
+    kept = tuple(f for f in capture_file.functions if id(f) not in dropped)
+    return _pruned(replace(capture_file, functions=kept))
+
+
+def _nodes(function: Function) -> int:
+    return sum(len(i.input) for i in function.instances) + _ran(function)
+
+
+def _ran(function: Function) -> int:
+    return sum(len(partition) for i in function.instances for partition in i.partitions)
+
+
+def _pruned(capture_file: CaptureFile) -> CaptureFile:
+    """Empty the attribute sets that nothing uses; their numbers stay."""
+    used = {signature.attributes for signature in capture_file.signatures}
+    for function in capture_file.functions:
+        for instance in function.instances:
+            for graph in (instance.input, *instance.partitions):
+                used.update(graph.attributes)
+    sets = enumerate(capture_file.attributes)
+    return replace(capture_file, attributes=tuple(s if at in used else {} for at, s in sets))
+
+
+def _with_note(whole: CaptureFile, kept: CaptureFile) -> CaptureFile:
+    ops, kept_ops = (sum(int(s.counts.sum()) for s in c.sequences) for c in (whole, kept))
+    lacks = {
+        "partition_attributes": (
+            "the attributes of",
+            sum(map(_ran, whole.functions)),
+            "executed node",
+        ),
+        "eager_ops": ("the order of", ops - kept_ops, "eager op"),
+        "definitions": ("the lines of", len(whole.definitions) - len(kept.definitions), "function"),
+        "functions": ("the graphs of", len(whole.functions) - len(kept.functions), "function"),
+    }
+    lacks = {name: each for name, each in lacks.items() if each[1]}
+    left_out = ", ".join(f"{of} {counted(count, noun)}" for of, count, noun in lacks.values())
+    message = f"to keep the evidence small these were left out: {left_out}"
+    note = Note(id="evidence_left_out", severity="warning", message=message)
+    return replace(
+        kept,
+        notes=(*kept.notes, note),
+        omitted={name: count for name, (_, count, _) in lacks.items()},
+    )

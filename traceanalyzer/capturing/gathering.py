@@ -133,8 +133,8 @@ def write_capture_file(  # noqa: PLR0913 - a fact each
     write(made, path_beside(trace))
 
 
-def write_page(trace: Path, page: Path, prepare: Callable[[], None] | None = None) -> str:
-    """Write the page, in a process that may fail, and return the verdict on the run.
+def write_page(trace: Path, page: Path, prepare: Callable[[], None] | None = None) -> list[str]:
+    """Write the page, in a process that may fail; return what it says of the run.
 
     Raises:
         TraceAnalyzerError: It failed, and why.
@@ -153,4 +153,4 @@ def write_page(trace: Path, page: Path, prepare: Callable[[], None] | None = Non
     if ended.returncode:
         last = ended.stderr.strip().rpartition("\n")[2].removeprefix("traceanalyzer: ")
         raise TraceAnalyzerError(last or f"the report ended with code {ended.returncode}")
-    return ended.stdout.partition("\n")[0]
+    return ended.stdout.splitlines()[:-1]  # the last one names the page

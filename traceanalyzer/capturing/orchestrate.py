@@ -237,11 +237,11 @@ class _Capture:
             return
         again = f"traceanalyzer report {_near(chosen.trace.parent)}"
         try:
-            verdict = write_page(chosen.trace, page, prepared(self.mask))
+            lines = write_page(chosen.trace, page, prepared(self.mask))
         except (OSError, TraceAnalyzerError) as error:
             yield f"no report: {printable(error)}; try {again}"
         else:
-            yield verdict
+            yield from lines
             yield f"the report: {printable(page)}"
 
 

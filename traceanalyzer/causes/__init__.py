@@ -6,8 +6,9 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
 
-__all__ = ["Cause", "CauseMatch", "FindingText", "all_causes"]
+__all__ = ["BlockedOps", "Cause", "CauseMatch", "FindingText", "all_causes"]
 
 
 def all_causes() -> tuple[Cause, ...]:

@@ -1,4 +1,4 @@
-"""The record of a cause, and what its functions return."""
+"""The record of a cause, and what its functions take and return."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from traceanalyzer.causes.knowledge.finding_text import Members
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, Evidence, Fix, Harm
@@ -63,8 +63,8 @@ class Cause:
 
     #: The name of its module, whose last part is the cause's id.
     module: str
-    title: str
-    #: The module's docstring: what it detects, why it happens, how to fix it, how sure it is.
+    #: The module's docstring: the title, what it detects, why it happens, how to fix it, how sure
+    #: it is.
     documentation: str
     _: KW_ONLY
     #: Returns the findings of a run.
@@ -72,7 +72,7 @@ class Cause:
     #: Returns how a blocker of an op belongs to this cause, or None.
     match: Callable[[CpuOp, Blocker], CauseMatch | None] = _matches_nothing
     #: Returns the text of the finding about ops whose first blocker belongs to this cause.
-    describe: Callable[[Members], FindingText] | None = None
+    describe: Callable[[BlockedOps], FindingText] | None = None
     #: Returns why the cause cannot apply to a run, or None.
     not_applicable: Callable[[Run], str | None] = lambda _: None
 
@@ -80,6 +80,12 @@ class Cause:
     def id(self) -> str:
         """The name of the cause in reports."""
         return self.module.rpartition(".")[2]
+
+    @property
+    def title(self) -> str:
+        """The first line of its documentation, which Python drops with -OO."""
+        known = self.documentation or self.id.replace("_", " ")
+        return known.strip().partition("\n")[0].rstrip(".")
 
     @property
     def examines_runs(self) -> bool:

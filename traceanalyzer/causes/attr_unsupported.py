@@ -29,18 +29,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import (
-    COPIED,
-    Members,
-    at_lines,
-    checked_if_sufficient,
-    fallback,
-    library_made,
-    made_at,
-    node_where,
-    observed,
-)
-from traceanalyzer.causes.knowledge.library_code import around
+from traceanalyzer.causes.knowledge.advice import around
+from traceanalyzer.causes.knowledge.finding_text import COPIED, made_at, node_where, observed
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of, is_type, values_taken
@@ -49,6 +39,7 @@ from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Json
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
@@ -77,58 +68,47 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     )
 
 
-def describe(members: Members) -> FindingText:
-    blocker = members[0][1]
-    reason = (
-        f"A `{_LABEL}` label allows only kernels with that label."
-        if _LABEL in blocker.attributes
-        else "Kernels are registered for certain attribute values, as they are for dtypes."
-    )
-    lines = at_lines(op for op, _ in members)
+def describe(ops: BlockedOps) -> FindingText:
+    op_type, given = ops.blocker.type, _given(ops.blocker)
     return FindingText(
-        title=f"{blocker.type} has no GPU kernel for {_given(blocker)}{lines}",
+        title=f"{op_type} has no GPU kernel for {given}{ops.at_lines}",
         why=(
-            f"TensorFlow has GPU kernels for {blocker.type}, but none for these attributes. "
-            f"{reason} The op runs on the CPU, whatever device is requested. {COPIED}"
+            f"TensorFlow has GPU kernels for {op_type}, but none that accepts {given}. The op runs "
+            f"on the CPU, whatever device is requested. {COPIED}"
         ),
         harm="harmful",
-        fixes=checked_if_sufficient((_fix(members),), members),
-        modifiers=fallback(members),
+        fixes=ops.checked([_fix(ops)]),
+        modifiers=ops.fallback,
     )
 
 
-def _fix(members: Members) -> Fix:
-    blocker = members[0][1]
-    line = library_made(members)
-    if line is not None:
-        return around(blocker.type, line)
-    if _LABEL in blocker.attributes:
+def _fix(ops: BlockedOps) -> Fix:
+    op_type, attributes = ops.blocker.type, ops.blocker.attributes
+    if ops.library is not None:
+        return around(op_type, ops.library)
+    if _LABEL in attributes:
         return Fix(
             text=(
                 "Remove the label, so that the op gets its standard kernel. The program sets it "
                 "with `_kernel_label_map`, or it is part of a loaded graph."
             )
         )
-    ((name, value), *more) = blocker.attributes.items()
+    ((name, value), *more) = attributes.items()
     text = value.get("s") if isinstance(value, dict) else None
-    others = values_taken(blocker.type, name, text) if isinstance(text, str) and not more else ()
+    others = values_taken(op_type, name, text) if isinstance(text, str) and not more else ()
     if not others:
-        names = " and ".join(f"`{name}`" for name in blocker.attributes)
-        return Fix(text=f"Choose another value for {names}.")
+        return Fix(text=f"Choose another value for {' and '.join(f'`{n}`' for n in attributes)}.")
     chosen = "IGNORE" if "IGNORE" in others else max(others)
-    zeros = (
-        " A bad index then gives zeros instead of an error, so check indices where they are made."
-        if blocker.type == "GatherNd"
-        else ""
-    )
+    zeros = " A bad index then gives zeros instead of an error." if chosen == "IGNORE" else ""
     return Fix(
         text=f"Choose another value: GPU kernels accept {', '.join(map(repr, others))}.{zeros}",
         code=f'{name}="{chosen}"',
-        checked=all(works_as(h.type, h.given, (name,), {"s": chosen}) for _, h in members),
+        checked=all(works_as(b.type, b.given, (name,), {"s": chosen}) for b in ops.blockers),
     )
 
 
 def _given(blocker: Blocker) -> str:
+    """Return the attributes as in `bad_indices_policy="ERROR"`."""
     return ", ".join(f"{name}={_shown(value)}" for name, value in blocker.attributes.items())
 
 
@@ -138,4 +118,4 @@ def _shown(value: Json) -> str:
     return "a value that was not recorded" if value is None else str(value)
 
 
-CAUSE = Cause(__name__, "No GPU kernel for an attribute", __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

@@ -30,13 +30,10 @@ from typing import TYPE_CHECKING
 from traceanalyzer.capture_file.frames import lines_text, same_place
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (
-    Members,
     function_text,
     is_of_call,
     is_of_strategy,
-    is_only_blocker,
     observed,
-    ops_text,
     runs_for_dataset,
 )
 from traceanalyzer.model import Fix
@@ -44,6 +41,7 @@ from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
 
 if TYPE_CHECKING:
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
@@ -52,29 +50,24 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "own":
         return None
     if blocker.kind is BlockerKind.REQUEST:
-        is_own = is_of_call(blocker) and not is_of_strategy(blocker)
-        return _called_in_scope(cpu_op, blocker, str(blocker.scope)) if is_own else None
-    if (
+        if not is_of_call(blocker) or is_of_strategy(blocker):
+            return None
+    elif (
         blocker.kind is not BlockerKind.DEFAULT_DEVICE
         or blocker.for_step
         or runs_for_dataset(cpu_op, blocker)
     ):
         return None
-    if blocker.call is not None:
-        return _called_in_scope(cpu_op, blocker, blocker.call.scope)
-    function = function_text(cpu_op, blocker)
-    where = f"function {blocker.function or function}"
-    text = f"another function's call of {function} was placed on the CPU"
-    return CauseMatch(
-        scope=f"{function} called within a function",
-        evidence=(observed("default_device", text, where),),
-        certainty="likely",
-        sub_reason="called_within_a_function",
-    )
-
-
-def _called_in_scope(cpu_op: CpuOp, blocker: Blocker, scope: str) -> CauseMatch:
-    function = function_text(cpu_op, blocker)
+    function, scope = function_text(cpu_op, blocker), _scope(blocker)
+    if scope is None:
+        where = f"function {blocker.function or function}"
+        text = f"another function's call of {function} was placed on the CPU"
+        return CauseMatch(
+            scope=f"{function} called within a function",
+            evidence=(observed("default_device", text, where),),
+            certainty="likely",
+            sub_reason="called_within_a_function",
+        )
     device, frame = device_text(scope), blocker.scope_frame
     where = f"call of {function if blocker.call is None else blocker.call.op}"
     text = f'{function} was called inside tf.device("{device}")'
@@ -85,15 +78,21 @@ def _called_in_scope(cpu_op: CpuOp, blocker: Blocker, scope: str) -> CauseMatch:
     )
 
 
-def describe(members: Members) -> FindingText:
-    blocker = members[0][1]
-    function = function_text(*members[0])
-    if blocker.call is None and not blocker.called_in:
+def _scope(blocker: Blocker) -> str | None:
+    """Return the device of the scope around the call; None if another function called it."""
+    if blocker.call is not None:
+        return blocker.call.scope
+    return str(blocker.scope) if blocker.called_in else None
+
+
+def describe(ops: BlockedOps) -> FindingText:
+    function, scope = function_text(*ops.members[0]), _scope(ops.blocker)
+    if scope is None:
         called = "by a function, on the CPU"
         fix = Fix(text="Find out what puts that call on the CPU: the whole function follows it.")
     else:
-        device = device_text(blocker.scope or "" if blocker.call is None else blocker.call.scope)
-        lines = lines_text(blocker.scope_frame for _, blocker in members)
+        device = device_text(scope)
+        lines = lines_text(blocker.scope_frame for blocker in ops.blockers)
         called = f'inside tf.device("{device}")' + (f" at {lines}" if lines else "")
         place = f"{lines}: " if lines else ""
         fix = Fix(
@@ -102,10 +101,10 @@ def describe(members: Members) -> FindingText:
                 "inside the function."
             ),
             code=f'with tf.device("{device}"):  # {place}not around {function}(...)',
-            checked=is_only_blocker(members),
+            checked=ops.have_no_other_blocker,
         )
     return FindingText(
-        title=f"{function} is called {called}, so {ops_text(members)} ran there",
+        title=f"{function} is called {called}, so {ops.text} ran there",
         why=(
             f"The device of a call of {function} is the default device of all ops inside it. These "
             "ops request no device, so they got it. The function's graph shows no request."
@@ -115,6 +114,4 @@ def describe(members: Members) -> FindingText:
     )
 
 
-CAUSE = Cause(
-    __name__, "Function called inside a CPU scope", __doc__, match=match, describe=describe
-)
+CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

@@ -31,18 +31,18 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import COPIED, Members, at_lines, made_at, observed
+from traceanalyzer.causes.knowledge.finding_text import COPIED, at_lines, made_at, observed
 from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import listed
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of
-from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
@@ -54,41 +54,39 @@ _ABOUT_KERNELS: Final = frozenset(
 )
 
 
-def _is_foreign(op: str) -> bool:
-    return _OP.fullmatch(op) is not None and definition_of(op) is None
-
-
 def not_applicable(run: Run) -> str | None:
     return None if run.gpu_used else "TensorFlow used no GPU"
 
 
 def check(run: Run) -> Iterator[Finding]:
     """Walk the findings of ops whose registered kernels are unknown."""
-    ops = run.ops
-    on_cpu = ops[(ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)]
-    types = {t for t in map(str, on_cpu["type"].unique()) if _is_foreign(t)}
-    types = {t for t in types if not _is_captured_function(run, t)}
+    captured = [host.capture_file for host in run.hosts if host.capture_file is not None]
     by_type: dict[str, list[CpuOp]] = {}
-    for op in analyse(run).cpu_ops if types else ():
-        # Ops with blockers belong to other causes.
-        if op.explanation.type in types and not op.explanation.blockers:
-            by_type.setdefault(op.explanation.type, []).append(op)
-    for op_type, members in by_type.items():
-        sure = all(op.explanation.contradiction and not op.explanation.doubt for op in members)
+    for cpu_op in analyse(run).cpu_ops.values():
+        # Ops with blockers belong to other causes; calls have the name of a captured function.
+        op_type = cpu_op.explanation.type
+        if cpu_op.explanation.blockers or not _is_foreign(op_type):
+            continue
+        if all(capture_file.definition(op_type) is None for capture_file in captured):
+            by_type.setdefault(op_type, []).append(cpu_op)
+    for op_type, ops in by_type.items():
+        is_likely = all(op.explanation.contradiction and not op.explanation.doubt for op in ops)
         yield Finding(
             cause=CAUSE.id,
             scope=op_type,
-            certainty="likely" if sure else "possible",
+            certainty="likely" if is_likely else "possible",
             harm="harmful",
-            title=f"{op_type}{at_lines(members)} is not a TensorFlow op; its library may have no "
-            "GPU kernel for it",
+            title=(
+                f"{op_type}{at_lines(ops)} is not a TensorFlow op; its library may have no GPU "
+                "kernel for it"
+            ),
             why=(
                 f"{op_type} comes from a library that the program loads. It runs on the CPU if the "
                 "library has no GPU kernel for it or for these dtypes, or was built without CUDA. "
                 f"{COPIED}"
             ),
-            op_ids=tuple(op.op_id for op in members),
-            evidence=(_unknown(op_type), *(e for op in members[:5] for e in made_at(op))),
+            op_ids=tuple(op.op_id for op in ops),
+            evidence=(_unknown(op_type), *(e for op in ops[:5] for e in made_at(op))),
             fixes=(
                 Fix(
                     text="List the kernels that the library has registered, once it is loaded.",
@@ -102,11 +100,6 @@ def check(run: Run) -> Iterator[Finding]:
         )
 
 
-def _is_captured_function(run: Run, name: str) -> bool:
-    captured = [host.capture_file for host in run.hosts if host.capture_file is not None]
-    return any(capture_file.definition(name) is not None for capture_file in captured)
-
-
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "own" or blocker.kind not in _ABOUT_KERNELS or not _is_foreign(blocker.type):
         return None
@@ -117,28 +110,21 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     )
     if blocker.attributes:
         text += f" for this {listed(sorted(blocker.attributes))}"
-    where = f"kernels: {blocker.type}"
-    registered = observed("registered_kernels", text, where)
+    registered = observed("registered_kernels", text, f"kernels: {blocker.type}")
     return CauseMatch(
         scope=blocker.type, evidence=(_unknown(blocker.type), registered, *made_at(cpu_op))
     )
 
 
-def _unknown(op_type: str) -> Evidence:
-    text = f"no version of TensorFlow has an op {op_type}"
-    return observed("kernel_registry", text)
-
-
-def describe(members: Members) -> FindingText:
-    blocker = members[0][1]
-    is_preferred = blocker.kind is BlockerKind.PRIORITY
+def describe(ops: BlockedOps) -> FindingText:
+    op_type = ops.blocker.type
+    is_preferred = ops.blocker.kind is BlockerKind.PRIORITY
     lacks = "prefers its CPU kernel" if is_preferred else "has no GPU kernel for it"
-    here = " as used here" if blocker.attributes else ""
-    lines = at_lines(op for op, _ in members)
+    here = " as used here" if ops.blocker.attributes else ""
     return FindingText(
-        title=f"{blocker.type}{lines} is not a TensorFlow op; its library {lacks}{here}",
+        title=f"{op_type}{ops.at_lines} is not a TensorFlow op; its library {lacks}{here}",
         why=(
-            f"{blocker.type} comes from a library that the program loads. The process listed the "
+            f"{op_type} comes from a library that the program loads. The process listed the "
             f"kernels that the library registered. {COPIED}"
         ),
         harm="harmful",
@@ -148,9 +134,16 @@ def describe(members: Members) -> FindingText:
     )
 
 
+def _is_foreign(op: str) -> bool:
+    return _OP.fullmatch(op) is not None and definition_of(op) is None
+
+
+def _unknown(op_type: str) -> Evidence:
+    return observed("kernel_registry", f"no version of TensorFlow has an op {op_type}")
+
+
 CAUSE = Cause(
     __name__,
-    "Op of another library",
     __doc__,
     not_applicable=not_applicable,
     check=check,

@@ -38,18 +38,13 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.frames import file_name, same_place
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import (
-    Members,
-    capitalized,
-    is_of_strategy,
-    observed,
-    ops_text,
-)
+from traceanalyzer.causes.knowledge.finding_text import capitalized, is_of_strategy, observed
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
@@ -71,18 +66,18 @@ _FILES: Final = {
     "cross_device_ops.py": _REDUCTION,
     "cross_device_utils.py": _REDUCTION,
 }
-_NAMES: Final = {_INPUT: "the strategy's input", _REDUCTION: "the strategy's reduction"}
+_ANY: Final = "a strategy of tf.distribute"
 _WHY: Final = {
     _INPUT: "Datasets, and what a strategy does to them, are on the host by design.",
     _REDUCTION: (
         "It reduces on the device where the result is needed: gradients on the device of their "
         "variable; `strategy.reduce` on the current device, and on the CPU if there is none."
     ),
+    _ANY: (
+        "A strategy uses the devices it was created with. Created without any, it uses the GPUs "
+        "there are, or the CPU if none is visible."
+    ),
 }
-_WHY_OTHERS: Final = (
-    "It uses the devices it was created with. Created without any, it uses the GPUs there are, or "
-    "the CPU if none is visible."
-)
 _FIXES: Final = {
     _INPUT: (),
     _REDUCTION: (
@@ -95,24 +90,23 @@ _FIXES: Final = {
         ),
         Fix(text="Name no CPU among the devices of the strategy."),
     ),
-}
-_FIXES_OTHERS: Final = (
-    Fix(
-        text=(
-            "Name the machine's GPUs, so that variables live on them. For a single GPU, use no "
-            "strategy."
+    _ANY: (
+        Fix(
+            text=(
+                "Name the machine's GPUs, so that variables live on them. For a single GPU, use no "
+                "strategy."
+            ),
+            code='strategy = tf.distribute.MirroredStrategy(["/GPU:0", "/GPU:1"])',
         ),
-        code='strategy = tf.distribute.MirroredStrategy(["/GPU:0", "/GPU:1"])',
     ),
-)
+}
 
 
 def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link not in {"own", "resource"} or not is_of_strategy(blocker):
         return None
     owner, frame = _owner(blocker), blocker.scope_frame
-    device = device_text(blocker.requested_device)
-    text = f"{_NAMES.get(owner, owner)} requests {device} here"
+    text = f"{owner} requests {device_text(blocker.requested_device)} here"
     return CauseMatch(
         scope=f"{owner} {same_place(frame)} {blocker.kind.value}",
         evidence=(observed("requested_device", text, line=frame),),
@@ -120,32 +114,28 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     )
 
 
-def describe(members: Members) -> FindingText:
-    blocker = members[0][1]
-    owner, device = _owner(blocker), device_text(blocker.requested_device)
-    name = _NAMES.get(owner, owner)
-    if blocker.kind is not BlockerKind.REQUEST:
-        title = f"{name} keeps a variable on {device}, and with it {ops_text(members)}"
+def describe(ops: BlockedOps) -> FindingText:
+    owner, device = _owner(ops.blocker), device_text(ops.blocker.requested_device)
+    if ops.blocker.kind is not BlockerKind.REQUEST:
+        title = f"{owner} keeps a variable on {device}, and with it {ops.text}"
     elif owner == _REDUCTION:
-        title = f"Results of replicas are combined on {device}: {ops_text(members)}"
+        title = f"Results of replicas are combined on {device}: {ops.text}"
     else:
-        title = f"{name} puts {ops_text(members)} on {device}"
+        title = f"{owner} puts {ops.text} on {device}"
     return FindingText(
         title=capitalized(title),
         why=(
-            f"{capitalized(name)} requests {device}, and TensorFlow honors it. "
-            f"{_WHY.get(owner, _WHY_OTHERS)}"
+            f"{capitalized(owner)} requests {device}, and TensorFlow honors it. "
+            f"{_WHY.get(owner, _WHY[_ANY])}"
         ),
         harm="by_design" if owner == _INPUT else "harmful",
-        fixes=_FIXES.get(owner, _FIXES_OTHERS),
+        fixes=_FIXES.get(owner, _FIXES[_ANY]),
     )
 
 
 def _owner(blocker: Blocker) -> str:
     name = "" if blocker.scope_frame is None else file_name(blocker.scope_frame)
-    return _FILES.get(name, "a strategy of tf.distribute")
+    return _FILES.get(name, _ANY)
 
 
-CAUSE = Cause(
-    __name__, "A distribution strategy requests the CPU", __doc__, match=match, describe=describe
-)
+CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

@@ -36,18 +36,16 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.advice import around, fixes_of_variables
 from traceanalyzer.causes.knowledge.finding_text import (
     COPIED,
-    Members,
-    at_lines,
-    checked_if_sufficient,
-    fallback,
-    library_made,
+    dtypes_in,
+    dtypes_text,
     made_at,
     node_where,
     observed,
+    types_text,
 )
-from traceanalyzer.causes.knowledge.library_code import around, fixes_of_variables
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import (
@@ -64,26 +62,29 @@ from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceanalyzer.capture_file.document import Json
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
 _ONLY_ON_HOST: Final = frozenset({"resource", "string", "string_ref", "variant"})
 _OF_DATA: Final = frozenset({"T", "dtype", "DT", "Tparams", "element_dtype"})
-# Ops whose dtype an argument of their Python function chooses: it creates the input itself.
-_BY_ARGUMENT: Final = {
-    ("Bincount", "T"): "dtype",
-    ("DenseBincount", "T"): "dtype",
-    ("RaggedBincount", "T"): "dtype",
-    ("SparseBincount", "T"): "dtype",
-}
-# value_rowids_to_row_lengths: ops that create ragged tensors count in the dtype of the row splits.
-_ONLY_BINCOUNT: Final = (
-    " This applies to calls of `tf.math.bincount`. Where a ragged tensor is created, as by "
-    "`tf.strings.split`, TensorFlow counts its rows itself and has no such argument."
-)
+# Ops whose `T` an argument of their Python function chooses: `tf.math.bincount` makes the weights.
+_COUNTS: Final = frozenset({"Bincount", "DenseBincount", "RaggedBincount", "SparseBincount"})
 _VARIABLES: Final = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 _ARRAYS: Final = re.compile(r"(TensorArray|TensorList|EmptyTensorList|Stack)(Push|Pop)?(?![a-z]).*")
+_NUMBERS: Final = Fix(
+    text=(
+        "Strings are always in host memory. Turn them into numbers in the input pipeline; if they "
+        "show results of the model, do it after the step."
+    ),
+    code="dataset = dataset.map(lambda text, y: (lookup(text), y))",
+)
+_HANDLES: Final = Fix(
+    text=(
+        "Nothing to change: variants and resources are handles in host memory, and the tensors "
+        "behind them can be on the GPU."
+    )
+)
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -104,12 +105,11 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         or not all(is_type(blocker.type, name) for name in blocker.attributes)
     ):
         return None
-    given = ", ".join(f"{name}={_shown(value)}" for name, value in blocker.attributes.items())
+    given = types_text(blocker.attributes)
     registry = f"no GPU kernel of {blocker.type} accepts {given}"
-    is_recorded = cpu_op.explanation.basis == "replay"
     attributes = (
         observed("attributes", f"recorded: {given}", node_where(blocker))
-        if is_recorded
+        if cpu_op.explanation.basis == "replay"
         else observed("attributes", f"from the dtypes of its inputs: {given}")
     )
     return CauseMatch(
@@ -118,22 +118,18 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     )
 
 
-def describe(members: Members) -> FindingText:
-    blocker = members[0][1]
-    lines = at_lines(op for op, _ in members)
+def describe(ops: BlockedOps) -> FindingText:
+    blocker = ops.blocker
     if blocker.kind is BlockerKind.HOST_LIST:
-        data = "resources" if blocker.given.get("element_dtype") == "resource" else "strings"
         return FindingText(
-            title=f"{blocker.type}{lines} uses a list of {data}, which stays in host memory",
+            title=f"{blocker.type}{ops.at_lines} uses a list that stays in host memory",
             why=(
                 "Strings and resources are never in GPU memory. TensorFlow's placer therefore "
                 "keeps every op on a list of them on the CPU, even if it has GPU kernels."
             ),
             harm="by_design",
-            fixes=(
-                Fix(text="Turn strings into numbers in the input pipeline, and loop over those."),
-            ),
-            modifiers=fallback(members),
+            fixes=(_NUMBERS,),
+            modifiers=ops.fallback,
         )
     dtypes = _dtypes(blocker)
     on_host = bool(dtypes & _ONLY_ON_HOST)
@@ -141,83 +137,69 @@ def describe(members: Members) -> FindingText:
         "By design, TensorFlow keeps strings and handles in host memory." if on_host else COPIED
     )
     is_int32_variable = blocker.type == "VarHandleOp" and "int32" in dtypes
+    given = " and ".join(  # with the attribute's name if it is not that of the data
+        dtypes_text(value) if name in _OF_DATA else f"{name}={dtypes_text(value)}"
+        for name, value in blocker.attributes.items()
+    )
     return FindingText(
-        title=f"{blocker.type} has no GPU kernel for {_given(blocker)}{lines}",
+        title=f"{blocker.type} has no GPU kernel for {given}{ops.at_lines}",
         why=(
-            f"TensorFlow has GPU kernels for {blocker.type}, but not for {_given(blocker)}"
+            f"TensorFlow has GPU kernels for {blocker.type}, but not for {given}"
             f"{_supported(blocker)}. The op runs on the CPU, whatever device is requested. {reason}"
             f"{XLA_REFUSES if is_int32_variable else ''}"
         ),
         harm="by_design" if on_host else "harmful",
-        fixes=checked_if_sufficient(_fixes(members), members),
-        modifiers=fallback(members),
+        fixes=ops.checked(_fixes(ops)),
+        modifiers=ops.fallback,
     )
 
 
 def _supported(blocker: Blocker) -> str:
     """Return the dtypes that have kernels, for the end of a clause."""
-    if len(blocker.attributes) != 1:
-        return ""
-    ((name, value),) = blocker.attributes.items()
-    types = types_taken(blocker.type, name, value) if isinstance(value, str) else ()
+    ((name, value), *more) = blocker.attributes.items()
+    types = types_taken(blocker.type, name, value) if isinstance(value, str) and not more else ()
     shown = sorted(python_name(t) for t in types if t not in _ONLY_ON_HOST)
     return f" (supported: {', '.join(shown)})" if shown else ""
 
 
-def _fixes(members: Members) -> Iterator[Fix]:
-    blocker = members[0][1]
-    dtypes = _dtypes(blocker)
-    line = library_made(members)
-    if line is not None:
-        yield around(blocker.type, line)
-    elif not dtypes & _ONLY_ON_HOST:
-        if _is_of_variable(blocker):
-            (dtype,) = blocker.attributes.values()
-            yield from fixes_of_variables(str(dtype), (b for _, b in members))
-        else:
-            yield from _casts(members) or (_other_dtypes(blocker),)
+def _fixes(ops: BlockedOps) -> Iterator[Fix]:
+    blocker, dtypes = ops.blocker, _dtypes(ops.blocker)
+    if ops.library is not None:
+        yield around(blocker.type, ops.library)
     elif "string" in dtypes:
-        yield Fix(
-            text=(
-                "Strings are always in host memory. Turn them into numbers in the input pipeline, "
-                "ahead of the model."
-            ),
-            code="dataset = dataset.map(lambda text, y: (lookup(text), y))",
-        )
+        yield _NUMBERS
+    elif dtypes & _ONLY_ON_HOST:
+        yield _HANDLES
+    elif _is_of_variable(blocker):
+        (dtype,) = blocker.attributes.values()
+        yield from fixes_of_variables(str(dtype), ops.blockers)
     else:
-        yield Fix(
-            text=(
-                "Nothing to change: variants and resources are handles in host memory, and the "
-                "tensors behind them can be on the GPU."
-            )
+        yield from _casts(ops) or (
+            Fix(
+                text=(
+                    f"Use other dtypes for {blocker.type}, if the values allow it. `traceanalyzer "
+                    f"kernels {blocker.type}` lists those with GPU kernels."
+                )
+            ),
         )
 
 
-def _other_dtypes(blocker: Blocker) -> Fix:
-    return Fix(
-        text=(
-            f"Use other dtypes for {blocker.type}, if the values allow it. `traceanalyzer kernels "
-            f"{blocker.type}` lists those with GPU kernels."
-        )
-    )
-
-
-def _casts(members: Members) -> list[Fix]:
+def _casts(ops: BlockedOps) -> list[Fix]:
     """Return the casts with which every op computes on a GPU; only the first if it loses nothing.
 
     The op's other dtypes count: a kernel may accept a dtype only beside certain others.
     """
-    blocker = members[0][1]
-    ((name, value), *more) = blocker.attributes.items()
+    op_type = ops.blocker.type
+    ((name, value), *more) = ops.blocker.attributes.items()
     if more or not isinstance(value, str):
         return []
-    accepted = types_taken(blocker.type, name, value)
+    accepted = types_taken(op_type, name, value)
     fixes = [
         (target, fix)
         for target in TARGETS.get(value, ())
         if target.dtype in accepted
-        and all(works_as(b.type, b.given, (name,), target.dtype) for _, b in members if b.given)
-        and (fix := _as_dtype(blocker.type, name, value, target)) is not None
+        and all(works_as(b.type, b.given, (name,), target.dtype) for b in ops.blockers if b.given)
+        and (fix := _as_dtype(op_type, name, value, target)) is not None
     ]
     is_lossless = bool(fixes) and not fixes[0][0].loss
     return [fix for _, fix in fixes[: 1 if is_lossless else 2]]
@@ -232,17 +214,23 @@ def _as_dtype(op: str, attribute: str, dtype: str, target: Target) -> Fix | None
             text=f"Create the list or array, and its elements, as {new}{target.in_brackets}.",
             code=f"tf.TensorArray(tf.{new}, size)",
         )
-    argument = _BY_ARGUMENT.get((op, attribute), "" if inputs else attribute)
-    if argument:
-        text = f"Request {new} instead of {old}{target.in_brackets} with `{argument}`."
-        if inputs:
-            text += f" If the call passes `{inputs[0]}`, cast that too.{_ONLY_BINCOUNT}"
+    if op in _COUNTS and attribute == "T":
         return Fix(
-            text=text,
-            code=f"{argument}=tf.{new}",
-            checked=not inputs,
+            text=(
+                f"Request {new} instead of {old}{target.in_brackets} with the argument `dtype` of "
+                "`tf.math.bincount`. If the call passes `weights`, cast that too."
+            ),
+            code=f"dtype=tf.{new}",
         )
-    is_output = _is_output(op, attribute)
+    if not inputs:
+        return Fix(
+            text=f"Request {new} instead of {old}{target.in_brackets} with `{attribute}`.",
+            code=f"{attribute}=tf.{new}",
+            checked=True,
+        )
+    definition = definition_of(op)
+    outputs = () if definition is None else definition.outputs
+    is_output = any(attribute in {a.type_attr, a.type_list_attr} for a in outputs)
     if not casts_on_gpu(dtype, target.dtype):
         return None
     if is_output and not casts_on_gpu(target.dtype, dtype):
@@ -269,35 +257,8 @@ def _is_of_variable(blocker: Blocker) -> bool:
     return blocker.type in _VARIABLES or any(a.type == "resource" or a.is_ref for a in inputs)
 
 
-def _is_output(op: str, attribute: str) -> bool:
-    """Return whether an output has the dtype too."""
-    definition = definition_of(op)
-    outputs = () if definition is None else definition.outputs
-    return any(attribute in {a.type_attr, a.type_list_attr} for a in outputs)
-
-
-def _given(blocker: Blocker) -> str:
-    """Return the dtypes for a title, with the attribute's name if it is not that of the data."""
-    return " and ".join(
-        _shown(value) if name in _OF_DATA else f"{name}={_shown(value)}"
-        for name, value in blocker.attributes.items()
-    )
-
-
-def _shown(value: Json) -> str:
-    names = [python_name(t) for t in _listed_dtypes(value)]
-    if not names:
-        return "a type that was not recorded"
-    return names[0] if isinstance(value, str) else f"[{', '.join(dict.fromkeys(names))}]"
-
-
 def _dtypes(blocker: Blocker) -> set[str]:
-    return {dtype for value in blocker.attributes.values() for dtype in _listed_dtypes(value)}
+    return {dtype for value in blocker.attributes.values() for dtype in dtypes_in(value)}
 
 
-def _listed_dtypes(value: Json) -> list[str]:
-    values = value if isinstance(value, list) else [value]
-    return [v for v in values if isinstance(v, str)]
-
-
-CAUSE = Cause(__name__, "No GPU kernel for the dtype", __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

@@ -30,20 +30,14 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.capture_file.frames import lines_text, same_place
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import (
-    Members,
-    is_of_call,
-    is_of_strategy,
-    is_only_blocker,
-    observed,
-    ops_text,
-)
+from traceanalyzer.causes.knowledge.finding_text import is_of_call, is_of_strategy, observed
 from traceanalyzer.format import listed
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
@@ -73,26 +67,28 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     )
 
 
-def describe(members: Members) -> FindingText:
-    blocker = members[0][1]
-    device = device_text(blocker.scope or blocker.requested_device)
-    lines = lines_text(blocker.scope_frame for _, blocker in members)
+def describe(ops: BlockedOps) -> FindingText:
+    device = device_text(ops.blocker.scope or ops.blocker.requested_device)
+    lines = lines_text(blocker.scope_frame for blocker in ops.blockers)
     source = f'tf.device("{device}") at {lines}' if lines else f"A request for {device}"
-    types = listed(list(dict.fromkeys(cpu_op.explanation.type for cpu_op, _ in members)))
-    moves = is_only_blocker(members)
+    types = listed(list(dict.fromkeys(cpu_op.explanation.type for cpu_op in ops.ops)))
+    moves = ops.have_no_other_blocker
+    is_computed = all(map(_is_computed, ops.blockers))
+    if is_computed:
+        text = "The line computes the device: choose a GPU there, such as by the program's options."
+    elif moves:
+        text = "Without the scope, these ops run on the GPU."
+    else:
+        text = "Move these ops out of the scope, and remove any other blockers."
     return FindingText(
-        title=f"{source} keeps {ops_text(members)} on the CPU",
+        title=f"{source} keeps {ops.text} on the CPU",
         why="TensorFlow honors a request for the CPU, whatever kernels an op has.",
         harm="harmful",
         fixes=(
             Fix(
-                text=(
-                    "Without the scope, these ops run on the GPU."
-                    if moves
-                    else "Move these ops out of the scope, and remove any other blockers."
-                ),
+                text=text,
                 code=f'with tf.device("{device}"):  # {lines}: not around {types}'
-                if lines
+                if lines and not is_computed
                 else None,
                 checked=moves,
             ),
@@ -100,4 +96,10 @@ def describe(members: Members) -> FindingText:
     )
 
 
-CAUSE = Cause(__name__, "The program requests the CPU", __doc__, match=match, describe=describe)
+def _is_computed(blocker: Blocker) -> bool:
+    """Return whether the line that opens the scope does not spell the device out."""
+    text = None if blocker.scope_frame is None else blocker.scope_frame.text
+    return text is not None and "cpu" not in text.lower() and text.rstrip().endswith(":")
+
+
+CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

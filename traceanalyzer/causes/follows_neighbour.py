@@ -26,15 +26,15 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (
-    Members,
     blocker_scope,
     blocker_text,
     observed,
-    ops_text,
+    other_blocker,
 )
 from traceanalyzer.model import Fix
 
 if TYPE_CHECKING:
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
@@ -45,27 +45,23 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     followed = cpu_op.explanation.follows or (blocker.name or blocker.type,)
     where = f"node {cpu_op.name}"
     text = f"it follows {', '.join(followed[:3])}"
-    frame = blocker.scope_frame or blocker.frame
     return CauseMatch(
         scope=blocker_scope(blocker),
-        evidence=(
-            observed("placement_rule", text, where),
-            observed("blocker", blocker_text(blocker), where, line=frame),
-        ),
+        evidence=(observed("placement_rule", text, where), other_blocker(blocker, where)),
     )
 
 
-def describe(members: Members) -> FindingText:
-    blocker = members[0][1]
+def describe(ops: BlockedOps) -> FindingText:
+    neighbor = ops.blocker.type
     return FindingText(
-        title=f"On the CPU, following {blocker.type}: {ops_text(members)}",
+        title=f"On the CPU, following {neighbor}: {ops.text}",
         why=(
             "TensorFlow places constants, identities, and ops that only look at shapes with their "
-            f"neighbor, and {blocker_text(blocker)}. These ops take little time."
+            f"neighbor, and {blocker_text(ops.blocker)}. These ops take little time."
         ),
         harm="harmless",
-        fixes=(Fix(text=f"Nothing to change here: these ops follow {blocker.type}."),),
+        fixes=(Fix(text=f"Nothing to change here: these ops follow {neighbor}."),),
     )
 
 
-CAUSE = Cause(__name__, "Follows a neighbor", __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

@@ -28,7 +28,7 @@ option was on, no op that it may move is said to run on the GPU for certain.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import CaptureFile, is_session
 from traceanalyzer.causes._cause import Cause
@@ -37,48 +37,30 @@ from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
-from traceanalyzer.placement.pinning import OPTION, pinned_by
+from traceanalyzer.placement.rewrites import OPTION, pinned_by
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traceanalyzer.model import Evidence
     from traceanalyzer.run import Host, Run
 
-
-class _Switch(NamedTuple):
-    """Where the option was set: the finding's scope, the evidence, and code that undoes it."""
-
-    scope: str
-    text: str
-    where: str
-    code: str
-
-
-_SWITCHES: Final = {
-    "program": _Switch(
-        scope="",
-        text=f"the program set {OPTION}",
-        where="devices: optimizer_options",
-        code=f'tf.config.optimizer.set_experimental_options({{"{OPTION}": False}})',
+# What set the option: the evidence, and code that undoes it.
+_SET_BY: Final = {
+    "program": (
+        observed("optimizer_options", f"the program set {OPTION}", "devices: optimizer_options"),
+        f'tf.config.optimizer.set_experimental_options({{"{OPTION}": False}})',
     ),
-    "session": _Switch(
-        scope="session",
-        text=f"the session's ConfigProto sets {OPTION}",
-        where="session_configs: rewrites",
-        code=f"config.graph_options.rewrite_options.{OPTION} = "
-        "rewriter_config_pb2.RewriterConfig.OFF",
+    "session": (
+        observed(
+            "optimizer_options",
+            f"the session's ConfigProto sets {OPTION}",
+            "session_configs: rewrites",
+        ),
+        f"config.graph_options.rewrite_options.{OPTION} = rewriter_config_pb2.RewriterConfig.OFF",
     ),
 }
-
-
-class _Moved(NamedTuple):
-    """An op on the CPU that was placed elsewhere."""
-
-    row: int
-    function: str
-    node: str
-    device: str
 
 
 def not_applicable(run: Run) -> str | None:
@@ -89,22 +71,17 @@ def not_applicable(run: Run) -> str | None:
 
 def check(run: Run) -> Iterator[Finding]:
     for host in run.hosts:
-        if host.capture_file is None:
-            continue
-        by_switch: dict[str, list[_Moved]] = defaultdict(list)
-        for moved in _moved(host, host.capture_file):
-            is_of_session = is_session(moved.function)
-            switched_by = pinned_by(host.capture_file, is_of_session=is_of_session)
-            if switched_by is not None:
-                by_switch[switched_by].append(moved)
-        for name, ops in by_switch.items():
-            yield _finding(host, ops, _SWITCHES[name])
+        moved: dict[str, dict[int, Evidence]] = defaultdict(dict)
+        for row, set_by, evidence in _moved(host):
+            moved[set_by][row] = evidence
+        for set_by, by_row in moved.items():
+            yield _finding(host, set_by, by_row)
 
 
-def _moved(host: Host, capture_file: CaptureFile) -> Iterator[_Moved]:
-    """Walk the rows on the CPU that were placed elsewhere."""
-    ops, joined = host.tables.ops, host.tables.joined
-    if joined is None:
+def _moved(host: Host) -> Iterator[tuple[int, str, Evidence]]:
+    """Walk the rows on the CPU that were placed elsewhere, with what set the option."""
+    ops, joined, capture_file = host.tables.ops, host.tables.joined, host.capture_file
+    if joined is None or capture_file is None:
         return
     columns = zip(ops["placement"], ops["role"], joined.records, strict=True)
     for row, (placement, role, record) in enumerate(columns):
@@ -113,8 +90,10 @@ def _moved(host: Host, capture_file: CaptureFile) -> Iterator[_Moved]:
         if record.device is None or not asks_for_cpu(record.device):
             continue
         assigned = _assigned(capture_file, record.function, record.node)
-        if assigned and not any(asks_for_cpu(device) or not device for device in assigned):
-            yield _Moved(row, record.function, record.node, min(assigned))
+        set_by = pinned_by(capture_file, is_of_session=is_session(record.function))
+        if set_by and assigned and not any(asks_for_cpu(d) or not d for d in assigned):
+            text = f"the placer put {record.node} on {device_text(min(assigned))}; the CPU ran it"
+            yield row, set_by, observed("assigned_device", text, f"node {record.node}")
 
 
 def _assigned(capture_file: CaptureFile, name: str, node: str) -> set[str]:
@@ -128,22 +107,14 @@ def _assigned(capture_file: CaptureFile, name: str, node: str) -> set[str]:
     return found
 
 
-def _finding(host: Host, moved: list[_Moved], switch: _Switch) -> Finding:
-    rows = host.tables.ops.iloc[[each.row for each in moved]]
+def _finding(host: Host, set_by: str, moved: dict[int, Evidence]) -> Finding:
+    rows = host.tables.ops.iloc[list(moved)]
     types = listed(sorted(set(rows["type"].astype(str))))
     is_certain = bool((rows["placement_certainty"] == "certain").all())
-    placed = (
-        observed(
-            "assigned_device",
-            f"the placer put {each.node} on {device_text(each.device)}; the CPU ran it",
-            f"node {each.node}",
-        )
-        for each in moved[:5]
-    )
-    where = switch.where
+    option, code = _SET_BY[set_by]
     return Finding(
         cause=CAUSE.id,
-        scope=switch.scope,
+        scope="" if set_by == "program" else set_by,
         certainty="certain" if is_certain else "likely",
         harm="harmless",
         title=f"{OPTION} moved {counted(len(moved), 'op')} to the CPU: {types}",
@@ -152,15 +123,9 @@ def _finding(host: Host, moved: list[_Moved], switch: _Switch) -> Finding:
             "moves small ops to the host if their inputs are there."
         ),
         op_ids=tuple(rows["op_id"]),
-        evidence=(observed("optimizer_options", switch.text, where), *placed),
-        fixes=(Fix(text="Leave the option off, which is its default.", code=switch.code),),
+        evidence=(option, *list(moved.values())[:5]),
+        fixes=(Fix(text="Leave the option off, which is its default.", code=code),),
     )
 
 
-CAUSE = Cause(
-    __name__,
-    "Moved to the host by a graph optimizer",
-    __doc__,
-    check=check,
-    not_applicable=not_applicable,
-)
+CAUSE = Cause(__name__, __doc__, check=check, not_applicable=not_applicable)

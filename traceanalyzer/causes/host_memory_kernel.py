@@ -33,7 +33,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import Members, at_lines, made_at, observed
+from traceanalyzer.causes.knowledge.finding_text import made_at, observed, types_text
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import Fix
@@ -42,14 +42,13 @@ from traceanalyzer.placement.kernel_types import (
     definition_of,
     is_copied_to_host,
     is_never_computed,
-    python_name,
     types_computed,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from traceanalyzer.capture_file.document import Json
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
@@ -85,6 +84,20 @@ def check(run: Run) -> Iterator[Finding]:
         )
 
 
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
+    if blocker.kind is not BlockerKind.HOST_MEMORY:
+        return None
+    given = f" with {types_text(blocker.attributes)}" if blocker.attributes else ""
+    text = f"the GPU kernel of {blocker.type}{given} is registered with all data in host memory"
+    registered = observed("kernel_registry", text)
+    return CauseMatch(scope=_scope(blocker.type), evidence=(registered, *made_at(cpu_op)))
+
+
+def describe(ops: BlockedOps) -> FindingText:
+    types = list(dict.fromkeys(blocker.type for blocker in ops.blockers))
+    return _text(types, len(ops.members), ops.at_lines)
+
+
 def _makes_handles(op_type: str) -> bool:
     definition = definition_of(op_type)
     return definition is not None and definition.makes_handles
@@ -95,36 +108,13 @@ def _scope(op: str) -> str:
     return "data" if is_copied_to_host(op) else ""
 
 
-def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
-    if blocker.kind is not BlockerKind.HOST_MEMORY:
-        return None
-    dtypes = [f"{name}={_dtypes(value)}" for name, value in blocker.attributes.items()]
-    arguments = () if blocker.kernel is None else blocker.kernel.host_memory_args
-    text = (
-        f"the GPU kernel of {blocker.type}{f' with {listed(dtypes)}' if dtypes else ''} is "
-        f"registered with {listed(arguments) or 'all its data'} in host memory"
-    )
-    registered = observed("kernel_registry", text)
-    return CauseMatch(scope=_scope(blocker.type), evidence=(registered, *made_at(cpu_op)))
-
-
-def _dtypes(value: Json) -> str:
-    values = value if isinstance(value, list) else [value]
-    return "/".join(dict.fromkeys(python_name(str(each)) for each in values))
-
-
-def describe(members: Members) -> FindingText:
-    types = list(dict.fromkeys(blocker.type for _, blocker in members))
-    at = at_lines(cpu_op for cpu_op, _ in members) if len(members) == 1 else ""
-    return _text(types, len(members), at)
-
-
 def _text(types: Sequence[str], count: int, at: str = "") -> FindingText:
     subject = f"{types[0]}{at} is" if count == 1 else f"{counted(count, 'op')} are"
+    title = f"{subject} placed on the GPU but computed on the host"
     names = "" if count == 1 else f": {listed(types)}"
     if is_copied_to_host(types[0]):
         return FindingText(
-            title=f"{subject} placed on the GPU but computed on the host{names}",
+            title=f"{title}{names}",
             why=(
                 "The GPU kernel of such an op has all data in host memory: inputs on the GPU are "
                 "copied to the host, the host computes, and the result is copied back. No dtype "
@@ -134,7 +124,7 @@ def _text(types: Sequence[str], count: int, at: str = "") -> FindingText:
         )
     never = [op for op in types if is_never_computed(op)]
     return FindingText(
-        title=f"{subject} placed on the GPU but computed on the host, by design{names}",
+        title=f"{title}, by design{names}",
         why=(
             "TensorFlow registers GPU kernels with all data in host memory for sizes and indices, "
             "mostly int32, because the host needs these values. `tensor.device` names the GPU, "
@@ -150,8 +140,7 @@ def _fixes(types: Sequence[str]) -> Iterator[Fix]:
     """Walk the dtypes with which a GPU computes the ops."""
     by_dtypes: dict[str, list[str]] = {}
     for op in types:
-        computed = types_computed(op)
-        names = [name for name, dtype in _SUGGESTED.items() if dtype in computed]
+        names = [name for name, dtype in _SUGGESTED.items() if dtype in types_computed(op)]
         if names:
             by_dtypes.setdefault(" or ".join(names), []).append(op)
     if by_dtypes:
@@ -167,7 +156,6 @@ def _fixes(types: Sequence[str]) -> Iterator[Fix]:
 
 CAUSE = Cause(
     __name__,
-    "Placed on the GPU, computed on the host",
     __doc__,
     not_applicable=not_applicable,
     check=check,

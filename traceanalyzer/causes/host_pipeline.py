@@ -33,13 +33,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import (
-    FASTER_PIPELINE,
-    Members,
-    observed,
-    ops_text,
-    runs_for_dataset,
-)
+from traceanalyzer.causes.knowledge.finding_text import FASTER_PIPELINE, observed, runs_for_dataset
 from traceanalyzer.cpu_ops import analyse_on_a_gpu
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, duration_text, listed, percent_text
@@ -52,8 +46,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.input_pipeline.verdict import HostInput, InputUse
+    from traceanalyzer.input_pipeline.verdict import HostInput
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
@@ -71,22 +66,25 @@ def check(run: Run) -> Iterator[Finding]:
     on_a_gpu = analyse_on_a_gpu(run)
     if on_a_gpu is not None:  # these request a GPU, or read a variable that would be on one
         found = found[~found["op_id"].isin(on_a_gpu.off_the_cpu)]
-    inside = (found["placement_source"] == "input_pipeline") & (
+    is_inside = (found["placement_source"] == "input_pipeline") & (
         found["placement_certainty"] == "certain"
     )
-    if inside.any():
-        yield _inside(found[inside], run.input_pipeline)
-    if not inside.all():
-        yield _at_the_end(found[~inside])
+    if is_inside.any():
+        worst = None if run.input_pipeline is None else run.input_pipeline.worst
+        yield _inside(found[is_inside], worst)
+    if not is_inside.all():
+        yield _at_the_end(found[~is_inside])
 
 
-def _inside(found: pd.DataFrame, use: InputUse | None) -> Finding:
+def _inside(found: pd.DataFrame, host: HostInput | None) -> Finding:
+    """Return the finding about ops in the pipeline, given the host that waits longest for it."""
     stages = int(found["type"].astype(str).str.startswith("Iterator::").sum())
-    is_slow = use is not None and use.worst.verdict == "too_slow"
+    is_slow = host is not None and host.verdict == "too_slow"
     seen = (
         f"{counted(stages, 'dataset stage')}, and {counted(len(found) - stages, 'op')} on tf.data "
         "threads or in tf.data calls"
     )
+    is_known = host is not None and host.verdict != "unknown"
     return Finding(
         cause=CAUSE.id,
         scope="within",
@@ -103,34 +101,31 @@ def _inside(found: pd.DataFrame, use: InputUse | None) -> Finding:
             "that a dataset calls are placed on the CPU unless they request another device."
         ),
         op_ids=tuple(found["op_id"]),
-        evidence=(observed("threads", seen), *_waits(use)),
-        fixes=_fixes(use),
+        evidence=(observed("threads", seen), *(_waits(host) if host and is_known else ())),
+        fixes=_fixes(host) if host and is_known else (FASTER_PIPELINE,),
     )
 
 
-def _waits(use: InputUse | None) -> Iterator[Evidence]:
+def _waits(host: HostInput) -> Iterator[Evidence]:
     """Walk how long steps wait, and for which stage."""
-    waits = None if use is None else use.worst.waits
-    if use is None or waits is None or use.worst.verdict == "unknown":
+    if host.waits is None:
         return
     text = (
-        f"steps wait {duration_text(waits.mean_ps)} for input on average, "
-        f"{percent_text(waits.share)} of their time"
+        f"steps wait {duration_text(host.waits.mean_ps)} for input on average, "
+        f"{percent_text(host.waits.share)} of their time"
     )
-    slow = use.worst.slow
-    if slow is not None:
-        text += f"; `{slow.stage}` limits the rate, at {duration_text(slow.busy_ps)} per step"
+    if host.slow is not None:
+        busy = duration_text(host.slow.busy_ps)
+        text += f"; `{host.slow.stage}` limits the rate, at {busy} per step"
     yield observed("input_wait", text)
 
 
-def _fixes(use: InputUse | None) -> tuple[Fix, ...]:
+def _fixes(host: HostInput) -> tuple[Fix, ...]:
     """Return what makes the slow stage faster; nothing if the pipeline keeps up."""
-    if use is None or use.worst.verdict == "unknown":
-        return (FASTER_PIPELINE,)
-    refill = tuple(_refill(use.worst))
-    if use.worst.verdict == "keeps_up":
+    refill = tuple(_refill(host))
+    if host.verdict == "keeps_up":
         return refill
-    fixes = tuple(Fix(text=f.text, code=f.code) for f in use.worst.fixes)
+    fixes = tuple(Fix(text=f.text, code=f.code) for f in host.fixes)
     return (*fixes, *refill) or (FASTER_PIPELINE,)
 
 
@@ -188,9 +183,9 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     )
 
 
-def describe(members: Members) -> FindingText:
+def describe(ops: BlockedOps) -> FindingText:
     return FindingText(
-        title=f"Functions of the input pipeline run {ops_text(members)} on the CPU",
+        title=f"Functions of the input pipeline run {ops.text} on the CPU",
         why=(
             "Functions that a dataset calls are placed on the CPU by default, whatever kernels "
             "their ops have. They prepare the next element while the GPU works on this one, so "
@@ -201,6 +196,4 @@ def describe(members: Members) -> FindingText:
     )
 
 
-CAUSE = Cause(
-    __name__, "Part of the input pipeline", __doc__, check=check, match=match, describe=describe
-)
+CAUSE = Cause(__name__, __doc__, check=check, match=match, describe=describe)

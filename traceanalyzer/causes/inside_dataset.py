@@ -32,18 +32,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import (
-    Members,
-    is_only_blocker,
-    library_made,
-    observed,
-    ops_text,
-)
-from traceanalyzer.causes.knowledge.library_code import switch_of
+from traceanalyzer.causes.knowledge.advice import switch_of
+from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
@@ -63,25 +58,23 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     is_default = blocker.kind is BlockerKind.DEFAULT_DEVICE and blocker.link == "own"
     if not (is_default and blocker.for_step):
         return None
-    where = f"function {blocker.function}"
     text = (
         "a dataset that is reduced inside a function calls this op's function with a value of that "
         "function, and with the CPU as default device"
     )
-    evidence = observed("default_device", text, where)
+    evidence = observed("default_device", text, f"function {blocker.function}")
     return CauseMatch(scope="", evidence=(evidence,), certainty="likely")
 
 
-def describe(members: Members) -> FindingText:
-    line = library_made(members)
-    switch = None if line is None else switch_of(members[0][1].type, line)
+def describe(ops: BlockedOps) -> FindingText:
+    switch = None if ops.library is None else switch_of(ops.blocker.type, ops.library)
     on_gpu = Fix(
         text="Or request the GPU in the mapped function.",
         code='with tf.device("/GPU:0"):\n    ...',
-        checked=is_only_blocker(members),
+        checked=ops.have_no_other_blocker,
     )
     return FindingText(
-        title=f"A dataset that a function reduces runs {ops_text(members)} on the CPU",
+        title=f"A dataset that a function reduces runs {ops.text} on the CPU",
         why=(
             "A function builds a dataset, passes a value of its own to `map` or similar stages, "
             "and reduces the dataset or loops over it. tf.data places what these stages call on "
@@ -94,4 +87,4 @@ def describe(members: Members) -> FindingText:
     )
 
 
-CAUSE = Cause(__name__, "Computed inside a dataset", __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

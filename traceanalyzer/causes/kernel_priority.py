@@ -26,20 +26,26 @@ that nothing else keeps the op off the GPU.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import Members, at_lines, made_at, observed
+from traceanalyzer.causes.knowledge.finding_text import made_at, observed
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.kernel_types import definition_of
-from traceanalyzer.placement.kernels import DEFAULT
-from traceanalyzer.placement.registry import load, supported
 
 if TYPE_CHECKING:
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
+
+_PREFETCH: Final = Fix(
+    text=(
+        "Nothing needs to change. To copy elements to the GPU ahead of time, make this the last "
+        "stage of the dataset. The waiting elements take GPU memory."
+    ),
+    code='dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))',
+)
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -49,49 +55,29 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         or definition_of(blocker.type) is None
     ):
         return None
+    priorities = f"the CPU kernel of {blocker.type} has a higher priority than its GPU kernel"
     replay = "no device is requested, and no default device overrides the kernel priorities"
     return CauseMatch(
         scope=blocker.type,
         evidence=(
-            observed("kernel_registry", _priorities(blocker.type)),
+            observed("kernel_registry", priorities),
             observed("placer_replay", replay),
             *made_at(cpu_op),
         ),
     )
 
 
-def _priorities(op: str) -> str:
-    """Return the priorities of an op's kernels, in the newest version that has any."""
-    for version in reversed(supported()):
-        kernels = load(version).kernels(op)
-        cpu = [k.priority for k in kernels if k.device_type in {CPU, DEFAULT}]
-        gpu = [k.priority for k in kernels if k.device_type in {GPU, DEFAULT}]
-        if cpu and gpu and max(cpu) > max(gpu):
-            return f"the CPU kernel of {op} has priority {max(cpu)}, the GPU kernel {max(gpu)}"
-    return f"the CPU kernel of {op} has a higher priority than its GPU kernel"
-
-
-def describe(members: Members) -> FindingText:
-    op = members[0][1].type
+def describe(ops: BlockedOps) -> FindingText:
+    op_type = ops.blocker.type
     return FindingText(
-        title=f"TensorFlow prefers the CPU kernel of {op}{at_lines(op for op, _ in members)}",
+        title=f"TensorFlow prefers the CPU kernel of {op_type}{ops.at_lines}",
         why=(
-            f"{op} has a CPU and a GPU kernel. The CPU kernel has the higher priority, by design: "
-            "the input pipeline runs on the host, and this op belongs to it."
+            f"{op_type} has a CPU and a GPU kernel. The CPU kernel has the higher priority, by "
+            "design: the input pipeline runs on the host, and this op belongs to it."
         ),
         harm="by_design",
-        fixes=(
-            Fix(
-                text=(
-                    "Nothing needs to change. To copy elements to the GPU ahead of time, make this "
-                    "the last stage of the dataset. The waiting elements take GPU memory."
-                ),
-                code='dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))',
-            ),
-        ),
+        fixes=(_PREFETCH,),
     )
 
 
-CAUSE = Cause(
-    __name__, "TensorFlow prefers the CPU kernel", __doc__, match=match, describe=describe
-)
+CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

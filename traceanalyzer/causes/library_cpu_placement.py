@@ -7,23 +7,16 @@ opens, not the program.
 
 ## Why it happens
 
-Some library code is written to run on the host. According to the source code:
+Some library code is written to run on the host. According to the source code of the versions that
+`causes/data/library_code.toml` names:
 
-- TensorFlow 2.12, 2.18, and 2.21 open such scopes to write summaries, to save and restore
-  checkpoints, to load saved models (file names and other strings), for queues, for the global step
-  of TensorFlow 1 in eager mode, to feed devices from a dataset (`prefetch_to_device`,
-  `MultiDeviceIterator`), for the indices in the gradient of `tf.reduce_prod`, to fill Boolean
-  constants, and to tile variants in `tf.vectorized_map`. A graph that is imported
-  (`import_graph_def`) or copied (`wrap_function`) keeps the devices it was built with. Scopes for
-  the keys of collective ops belong to `distribution_strategy_cpu`.
-- Keras 3 opens them since 3.14 in `TextVectorization`, `StringLookup`, `IntegerLookup`, `Hashing`,
-  and `HashedCrossing` (not in 3.0, 3.8, 3.10, 3.12, and 3.13, nor in Keras 2), and in 3.15 for
-  elements of Grain pipelines. It creates an optimizer's variables on the device of the model's
-  variable, which can be the CPU (3.0, 3.8, and 3.15).
-- Keras 2 (2.12, 2.13, 2.15, and tf_keras 2.18) opens them where GRU and LSTM record how they run,
-  in the summary of a model, and since 2.13 for `PyMetric`.
-- Embedding layers open none in these versions. In TensorFlow 2.2 to 2.5 they put their table on the
-  CPU if there was a GPU (2.2.3, 2.4.4, and 2.5.3). Keras 2.6 dropped that.
+- TensorFlow opens such scopes to write summaries, to save and restore checkpoints, to load saved
+  models (file names and other strings), for queues, to feed devices from a dataset, and for some
+  small constants. A graph that is imported or copied keeps the devices it was built with.
+- Keras 3 opens them since 3.14 in preprocessing layers such as `TextVectorization`, and in 3.15 for
+  Grain pipelines. It creates an optimizer's variables on the device of the model's variable.
+- Keras 2 opens them where GRU and LSTM record how they run, and since 2.13 for `PyMetric`.
+- Embedding layers put their table on the CPU if there was a GPU in TensorFlow 2.2 to 2.5.
 
 Whatever the program passes to such code, such as the function of a summary, runs in the scope too.
 
@@ -43,19 +36,18 @@ such code make it one of the possible causes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.frames import file_name, library_of, lines_text, same_place
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.advice import read
 from traceanalyzer.causes.knowledge.finding_text import (
-    Members,
     capitalized,
     is_of_strategy,
     name_scope,
     observed,
-    ops_text,
 )
-from traceanalyzer.causes.knowledge.library_code import library_code, library_code_named
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import listed
 from traceanalyzer.placement.blocker import BlockerKind
@@ -64,17 +56,37 @@ from traceanalyzer.placement.devices import device_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traceanalyzer.capture_file.document import Frame
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.model import Fix, Harm
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
 _MOST_NAMES: Final = 3  # layers named in a title
-_LAYERS: Final = {  # by the file of Keras that holds them
-    "text_vectorization.py": "TextVectorization",
-    "index_lookup.py": "StringLookup or IntegerLookup",
-    "hashing.py": "Hashing",
-    "hashed_crossing.py": "HashedCrossing",
-}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LibraryCode:
+    """Library code that opens a scope for the CPU; see `data/library_code.toml` for the fields."""
+
+    id: str
+    title: str
+    does: str
+    harm: Harm
+    why: str
+    source: str
+    files: tuple[str, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+
+    def contains(self, path: str) -> bool:
+        return any(
+            f"/{part}" in f"/{path}" if part.endswith("/") else f"/{path}".endswith(f"/{part}")
+            for part in self.files
+        )
+
+
+LIBRARY_CODE: Final = read("library_code", _LibraryCode)
 
 
 def not_applicable(run: Run) -> str | None:
@@ -88,7 +100,7 @@ def check(run: Run) -> Iterator[Finding]:
         found = ops[(ops["placement_source"] == "summary") & (ops["placement"] == "cpu")]
         if found.empty:
             continue
-        code = library_code_named("summary")
+        code = next(each for each in LIBRARY_CODE if each.id == "summary")
         types = listed(sorted({str(t) for t in found["type"]}))
         text = f"each {types} recorded is immediately followed by a WriteSummary"
         yield Finding(
@@ -114,7 +126,7 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return None
     if frame is None or frame.is_user or is_of_strategy(blocker):
         return None
-    code, library = library_code(frame), library_of(frame)
+    code, library = _library_code(frame), library_of(frame)
     device = device_text(blocker.scope or blocker.requested_device)
     text = f'{library} enters tf.device("{device}") here: it {code.does}'
     leads = code.id == "summary"
@@ -128,18 +140,15 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     )
 
 
-def describe(members: Members) -> FindingText:
-    frames = [frame for _, blocker in members if (frame := blocker.scope_frame) is not None]
-    code = library_code(members[0][1].scope_frame)
-    library = library_of(frames[0]) if frames else "A library"
-    names = (file_name(frame) for frame in frames)
-    part = " or ".join(dict.fromkeys(_LAYERS.get(n, n.removesuffix(".py")) for n in names))
+def describe(ops: BlockedOps) -> FindingText:
+    frames = [frame for each in ops.blockers if (frame := each.scope_frame) is not None]
+    code, library = _library_code(frames[0]), library_of(frames[0])
+    part = " or ".join(dict.fromkeys(map(_layer, frames)))
     functions = listed([f"`{name}`" for name in dict.fromkeys(frame.code for frame in frames)])
     known = f" Found in the source code of {code.source}." if code.files else ""
+    title = code.title.format(library=library, part=part + _named(ops), ops=ops.text)
     return FindingText(
-        title=capitalized(
-            code.title.format(library=library, part=part + _named(members), ops=ops_text(members))
-        ),
+        title=capitalized(title),
         why=(
             f"{library} requests the CPU in its own scope ({lines_text(frames)}, in {functions}): "
             f"it {code.does}. TensorFlow honors the request. {code.why}{known}"
@@ -149,16 +158,26 @@ def describe(members: Members) -> FindingText:
     )
 
 
-def _named(members: Members) -> str:
+def _library_code(frame: Frame) -> _LibraryCode:
+    """Return what is known about the code that opens a scope; the last entry if nothing is."""
+    path = frame.file.replace("\\", "/")
+    return next((each for each in LIBRARY_CODE if each.contains(path)), LIBRARY_CODE[-1])
+
+
+def _layer(frame: Frame) -> str:
+    """Return the class that a file of Keras is named after."""
+    return "".join(map(str.capitalize, file_name(frame).removesuffix(".py").split("_")))
+
+
+def _named(ops: BlockedOps) -> str:
     """Return the names that the model gives the layers; one layer may be part of another."""
-    scopes = (name_scope(cpu_op.name) for cpu_op, _ in members)
+    scopes = (name_scope(cpu_op.name) for cpu_op in ops.ops)
     names = list(dict.fromkeys(scope.rpartition("/")[2] for scope in scopes if scope))
     return f" ({listed(names)})" if 0 < len(names) <= _MOST_NAMES else ""
 
 
 CAUSE = Cause(
     __name__,
-    "A library requests the CPU",
     __doc__,
     not_applicable=not_applicable,
     check=check,

@@ -33,27 +33,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.advice import (
+    SUBSTITUTES,
+    HostWork,
+    around,
+    host_work,
+    substitute_for,
+)
 from traceanalyzer.causes.knowledge.finding_text import (
     COPIED,
     FASTER_PIPELINE,
-    Members,
-    all_in_pipelines,
-    at_lines,
-    checked_if_sufficient,
-    fallback,
-    library_made,
     made_at,
     observed,
 )
-from traceanalyzer.causes.knowledge.host_work import HostWork, host_work
-from traceanalyzer.causes.knowledge.library_code import around
-from traceanalyzer.causes.knowledge.substitutes import SUBSTITUTES, substitute_for
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
@@ -78,43 +77,39 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     return CauseMatch(scope=blocker.type, evidence=(registry, *made_at(cpu_op)))
 
 
-def describe(members: Members) -> FindingText:
-    op = members[0][1].type
-    work = host_work(op)
-    is_input = all_in_pipelines(members)
+def describe(ops: BlockedOps) -> FindingText:
+    op_type = ops.blocker.type
+    work = host_work(op_type)
     request = (
         "TensorFlow dropped the request for a GPU without a warning."
-        if fallback(members)
+        if ops.fallback
         else "`tf.device` does not change that."
     )
     return FindingText(
-        title=f"{op} has no GPU kernel in TensorFlow{at_lines(op for op, _ in members)}",
+        title=f"{op_type} has no GPU kernel in TensorFlow{ops.at_lines}",
         why=(
-            f"TensorFlow implements {op} only on the CPU, whatever the dtype. "
+            f"TensorFlow implements {op_type} only on the CPU, whatever the dtype. "
             f"{COPIED if work is None else work.why} {request}"
         ),
-        harm="by_design" if work is not None or is_input else "harmful",
-        fixes=(FASTER_PIPELINE,)
-        if is_input
-        else checked_if_sufficient((_fix(op, members, work),), members),
-        modifiers=fallback(members),
+        harm="by_design" if work is not None or ops.are_input else "harmful",
+        fixes=(FASTER_PIPELINE,) if ops.are_input else ops.checked([_fix(ops, work)]),
+        modifiers=ops.fallback,
     )
 
 
-def _fix(op: str, members: Members, work: HostWork | None) -> Fix:
-    if work is not None and work.id == "dataset":
+def _fix(ops: BlockedOps, work: HostWork | None) -> Fix:
+    op_type, line = ops.blocker.type, ops.library
+    if work is not None and (work.id == "dataset" or (line is not None and work.in_libraries)):
         return work.as_fix
-    line = library_made(members)
     function = "" if line is None else line.code
-    if line is not None and (op, function) not in SUBSTITUTES:
-        return work.as_fix if work is not None and work.in_libraries else around(op, line)
-    found = [(substitute_for(op, blocker.given, function), blocker.given) for _, blocker in members]
-    known = [(substitute, given) for substitute, given in found if substitute is not None]
-    if len(known) < len(found):
+    if line is not None and (op_type, function) not in SUBSTITUTES:
+        return around(op_type, line)
+    found = [substitute_for(op_type, blocker.given, function) for blocker in ops.blockers]
+    first = found[0]
+    if first is None or None in found:
         return _MOVE if work is None else work.as_fix
-    first = known[0][0]
-    checked = all(substitute.is_checked_for(given) for substitute, given in known)
+    checked = all(first.is_checked_for(blocker.given) for blocker in ops.blockers)
     return Fix(text=first.fix, code=first.code, checked=checked)
 
 
-CAUSE = Cause(__name__, "No GPU kernel", __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

@@ -48,18 +48,20 @@ from traceanalyzer.capture_file.visibility import (
     saw_no_gpu,
 )
 from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes.knowledge.advice import read
 from traceanalyzer.causes.knowledge.error_handlers import raised_evidence
 from traceanalyzer.causes.knowledge.finding_text import observed
-from traceanalyzer.causes.knowledge.tables import read
-from traceanalyzer.findings import Finding
+from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.format import counted
 from traceanalyzer.model import Evidence, Fix, TraceWhere
 from traceanalyzer.placement.by_registry import coverage_text
-from traceanalyzer.placement.failure import Failure, failure
+from traceanalyzer.placement.on_a_gpu import Failure, failure
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import pandas as pd
 
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.run import Run
@@ -91,8 +93,6 @@ _ASK: Final = Fix(
     code="python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"",
 )
 _NOT_HIDDEN: Final = Fix(text="Check that CUDA_VISIBLE_DEVICES is unset or names the GPU.")
-_SOFT: Final = "To run without that GPU too, let TensorFlow use the CPU if a device does not exist."
-_CERTAINTIES: Final = ("certain", "likely", "possible")
 
 
 def not_applicable(run: Run) -> str | None:
@@ -122,9 +122,12 @@ def check(run: Run) -> Iterator[Finding]:
         return
     if len(captured) == len(run.hosts) and all(saw_no_gpu(c) or c in lacked for c in captured):
         yield _recorded(tuple(found["op_id"]), captured, missing)
-        return
-    if found.empty:
-        return
+    elif not found.empty:
+        yield _by_trace(run, found)
+
+
+def _by_trace(run: Run, found: pd.DataFrame) -> Finding:
+    """Return the finding of a trace that shows no GPU, without a capture that says why."""
     facts = [host.tables.facts for host in run.hosts]
     is_described = any(f.accelerators for f in facts)
     may_be_missed = any(f.gpu_may_be_missed for f in facts)
@@ -136,7 +139,7 @@ def check(run: Run) -> Iterator[Finding]:
     )
     version = None if run.version is None else run.version.value
     coverage = observed("kernel_registry", coverage_text(found, version))
-    yield Finding(
+    return Finding(
         cause=CAUSE.id,
         sub_reason="gpu_described_but_unused" if is_described else None,
         scope="",
@@ -153,6 +156,23 @@ def check(run: Run) -> Iterator[Finding]:
         evidence=(*_evidence(run), coverage),
         fixes=(_ASK, _OBSTACLES["cpu_only_build"].as_fix, _NOT_HIDDEN),
     )
+
+
+def _evidence(run: Run) -> Iterator[Evidence]:
+    for host in run.hosts:
+        facts = host.tables.facts
+        seen = [
+            (name, f"the profiler described {name}, with {counted(events, 'event')} on it")
+            for name, events in facts.accelerators.items()
+        ]
+        nothing = "the trace has no GPU plane, and no transfer or allocation names a GPU"
+        for plane, text in seen or [("/host:CPU", nothing)]:
+            where = TraceWhere(host=host.name, plane=plane, line=None)
+            yield Evidence(kind="device_plane", text=text, where=where)
+        if facts.gpu_may_be_missed:
+            text = "the GPU tracer was off or reported an error, so it may have missed a GPU"
+            where = TraceWhere(host=host.name, plane="Task Environment", line=None)
+            yield Evidence(kind="tracer", text=text, where=where)
 
 
 def _missing_gpus(run: Run) -> list[tuple[CaptureFile, Failure]]:
@@ -174,11 +194,10 @@ def _recorded(
     doubtful = [o for o in every if o.proviso and not has_gpu and o.frame is not None]
     sure = [o for o in every if o not in doubtful]
     known = [*sure, *doubtful]
+    sub_reason, because = None, "every op ran on the CPU"
     if sure:
-        title = f"TensorFlow had no GPU: {_OBSTACLES[sure[0].reason].title}{_at(sure[0])}"
-    else:
-        title = "TensorFlow had no GPU: every op ran on the CPU"
-    sub_reason = sure[0].reason if sure else None
+        sub_reason, because = sure[0].reason, f"{_OBSTACLES[sure[0].reason].title}{_at(sure[0])}"
+    title = f"TensorFlow had no GPU: {because}"
     fixes = [_fix(o) for o in known] or [_ASK]
     errors: list[Evidence] = []
     for capture_file, failed in missing:
@@ -187,21 +206,7 @@ def _recorded(
         errors.append(raised_evidence(capture_file, failed.error, failed.said))
         if failed.is_strict:
             fixes.insert(0, _soft_placement(capture_file))
-    in_sessions = all(map(ran_in_sessions_alone, captured))
-    if any(failed.is_strict for _, failed in missing):
-        why = "TensorFlow had no GPU. Without soft placement, an op that requires one fails."
-    elif in_sessions:
-        why = (
-            "The devices of the program's sessions were recorded, and none is a GPU. Ops without a "
-            "requested device then run on the CPU; with soft placement, so do ops that request a "
-            "GPU."
-        )
-    else:
-        why = (
-            "TensorFlow's devices were recorded, and none is a GPU. With soft placement, the "
-            "default, every op then runs on the CPU without a warning, even inside "
-            "`tf.device('/GPU:0')`."
-        )
+    devices = () if all(map(ran_in_sessions_alone, captured)) else (_LOGICAL_DEVICES,)
     return Finding(
         cause=CAUSE.id,
         sub_reason=sub_reason,
@@ -209,13 +214,14 @@ def _recorded(
         certainty="certain",
         harm="harmful",
         title=title,
-        why=why,
-        op_ids=op_ids,
-        evidence=(
-            *errors,
-            *(() if in_sessions else (_LOGICAL_DEVICES,)),
-            *map(_obstacle_evidence, known),
+        why=(
+            "The devices that TensorFlow used were recorded, and none is a GPU. With soft "
+            "placement, the default in TensorFlow 2, every op then runs on the CPU without a "
+            "warning, even inside `tf.device('/GPU:0')`; without it, an op that requests a GPU "
+            "fails."
         ),
+        op_ids=op_ids,
+        evidence=(*errors, *devices, *map(_obstacle_evidence, known)),
         fixes=tuple(dict.fromkeys(fixes)),
     )
 
@@ -225,28 +231,22 @@ def hidden_there(op_ids: tuple[str, ...], capture_files: Sequence[CaptureFile]) 
     known = dict.fromkeys(o for c in capture_files for o in of_the_program(c))
     if not known:
         return None
-    first = min(known, key=lambda o: _CERTAINTIES.index(o.certainty or "possible"))
+    first = min(known, key=lambda o: CERTAINTIES.index(o.certainty or "possible"))
     text = _OBSTACLES[first.reason]
-    if first.certainty == "certain":
-        title = f"With a GPU, every op would still be on the CPU: {text.title}{_at(first)}"
-        why = (
-            "The program hides the GPU from TensorFlow on every machine. The other predicted "
-            "findings apply once it no longer does."
-        )
-    else:
-        title = f"With a GPU, every op may still be on the CPU: {text.possible}{_at(first)}"
-        why = (
-            f"The program left no GPU visible on this machine. {first.proviso} If it does not hide "
-            "the GPU of a machine that has one, the other predicted findings apply."
-        )
+    modal, hides = ("would", text.title) if first.certainty == "certain" else ("may", text.possible)
+    why = [
+        "The program left no GPU visible on this machine.",
+        first.proviso or "It does so on every machine.",
+        "The other predicted findings apply if it does not hide the GPU.",
+    ]
     return Finding(
         cause=CAUSE.id,
         sub_reason=first.reason,
         scope="on a GPU machine",
         certainty=first.certainty or "possible",
         harm="harmful",
-        title=title,
-        why=why,
+        title=f"With a GPU, every op {modal} still be on the CPU: {hides}{_at(first)}",
+        why=" ".join(why),
         op_ids=op_ids,
         evidence=tuple(map(_obstacle_evidence, known)),
         fixes=tuple(dict.fromkeys(map(_fix, known))),
@@ -274,39 +274,11 @@ def _fix(obstacle: Obstacle) -> Fix:
 
 
 def _soft_placement(capture_file: CaptureFile) -> Fix:
-    """Return how to switch soft placement on without changing other options."""
-    if not ran_in_sessions_alone(capture_file):
-        return Fix(text=_SOFT, code="tf.config.set_soft_device_placement(True)")
-    if any(config.is_own for config in capture_file.session_configs):
-        text = f"{_SOFT} Set this in the session's ConfigProto; its other options can stay."
-        return Fix(text=text, code="config.allow_soft_placement = True")
-    config = "tf.compat.v1.ConfigProto(allow_soft_placement=True)"
-    return Fix(text=_SOFT, code=f"tf.compat.v1.Session(config={config})")
+    text = "To run without that GPU too, let TensorFlow use the CPU if a device does not exist."
+    if ran_in_sessions_alone(capture_file):
+        code = "config.allow_soft_placement = True  # tf.compat.v1.Session(config=config)"
+        return Fix(text=text, code=code)
+    return Fix(text=text, code="tf.config.set_soft_device_placement(True)")
 
 
-def _evidence(run: Run) -> Iterator[Evidence]:
-    for host in run.hosts:
-        facts = host.tables.facts
-        for name, events in facts.accelerators.items():
-            yield Evidence(
-                kind="device_plane",
-                text=f"the profiler described {name}, with {counted(events, 'event')} on it",
-                where=TraceWhere(host=host.name, plane=name, line=None),
-            )
-        if not facts.accelerators:
-            yield Evidence(
-                kind="device_plane",
-                text="the trace has no GPU plane, and no transfer or allocation names a GPU",
-                where=TraceWhere(host=host.name, plane="/host:CPU", line=None),
-            )
-        if facts.gpu_may_be_missed:
-            yield Evidence(
-                kind="tracer",
-                text="the GPU tracer was off or reported an error, so it may have missed a GPU",
-                where=TraceWhere(host=host.name, plane="Task Environment", line=None),
-            )
-
-
-CAUSE = Cause(
-    __name__, "TensorFlow used no GPU", __doc__, not_applicable=not_applicable, check=check
-)
+CAUSE = Cause(__name__, __doc__, not_applicable=not_applicable, check=check)

@@ -29,14 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import (
-    COPIED,
-    Members,
-    all_in_pipelines,
-    at_lines,
-    made_at,
-    observed,
-)
+from traceanalyzer.causes.knowledge.finding_text import COPIED, made_at, observed
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import Fix
@@ -46,6 +39,7 @@ from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
@@ -62,7 +56,7 @@ _FIXES: Final = (
         )
     ),
     Fix(
-        text="Or call it in the input pipeline, ahead of the model.",
+        text="Or call it in the input pipeline, if it does not need results of the model.",
         code="dataset = dataset.map(lambda x: tf.numpy_function(fn, [x], tf.float32))",
     ),
 )
@@ -111,23 +105,18 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         or blocker.type not in PYTHON_CALLBACKS
     ):
         return None
-    given = ", ".join(sorted(blocker.attributes))
-    text = f"{blocker.type} calls a Python function; it has no GPU kernel"
-    evidence = observed("op_type", f"{text} for its {given}" if given else text)
-    return CauseMatch(scope=blocker.type, evidence=(evidence, *made_at(cpu_op)))
+    given = f" for its {', '.join(sorted(blocker.attributes))}" if blocker.attributes else ""
+    text = f"{blocker.type} calls a Python function; it has no GPU kernel{given}"
+    return CauseMatch(scope=blocker.type, evidence=(observed("op_type", text), *made_at(cpu_op)))
 
 
-def describe(members: Members) -> FindingText:
-    in_pipeline = all_in_pipelines(members)
-    lines = at_lines(op for op, _ in members)
+def describe(ops: BlockedOps) -> FindingText:
     return FindingText(
-        title=f"A Python function runs inside the graph ({members[0][1].type}){lines}",
+        title=f"A Python function runs inside the graph ({ops.blocker.type}){ops.at_lines}",
         why=f"{_WHY} {COPIED}",
-        harm="harmless" if in_pipeline else "harmful",
-        fixes=_FIXES_IN_PIPELINE if in_pipeline else _FIXES,
+        harm="harmless" if ops.are_input else "harmful",
+        fixes=_FIXES_IN_PIPELINE if ops.are_input else _FIXES,
     )
 
 
-CAUSE = Cause(
-    __name__, "Python called from a graph", __doc__, check=check, match=match, describe=describe
-)
+CAUSE = Cause(__name__, __doc__, check=check, match=match, describe=describe)

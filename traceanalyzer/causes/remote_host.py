@@ -64,7 +64,6 @@ def check(run: Run) -> Iterator[Finding]:
             found = ops.iloc[rows]
             types = listed(sorted(set(found["type"].astype(str))))
             text = f"the device of {counted(len(found), 'op')} is on {task}; {host.name} is {own}"
-            where = recorded_in or ""
             yield Finding(
                 cause=CAUSE.id,
                 scope=f"{host.name} {task}",
@@ -76,7 +75,7 @@ def check(run: Run) -> Iterator[Finding]:
                     "back to the CPU of this host."
                 ),
                 op_ids=tuple(found["op_id"]),
-                evidence=(observed("device", text, where),),
+                evidence=(observed("device", text, recorded_in),),
                 fixes=(Fix(text=f"Record a trace of {task} too, to see what it does and why."),),
             )
 
@@ -125,4 +124,4 @@ def _task(device: str) -> str:
     return f"/job:{match[1]}/task:{match[2]}"
 
 
-CAUSE = Cause(__name__, "Placed on another task of the cluster", __doc__, check=check)
+CAUSE = Cause(__name__, __doc__, check=check)

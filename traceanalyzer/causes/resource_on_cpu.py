@@ -31,17 +31,14 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.frames import library_of, lines_text
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.advice import fixes_of_variables, host_work, host_work_named
 from traceanalyzer.causes.knowledge.finding_text import (
-    Members,
     blocker_scope,
     blocker_text,
     is_of_strategy,
-    is_only_blocker,
     observed,
-    ops_text,
+    other_blocker,
 )
-from traceanalyzer.causes.knowledge.host_work import host_work_named
-from traceanalyzer.causes.knowledge.library_code import fixes_of_variables
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
@@ -49,12 +46,12 @@ from traceanalyzer.placement.retyping import XLA_REFUSES
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Frame
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
 _PLACED: Final = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
-_WITHOUT_KERNEL: Final = "int32"  # `VarHandleOp` has no GPU kernel for it
-_TENSORFLOW: Final = "TensorFlow"
+_INT32: Final = "int32"  # `VarHandleOp` has no GPU kernel for it
 _QUEUES: Final = host_work_named("queue")
 
 
@@ -66,17 +63,15 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return None
     if is_placed:
         return _placed_elsewhere(cpu_op, blocker)
-    node = f"node {blocker.name}" if blocker.name else f"op {blocker.type}"
-    where = node
-    frame = blocker.scope_frame or blocker.frame
+    where = f"node {blocker.name}" if blocker.name else f"op {blocker.type}"
     text = f"it shares a resource with {blocker.type}"
+    makes = "Handle" in blocker.type or blocker.type.startswith(
+        ("HashTable", "Anonymous", "Mutable")
+    )
     return CauseMatch(
         scope=blocker_scope(blocker),
-        evidence=(
-            observed("shared_resource", text, where),
-            observed("blocker", blocker_text(blocker), where, line=frame),
-        ),
-        sub_reason="kept_by_its_maker" if _makes(blocker.type) else "kept_by_another_user",
+        evidence=(observed("shared_resource", text, where), other_blocker(blocker, where)),
+        sub_reason="kept_by_its_maker" if makes else "kept_by_another_user",
     )
 
 
@@ -98,85 +93,77 @@ def _placed_elsewhere(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch:
     )
 
 
-def describe(members: Members) -> FindingText:
-    blocker = members[0][1]
-    ops, library = ops_text(members), _library(members)
+def describe(ops: BlockedOps) -> FindingText:
+    blocker, library = ops.blocker, _library(ops)
+    is_int32 = _dtype(blocker) == _INT32
     if blocker.kind in _PLACED:
         device = device_text(blocker.requested_device) or "the CPU"
-        made = lines_text(blocker.made_at for _, blocker in members)
-        resource = f"{_resource_text(blocker)}{f' ({made})' if made else ''}"
-        by = f": {library} puts it there" if library else ""
-        title = f"{resource} is on {device} and keeps {ops} there"
-        if _dtype(blocker) == _WITHOUT_KERNEL and _name(blocker):
-            variable = f"{resource[:1].lower()}{resource[1:]}"
-            title = f"TensorFlow keeps int32 variables on the CPU: {variable}, and with it {ops}"
-        why = f"{resource} is on {device}{by}."
+        made = lines_text(blocker.made_at for blocker in ops.blockers)
+        is_variable = blocker.resource is not None and blocker.resource.dtype
+        kind = f"{'int32 variable' if is_int32 else 'variable' if is_variable else 'resource'}"
+        resource = f"{kind} `{_name(blocker)}`" if _name(blocker) else "a resource"
+        title = f"{resource}{f' ({made})' if made else ''} is on {device}"
+        why = f"This {kind} is on {device}{f': {library} puts it there' if library else ''}."
+        title = f"{title[:1].upper()}{title[1:]} and keeps {ops.text} there"
     else:
-        title = f"{blocker.type} keeps a resource on the CPU, and with it {ops}"
+        title = f"{blocker.type} keeps a resource on the CPU, and with it {ops.text}"
         why = f"These ops share a resource with {blocker.type}, and {blocker_text(blocker)}."
-    is_by_design = _is_for_host(members) or library == _TENSORFLOW or _is_of_queue(blocker)
+    is_by_design = _is_for_host(ops) or library == "TensorFlow" or _is_of_queue(blocker)
     return FindingText(
         title=title,
         why=(
             "An op runs where its resource is, whatever device is requested and whatever kernels "
-            f"it has. {why}{XLA_REFUSES if _dtype(blocker) == _WITHOUT_KERNEL else ''}"
+            f"it has. {why}"
+            f"{' TensorFlow has no GPU kernel for int32 variables.' if is_int32 else ''}"
+            f"{XLA_REFUSES if is_int32 else ''}"
         ),
         harm="by_design" if is_by_design else "harmful",
-        fixes=_fixes(members, library),
+        fixes=_fixes(ops, library),
     )
 
 
-def _fixes(members: Members, library: str) -> tuple[Fix, ...]:
-    blocker = members[0][1]
-    if all(_is_of_queue(blocker) for _, blocker in members):
-        return (_QUEUES.as_fix,)
-    if _is_for_host(members):
-        if all("Summary" in cpu_op.explanation.type for cpu_op, _ in members):
-            return (host_work_named("write_summary").as_fix,)
-        return (Fix(text="The placement is right; use the resource less often if it takes time."),)
-    if not library and _dtype(blocker) == _WITHOUT_KERNEL:
-        return tuple(fixes_of_variables(_WITHOUT_KERNEL, (b for _, b in members)))
-    return (_fix_for_library(members, library) if library else _fix(members),)
+def _fixes(ops: BlockedOps, library: str) -> tuple[Fix, ...]:
+    if _dtype(ops.blocker) == _INT32 and not library:
+        return tuple(fixes_of_variables(_INT32, ops.blockers))
+    return (_fix(ops, library),)
 
 
-def _fix(members: Members) -> Fix:
-    blocker = members[0][1]
-    if "Table" in blocker.type:
-        return Fix(
-            text="Hash tables have only CPU kernels: look keys up in the input pipeline.",
-            code="dataset = dataset.map(lambda x: table.lookup(x)).prefetch(tf.data.AUTOTUNE)",
-        )
-    if blocker.kind not in _PLACED:
-        lines = lines_text(blocker.frame for _, blocker in members)
-        at = f" ({lines})" if lines else ""
+def _fix(ops: BlockedOps, library: str) -> Fix:
+    blocker = ops.blocker
+    if all(map(_is_of_queue, ops.blockers)):
+        return _QUEUES.as_fix
+    if _is_for_host(ops):
+        work = host_work(ops.ops[0].explanation.type)
+        use_less = "The placement is right; use the resource less often if it takes time."
+        return Fix(text=use_less) if work is None else work.as_fix
+    if library:
+        lines = lines_text(each.scope_frame for each in ops.blockers)
         return Fix(
             text=(
-                f"Replace {blocker.type}{at} with an op that has a GPU kernel, or give it its own "
-                "copy of the value: all ops that share the resource then move."
-            ),
+                f"The scope is {library}'s own ({lines}). Check whether it has an option for the "
+                "device. An optimizer's variables are where the model's variables are."
+            )
         )
-    scopes = [frame for member in members for frame in _scope_lines(*member)]
+    if "Table" in blocker.type:
+        return host_work_named("hash_table").as_fix
+    if blocker.kind not in _PLACED:
+        lines = lines_text(each.frame for each in ops.blockers)
+        return Fix(
+            text=(
+                f"Replace {blocker.type}{f' ({lines})' if lines else ''} with an op that has a GPU "
+                "kernel, or give it its own copy of the value: all ops that share the resource "
+                "then move."
+            )
+        )
+    scopes = [frame for member in ops.members for frame in _scope_lines(*member)]
     lines = lines_text(scopes)
-    at = f" ({lines})" if lines else ""
+    several = "s" if len(set(scopes)) > 1 else ""
     return Fix(
         text=(
-            f"Create it outside the CPU scope{'s' if len(set(scopes)) > 1 else ''}{at}. If it must "
+            f"Create it outside the CPU scope{several}{f' ({lines})' if lines else ''}. If it must "
             "stay in host memory, read only what the step needs, and compute outside the scope."
         ),
-        checked=bool(lines) and is_only_blocker(members),
-    )
-
-
-def _fix_for_library(members: Members, library: str) -> Fix:
-    if library == _TENSORFLOW:
-        return Fix(text=f"The scope is {library}'s own; use it less often if it takes time.")
-    lines = lines_text(blocker.scope_frame for _, blocker in members)
-    return Fix(
-        text=(
-            f"The scope is {library}'s own ({lines}). Move what it follows (an optimizer's "
-            "variables follow the model's), or check whether the library has an option for the "
-            "device."
-        ),
+        checked=bool(lines) and ops.have_no_other_blocker,
     )
 
 
@@ -185,18 +172,18 @@ def _is_of_queue(blocker: Blocker) -> bool:
     return blocker.kind not in _PLACED and _QUEUES.matches(blocker.type)
 
 
-def _is_for_host(members: Members) -> bool:
+def _is_for_host(ops: BlockedOps) -> bool:
     """Return whether no resource here could be on a GPU: strings, and summary writers."""
-    used = [(op, b) for op, b in members if op.explanation.type != "DestroyResourceOp"]
+    used = [each for each in ops.members if each[0].explanation.type != "DestroyResourceOp"]
     return bool(used) and all(
         _dtype(blocker) == "string" or "Summary" in cpu_op.explanation.type
         for cpu_op, blocker in used
     )
 
 
-def _library(members: Members) -> str:
+def _library(ops: BlockedOps) -> str:
     """Return the library whose scope the resources were created in; "" for the program's own."""
-    frames = [blocker.scope_frame if blocker.kind in _PLACED else None for _, blocker in members]
+    frames = [b.scope_frame if b.kind in _PLACED else None for b in ops.blockers]
     if any(frame is None or frame.is_user for frame in frames):
         return ""
     return next(library_of(frame) for frame in frames if frame is not None)
@@ -229,15 +216,4 @@ def _name(blocker: Blocker) -> str:
     return "" if blocker.resource is None else blocker.resource.name
 
 
-def _resource_text(blocker: Blocker) -> str:
-    if not _name(blocker):
-        return "A resource"
-    is_variable = blocker.resource is not None and blocker.resource.dtype
-    return f"{'Variable' if is_variable else 'Resource'} `{_name(blocker)}`"
-
-
-def _makes(op_type: str) -> bool:
-    return "Handle" in op_type or op_type.startswith(("HashTable", "Anonymous", "Mutable"))
-
-
-CAUSE = Cause(__name__, "Uses a resource on the CPU", __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

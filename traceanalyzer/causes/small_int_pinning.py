@@ -26,11 +26,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import Members, is_only_blocker, observed, ops_text
+from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
@@ -41,13 +42,13 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.kind is not BlockerKind.SMALL_INPUTS or blocker.link != "own":
         return None
     text = f"{_VARIABLE} is set in the program's environment"
-    where = f"environment: {_VARIABLE}"
-    return CauseMatch(scope="", evidence=(observed("environment", text, where),))
+    evidence = observed("environment", text, f"environment: {_VARIABLE}")
+    return CauseMatch(scope="", evidence=(evidence,))
 
 
-def describe(members: Members) -> FindingText:
+def describe(ops: BlockedOps) -> FindingText:
     return FindingText(
-        title=f"{_VARIABLE} keeps small integer ops on the CPU: {ops_text(members)}",
+        title=f"{_VARIABLE} keeps small integer ops on the CPU: {ops.text}",
         why=(
             "With this variable, TensorFlow runs an eager op on the CPU if all its inputs are "
             "there and have at most 64 integers each. There is little to compute; it is harmful "
@@ -58,12 +59,10 @@ def describe(members: Members) -> FindingText:
             Fix(
                 text="Start the program without the variable.",
                 code=f"env -u {_VARIABLE} python train.py",
-                checked=is_only_blocker(members),
+                checked=ops.have_no_other_blocker,
             ),
         ),
     )
 
 
-CAUSE = Cause(
-    __name__, "Small integer ops kept on the host", __doc__, match=match, describe=describe
-)
+CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

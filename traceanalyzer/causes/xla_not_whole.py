@@ -34,8 +34,7 @@ put on the CPU: certain if its source shows the scope, otherwise likely.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.frames import line_text, same_place
 from traceanalyzer.causes._cause import Cause
@@ -45,7 +44,7 @@ from traceanalyzer.causes.knowledge.error_handlers import (
     no_errors_known,
     raised_evidence,
 )
-from traceanalyzer.causes.knowledge.finding_text import observed, ops_text
+from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Fix
 
@@ -65,19 +64,72 @@ _MESSAGE: Final = re.compile(
 _COMPILED: Final = re.compile(r"while converting ([^\s\[]+)\[_XlaMustCompile=true")
 _CALLED: Final = re.compile(r"\[Op:(\w+)\]\s*$")  # the only name in 2.12's message
 _NUMBERED: Final = re.compile(r"(?:__(?:inference|forward|backward)_)?(.+?)_\d+")
+_NO_XLA: Final = Fix(text="If XLA gains little here, do without it.", code="@tf.function  # no XLA")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Refusal:
+class _Refusal(NamedTuple):
     """What XLA's error says; "" for what it does not say."""
 
-    #: The function to compile, by its Python name.
-    function: str = ""
-    #: Type and name of the op that XLA cannot compile.
-    op: str = ""
-    node: str = ""
-    #: The user's line that created the op.
-    made_at: Frame | None = None
+    function: str = ""  #: the function to compile, by its Python name
+    op: str = ""  #: type of the op that XLA cannot compile
+    node: str = ""  #: its name
+    made_at: Frame | None = None  #: the user's line that created it
+
+    @property
+    def reason(self) -> str:
+        """Why XLA refused, for the end of a title."""
+        if self.op == "_Arg":
+            return f": it cannot use its argument {self.node}"
+        if self.op == "_Retval":
+            return ": it cannot return the function's result"
+        at = "" if self.made_at is None else f" ({line_text(self.made_at)})"
+        return f": it has no kernel for {self.op}{at}" if self.op else ""
+
+
+def check(run: Run) -> Iterator[Finding]:
+    for host in run.hosts:
+        findings: dict[str, Finding] = {}  # a loop can raise the same error again and again
+        for error in () if host.capture_file is None else host.capture_file.errors:
+            if error.where == _WHERE and host.capture_file is not None:
+                finding = _finding(run, host, host.capture_file, error)
+                findings.setdefault(finding.scope, finding)
+        yield from findings.values()
+
+
+def _finding(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError) -> Finding:
+    refusal = _refusal(capture_file, error.message)
+    handler = capture_file.frame(error.handler)
+    handled = None if handler is None else handled_ops(run, host, handler)
+    message = error.message.strip().partition("{{node")[0].partition("\nThe op is created")[0]
+    evidence = [raised_evidence(capture_file, error, message.strip())]
+    if refusal.made_at is not None:
+        evidence.append(observed("op", f"{refusal.op} is created here", line=refusal.made_at))
+    then, moved = "The program did not catch it.", ""
+    if handler is not None:
+        evidence.append(handler_evidence(handler))
+        then = (
+            f"{line_text(handler)} caught it. Ops that run instead are placed one by one; those on "
+            "the CPU have causes of their own."
+        )
+    if handler is not None and handled is not None:
+        evidence += handled.evidence
+        then = f"{line_text(handler)} caught it, and the handler requests the CPU."
+        moved = f"; then the program put {handled.ops.text} on the CPU"
+    return Finding(
+        cause=CAUSE.id,
+        sub_reason="not_caught" if handler is None else "caught",
+        scope=f"{host.name} {refusal.function} {refusal.op} {same_place(handler)}",
+        certainty="certain" if handled is None or handled.is_certain else "likely",
+        harm="harmful",
+        title=f"XLA cannot compile {refusal.function or 'a function'}{refusal.reason}{moved}",
+        why=(
+            "XLA compiles a function completely or not at all. TensorFlow raised an error that "
+            f"names the first op without an XLA kernel, and ran none of the function. {then}"
+        ),
+        op_ids=() if handled is None else tuple(cpu_op.op_id for cpu_op in handled.ops.ops),
+        evidence=tuple(evidence),
+        fixes=(_compile_the_rest(refusal.op), _NO_XLA),
+    )
 
 
 def _refusal(capture_file: CaptureFile, message: str) -> _Refusal:
@@ -89,95 +141,18 @@ def _refusal(capture_file: CaptureFile, message: str) -> _Refusal:
         compiled = _CALLED.findall(message)
     name = compiled[-1] if compiled else found["graph"]
     numbered = _NUMBERED.fullmatch(name)
-    return _Refusal(
-        function=numbered[1] if numbered else name,
-        op=found["op"],
-        node=found["node"],
-        made_at=capture_file.frame_of_node(found["graph"], found["node"]),
-    )
+    made_at = capture_file.frame_of_node(found["graph"], found["node"])
+    return _Refusal(numbered[1] if numbered else name, found["op"], found["node"], made_at)
 
 
-def check(run: Run) -> Iterator[Finding]:
-    for host in run.hosts:
-        if host.capture_file is None:
-            continue
-        findings: dict[str, Finding] = {}  # a loop can raise the same error again and again
-        for error in host.capture_file.errors:
-            if error.where == _WHERE:
-                finding = _finding(run, host, host.capture_file, error)
-                findings.setdefault(finding.scope, finding)
-        yield from findings.values()
-
-
-def _finding(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError) -> Finding:
-    refusal = _refusal(capture_file, error.message)
-    handler = capture_file.frame(error.handler)
-    ops = None if handler is None else handled_ops(run, host, handler)
-    moved = "" if ops is None else f"; then the program put {ops_text(ops.members)} on the CPU"
-    evidence = [raised_evidence(capture_file, error, _first_line(error))]
-    if refusal.made_at is not None:
-        evidence.append(observed("op", f"{refusal.op} is created here", line=refusal.made_at))
-    if handler is not None:
-        evidence.append(handler_evidence(handler))
-    if ops is not None:
-        evidence += ops.evidence
-    return Finding(
-        cause=CAUSE.id,
-        sub_reason="not_caught" if handler is None else "caught",
-        scope=f"{host.name} {refusal.function} {refusal.op} {same_place(handler)}",
-        certainty="certain" if ops is None or ops.is_certain else "likely",
-        harm="harmful",
-        title=f"XLA cannot compile {refusal.function or 'a function'}{_reason(refusal)}{moved}",
-        why=(
-            "XLA compiles a function completely or not at all. TensorFlow raised an error that "
-            "names the first op without an XLA kernel, and ran none of the function elsewhere. "
-            f"{_what_followed(handler, has_moved=ops is not None)}"
+def _compile_the_rest(op: str) -> Fix:
+    op = op if op and not op.startswith("_") else "the unsupported part"
+    return Fix(
+        text=(
+            f"Compile the rest without {op}: move it out of the function with jit_compile=True, or "
+            "into the input pipeline. The error names one such op at a time."
         ),
-        op_ids=() if ops is None else tuple(cpu_op.op_id for cpu_op, _ in ops.members),
-        evidence=tuple(evidence),
-        fixes=_fixes(refusal),
     )
 
 
-def _reason(refusal: _Refusal) -> str:
-    at = "" if refusal.made_at is None else f" ({line_text(refusal.made_at)})"
-    if refusal.op == "_Arg":
-        return f": it cannot use its argument {refusal.node}"
-    if refusal.op == "_Retval":
-        return ": it cannot return the function's result"
-    return f": it has no kernel for {refusal.op}{at}" if refusal.op else ""
-
-
-def _what_followed(handler: Frame | None, *, has_moved: bool) -> str:
-    if handler is None:
-        return "The program did not catch it."
-    if has_moved:
-        return f"{line_text(handler)} caught it, and the handler requests the CPU."
-    return (
-        f"{line_text(handler)} caught it. Ops that run instead are placed one by one; those on the "
-        "CPU have causes of their own."
-    )
-
-
-def _fixes(refusal: _Refusal) -> tuple[Fix, ...]:
-    op = refusal.op if refusal.op and not refusal.op.startswith("_") else "the unsupported part"
-    return (
-        Fix(
-            text=(
-                f"Compile the rest without {op}: move it out of the function with "
-                "jit_compile=True, or into the input pipeline. The error names one such op at a "
-                "time."
-            ),
-        ),
-        Fix(text="If XLA gains little here, do without it.", code="@tf.function  # no XLA"),
-    )
-
-
-def _first_line(error: CaughtError) -> str:
-    line = error.message.strip().partition("{{node")[0].partition("\nThe op is created")[0]
-    return line.strip()
-
-
-CAUSE = Cause(
-    __name__, "XLA cannot compile a function", __doc__, check=check, not_applicable=no_errors_known
-)
+CAUSE = Cause(__name__, __doc__, check=check, not_applicable=no_errors_known)

@@ -43,7 +43,7 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
     found = placement.of(diagnosis.cpu_ops, diagnosis.findings, causes, is_prediction=False)
     there = diagnosis.on_a_gpu
     if there is not None:
-        found += placement.of(there.cpu_ops, there.findings, causes, is_prediction=True)
+        found += placement.of(there.analysis.cpu_ops, there.findings, causes, is_prediction=True)
     unknown = find_cause_changes(diagnosis, savings)
     gpu = gpu_change(diagnosis, sources)
     found += [*unknown, *([] if gpu is None else [gpu]), *changes_beside(diagnosis)]

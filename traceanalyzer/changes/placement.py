@@ -7,7 +7,7 @@ from hashlib import blake2b
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.attribution import CERTAINTIES
+from traceanalyzer.causes import BlockedOps
 from traceanalyzer.changes.change import Change
 from traceanalyzer.changes.dtype_edits import op_edit, variable_edits
 from traceanalyzer.changes.edits import device_edit
@@ -20,6 +20,7 @@ from traceanalyzer.changes.group import (
     variable_types,
 )
 from traceanalyzer.changes.remedies import Blocked, Remedies, Remedy
+from traceanalyzer.findings import CERTAINTIES
 from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
@@ -162,7 +163,8 @@ def _why(group: Group) -> str:
     """Return why the leading cause keeps its ops on the CPU, and where a scope is entered."""
     lead, remedy = group.lead, group.remedy
     describe = lead[0].cause.describe
-    text = lead[0].text if describe is None else describe([(b.cpu_op, b.blocker) for b in lead])
+    ops = BlockedOps(tuple((b.cpu_op, b.blocker) for b in lead))
+    text = lead[0].text if describe is None else describe(ops)
     if remedy.kind != "scope":
         return text.why
     blocker = lead[0].blocker

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from traceanalyzer.causes import BlockedOps
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Remedies:
         for cause in self._causes:
             match = cause.match(cpu_op, blocker)
             if match is not None and cause.describe is not None:
-                text = cause.describe([(cpu_op, blocker)])
+                text = cause.describe(BlockedOps(((cpu_op, blocker),)))
                 leader = self._leader(cpu_op, blocker, text)
                 return Blocked(
                     cpu_op=cpu_op,

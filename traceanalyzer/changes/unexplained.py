@@ -15,7 +15,7 @@ from traceanalyzer.causes.knowledge.finding_text import name_scope
 from traceanalyzer.changes.change import Candidate, Change
 from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted, listed
-from traceanalyzer.placement.library_scopes import last_minor
+from traceanalyzer.placement.scopes import last_minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

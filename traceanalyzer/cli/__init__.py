@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import Report
+    from traceanalyzer.report.write import Form
 
 _DONE, _ERROR, _INTERRUPTED = 0, 2, 130
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -45,41 +46,52 @@ def cli() -> None:
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path), metavar="JSON", help="Data to write."
 )
-def report(
+@click.option(
+    "--markdown",
+    "markdown_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The page as Markdown, for an issue or a review.",
+)
+def report(  # noqa: PLR0913 - as many as it has options
     path: Path,
+    *,
     output: Path | None,
     json_file: Path | None,
+    markdown_file: Path | None,
     run_name: str | None,
     max_memory_bytes: int | None,
 ) -> None:
     """Write the report of a profile: PATH is a log directory, a run directory, or a trace file.
 
-    Without -o and --json, the page is written to traceanalyzer-report.html. `-` is standard output.
+    Without -o, --json, and --markdown, the page is written to traceanalyzer-report.html. `-` is
+    standard output.
     """
-    if output is None and json_file is None:
+    if output is None and json_file is None and markdown_file is None:
         output = Path(PAGE)
-    named = [file for file in (output, json_file) if file is not None]
+    outputs: dict[Form, Path | None] = {
+        "html": output,
+        "json": json_file,
+        "markdown": markdown_file,
+    }
+    named = [file for file in outputs.values() if file is not None]
     files = [writable(file) for file in named if file != STDOUT]
     if len({file.resolve() for file in named}) < len(named):
-        msg = f"{output}: page and JSON cannot be the same file; name two files"
+        msg = f"{named[0]}: two outputs cannot be the same file; name two files"
         raise click.UsageError(msg)
     _refuse_inputs(path, files)
     with progress() as tell:
         made = _report(path, run_name, max_memory_bytes, tell)
         tell("writing")
-        from traceanalyzer.report.write import write_files
+        from traceanalyzer.report.write import text_of, write_files
 
-        write_files(made, *(None if f == STDOUT else f for f in (output, json_file)))
-    if output == STDOUT:
-        from traceanalyzer.report.page.render import render_page
-
-        click.echo(render_page(made).encode(), nl=False)
-    if json_file == STDOUT:
-        from traceanalyzer.report.document import dumps
-
-        click.echo(dumps(made).encode(), nl=False)
+        write_files(made, {form: None if f == STDOUT else f for form, f in outputs.items()})
+    for form, file in outputs.items():
+        if file == STDOUT:
+            click.echo(text_of(made, form).encode(), nl=False)
     is_taken = STDOUT in named
-    click.echo(made.summary.verdict, err=is_taken)
+    for answer in _answer(made):
+        click.echo(answer, err=is_taken)
     for file in files:
         click.echo(f"wrote {printable(file)}", err=is_taken)
 
@@ -93,13 +105,16 @@ def report(
     metavar="REGEX",
     help="Explain the placement of each op whose name or type matches, in full.",
 )
+@click.option("--all", "everything", is_flag=True, help="Print the whole report.")
 def analyze(
     path: Path,
     expression: re.Pattern[str] | None,
     run_name: str | None,
     max_memory_bytes: int | None,
+    *,
+    everything: bool,
 ) -> None:
-    """Print a short report of a profile, or explain the placement of single ops."""
+    """Print what happened, what to change, and where a step goes; or explain single ops."""
     if expression is not None:
         from traceanalyzer.report.reasoning import reason
         from traceanalyzer.report.reasoning_text import print_reasonings
@@ -112,10 +127,11 @@ def analyze(
     with progress() as tell:
         made = _report(path, run_name, max_memory_bytes, tell)
 
-    from traceanalyzer.report.summary import print_summary
+    from traceanalyzer.report.terminal import print_first_screen, print_page
 
-    with console() as screen:
-        print_summary(made, screen)
+    if made.page is not None:
+        with console() as screen:
+            (print_page if everything else print_first_screen)(made.page, screen)
 
 
 @cli.command()
@@ -290,6 +306,15 @@ def _report(
     from traceanalyzer.report.assemble import assemble
 
     return assemble(diagnosis)
+
+
+def _answer(made: Report) -> list[str]:
+    """Return what happened and what to do next."""
+    from traceanalyzer.report.inline import plain
+    from traceanalyzer.report.text import visible
+
+    texts = () if made.page is None else (made.page.happened, made.page.next)
+    return [visible(plain(text)) for text in texts if text]
 
 
 def _diagnosis(

@@ -16,6 +16,7 @@ from traceanalyzer.model._record import OpRef as OpRef
 from traceanalyzer.model._record import PackedTable as PackedTable
 from traceanalyzer.model._record import Table as Table
 from traceanalyzer.model._record import number_in as number_in
+from traceanalyzer.model.blocks import Page
 from traceanalyzer.model.resources import InputPipeline, Memory
 from traceanalyzer.model.times import CriticalPath, EventTimeline, Scopes, Steps, Timeline
 from traceanalyzer.model.transfers import CopyGraph, Island
@@ -273,5 +274,6 @@ class Report(Record):
     memory: Memory | None = None
     input_pipeline: InputPipeline | None = None
     beliefs: tuple[Belief, ...] = ()
+    page: Page | None = None  # what a reader sees of all this
     trace: EventTimeline | None = None  # what happened when
     tables: Tables

@@ -136,9 +136,9 @@ class BigTable(_Struct, tag_field="block", tag="big_table", frozen=True, kw_only
 
 
 class Source(_Struct, tag_field="block", tag="source", frozen=True, kw_only=True):
-    """Lines of source."""
+    """Lines of source; an example, which is of no file, has no line numbers."""
 
-    file: str
+    file: str  # "" for an example
     first_line: int
     lines: tuple[str, ...]
     marked: tuple[int, ...] = ()  # line numbers

@@ -100,7 +100,7 @@ def busy_and_idle(
 
 
 def walk_back(columns: WalkColumns) -> Walked:
-    """Cut each span into what its end was waiting for, in falling order of time."""
+    """Divide each span into what its end waited for, the latest part first."""
     spans, done = len(columns.span_start), np.zeros(2, np.int64)
     types = (np.int64, np.int64, np.uint8, np.int32, np.int64, np.bool_)
     parts: list[NDArray[Any]] = [np.empty(4 * spans + 1024, dtype) for dtype in types]

@@ -21,8 +21,8 @@ from traceanalyzer.placement.devices import (
     parse_device,
 )
 from traceanalyzer.placement.eager import EagerDecision, EagerSetting, place_eager
-from traceanalyzer.placement.neighbourhood import Neighbourhoods, trail
 from traceanalyzer.placement.placer import Changes, Decision, place
+from traceanalyzer.placement.region import Regions, trail
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -130,7 +130,7 @@ class BlockerFinder:
     def __init__(self, placement: Placement, device_type: str = GPU) -> None:
         self._placement = placement
         self._type = device_type
-        self._around = Neighbourhoods(placement)
+        self._regions = Regions(placement)
         self._of_groups: dict[int, tuple[Blockers, frozenset[int]]] = {}
 
     def of(self, node: int) -> Blockers:
@@ -150,7 +150,7 @@ class BlockerFinder:
             return None
         root = placement.roots[node]
         if root not in self._of_groups:
-            members = self._around.members(node)
+            members = self._regions.members(node)
             first = next(m for m in members if placement.decisions[m] is Decision.FIRST)
             self._of_groups[root] = self._searched(first)
         found, alike = self._of_groups[root]
@@ -165,20 +165,15 @@ class BlockerFinder:
         return replace(found, found=tuple(of_node))
 
     def _searched(self, node: int) -> tuple[Blockers, frozenset[int]]:
-        """Search in the neighbourhood of a node; in the whole graph if that does not suffice."""
-        part = self._around.of(node)
-        members = self._around.members(node)
-        if part.is_faithful:
-            number = {at: k for k, at in enumerate(part.whole)}
-            inside = [number[at] for at in members]
-            search = _NodeSearch(part.placement, number[node], self._type, inside)
+        """Search in the region of a node; in the whole graph if that does not suffice."""
+        part = self._regions.of(node)
+        members = self._regions.members(node)
+        for placement in ([part.placement] if part.is_faithful else []) + [self._placement]:
+            search = _NodeSearch(placement, node, self._type, members)
             found = _find(search)
             if found.is_complete:
-                blockers = tuple(replace(b, node=part.whole[b.node]) for b in found.found)
-                alike = frozenset(part.whole[at] for at in search.alike)
-                return Blockers(found=blockers, is_complete=True), alike
-        search = _NodeSearch(self._placement, node, self._type, members)
-        return _find(search), frozenset(search.alike)
+                break
+        return found, frozenset(search.alike)
 
 
 class _NodeSearch:
@@ -199,7 +194,7 @@ class _NodeSearch:
 
     def without(self, removed: Sequence[Blocker]) -> Placement:
         changes = without(self.before.changes, removed, self._goal)
-        after = place(self.before.nodes, self.before.setting, changes)
+        after = place(self.before.nodes, self.before.setting, changes, self.before.region)
         at_node = after.devices[self._node]
         self.alike.intersection_update([at for at in self.alike if after.devices[at] == at_node])
         return after
@@ -246,8 +241,10 @@ def without(changes: Changes, removed: Iterable[Blocker], device: str) -> Change
 
 def _next_of_node(placement: Placement, node: int, device_type: str) -> list[Blocker]:
     """Return what keeps a node off a type of device next: all of the first kind there is."""
+    if node in placement.region.around:  # what keeps it there is not in the region
+        return []
     root = placement.roots[node]
-    ordered = (node, *(m for m, its in enumerate(placement.roots) if its == root and m != node))
+    ordered = (node, *(m for m, its in placement.roots.items() if its == root and m != node))
     kernels = [b for m in ordered if (b := _kernel_of(placement, m, device_type))]
     if kernels:
         return kernels
@@ -312,8 +309,8 @@ class _EagerSearch:
         self.before = self.without(())
 
     def without(self, removed: Sequence[Blocker]) -> EagerPlacement:
-        op, setting = self._op, self._setting
-        inputs, scope, has_kernels = list(op.inputs), op.scope, False
+        setting, inputs = self._setting, list(self._op.inputs)
+        scope, has_kernels = self._op.scope, False
         for blocker in removed:
             if blocker.kind in _OF_KERNELS:
                 has_kernels = True
@@ -323,7 +320,8 @@ class _EagerSearch:
                 setting = replace(setting, pins_small=False)
             else:
                 scope = ""
-        return place_eager(op.op, op.attributes, inputs, scope, setting, has_kernels=has_kernels)
+        changed = self._op._replace(inputs=inputs, scope=scope)
+        return place_eager(changed, setting, has_kernels=has_kernels)
 
     def has_moved(self, state: EagerPlacement) -> bool:
         return _is_of(state.device, self._type)

@@ -12,7 +12,7 @@ from traceanalyzer.format import listed, percent_text
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.explanations import PlacementExplanation
-from traceanalyzer.placement.kernels import DEFAULT, Kernel
+from traceanalyzer.placement.kernel_tables import DEFAULT, Kernel
 from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.rewrites import RUNTIMES_OWN, original

@@ -18,7 +18,7 @@ from traceanalyzer.placement.devices import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
 # (type, priority of its kernel), the type that is preferred first.
 Types: TypeAlias = "tuple[tuple[str, int], ...]"
@@ -34,14 +34,13 @@ class Groups:
         types: By root, the types of devices that have kernels for all members.
     """
 
-    def __init__(self, types: Sequence[Types], *, soft: bool) -> None:
-        count = len(types)
-        self.assigned: list[DeviceName] = [ANYWHERE] * count
-        self.resource: list[DeviceName] = [ANYWHERE] * count
-        self.requested: list[DeviceName] = [ANYWHERE] * count
-        self.types: list[Types] = list(types)
-        self._parents = list(range(count))
-        self._ranks = bytearray(count)
+    def __init__(self, types: Mapping[int, Types], *, soft: bool) -> None:
+        self.assigned: dict[int, DeviceName] = dict.fromkeys(types, ANYWHERE)
+        self.resource = dict(self.assigned)
+        self.requested = dict(self.assigned)
+        self.types = dict(types)
+        self._parents = {node: node for node in types}
+        self._ranks = dict.fromkeys(types, 0)
         self._soft = soft
 
     def root(self, node: int) -> int:

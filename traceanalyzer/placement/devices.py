@@ -7,16 +7,14 @@ What a name means, and how two are merged, is TensorFlow's `DeviceNameUtils`
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from traceanalyzer.capture_file.document import CaptureFile
-
-_T = TypeVar("_T", str, int)
 
 CPU: Final = "CPU"
 GPU: Final = "GPU"
@@ -49,8 +47,7 @@ class DeviceConflictError(ValueError):
     """Nodes that must be on one device cannot be."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceName:
+class DeviceName(NamedTuple):
     """A device, or a request for one: a part that is None may be any."""
 
     job: str | None = None  #: job of the cluster, `localhost` in a program of its own
@@ -61,31 +58,20 @@ class DeviceName:
 
     def __str__(self) -> str:
         """Return it as TensorFlow writes it; "" if nothing is requested."""
-        parts = [f"/{part}:{at}" for part, at in self._address() if at is not None]
+        address = zip(_ADDRESS, self[:3], strict=True)
+        parts = [f"/{part}:{at}" for part, at in address if at is not None]
         if self.type is not None or self.id is not None:
             number = "*" if self.id is None else self.id
             parts.append(f"/device:{self.type or '*'}:{number}")
         return "".join(parts)
 
-    def _address(self) -> tuple[tuple[str, str | int | None], ...]:
-        return (("job", self.job), ("replica", self.replica), ("task", self.task))
-
     def admits(self, device: DeviceName) -> bool:
         """Return whether a device meets this request."""
-        return self is ANYWHERE or (
-            self.type in {None, device.type}
-            and self.id in {None, device.id}
-            and self.job in {None, device.job}
-            and self.replica in {None, device.replica}
-            and self.task in {None, device.task}
-        )
+        return all(mine is None or mine == its for mine, its in zip(self, device, strict=True))
 
     def agrees(self, other: DeviceName) -> bool:
         """Return whether no part differs (`AreCompatibleDevNames`)."""
-        return all(
-            mine is None or theirs is None or mine == theirs
-            for mine, theirs in zip(_parts(self), _parts(other), strict=True)
-        )
+        return _agree(self, other)
 
     def merged(self, other: DeviceName, *, soft: bool = False) -> DeviceName:
         """Return what meets both (`MergeDevNames`).
@@ -96,44 +82,27 @@ class DeviceName:
         Raises:
             DeviceConflictError: They ask for different things.
         """
-        if other is ANYWHERE or self == other:
+        if self == other:
             return self
-        if self is ANYWHERE:
-            return other
-        if not DeviceName(self.job, self.replica, self.task).agrees(other):
+        both = other.overridden(self)
+        is_soft = soft and _agree(self[:3], other[:3])
+        if not is_soft and not self.agrees(other):
             raise conflict(self, other)
-        address = DeviceName(
-            _first(self.job, other.job),
-            _first(self.replica, other.replica),
-            _first(self.task, other.task),
-        )
-        if None not in {self.type, other.type} and self.type != other.type:
-            if not soft:
-                raise conflict(self, other)
-            return address  # the number goes with the type
-        merged = replace(address, type=_first(self.type, other.type))
-        if None not in {self.id, other.id} and self.id != other.id:
-            if not soft:
-                raise conflict(self, other)
-            return merged
-        return replace(merged, id=_first(self.id, other.id))
+        if not _agree(self[3:4], other[3:4]):
+            return both._replace(type=None, id=None)  # the number goes with the type
+        return both if self.agrees(other) else both._replace(id=None)
 
     def overridden(self, other: DeviceName) -> DeviceName:
         """Return this with the parts of another in place of its own (`EnsureSpecification`)."""
         if other is ANYWHERE:
             return self
-        return DeviceName(
-            _first(other.job, self.job),
-            _first(other.replica, self.replica),
-            _first(other.task, self.task),
-            _first(other.type, self.type),
-            _first(other.id, self.id),
+        return self._replace(
+            **{key: its for key, its in other._asdict().items() if its is not None}
         )
 
     def softened(self, *kept: DeviceName) -> DeviceName:
         """Return this without type and number, unless one of `kept` has them."""
-        return replace(
-            self,
+        return self._replace(
             type=self.type if any(k.type is not None for k in kept) else None,
             id=self.id if any(k.id is not None for k in kept) else None,
         )
@@ -142,12 +111,10 @@ class DeviceName:
 ANYWHERE: Final = DeviceName()
 
 
-def _parts(name: DeviceName) -> tuple[str | int | None, ...]:
-    return (name.job, name.replica, name.task, name.type, name.id)
-
-
-def _first(mine: _T | None, theirs: _T | None) -> _T | None:
-    return theirs if mine is None else mine
+def _agree(one: Sequence[object], other: Sequence[object]) -> bool:
+    return all(
+        mine is None or its is None or mine == its for mine, its in zip(one, other, strict=True)
+    )
 
 
 def conflict(one: DeviceName, other: DeviceName) -> DeviceConflictError:
@@ -181,13 +148,9 @@ def parse_device(text: str) -> DeviceName:
             found |= {"type": given["type"], "id": given["id"]}
         found |= {key: given[key] for key in _ADDRESS if given[key] is not None}
         at = part.end()
-    name = DeviceName(
-        _known(found.get("job")),
-        _number(found.get("replica")),
-        _number(found.get("task")),
-        _known(found.get("type")),
-        _number(found.get("id")),
-    )
+    known = {key: value for key, value in found.items() if value not in {None, "*"}}
+    numbers = {key: int(known[key] or 0) for key in ("replica", "task", "id") if key in known}
+    name = DeviceName(job=known.get("job"), type=known.get("type"), **numbers)
     return ANYWHERE if name == ANYWHERE else name
 
 
@@ -208,14 +171,6 @@ def asks_for_cpu(device: str) -> bool:
 def device_text(device: str) -> str:
     """Return a device as a program writes it; this process is not named."""
     return device.removeprefix("/job:localhost/replica:0/task:0")
-
-
-def _known(text: str | None) -> str | None:
-    return None if text == "*" else text
-
-
-def _number(text: str | None) -> int | None:
-    return None if text in {None, "*"} else int(text)
 
 
 @dataclass(frozen=True, slots=True)

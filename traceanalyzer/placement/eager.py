@@ -75,12 +75,14 @@ class EagerInput:
 
 
 class EagerOp(NamedTuple):
-    """An eager op, as `place_eager` takes it."""
+    """An eager op."""
 
     op: str
+    #: What the program gave: what follows from the inputs is filled in, and defaults are.
     attributes: Attributes
+    #: Where they are decides nothing, unless one is a resource.
     inputs: Sequence[EagerInput]
-    scope: str
+    scope: str  #: the device that the `tf.device` scope requests, "" for none
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,24 +108,15 @@ class EagerPlacement:
     doubt: str = ""  #: why this may be otherwise, or ""
 
 
-def place_eager(  # noqa: PLR0913 - an op is what it is by all of these
-    op: str,
-    attributes: Attributes,
-    inputs: Sequence[EagerInput],
-    scope: str,
-    setting: EagerSetting,
-    *,
-    has_kernels: bool = False,
+def place_eager(
+    eager_op: EagerOp, setting: EagerSetting, *, has_kernels: bool = False
 ) -> EagerPlacement:
     """Place an eager op as TensorFlow does.
 
     Args:
-        attributes: What the program gave, in the file's encoding: what follows from the inputs is
-            filled in, and defaults are.
-        inputs: Its inputs; where they are decides nothing, unless one is a resource.
-        scope: The device that the `tf.device` scope requests, "" for none.
         has_kernels: Take it to have a kernel for every type of device, to see what would follow.
     """
+    op, attributes, inputs, scope = eager_op
     registry = setting.registry
     is_function = op in setting.functions
     complete, doubt = _completed(op, attributes, inputs, registry)
@@ -137,29 +130,25 @@ def place_eager(  # noqa: PLR0913 - an op is what it is by all of these
             return _with_resources(inputs, resources, support, doubt)
         if setting.pins_small and _is_pinned(op, inputs, setting.machine.host):
             has_kernel = any(kind == CPU for kind, _ in support.types)
-            return EagerPlacement(
-                device=setting.machine.host if has_kernel else "",
-                decision=EagerDecision.SMALL_INPUTS if has_kernel else EagerDecision.NONE,
-                support=support,
-                doubt=doubt,
-            )
+            device, decision = setting.machine.host, EagerDecision.SMALL_INPUTS
+            return _placed(device if has_kernel else "", decision, support, doubt)
     try:
         requested = parse_device(scope)
     except DeviceNameError as error:
-        return EagerPlacement(
-            device="", decision=EagerDecision.NONE, support=support, doubt=str(error)
-        )
+        return _placed("", EagerDecision.NONE, support, str(error))
     device = _best(requested, support, setting.machine)
     decision = EagerDecision.FIRST if requested.type is None else EagerDecision.REQUEST
     if not device and setting.soft:
         device = _best(requested.softened(), support, setting.machine)
         decision = EagerDecision.SOFT
-    return EagerPlacement(
-        device=device,
-        decision=decision if device else EagerDecision.NONE,
-        support=support,
-        doubt=doubt,
-    )
+    return _placed(device, decision, support, doubt)
+
+
+def _placed(
+    device: str, decision: EagerDecision, support: SupportedTypes, doubt: str
+) -> EagerPlacement:
+    decision = decision if device else EagerDecision.NONE
+    return EagerPlacement(device=device, decision=decision, support=support, doubt=doubt)
 
 
 def _with_resources(

@@ -14,8 +14,8 @@ from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.blockers import BlockerFinder, Blockers, eager_blockers
 from traceanalyzer.placement.devices import CPU, GPU, parse_device
-from traceanalyzer.placement.doubts import doubts_of
 from traceanalyzer.placement.grown_graphs import newest
+from traceanalyzer.placement.placer import doubts_of
 from traceanalyzer.placement.program import place_program
 from traceanalyzer.placement.recorded_blockers import BlockerRecords
 

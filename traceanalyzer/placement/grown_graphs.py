@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from traceanalyzer.placement.doubts import doubts_of
+from traceanalyzer.placement.placer import doubts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

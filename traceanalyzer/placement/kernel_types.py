@@ -20,7 +20,7 @@ from traceanalyzer.placement.support import (
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Json
-    from traceanalyzer.placement.kernels import Kernel
+    from traceanalyzer.placement.kernel_tables import Kernel
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.placement.support import Support

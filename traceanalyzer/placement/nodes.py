@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.function_records import split_input
-from traceanalyzer.placement.kernel_tables import minor_of
-from traceanalyzer.placement.kernels import ALWAYS_ON_HOST
+from traceanalyzer.placement.kernel_tables import ALWAYS_ON_HOST, minor_of
 from traceanalyzer.placement.op_definitions import AttributesError
 
 if TYPE_CHECKING:
@@ -244,7 +243,7 @@ class _Kinds:
                 support=self._registry.supported_types(op, attributes, self._functions),
                 inputs=None,
                 outputs=None,
-                classes=_classes(attributes),
+                classes=classes_of(attributes),
                 is_exempt=False,
                 is_dataset=False,
                 element="",
@@ -263,7 +262,7 @@ class _Kinds:
             support=self._registry.supported_types(op, None if attributes is None else complete),
             inputs=inputs,
             outputs=outputs,
-            classes=_classes(attributes),
+            classes=classes_of(attributes),
             is_exempt=op in self._registry.colocation_exempt,
             is_dataset=is_dataset(op, outputs or ()),
             element=_element_type(op, complete),
@@ -271,7 +270,8 @@ class _Kinds:
         )
 
 
-def _classes(attributes: Attributes | None) -> tuple[str, ...]:
+def classes_of(attributes: Attributes | None) -> tuple[str, ...]:
+    """Return the colocation groups that `_class` puts a node in."""
     listed = (attributes or {}).get(_COLOCATION)
     if not isinstance(listed, list):
         return ()

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from traceanalyzer.capture_file.document import Attributes, Json
 
 _REF: Final = "_ref"
 _MOST_TENSORS: Final = 1_000_000  # of one argument: a capture file may have any number
-_MOST_SPLITS: Final = 10_000  # ways to share inputs among arguments that are looked at
 
 
 class AttributesError(ValueError):
@@ -135,8 +134,8 @@ class OpDefinition:
     def attributes_of_inputs(self, input_types: Sequence[str]) -> dict[str, Json]:
         """Return the attributes that the types of the inputs determine.
 
-        Where several arguments have any number of tensors, the inputs can be shared among them in
-        more than one way; attributes in which these ways differ are left out.
+        Where several arguments have any number of tensors each, only the types of the inputs before
+        them are known.
 
         Args:
             input_types: The type of each input, as the capture file names types. A reference fits
@@ -145,55 +144,33 @@ class OpDefinition:
         Raises:
             InputTypesError: This op cannot have inputs of these types.
         """
-        common: dict[str, Json] | None = None
-        for count, found in enumerate(self._readings(tuple(input_types))):
-            if common is None:
-                common = found
-            else:
-                common = {k: v for k, v in common.items() if k in found and found[k] == v}
-            if count >= _MOST_SPLITS:
-                common = {}
-                break
-        if common is None:
+        sizes = [argument.number_attr or argument.type_list_attr for argument in self.inputs]
+        inputs = self.inputs
+        if len({*sizes} - {""}) > 1:
+            inputs = inputs[: next(at for at, size in enumerate(sizes) if size)]
+            input_types, sizes = input_types[: len(inputs)], sizes[: len(inputs)]
+        sized = sum(map(bool, sizes))
+        length, left = divmod(len(input_types) - len(sizes) + sized, sized or 1)
+        found: dict[str, Json] | None = {}
+        if (left or length < self._minimum(sizes)) if sized else length:
+            found = None
+        at = 0
+        for argument, size in zip(inputs, sizes, strict=True):
+            end = at + (length if size else 1)
+            found = None if found is None else self._fit(argument, input_types[at:end], found)
+            at = end
+        if found is None:
             types = ", ".join(input_types) or "no inputs"
             msg = f"{self.name} cannot have inputs of these types: {types}"
             raise InputTypesError(msg)
-        return common
+        return found
 
-    def _readings(
-        self, types: tuple[str, ...], position: int = 0, known: Mapping[str, Json] | None = None
-    ) -> Iterator[dict[str, Json]]:
-        """Walk the ways in which the inputs from an argument on can be had, with attributes."""
-        known = known or {}
-        if position == len(self.inputs):
-            if not types:
-                yield dict(known)
-            return
-        argument = self.inputs[position]
-        for length in self._lengths(argument, len(types), known):
-            found = self._fit(argument, types[:length], known)
-            if found is not None:
-                yield from self._readings(types[length:], position + 1, found)
-
-    def _lengths(
-        self, argument: Argument, available: int, known: Mapping[str, Json]
-    ) -> Sequence[int]:
-        attribute = argument.number_attr or argument.type_list_attr
-        if not attribute:
-            return range(1, min(1, available) + 1)
-        fixed = known.get(attribute)
-        if fixed is not None:
-            length = len(fixed) if isinstance(fixed, list) else fixed
-            fits = isinstance(length, int) and length <= available
-            return (length,) if fits and isinstance(length, int) else ()
-        return range(max(self._minimum(attribute), 0), available + 1)
-
-    def _minimum(self, attribute: str) -> int:
-        definition = self.attributes.get(attribute)
-        return definition.minimum or 0 if definition is not None else 0
+    def _minimum(self, sizes: Sequence[str]) -> int:
+        known = (self.attributes.get(size) for size in sizes if size)
+        return max([0, *(each.minimum or 0 for each in known if each is not None)])
 
     def _fit(
-        self, argument: Argument, types: tuple[str, ...], known: Mapping[str, Json]
+        self, argument: Argument, types: Sequence[str], known: Mapping[str, Json]
     ) -> dict[str, Json] | None:
         """Return the attributes known once an argument has tensors of these types, or None."""
         if argument.is_ref and not all(t.endswith(_REF) for t in types):

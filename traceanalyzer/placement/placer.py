@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from traceanalyzer.capture_file.function_records import Graph
-    from traceanalyzer.placement.nodes import Nodes
+    from traceanalyzer.placement.nodes import Edge, Nodes
 
 
 class Decision(Enum):
@@ -92,16 +92,26 @@ NO_CHANGES: Final = Changes()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Region:
+    """The part of a graph to place, while what lies around it keeps its device."""
+
+    inside: Sequence[int]  #: the nodes to place, in the graph's order
+    around: Mapping[int, str]  #: the devices of the nodes that these may follow
+    bound: Sequence[Edge]  #: the edges inside that bind two nodes to one device
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Placement:
-    """Where the nodes of a graph were put; one entry a node in each column."""
+    """Where the nodes of a graph, or of a region of it, were put: by node, in the graph's order."""
 
     nodes: Nodes
     setting: Setting
     changes: Changes  #: what was taken to be otherwise
-    devices: Sequence[str]  #: full names; "" where TensorFlow would have found none
-    decisions: Sequence[Decision]
+    region: Region
+    devices: Mapping[int, str]  #: full names; "" where TensorFlow would have found none
+    decisions: Mapping[int, Decision]
     followed: Mapping[int, int]  #: the node that was followed, where one was
-    roots: Sequence[int]  #: the node that represents each node's colocation group
+    roots: Mapping[int, int]  #: the node that represents each node's colocation group
     #: By root, the devices that the group could be on when its first node was placed, the preferred
     #: one first.
     candidates: Mapping[int, tuple[str, ...]]
@@ -112,22 +122,27 @@ class Placement:
     failures: Sequence[Failure]
 
 
-def place(nodes: Nodes, setting: Setting, changes: Changes = NO_CHANGES) -> Placement:
-    """Place a graph as TensorFlow does.
+def place(
+    nodes: Nodes, setting: Setting, changes: Changes = NO_CHANGES, region: Region | None = None
+) -> Placement:
+    """Place a graph, or a region of it, as TensorFlow does.
 
     Args:
         setting: The machine and what else TensorFlow takes into account.
     """
-    return _Run(nodes, setting, changes).placement()
+    if region is None:
+        region = Region(inside=range(len(nodes)), around={}, bound=nodes.bound)
+    return _Run(nodes, setting, changes, region).placement()
 
 
 class _Run:
     """One run of the placer: the steps of `Placer::Run` share its state."""
 
-    def __init__(self, nodes: Nodes, setting: Setting, changes: Changes) -> None:
+    def __init__(self, nodes: Nodes, setting: Setting, changes: Changes, region: Region) -> None:
         self._nodes = nodes
         self._setting = setting
         self._changes = changes
+        self._region = region
         self._assigned = {**setting.assigned, **changes.assigned}
         default = setting.default_device
         if changes.default_device is not None:
@@ -136,11 +151,10 @@ class _Run:
         self._failures: list[Failure] = []
         self._ignored: list[tuple[int, str]] = []
         self._groups = self._singletons()
-        count = len(nodes)
-        self._devices = [""] * count
-        for at, device in self._assigned.items():
-            self._devices[at] = device
-        self._decisions = [Decision.NONE] * count
+        # What is not assigned has no device until it is placed: it cannot be followed before.
+        self._order = sorted({*region.inside, *region.around}) if region.around else region.inside
+        self._devices = {at: self._assigned.get(at, "") for at in self._order}
+        self._decisions = dict.fromkeys(region.inside, Decision.NONE)
         self._followed: dict[int, int] = {}
         self._candidates: dict[int, tuple[str, ...]] = {}
 
@@ -149,12 +163,13 @@ class _Run:
         self._bind_edges()
         self._join_classes()
         self._hold_lists()
-        roots = [self._groups.root(at) for at in range(len(self._nodes))]
+        roots = {at: self._groups.root(at) for at in self._region.inside}
         self._choose(roots)
         return Placement(
             nodes=self._nodes,
             setting=self._setting,
             changes=self._changes,
+            region=self._region,
             devices=self._devices,
             decisions=self._decisions,
             followed=self._followed,
@@ -173,21 +188,21 @@ class _Run:
         kernels = self._changes.kernels
         present = set(self._setting.machine.types)
         kept: dict[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]] = {}
-        types = []
-        for at, support in enumerate(self._nodes.support):
-            of_node = EVERYWHERE.types if at in kernels else support.types
+        types = {}
+        for at in self._region.inside:
+            of_node = EVERYWHERE.types if at in kernels else self._nodes.support[at].types
             if of_node not in kept:
                 kept[of_node] = tuple(each for each in of_node if each[0] in present)
-            types.append(kept[of_node])
+            types[at] = kept[of_node]
         groups = Groups(types, soft=self._setting.soft)
-        makers = self._nodes.resource_makers
-        for at, text in enumerate(self._nodes.graph.devices):
+        makers, devices = self._nodes.resource_makers, self._nodes.graph.devices
+        for at in self._region.inside:
             if at in self._assigned:
                 groups.assigned[at] = groups.requested[at] = self._read(at, self._assigned[at])
                 continue
             if not types[at]:
                 self._failures.append(Failure(at, "no device here has a kernel for it"))
-            if not (text or self._changes.requests):
+            if not (devices[at] or self._changes.requests):
                 continue
             name = self._read(at, self._requested(at))
             if name is not ANYWHERE:
@@ -206,7 +221,7 @@ class _Run:
 
     def _bind_edges(self) -> None:
         """See `ColocationGraph::ColocateResourceAndRefEdges`."""
-        for source, target in self._nodes.bound:
+        for source, target in self._region.bound:
             try:
                 self._groups.bind(source, target)
             except DeviceConflictError as error:
@@ -215,13 +230,14 @@ class _Run:
     def _join_classes(self) -> None:
         """See `ColocationGraph::ColocateAllNodes`: each node is in the group of its name too."""
         classes, names = self._nodes.classes, self._nodes.graph.names
-        wanted = {group for groups in classes.values() for group in groups}
+        inside = self._region.inside
+        wanted = {group for at in inside for group in classes.get(at, ())}
         if not wanted:
             return
         first: dict[str, int] = {}
-        for at, name in enumerate(names):
+        for at in inside:
             groups = () if at in self._changes.unbound else classes.get(at, ())
-            for group in (*groups, name):
+            for group in (*groups, names[at]):
                 if group not in wanted:
                     continue
                 holder = first.setdefault(group, at)
@@ -236,19 +252,24 @@ class _Run:
     def _hold_lists(self) -> None:
         """See `ColocationGraph::AddHostOnlyDataTypesConstraints`."""
         for node in self._nodes.host_lists - self._changes.kernels:
-            self._groups.limit(node, CPU)
+            if node in self._decisions:
+                self._groups.limit(node, CPU)
 
-    def _choose(self, roots: Sequence[int]) -> None:
+    def _choose(self, roots: Mapping[int, int]) -> None:
         """Place what has inputs, in order, then what waits for its consumers."""
         waiting = []
         generators = self._nodes.generators
         followers = self._nodes.followers
-        for at, root in enumerate(roots):
-            if at in self._assigned:
-                self._settle(at, root, self._assigned[at], Decision.ASSIGNED)
-            elif at in generators:
+        around = self._region.around
+        for at in self._order:
+            if at in generators and (at in around or at not in self._assigned):
                 waiting.append(at)
+            elif at in around:
+                self._devices[at] = around[at]
+            elif at in self._assigned:
+                self._settle(at, roots[at], self._assigned[at], Decision.ASSIGNED)
             else:
+                root = roots[at]
                 candidates = self._of(root)
                 followed = followers.get(at)
                 if (
@@ -261,6 +282,9 @@ class _Run:
                 else:
                     self._first(at, root, candidates)
         for at in waiting:
+            if at in around:
+                self._devices[at] = around[at]
+                continue
             root = roots[at]
             candidates = self._of(root)
             consumers = self._nodes.consumers[at]
@@ -303,3 +327,68 @@ class _Run:
             self._groups.assign(root, device)
         except DeviceConflictError as error:
             self._failures.append(Failure(node, str(error)))
+
+
+def doubts_of(placement: Placement) -> Mapping[int, str]:
+    """Return why the replay may be wrong, by node; a node that is not there is in no doubt.
+
+    A doubt spreads to the colocation group of its node, unless a member of that was assigned
+    before the placer ran; and to what may follow a node in doubt, where it has a choice. If
+    TensorFlow would refuse the graph, all of it is in doubt.
+    """
+    nodes = placement.nodes
+    if placement.failures:
+        first = placement.failures[0]
+        name = nodes.graph.names[first.node]
+        text = f"TensorFlow would refuse the graph: {name}: {first.message}"
+        return dict.fromkeys(range(len(nodes)), text)
+    found = {
+        at: support.doubt
+        for at, support in enumerate(nodes.support)
+        if support.doubt and at not in placement.changes.kernels
+    }
+    found.update(nodes.doubts)
+    found.update(placement.setting.guessed)
+    return _spread(placement, found) if found else found
+
+
+def _spread(placement: Placement, doubts: dict[int, str]) -> dict[int, str]:
+    roots, candidates = placement.roots, placement.candidates
+    followers = _followers(placement.nodes)
+    members: dict[int, list[int]] = {}
+    for at, root in roots.items():
+        members.setdefault(root, []).append(at)
+    for root in _assigned_groups(placement):
+        members.pop(root, None)
+    left = list(doubts)
+    while left:
+        node = left.pop()
+        reached = members.pop(roots[node], [])
+        for follower in followers.get(node, ()):
+            if len(candidates.get(roots[follower], ())) > 1:
+                reached.append(follower)
+        for at in reached:
+            if at not in doubts:
+                doubts[at] = doubts[node]
+                left.append(at)
+    return doubts
+
+
+def _followers(nodes: Nodes) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for at, followed in nodes.followers.items():
+        found.setdefault(followed, []).append(at)
+    for at in nodes.generators:
+        for consumer in nodes.consumers[at]:
+            found.setdefault(consumer, []).append(at)
+    return found
+
+
+def _assigned_groups(placement: Placement) -> set[int]:
+    """Return the roots of groups of which a member was assigned before, and not by a guess."""
+    guessed = placement.setting.guessed
+    return {
+        placement.roots[at]
+        for at, decision in placement.decisions.items()
+        if decision is Decision.ASSIGNED and at not in guessed
+    }

@@ -21,9 +21,10 @@ from traceanalyzer.placement.calls import (
     called_as,
     callers_first,
     calls_of,
+    dataset_calls,
+    is_of_dataset,
     resources_into,
 )
-from traceanalyzer.placement.dataset_calls import dataset_calls, is_of_dataset
 from traceanalyzer.placement.devices import machine_of
 from traceanalyzer.placement.eager import (
     EagerInput,
@@ -36,8 +37,8 @@ from traceanalyzer.placement.eager import (
 from traceanalyzer.placement.grown_graphs import kept_nodes, with_kept, with_requests
 from traceanalyzer.placement.nodes import Nodes, describe, is_dataset
 from traceanalyzer.placement.placer import Placement, Setting, place
-from traceanalyzer.placement.read_devices import ReadDevices
 from traceanalyzer.placement.registry import registry_of
+from traceanalyzer.placement.scopes import ReadDevices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -113,7 +114,7 @@ class _Program:
             capture_file,
             self._machine,
             self._resources,
-            lambda maker: place_eager(*self._op(maker), self._setting).device,
+            lambda maker: place_eager(self._op(maker), self._setting).device,
             unsure_as_recorded=unsure_as_recorded,
         )
         self._functions = frozenset(
@@ -140,7 +141,7 @@ class _Program:
     def placement(self) -> ProgramPlacement:
         self._place_resources()
         ops = [self._op(signature) for signature in self._capture_file.signatures]
-        eager = [place_eager(*op, self._setting) for op in ops]
+        eager = [place_eager(op, self._setting) for op in ops]
         return ProgramPlacement(
             machine=self._machine,
             kernels=self._kernels,
@@ -158,7 +159,7 @@ class _Program:
                 self._resources[at] = resource.device
             elif resource.signature >= 0:
                 signature = self._capture_file.signatures[resource.signature]
-                self._resources[at] = place_eager(*self._op(signature), self._setting).device
+                self._resources[at] = place_eager(self._op(signature), self._setting).device
 
     def _op(self, signature: Signature) -> EagerOp:
         return EagerOp(
@@ -296,7 +297,7 @@ class _Program:
             for call in calls:
                 placed = self._placed(function, at, call)
                 best = best or placed
-                if tuple(placed.placement.devices) == instance.assigned:
+                if tuple(placed.placement.devices.values()) == instance.assigned:
                     best = placed
                     break
             if best is not None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.devices import CPU, GPU
-from traceanalyzer.placement.kernels import DEFAULT, Kernel, label_of
+from traceanalyzer.placement.kernel_tables import DEFAULT, Kernel, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

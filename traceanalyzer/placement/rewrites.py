@@ -11,16 +11,18 @@ passes over graphs (`nccl_rewrite`, `parallel_concat_optimizer.cc`, `variable_me
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from traceanalyzer.capture_file.document import NO_ATTRIBUTES
 from traceanalyzer.placement import kernel_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-    from traceanalyzer.capture_file.document import Attributes, Json
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,69 +35,20 @@ class Rewritten:
     is_complete: bool = True
 
 
-# Made by the runtime for itself: no op of the program's is behind them.
-RUNTIMES_OWN: Final = frozenset(
-    {
-        # arguments, results and transfers
-        *("_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "_ArrayToList", "_ListToArray"),
-        *("_Send", "_Recv", "_HostSend", "_HostRecv", "_HostCast", "_EagerConst"),
-        *("_CopyFromGpuToHost", "_CopyFromHostToGpu"),
-        # memory shared by several tensors, for collectives
-        *("_ScopedAllocator", "_ScopedAllocatorConcat", "_ScopedAllocatorSplit"),
-        # what compiles and runs clusters of XLA, and talks to them
-        *("_XlaCompile", "_XlaRun", "_XlaMerge", "_XlaAotOnlyVarHandleOp"),
-        *("_XlaCompileMlirPlaceholderProgramKey", "_XlaHostComputeMlir", "_XlaRecvAtHost"),
-        *("_XlaRecvAtHostV2", "_XlaSendFromHost", "_XlaSendFromHostV2"),
-        # TPUs
-        *("_ConfigureDistributedTPU", "_DisconnectHostFromDistributedTPUSystem"),
-        *("_InitializeHostForDistributedTPU", "_SetGlobalTPUArray", "_ShutdownDistributedTPU"),
-        *("_TPUCompileMlir", "_TPUCompileMlirPlaceholderProgramKey", "_TPUReplicate"),
-        "_WaitForDistributedTPU",
-        # oneDNN's, between its layout and TensorFlow's
-        *("_MklInputConversion", "_MklToTf"),
-    }
-)
+_OTHERS: Final = "..."
 
-# Put into saved models by tools that quantize them: to TensorFlow these are the program's own.
-PROGRAMS_OWN: Final = frozenset(
-    {
-        *("_FusedQuantizedConv2D", "_FusedQuantizedDepthwiseConv2D"),
-        *("_QuantizedMatMul", "_QuantizedMaxPool3D"),
-    }
-)
 
-# Replaced ops that the name alone does not show.
-_STAND_FOR: Final[Mapping[str, Rewritten]] = {
-    "_FusedBatchNormEx": Rewritten(ops=("FusedBatchNormV3",)),
-    "_FusedBatchNormGradEx": Rewritten(ops=("FusedBatchNormGradV3",)),
-    "_TensorToHashBucketFast": Rewritten(ops=("StringToHashBucketFast", "AsString")),
-    "_ParallelConcatStart": Rewritten(ops=("ParallelConcat",)),
-    "_ParallelConcatUpdate": Rewritten(ops=("ParallelConcat",)),
-    "_ReadVariablesOp": Rewritten(ops=("ReadVariableOp",)),
-    "_VarHandlesOp": Rewritten(ops=("VarHandleOp",)),
-    "_NcclBroadcastRecv": Rewritten(ops=("NcclBroadcast",)),
-    "_NcclBroadcastSend": Rewritten(ops=("NcclBroadcast",)),
-    "_NcclReduceRecv": Rewritten(ops=("NcclReduce",)),
-    "_NcclReduceSend": Rewritten(ops=("NcclReduce",)),
-    "_SwitchN": Rewritten(ops=("Case",)),  # lower_case_op.cc
-    "_MklSwish": Rewritten(ops=("Mul", "Sigmoid")),
-    "_MklFusedMish": Rewritten(ops=("Mul", "Tanh", "Softplus")),
-    # Several patterns, of Keras and of programs, come down to these; what they share is named.
-    "_MklFusedInstanceNorm": Rewritten(ops=("Mean", "SquaredDifference", "Mul"), is_complete=False),
-    "_MklLayerNorm": Rewritten(ops=("Mul", "AddV2"), is_complete=False),
-}
-# Names in `fused_ops` and `activation_mode` that are no op types.
-_FUSED: Final[Mapping[str, Rewritten]] = {
-    "Identity": Rewritten(ops=()),
-    "FusedBatchNorm": Rewritten(ops=("FusedBatchNormV3",)),
-    "GeluApproximate": Rewritten(ops=("Mul", "Tanh"), is_complete=False),
-    "GeluExact": Rewritten(ops=("Mul", "Erf"), is_complete=False),
-    "Sum": Rewritten(ops=("AddV2",)),
-    "Add": Rewritten(ops=("AddV2",)),
-    "_FusedHardSwish": Rewritten(ops=("Mul", "Relu6"), is_complete=False),
-    "_MklFusedMish": _STAND_FOR["_MklFusedMish"],
-    "_MklSwish": _STAND_FOR["_MklSwish"],
-}
+def _rewritten(ops: Collection[str]) -> Rewritten:
+    return Rewritten(ops=tuple(op for op in ops if op != _OTHERS), is_complete=_OTHERS not in ops)
+
+
+_FACTS: Final[dict[str, Any]] = tomllib.loads(
+    (files("traceanalyzer.placement") / "data" / "rewrites.toml").read_text("utf-8")
+)
+RUNTIMES_OWN: Final = frozenset(_FACTS["runtimes_own"]["ops"])
+PROGRAMS_OWN: Final = frozenset(_FACTS["programs_own"]["ops"])
+_STAND_FOR: Final = {op: _rewritten(ops) for op, ops in _FACTS["stands_for"]["ops"].items()}
+_FUSED: Final = {name: _rewritten(ops) for name, ops in _FACTS["fused"]["ops"].items()}
 
 _COMPOSITION: Final = "_UnaryOpsComposition"
 # `__MklDummyPadWithFusedConv2D`, `_MklNativeConv2DWithBias`, `_FusedMatMul`, `_MklRelu`, `_While`
@@ -180,3 +133,49 @@ def _texts(values: Json) -> list[str]:
     listed = values if isinstance(values, list) else []
     texts = (value.get("s") for value in listed if isinstance(value, dict))
     return [text for text in texts if isinstance(text, str)]
+
+
+OPTION: Final = "pin_to_host_optimization"
+_OPTIMIZER: Final = "pin_to_host"  # its name in a list of them
+# The types of tensors that it moves if they are small: strings, and at most 64 numbers
+# (`IsTensorSmall`, core/grappler/optimizers/pin_to_host_optimizer.cc).
+MOVED_IF_SMALL: Final = frozenset({"int32", "int64", "float", "string"})
+
+
+# --- The move of small ops to the host -----------------------------------------------------------
+#
+# `pin_to_host_optimization` is off by default. `tf.config.optimizer` switches it on for all
+# functions; a session of TensorFlow 1 has options of its own, in place of those. See
+# `MetaOptimizer::InitializeOptimizers` (core/grappler/optimizers/meta_optimizer.cc).
+
+
+def pinned_by(
+    capture_file: CaptureFile, *, is_of_session: bool
+) -> Literal["program", "session"] | None:
+    """Return what switched it on for a session's graph, or for a function; None if it is off."""
+    configs = capture_file.session_configs if is_of_session else ()
+    if any(config.is_own and _is_on_in_session(config.rewrites) for config in configs):
+        return "session"
+    if configs and all(config.is_own for config in configs):
+        return None
+    options = (capture_file.devices or {}).get("optimizer_options")
+    if not isinstance(options, dict) or options.get("disable_meta_optimizer") is True:
+        return None
+    return "program" if options.get(OPTION) is True else None
+
+
+def pins_nothing(capture_file: CaptureFile) -> bool:
+    """Return whether it is known to be off everywhere.
+
+    The program's options are recorded as it ends; if it was killed they are unknown.
+    """
+    is_known = isinstance((capture_file.devices or {}).get("optimizer_options"), dict)
+    return is_known and not any(pinned_by(capture_file, is_of_session=of) for of in (False, True))
+
+
+def _is_on_in_session(rewrites: Mapping[str, Json]) -> bool:
+    """Return whether a session has it on; a list of optimizers, if given, is all that runs."""
+    named = rewrites.get("optimizers")
+    if isinstance(named, list) and named:
+        return _OPTIMIZER in named
+    return rewrites.get(OPTION) == "ON" and rewrites.get("disable_meta_optimizer") is not True

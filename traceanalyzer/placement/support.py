@@ -14,14 +14,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from traceanalyzer.placement.devices import CPU, GPU
-from traceanalyzer.placement.kernels import ALWAYS_ON_HOST
+from traceanalyzer.placement.kernel_tables import ALWAYS_ON_HOST
 from traceanalyzer.placement.registry import load, registries, supported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from traceanalyzer.capture_file.document import Attributes, Json
-    from traceanalyzer.placement.kernels import Kernel
+    from traceanalyzer.placement.kernel_tables import Kernel
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
     from traceanalyzer.placement.registry import Registry
 
@@ -114,19 +114,6 @@ class Support:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What changed in an op's kernels with a version."""
-
-    version: str  #: the version with which it did
-    #: `op`, `kernel` (of all types, or of an op without constrained types) or `type`.
-    what: Literal["op", "kernel", "type"]
-    device: str  #: `CPU` or `GPU`; "" for the op itself
-    attribute: str  #: the type attribute; "" where it is not about one
-    gained: tuple[str, ...]  #: what there is from then on: types, or the op or device
-    lost: tuple[str, ...]  #: what there is no more
-
-
 @cache
 def is_for_cpus_alone(op: str) -> bool:
     """Return whether an op has kernels, and in no version one that a GPU can take."""
@@ -203,67 +190,6 @@ def since(op: str, version: str, holds: Callable[[Support], bool]) -> str | None
             break
         first = earlier
     return first
-
-
-def changes(op: str) -> tuple[Change, ...]:
-    """Return what changed in an op's kernels over the versions, oldest first."""
-    found: list[Change] = []
-    versions = supported()
-    before = support_of(load(versions[0]), op)
-    for version in versions[1:]:
-        after = support_of(load(version), op)
-        found += _changes(version, op, before, after)
-        before = after
-    return tuple(found)
-
-
-def _changes(
-    version: str, op: str, before: Support | None, after: Support | None
-) -> Iterator[Change]:
-    if before is None or after is None:
-        if before is not after:
-            gained, lost = (() if s is None else (op,) for s in (after, before))
-            yield Change(
-                version=version, what="op", device="", attribute="", gained=gained, lost=lost
-            )
-        return
-    for device in (CPU, GPU):
-        had, has = (_extent(s.overall, device) != "none" for s in (before, after))
-        if had != has:
-            yield Change(
-                version=version,
-                what="kernel",
-                device=device,
-                attribute="",
-                gained=(device,) if has else (),
-                lost=(device,) if had else (),
-            )
-        elif has:
-            yield from _type_changes(version, device, before, after)
-
-
-def _type_changes(version: str, device: str, before: Support, after: Support) -> Iterator[Change]:
-    for name in sorted({*before.types, *after.types}):
-        # Where a kernel takes any type of an attribute, all that are listed elsewhere are meant.
-        had, has = (_types_with_kernel(s, name, device) for s in (before, after))
-        if had != has and before.types.get(name) and after.types.get(name):
-            yield Change(
-                version=version,
-                what="type",
-                device=device,
-                attribute=name,
-                gained=tuple(sorted(has - had)),
-                lost=tuple(sorted(had - has)),
-            )
-
-
-def _types_with_kernel(support: Support, attribute: str, device: str) -> set[str]:
-    types = support.types.get(attribute, {})
-    return {dtype for dtype, found in types.items() if _extent(found, device) != "none"}
-
-
-def _extent(support: TypeSupport, device: str) -> Extent:
-    return support.cpu if device == CPU else support.gpu
 
 
 def extent_of(combinations: Sequence[Combination]) -> TypeSupport:

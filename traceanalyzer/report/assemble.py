@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
+from traceanalyzer.changes import changes_of
 from traceanalyzer.diagnosis import cpu_ops
 from traceanalyzer.health import trace_health
 from traceanalyzer.model import (
@@ -28,10 +29,12 @@ from traceanalyzer.model import (
 from traceanalyzer.report.convert import to_record
 from traceanalyzer.report.costs import copies_of_unknown_size, gain, joint_cost, op_cost, path_us
 from traceanalyzer.report.events import event_timeline
+from traceanalyzer.report.inline import plain
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.memory import memory
 from traceanalyzer.report.myths import myths
 from traceanalyzer.report.ops import all_ops
+from traceanalyzer.report.page_of import page_of
 from traceanalyzer.report.round_trips import round_trips
 from traceanalyzer.report.run_info import devices_of, run_info
 from traceanalyzer.report.scopes import scopes
@@ -40,7 +43,6 @@ from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.tables import copy_table, kernel_table, op_table, step_table
 from traceanalyzer.report.timeline import critical_paths, idle_share, timeline
 from traceanalyzer.report.transfers import copy_graph
-from traceanalyzer.report.verdict import Shown, verdict
 from traceanalyzer.report.views import ranked
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
@@ -70,11 +72,11 @@ def assemble(diagnosis: Diagnosis) -> Report:
     searched = all_ops(diagnosis)
     times = timeline(run)
     left_bytes = _BULK_BYTES - (0 if searched is None else len(searched.data))
-    return Report(
+    report = Report(
         tool=ToolInfo(version=version("traceanalyzer")),
         run=run_info(run, devices, steps),
         health=trace_health(run),
-        summary=_summary(diagnosis, idle_share(times, devices), steps, findings),
+        summary=_summary(diagnosis, idle_share(times, devices), steps),
         findings=findings,
         unexplained=_unexplained(diagnosis),
         rules=tuple(
@@ -102,12 +104,15 @@ def assemble(diagnosis: Diagnosis) -> Report:
         ),
     )
 
+    page = page_of(diagnosis, changes_of(diagnosis), report)
+    verdict = " ".join(filter(None, (plain(page.happened), plain(page.next))))
+    return replace(report, page=page, summary=replace(report.summary, verdict=verdict))
+
 
 def _summary(
     diagnosis: Diagnosis,
     gpu_idle_share: float | None,
     steps: Steps,
-    findings: tuple[Finding, ...],
 ) -> Summary:
     run = diagnosis.run
     on_cpu = cpu_ops(run)
@@ -122,17 +127,7 @@ def _summary(
     known = [shares["certain"], shares["likely"]]
     exposed = diagnosis.costs.exposed_ps(on_cpu["op_id"])
     return Summary(
-        verdict=verdict(
-            diagnosis,
-            Shown(
-                run=run,
-                on_cpu=on_cpu,
-                explained=shares,
-                findings=findings,
-                exposed_ps=exposed,
-                step_ps=diagnosis.costs.step_ps(),
-            ),
-        ),
+        verdict="",
         cpu_ops=len(on_cpu),
         cpu_op_us=total_ps / PS_PER_US,
         explained=ExplainedShares(**shares),
@@ -199,8 +194,8 @@ def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
             ops_total=len(assumed.unexplained),
         ),
         program_differs=assumed.program_differs,
-        replayed=assumed.replayed,
-        not_replayed=len(assumed.not_replayed),
+        replayed=assumed.analysis.replayed,
+        not_replayed=len(assumed.analysis.not_replayed),
     )
 
 

@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.terminal import QUIET, ConsoleText, heading
+from traceanalyzer.report.console_text import QUIET, ConsoleText, heading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,11 +118,8 @@ def _documentation(cause: Cause) -> str:
 
 
 def _page(cause: Cause, words: ConsoleText) -> Iterator[RenderableType]:
-    first, *rest = _blocks(_documentation(cause))
+    _, *rest = _blocks(_documentation(cause))  # without the title
     yield words.prose(cause.title, "bold") + words(f" · {cause.id}", QUIET)
-    summary = words.prose(" ".join(first))
-    if summary.plain.rstrip(".").casefold() != cause.title.rstrip(".").casefold():
-        yield summary
     after_heading = False
     for block in rest:
         found = _HEADING.fullmatch(block[0])

@@ -24,6 +24,7 @@ from markupsafe import Markup
 from traceanalyzer.format import Quantity, duration, share, size
 from traceanalyzer.model import blocks
 from traceanalyzer.report import text
+from traceanalyzer.report.trim import smaller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,18 +35,28 @@ LARGEST_BYTES: Final = 5_000_000
 _PACKAGE: Final = "traceanalyzer.report"
 _STATIC: Final = ("page.css", "early.js", "page.js", "licences.json")
 _PIECES: Final = re.compile(r".+?(?:/+|::|\Z)", re.DOTALL)
-_NAME_CHARACTERS: Final = 2_000
+_NAME_CHARACTERS: Final = 240  # of a name; the whole is its title, or in the drawer
+_TITLE_CHARACTERS: Final = 2_000
 _SCALE: Final = 2_000  # steps of widths in bars
 _BY_PLACEMENT: Final = ("transfer", "cpu_op", "input", "on_cpu")
 _COLUMNS_OF_NUMBERS: Final = ("us", "bytes", "share", "count", "bytes_per_s")
 
 
 def render_page(page: Page, markdown: Mapping[str, str] | None = None) -> str:
-    """Return the page as HTML.
+    """Return the page as HTML, of at most `LARGEST_BYTES`: what does not fit is left out.
 
     `markdown` holds what its buttons copy: the text of each card by its id, and of the whole page
     by the empty id.
     """
+    rendered = ""
+    for shown in smaller(page):
+        rendered = _rendered(shown, markdown or {})
+        if len(rendered.encode()) <= LARGEST_BYTES:
+            break
+    return rendered
+
+
+def _rendered(page: Page, markdown: Mapping[str, str]) -> str:
     sheet = _Sheet()
     if page.details:
         sheet.details(page.details)
@@ -122,7 +133,8 @@ def environment() -> Environment:
         breakable=_breakable,
         code_lines=_code_lines,
         cut=text.cut,
-        name=partial(text.cut_long, length=_NAME_CHARACTERS),
+        name=partial(text.cut, length=_TITLE_CHARACTERS),
+        whole_name=_whole_name,
         tag=_tag,
     )
     made.globals.update(
@@ -213,12 +225,17 @@ def _address(target: str) -> str:
 
 
 def _code_lines(lines: tuple[str, ...]) -> list[str]:
-    return [text.cut_long(line.expandtabs(4).rstrip("\r\n"), _NAME_CHARACTERS) for line in lines]
+    return [text.cut_long(line.expandtabs(4).rstrip("\r\n"), _TITLE_CHARACTERS) for line in lines]
 
 
 def _breakable(name: str) -> list[str]:
     """Return a name in parts between which a line may break: after slashes and `::` within it."""
-    return _PIECES.findall(text.cut_long(name, _NAME_CHARACTERS)) or [name]
+    return _PIECES.findall(text.cut(name, _NAME_CHARACTERS)) or [name]
+
+
+def _whole_name(name: str) -> str | None:
+    """Return the title of a name that is cut; None of one that is shown whole."""
+    return text.cut(name, _TITLE_CHARACTERS) if len(name) > _NAME_CHARACTERS else None
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The answers about kernels in the terminal: a table of types and devices, and what changed."""
+"""The answers about kernels in the terminal: a table of types and devices, and since when."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from traceanalyzer.kernel_answers import KernelAnswer
-    from traceanalyzer.placement.support import Change, Extent, TypeSupport
+    from traceanalyzer.placement.support import Extent, TypeSupport
 
 _QUIET: Final = "dim"
 _SAID: Final[Mapping[Extent, str]] = {"all": "yes", "some": "depends", "none": "no"}
@@ -117,20 +117,3 @@ def _facts(answer: KernelAnswer) -> Iterator[Text]:
     if answer.since is not None:
         since = f"{answer.since} or earlier" if answer.since_first_table else answer.since
         yield Text("GPU kernel since: ", style=_QUIET) + Text(since)
-    for change in answer.changes:
-        yield Text(f"Changed in {change.version}: ", style=_QUIET) + Text(_changed(change))
-    if not answer.changes:
-        yield Text("Unchanged in all covered versions", style=_QUIET)
-
-
-def _changed(change: Change) -> str:
-    if change.what == "op":
-        return "op added" if change.gained else "op removed"
-    if change.what == "kernel":
-        return f"{'first' if change.gained else 'no longer any'} {change.device} kernels"
-    said = []
-    if change.gained:
-        said.append("added " + ", ".join(change.gained))
-    if change.lost:
-        said.append("dropped " + ", ".join(change.lost))
-    return f"{change.device} kernels, {change.attribute}: {'; '.join(said)}"

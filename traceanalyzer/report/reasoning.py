@@ -10,7 +10,6 @@ import pandas as pd
 
 from traceanalyzer.attribution import cause_of
 from traceanalyzer.causes import all_causes
-from traceanalyzer.causes.knowledge.after_model import away_from_the_input
 from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.causes.knowledge.finding_text import blocker_text
 from traceanalyzer.errors import TraceAnalyzerError
@@ -161,7 +160,7 @@ def reason(
     """
     run = diagnosis.run
     there = diagnosis.on_a_gpu
-    assumed = {} if there is None else {**there.on_host, **there.cpu_ops}
+    assumed = {} if there is None else {**there.analysis.on_host, **there.analysis.cpu_ops}
     cpu_ops = {**assumed, **diagnosis.cpu_ops}
     known_as = {op_id: s.explanation.type for op_id, s in cpu_ops.items()}
     ops = run.ops
@@ -214,7 +213,7 @@ class Reasoner:
         """Return what is known about one row."""
         cpu_op = self._diagnosis.cpu_ops.get(row.op_id)
         on_a_gpu = self._diagnosis.on_a_gpu
-        assumed = None if on_a_gpu is None else on_a_gpu.cpu_ops.get(row.op_id)
+        assumed = None if on_a_gpu is None else on_a_gpu.analysis.cpu_ops.get(row.op_id)
         known = cpu_op or assumed
         in_program = row.type if known is None else known.explanation.type
         line = None if pd.isna(row.source_line) else int(row.source_line)
@@ -275,17 +274,18 @@ class Reasoner:
         if replay is None or host.capture_file is None or row.role != Role.COMPUTE:
             return None
         assumed = replay.assumption
-        on_host = replay.on_host.get(row.op_id)
+        there = replay.analysis
+        on_host = there.on_host.get(row.op_id)
         cpu_op = cpu_op or on_host
-        if row.op_id in replay.replaced:
-            return View(assumed=assumed, said=f"{replay.replaced[row.op_id]}.")
+        if row.op_id in there.replaced:
+            return View(assumed=assumed, said=f"{there.replaced[row.op_id]}.")
         found = [f for f in replay.findings if row.op_id in f.op_ids]
         if cpu_op is None:
             said = _CALLS_PYTHON if row.type in PYTHON_CALLBACKS else _MOVES
-            if row.op_id in replay.not_replayed:
+            if row.op_id in there.not_replayed:
                 said = _NOT_REPLAYED
-            if row.op_id in replay.unsure:
-                said = _MAY_STAY.format(replay.unsure[row.op_id])
+            if row.op_id in there.unsure:
+                said = _MAY_STAY.format(there.unsure[row.op_id])
             return View(
                 assumed=assumed,
                 said=_HIDDEN if found else said,
@@ -356,7 +356,7 @@ class Reasoner:
             why=words.why,
             tie=_tie(blocker),
             evidence=evidence_shown(match.evidence, self._run),
-            fixes=away_from_the_input(words.fixes, (cpu_op.op_id,), self._run),
+            fixes=words.fixes,
         )
 
     def _found(self, finding: Finding) -> Reason:

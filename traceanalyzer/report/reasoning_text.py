@@ -12,8 +12,8 @@ from rich.text import Text
 from traceanalyzer.format import counted
 from traceanalyzer.model import SourceWhere
 from traceanalyzer.report import text
+from traceanalyzer.report.console_text import QUIET, ConsoleText
 from traceanalyzer.report.sources import place_of
-from traceanalyzer.report.terminal import QUIET, ConsoleText
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.model.transfers import Island, IslandCopies, IslandMove, MovedOp
 from traceanalyzer.placement.devices import CPU, GPU
-from traceanalyzer.placement.kernels import DEFAULT
+from traceanalyzer.placement.kernel_tables import DEFAULT
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.convert import to_record, us
 

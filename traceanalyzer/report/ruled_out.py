@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traceanalyzer.causes import BlockedOps
 from traceanalyzer.causes.knowledge.memory_fit import memory_note
 from traceanalyzer.format import listed
 from traceanalyzer.model import RuledOut
@@ -40,7 +41,8 @@ def _excluded(run: Run, host: Host, cpu_op: CpuOp, kernels: Nearest) -> Iterator
 
 def _by_memory(run: Run, host: Host, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
     """Yield why the program did not move the op because of memory, if that is known."""
-    note = memory_note(run, [(cpu_op, blocker) for blocker in cpu_op.explanation.blockers[:1]])
+    blockers = cpu_op.explanation.blockers
+    note = memory_note(run, BlockedOps(((cpu_op, blockers[0]),))) if blockers else None
     if note is not None and (note.certainty is not None or note.ruled_out):
         yield from ((out.cause, out.because) for out in note.ruled_out)
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from traceanalyzer.capture_file.command_words import shown_command
+from traceanalyzer.capture_file.recorded_run import shown_command
 from traceanalyzer.format import size_text
 from traceanalyzer.model import DeviceInfo, RunInfo, TfVersion
 from traceanalyzer.tables.tracer import logical_devices

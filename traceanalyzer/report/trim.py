@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from traceanalyzer.model.blocks import BigTable, Chart, Flows, Icicle, Note, Timeline
+from traceanalyzer.model.blocks import BigTable, Chart, Code, Flows, Icicle, Note, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,8 +98,8 @@ class _Trimmer:
             kind: type = type(value)
             self._blocks[kind] += 1
             what, command = _WHERE[kind]
-            said = f"This page has no room for {what}. It is in what `{command}` writes."
-            return Note(text=(said,))
+            said = f"This page has no room for {what}. To write all of it: "
+            return Note(text=(said, Code(text=command)))
         if isinstance(value, msgspec.Struct):
             fields = {f: self._value(f, getattr(value, f)) for f in value.__struct_fields__}
             return type(value)(**fields)

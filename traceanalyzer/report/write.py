@@ -3,33 +3,53 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
+from traceanalyzer.report.markdown import page_markdown
 from traceanalyzer.report.page.render import render_page
 from traceanalyzer.whole_file import write_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import Report
 
+Form: TypeAlias = Literal["html", "json", "markdown"]
+
+
+def _markdown(report: Report) -> str:
+    return "" if report.page is None else page_markdown(report.page)
+
+
+_TEXT_OF: Final[Mapping[Form, Callable[[Report], str]]] = {
+    "html": render_page,
+    "json": dumps,
+    "markdown": _markdown,
+}
+
 
 def write_report(
-    diagnosis: Diagnosis, html: str | Path | None = None, json: str | Path | None = None
+    diagnosis: Diagnosis,
+    html: str | Path | None = None,
+    json: str | Path | None = None,
+    markdown: str | Path | None = None,
 ) -> Report:
-    """Write the report of a diagnosis as a page, as JSON, or both; return the report."""
+    """Write the report of a diagnosis in one or more forms; return the report."""
     report = assemble(diagnosis)
-    write_files(report, html, json)
+    write_files(report, {"html": html, "json": json, "markdown": markdown})
     return report
 
 
-def write_files(report: Report, html: str | Path | None, json: str | Path | None) -> None:
-    """Write a report; both renderings are made before the first file is touched."""
-    texts = {}
-    if html is not None:
-        texts[Path(html)] = render_page(report)
-    if json is not None:
-        texts[Path(json)] = dumps(report)
+def write_files(report: Report, files: Mapping[Form, str | Path | None]) -> None:
+    """Write a report; all texts are made before the first file is touched."""
+    texts = {Path(file): text_of(report, form) for form, file in files.items() if file is not None}
     for file, text in texts.items():
         write_whole(file, text)
+
+
+def text_of(report: Report, form: Form) -> str:
+    """Return a report in one form."""
+    return _TEXT_OF[form](report)

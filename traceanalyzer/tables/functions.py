@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.capture_file.document import SESSION, is_session
-from traceanalyzer.placement.dataset_calls import functions_of_datasets, functions_of_steps
+from traceanalyzer.placement.calls import functions_of_datasets, functions_of_steps
 from traceanalyzer.tables.nesting import innermost
 from traceanalyzer.tables.text_columns import pick, relabelled
 from traceanalyzer.tables.vocabulary import (

@@ -33,7 +33,7 @@ def left_of(
     run = Example(title="", ops=(op, *others)).run()
     known = None if version is None else TfVersion(value=version, source="the test")
     run = replace(run, version=known)
-    (found,) = (s for s in analyse(run).cpu_ops if s.name == op["name"])
+    (found,) = (s for s in analyse(run).cpu_ops.values() if s.name == op["name"])
     return Candidates(run).of(found)
 
 
@@ -114,7 +114,7 @@ class TestExcluded:
 
         off, killed = with_devices({"optimizer_options": {}}), with_devices(None)
         on = with_devices({"optimizer_options": {"pin_to_host_optimization": True}})
-        op = analyse(run).cpu_ops[0]
+        op = next(iter(analyse(run).cpu_ops.values()))
 
         def is_left(capture_file: CaptureFile | None) -> bool:
             captured = replace(run, hosts=(replace(host, capture_file=capture_file),))

@@ -1,38 +1,10 @@
-"""What the messages of exhausted memory tell; the long one is as TensorFlow 2.21 wrote it."""
+"""What messages of exhausted memory say."""
 
 from __future__ import annotations
 
 import pytest
 
 from traceanalyzer.causes.knowledge.exhaustion import exhaustion
-
-GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
-TENSOR = f"OOM when allocating tensor with shape[2097152,2097152] and type float on {GPU} by "
-SESSION = f"""\
-Graph execution error:
-
-Detected at node 'Fill' defined at (most recent call last):
-Node: 'Fill'
-{TENSOR}allocator GPU_0_bfc
-\t [[{{{{node Fill}}}}]]
-
-Current usage from device: /job:localhost/replica:0/task:0/device:CPU:0, allocator: mklcpu
-  9.00GiB from on/the/host
-Current usage from device: {GPU}, allocator: GPU_0_bfc
-  1.91MiB from gen/b/RandomUniform
-  3.81MiB from gen/a/RandomUniform
-  Remaining 1 nodes with 16B
-
-Original stack trace for 'Fill':
-  File "train.py", line 9, in <module>
-"""
-
-
-def test_the_largest_ops_are_those_on_the_device_without_room() -> None:
-    assert exhaustion(SESSION).largest == (
-        ("gen/a/RandomUniform", int(3.81 * 2**20)),
-        ("gen/b/RandomUniform", int(1.91 * 2**20)),
-    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 
 from tests.causes.examples import blocker, cpu_op, line
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.causes.knowledge.finding_text import blocker_text, checked_if_sufficient
+from traceanalyzer.causes import BlockedOps
+from traceanalyzer.causes.knowledge.finding_text import blocker_text
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu
@@ -46,7 +47,6 @@ def test_a_fix_is_checked_only_without_other_blockers(
 ) -> None:
     first = blocker("attributes", "MatMul", attributes={"T": "int32"})
     explanation = PlacementExplanation(type="MatMul", blockers=(first, *others))
-    (fix,) = checked_if_sufficient(
-        [Fix(text="cast", checked=True)], [(cpu_op("MatMul", explanation=explanation), first)]
-    )
+    ops = BlockedOps(((cpu_op("MatMul", explanation=explanation), first),))
+    (fix,) = ops.checked([Fix(text="cast", checked=True)])
     assert fix.checked is checked

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.causes.knowledge.substitutes import SUBSTITUTES, substitute_for
+from traceanalyzer.causes.knowledge.advice import SUBSTITUTES, substitute_for
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.registry import load, supported
 from traceanalyzer.placement.support import all_on_host

@@ -9,8 +9,9 @@ import pytest
 
 import traceanalyzer.causes
 import traceanalyzer.placement
-from traceanalyzer.causes.knowledge.library_code import LIBRARY_CODE, SWITCHES
-from traceanalyzer.placement.library_scopes import SCOPES
+from traceanalyzer.causes.knowledge.advice import SWITCHES
+from traceanalyzer.causes.library_cpu_placement import LIBRARY_CODE
+from traceanalyzer.placement.scopes import SCOPES
 
 FILES = [
     file

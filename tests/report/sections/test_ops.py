@@ -16,6 +16,7 @@ from tests.traces import (
     executor,
     gpu,
     host,
+    kernel,
     line,
     op,
     stream,
@@ -120,7 +121,10 @@ def test_without_a_gpu_each_op_says_where_it_would_be_with_one() -> None:
     rows = records(table(diagnosis))
 
     stays = {row["op_id"] for row in rows if row["with_a_gpu"] == "cpu"}
-    assert stays == diagnosis.on_a_gpu.cpu_ops.keys() - diagnosis.on_a_gpu.not_replayed
+    assert (
+        stays
+        == diagnosis.on_a_gpu.analysis.cpu_ops.keys() - diagnosis.on_a_gpu.analysis.not_replayed
+    )
     assert {"gpu", "cpu", "gpu, calls Python on the host"} <= {row["with_a_gpu"] for row in rows}
 
 
@@ -136,3 +140,12 @@ def test_ops_beyond_its_size_are_said_to_be_left_out(monkeypatch: pytest.MonkeyP
     assert len(big.packed.data) <= 3_000
     assert big.packed.rows < big.packed.total_rows == len(diagnosis.run.ops)
     assert f"{big.packed.total_rows - big.packed.rows} ops" in str(note)
+
+
+def test_an_op_without_an_event_on_the_host_has_no_host_time() -> None:
+    on_gpu = stream(9)(kernel("gemm", us(0, 5), "m:MatMul"), kernel("gemm", us(9, 5), "m:MatMul"))
+    worker = thread("tf_Compute", 1)(executor(us(0, 100))(op("a", "Unique", us(0, 10))))
+
+    rows = records(table(ta.diagnose(run_of(host(worker), gpu(0, on_gpu)))))
+
+    assert {row["name"]: row["host_us"] for row in rows} == {"a": 10.0, "m": None}

@@ -52,7 +52,7 @@ def test_of_several_devices_the_chart_is_about_the_one_that_computed_least() -> 
     values = {series.label: series.values for series in chart.series}
     assert values["Compute"] == (22.0,) * 4
     assert values["CPU ops"] == (40.0,) * 4
-    assert "/device:GPU:0, which computed least" in plain(only(tab.blocks, Note).text)
+    assert "/device:GPU:0 spent it, which computed least" in plain(only(tab.blocks, Note).text)
     rows = {row["device"]: row for row in records(only(tab.blocks, Table))}
     assert rows["/device:GPU:1"]["Compute"] == 90.0
     for row in rows.values():

@@ -9,7 +9,6 @@ from tests.report.sections.samples import sample
 from tests.test_costs import gemms, run_of, training
 from tests.traces import eager, event, gpu, host, kernel, line, step, stream, us
 from traceanalyzer.model.blocks import Table, Timeline
-from traceanalyzer.report.events import event_timeline
 from traceanalyzer.report.sections.timeline import gap_table, timeline_tab
 
 if TYPE_CHECKING:
@@ -63,13 +62,9 @@ def test_a_device_that_was_never_idle_has_no_table() -> None:
     assert not list(gap_table(run_of(host(line("python")(event("x", us(0, 100)))), gpu(0, device))))
 
 
-def test_the_tab_has_every_event() -> None:
-    diagnosis = sample("keras_fit")
-    events = event_timeline(diagnosis)
-
-    tab = timeline_tab(diagnosis.run, events)
+def test_the_tab_has_the_timeline_and_then_the_gaps() -> None:
+    tab = timeline_tab(sample("keras_fit"))
 
     assert tab is not None
-    assert only(tab.blocks, Timeline).events is events
+    assert isinstance(tab.blocks[0], Timeline)
     assert only(tab.blocks, Table).rows
-    assert timeline_tab(diagnosis.run, None) is None

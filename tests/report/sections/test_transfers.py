@@ -93,7 +93,7 @@ def test_a_value_read_back_says_who_reads_it(tmp_path: Path) -> None:
 
     assert sync["transfers"] == "of these: device-to-host sync"
     assert sync["source"] == "p"
-    assert "decides a `tf.cond` or a loop: cond/x/_6" in sync["remark"]
+    assert "decides a tf.cond or a loop: cond/x/_6" in sync["remark"]
 
 
 def test_a_size_that_was_not_recorded_is_no_zero(tmp_path: Path) -> None:

@@ -1,25 +1,11 @@
 """Possible causes of an op that nothing explains, the most likely first.
 
-The order:
-
-1. What the trace shows about this op: the name scope of library code that requests the CPU
-   (`library_scopes`); a replica's scope, which only strategies open; a gradient of `tf.gradients`
-   on the CPU, with which the op is colocated; a common dtype, or an attribute value, for which it
-   has no GPU kernel; a CPU kernel of higher priority; and that it follows its neighbors.
-2. What programs do: a scope around the op, or around the call of its function. A call on the CPU
-   puts all its ops without a request there, so it is unlikely if ops beside it are on a GPU.
-3. What its kernels allow but few programs have: dtypes such as complex numbers, and labels; for an
-   unknown version, that its GPU kernel came with a later one.
-4. What leaves no mark in a trace: `pin_to_host_optimization`, if ops beside it are on a GPU; a
-   strategy; that optimizer, if the graph sends something to another device; a colocation; a library
-   whose scope has another name; a setting for small integers.
-5. That it has no GPU kernel, if TensorFlow is older than all versions whose kernels are known, and
-   each of these has one. For an unknown version this is left out: kernels are hardly ever removed,
-   and few come that late.
+First comes what the trace shows about the op, then what programs often do, then what the op's
+kernels allow, and last what leaves no mark in a trace. TensorFlow that is older than all known
+kernels may lack one; for an unknown version only a kernel that came late counts.
 
 An op that takes a resource or a reference is where that is, whatever a scope requests
-(`ColocateResourceOrRefEdge`, colocation_graph.cc; `MaybePinToResourceDevice`, placement_utils.cc):
-scopes around it are not causes; the question is what puts variables on the CPU.
+(`ColocateResourceOrRefEdge`, colocation_graph.cc; `MaybePinToResourceDevice`, placement_utils.cc).
 
 Three causes are never candidates. `memory_pressure` and `remote_host` are reported only with proof.
 Ops computed on the host although placed on a GPU (`host_memory_kernel`) are not ops on the CPU.
@@ -33,16 +19,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.devices import CPU, GPU, asks_for_cpu
-from traceanalyzer.placement.kernels import DEFAULT
-from traceanalyzer.placement.library_scopes import habit_of, last_minor
-from traceanalyzer.placement.pinning import MOVED_IF_SMALL, pins_nothing
+from traceanalyzer.placement.kernel_tables import DEFAULT
 from traceanalyzer.placement.registry import nearest, registries, supported
+from traceanalyzer.placement.rewrites import MOVED_IF_SMALL, pins_nothing
+from traceanalyzer.placement.scopes import habit_of, last_minor
 from traceanalyzer.tables.functions import is_session_graph
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
     from traceanalyzer.cpu_ops import CpuOp
@@ -94,6 +80,7 @@ class Candidates:
     def __init__(self, run: Run) -> None:
         self._version = None if run.version is None else run.version.value
         self._kernels = nearest(self._version)
+        self._registry = self._kernels.registry
         self._not_pinning = {
             host.name
             for host in run.hosts
@@ -106,15 +93,10 @@ class Candidates:
         ops = run.ops
         self._types = dict(zip(ops["op_id"], ops["input_types"], strict=True))
         sends = ops[ops["type"].isin(_SENDS) & (ops["placement"] == "cpu")]
-        self._sending = {
-            _function(host, function)
-            for host, function in zip(sends["host"], sends["function"], strict=True)
-        }
+        self._sending = set(map(_function, sends["host"], sends["function"]))
         ops = ops[~ops["is_eager"] & (ops["role"] == Role.COMPUTE)]
-        columns = ("host", "function", "name", "type", "placement")
-        for host, function, name, op_type, placement in zip(
-            *(ops[c] for c in columns), strict=True
-        ):
+        columns = [ops[c] for c in ("host", "function", "name", "type", "placement")]
+        for host, function, name, op_type, placement in zip(*columns, strict=True):
             self._look_at(_function(host, function), str(name), str(op_type), str(placement))
 
     def _look_at(self, function: _Function, name: str, op_type: str, placement: str) -> None:
@@ -124,11 +106,9 @@ class Candidates:
             self._with_gradients.add(function)
         if placement == "cpu" and (gradient := _GRADIENT.search(name)):
             self._gradients_on_cpu.add((function, gradient["of"]))
-        if placement.startswith("gpu"):
-            # An op that reads a variable is where that is, wherever its function was called.
-            definition = self._kernels.registry.definition(op_type)
-            if definition is None or not _takes_resource(self._kernels.registry, definition):
-                self._with_gpu.add(function._replace(call=_call(name)))
+        # An op that reads a variable is where that is, wherever its function was called.
+        if placement.startswith("gpu") and not _takes_resource(self._registry, op_type):
+            self._with_gpu.add(function._replace(call=_call(name)))
 
     def of(self, cpu_op: CpuOp | None) -> tuple[str, ...]:
         """Return the possible causes of an op on the CPU, the most likely first; four at most.
@@ -137,12 +117,17 @@ class Candidates:
         """
         if cpu_op is None or cpu_op.explanation.contradiction:
             return ()
-        definition = self._kernels.registry.definition(cpu_op.explanation.type)
+        definition = self._registry.definition(cpu_op.explanation.type)
         if definition is None:
             return ("custom_op",)
+        if _takes_resource(self._registry, definition.name):
+            ranked = self._of_resource(cpu_op)
+        else:
+            ranked = self._of_other(cpu_op, definition)
+        ranked.append(("no_gpu_kernel", self._is_old()))
         excluded = frozenset(self._excluded(cpu_op))
-        left = dict.fromkeys(c for c in self._ranked(cpu_op, definition) if c not in excluded)
-        return tuple(left)[:_MOST_NAMED]
+        left = dict.fromkeys(cause for cause, is_possible in ranked if is_possible)
+        return tuple(cause for cause in left if cause not in excluded)[:_MOST_NAMED]
 
     def _excluded(self, cpu_op: CpuOp) -> Iterator[str]:
         """Walk the causes that are excluded by what is known about an op."""
@@ -158,80 +143,75 @@ class Candidates:
         if cpu_op.is_eager:
             yield from ("caller_device_scope_cpu", "colocation_group", "follows_neighbour")
 
-    def _ranked(self, cpu_op: CpuOp, definition: OpDefinition) -> Iterator[str]:
-        """Walk the causes in the order that the module explains."""
-        if _takes_resource(self._kernels.registry, definition):
-            yield from self._of_resource(cpu_op)
-            yield from self._young(cpu_op)
-        else:
-            yield from self._seen(cpu_op, definition)
-            yield from self._written(cpu_op)
-            yield from self._allowed(cpu_op)
-            yield from self._without_mark(cpu_op, definition)
-        if self._is_old():
-            yield "no_gpu_kernel"
+    def _of_resource(self, cpu_op: CpuOp) -> list[tuple[str, bool]]:
+        """Return the causes of an op that takes a resource, and whether each is possible."""
+        missing = {*cpu_op.explanation.types_missing}
+        function = _function(cpu_op.host, cpu_op.function)
+        return [
+            ("distribution_strategy_cpu", function in self._with_replicas),
+            ("resource_on_cpu", True),
+            ("library_cpu_placement", self._has_library_scope(cpu_op)),
+            ("dtype_unsupported", bool(_USUAL & missing)),
+            ("distribution_strategy_cpu", True),
+            ("dtype_unsupported", bool(missing)),
+            ("colocation_group", self._is_colocating(cpu_op)),
+            ("no_gpu_kernel", self._may_be_young(cpu_op)),
+        ]
 
-    def _young(self, cpu_op: CpuOp) -> Iterator[str]:
-        """Walk the cause of an op whose GPU kernel may be newer than the program's version."""
-        if self._version is None and not _had_gpu_kernel_always(cpu_op.explanation.type):
-            yield "no_gpu_kernel"
+    def _of_other(self, cpu_op: CpuOp, definition: OpDefinition) -> list[tuple[str, bool]]:
+        """Return the causes of an op without a resource, and whether each is possible."""
+        op_type, registry = definition.name, self._registry
+        missing = {*cpu_op.explanation.types_missing}
+        function = _function(cpu_op.host, cpu_op.function)
+        called = function._replace(call=_call(cpu_op.name))
+        is_in_function, is_beside_gpu = _is_in_function(cpu_op), called in self._with_gpu
+        is_in_graph, prefers_cpu = not cpu_op.is_eager, _prefers_cpu(registry, op_type)
+        # A list of strings stays on the host, wherever its handle is; see `placement/nodes.py`.
+        may_miss_dtype = bool(_USUAL & missing) or "TensorList" in op_type
+        may_be_pinned = is_in_graph and self._may_be_small(cpu_op, definition)
+        return [
+            # What the trace shows. In a function, the default device decides before priorities.
+            ("library_cpu_placement", self._has_library_scope(cpu_op)),
+            ("distribution_strategy_cpu", function in self._with_replicas),
+            ("colocation_group", (function, cpu_op.name) in self._gradients_on_cpu),
+            ("dtype_unsupported", may_miss_dtype),
+            ("attr_unsupported", _has_values_without_gpu_kernel(registry, op_type)),
+            ("kernel_priority", prefers_cpu and not is_in_function),
+            ("follows_neighbour", _follows_others(definition)),
+            # What programs do.
+            ("explicit_cpu_placement", True),
+            (
+                "caller_device_scope_cpu",
+                (is_in_function or bool(called.call)) and not is_beside_gpu,
+            ),
+            ("colocation_group", self._is_colocating(cpu_op)),
+            # What its kernels allow but few programs have.
+            ("dtype_unsupported", bool(missing)),
+            ("no_gpu_kernel", self._may_be_young(cpu_op)),
+            ("attr_unsupported", _has_labels_without_gpu_kernel(registry, op_type)),
+            ("kernel_priority", prefers_cpu),
+            # What leaves no mark in a trace.
+            ("grappler_pin_to_host", may_be_pinned and is_beside_gpu),
+            ("distribution_strategy_cpu", True),
+            ("grappler_pin_to_host", may_be_pinned and function in self._sending),
+            ("caller_device_scope_cpu", is_in_graph),
+            ("colocation_group", is_in_graph),
+            ("library_cpu_placement", True),
+            ("small_int_pinning", cpu_op.is_eager and _takes_small_integers(definition)),
+        ]
+
+    def _has_library_scope(self, cpu_op: CpuOp) -> bool:
+        return not cpu_op.is_eager and bool(habit_of(cpu_op.name, self._version))
+
+    def _may_be_young(self, cpu_op: CpuOp) -> bool:
+        """Return whether an op's GPU kernel may be newer than the program's unknown version."""
+        return self._version is None and not _had_gpu_kernel_always(cpu_op.explanation.type)
 
     def _is_old(self) -> bool:
         """Return whether TensorFlow is older than the oldest kernel table."""
         if self._version is None:
             return False
         return last_minor(self._version) < kernel_tables.minor_of(supported()[0])
-
-    def _of_resource(self, cpu_op: CpuOp) -> Iterator[str]:
-        """Walk the causes of an op that takes a resource."""
-        if _function(cpu_op.host, cpu_op.function) in self._with_replicas:
-            yield "distribution_strategy_cpu"
-        yield "resource_on_cpu"
-        if self._library(cpu_op):
-            yield "library_cpu_placement"
-        if _USUAL & {*cpu_op.explanation.types_missing}:
-            yield "dtype_unsupported"
-        yield "distribution_strategy_cpu"
-        if cpu_op.explanation.types_missing:
-            yield "dtype_unsupported"
-        if self._is_colocating(cpu_op):
-            yield "colocation_group"
-
-    def _seen(self, cpu_op: CpuOp, definition: OpDefinition) -> Iterator[str]:
-        """Walk the causes that the trace suggests for this op."""
-        function = _function(cpu_op.host, cpu_op.function)
-        if self._library(cpu_op):
-            yield "library_cpu_placement"
-        if function in self._with_replicas:
-            yield "distribution_strategy_cpu"
-        if (function, cpu_op.name) in self._gradients_on_cpu:
-            yield "colocation_group"
-        # A list of strings stays on the host, wherever its handle is; see `placement/nodes.py`.
-        if _USUAL & {*cpu_op.explanation.types_missing} or "TensorList" in cpu_op.explanation.type:
-            yield "dtype_unsupported"
-        if _has_values_without_gpu_kernel(self._kernels.registry, cpu_op.explanation.type):
-            yield "attr_unsupported"
-        # In a function, the default device takes precedence over the priority of kernels.
-        if not _is_in_function(cpu_op) and _prefers_cpu(
-            self._kernels.registry, cpu_op.explanation.type
-        ):
-            yield "kernel_priority"
-        if _follows_others(definition):
-            yield "follows_neighbour"
-
-    def _written(self, cpu_op: CpuOp) -> Iterator[str]:
-        """Walk the causes in a program's own code."""
-        yield "explicit_cpu_placement"
-        is_called = _is_in_function(cpu_op) or bool(_call(cpu_op.name))
-        if is_called and not self._is_beside_gpu(cpu_op):
-            yield "caller_device_scope_cpu"
-        if self._is_colocating(cpu_op):
-            yield "colocation_group"
-
-    def _is_beside_gpu(self, cpu_op: CpuOp) -> bool:
-        """Return whether ops of the same call are on a GPU."""
-        function = _function(cpu_op.host, cpu_op.function)
-        return function._replace(call=_call(cpu_op.name)) in self._with_gpu
 
     def _may_be_small(self, cpu_op: CpuOp, definition: OpDefinition) -> bool:
         """Return whether `pin_to_host_optimization` may move an op, by its input dtypes."""
@@ -248,34 +228,6 @@ class Candidates:
         function = _function(cpu_op.host, cpu_op.function)
         return not _is_in_function(cpu_op) or function in self._with_gradients
 
-    def _allowed(self, cpu_op: CpuOp) -> Iterator[str]:
-        """Walk the causes that the op's kernels allow but few programs have."""
-        if cpu_op.explanation.types_missing:
-            yield "dtype_unsupported"
-        yield from self._young(cpu_op)
-        if _has_labels_without_gpu_kernel(self._kernels.registry, cpu_op.explanation.type):
-            yield "attr_unsupported"
-        if _prefers_cpu(self._kernels.registry, cpu_op.explanation.type):
-            yield "kernel_priority"
-
-    def _without_mark(self, cpu_op: CpuOp, definition: OpDefinition) -> Iterator[str]:
-        """Walk the causes that leave no mark in a trace."""
-        may_be_pinned = not cpu_op.is_eager and self._may_be_small(cpu_op, definition)
-        if may_be_pinned and self._is_beside_gpu(cpu_op):
-            yield "grappler_pin_to_host"
-        yield "distribution_strategy_cpu"
-        if may_be_pinned and _function(cpu_op.host, cpu_op.function) in self._sending:
-            yield "grappler_pin_to_host"
-        if not cpu_op.is_eager:
-            # Known library code would show in the names of a graph.
-            yield from ("caller_device_scope_cpu", "colocation_group")
-        yield "library_cpu_placement"
-        if cpu_op.is_eager and _takes_small_integers(definition):
-            yield "small_int_pinning"
-
-    def _library(self, cpu_op: CpuOp) -> bool:
-        return not cpu_op.is_eager and bool(habit_of(cpu_op.name, self._version))
-
 
 def _is_in_function(cpu_op: CpuOp) -> bool:
     return bool(cpu_op.function) and not is_session_graph(cpu_op.function)
@@ -291,9 +243,10 @@ def _call(name: str) -> str:
     return "" if found is None else found[0]
 
 
-def _takes_resource(registry: Registry, definition: OpDefinition) -> bool:
+def _takes_resource(registry: Registry, op: str) -> bool:
     """Return whether an op must be where one of its inputs is."""
-    if definition.name in registry.colocation_exempt:
+    definition = registry.definition(op)
+    if definition is None or op in registry.colocation_exempt:
         return False
     return any(a.type == "resource" or a.is_ref for a in definition.inputs)
 
@@ -319,14 +272,13 @@ def _takes_small_integers(definition: OpDefinition) -> bool:
 
 def _takes(definition: OpDefinition, types: AbstractSet[str]) -> bool:
     """Return whether all inputs of an op may have one of the dtypes."""
-    return all(_may_be(definition, a.type, a.type_attr, types) for a in definition.inputs)
-
-
-def _may_be(definition: OpDefinition, dtype: str, attribute: str, types: AbstractSet[str]) -> bool:
-    if dtype:
-        return dtype in types
-    found = definition.attributes.get(attribute)
-    return found is None or found.allowed is None or not types.isdisjoint(found.allowed)
+    for argument in definition.inputs:
+        attribute = definition.attributes.get(argument.type_attr)
+        allowed = None if attribute is None else attribute.allowed
+        known = {argument.type} if argument.type else allowed
+        if known is not None and types.isdisjoint(known):
+            return False
+    return True
 
 
 @cache
@@ -355,12 +307,9 @@ def _has_values_without_gpu_kernel(registry: Registry, op: str) -> bool:
 @cache
 def _has_labels_without_gpu_kernel(registry: Registry, op: str) -> bool:
     """Return whether a `_kernel` label has only CPU kernels."""
-    return bool(_labels(registry, op, {CPU}) - _labels(registry, op, {GPU, DEFAULT}))
-
-
-def _labels(registry: Registry, op: str, device_types: Iterable[str]) -> set[str]:
-    kernels = registry.usable_kernels(op)
-    return {k.label for k in kernels if k.label and k.device_type in device_types}
+    labeled = [(k.label, k.device_type) for k in registry.usable_kernels(op) if k.label]
+    on_gpu = {label for label, device_type in labeled if device_type in {GPU, DEFAULT}}
+    return any(device_type == CPU and label not in on_gpu for label, device_type in labeled)
 
 
 @cache

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.syntax import syntax_of
+from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.placement.blocker import BlockerKind
@@ -15,7 +16,6 @@ from traceanalyzer.placement.devices import asks_for_cpu, device_text
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
-    from traceanalyzer.causes.knowledge.finding_text import Members
     from traceanalyzer.model import Evidence
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Host, Run
@@ -27,7 +27,7 @@ _LONGEST: Final = 200  # characters of a message in evidence
 class HandledOps:
     """Ops that only CPU scopes inside a handler keep on the CPU, each with its first blocker."""
 
-    members: Members
+    ops: BlockedOps
     #: Whether the handler's source shows the scopes, and a replay that nothing else keeps the ops
     #: on the CPU. Without the source, scopes further down in the same function count.
     is_certain: bool
@@ -51,8 +51,7 @@ def raised_evidence(capture_file: CaptureFile, error: CaughtError, message: str)
     """Return an error with the important part of its message, where it was raised."""
     text = f"{error.type} raised here: {message}"
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
-    where = "errors"
-    return observed("error", text, where, line=raised_at(capture_file, error))
+    return observed("error", text, "errors", line=raised_at(capture_file, error))
 
 
 def handler_evidence(handler: Frame) -> Evidence:
@@ -67,7 +66,7 @@ def handled_ops(run: Run, host: Host, handler: Frame) -> HandledOps | None:
     body = handler_lines(handler.file, handler.line)
     members = []
     scopes: dict[Frame, str] = {}
-    for cpu_op in analyse(run).cpu_ops:
+    for cpu_op in analyse(run).cpu_ops.values():
         blockers = cpu_op.explanation.blockers
         if cpu_op.host != host.name or not blockers:
             continue
@@ -80,7 +79,7 @@ def handled_ops(run: Run, host: Host, handler: Frame) -> HandledOps | None:
         return None
     is_replayed = all(op.explanation.certainty == "certain" for op, _ in members)
     return HandledOps(
-        members=members,
+        ops=BlockedOps(tuple(members)),
         is_certain=body is not None and is_replayed,
         evidence=tuple(
             observed("requested_device", f'tf.device("{device}") is entered here', line=frame)

@@ -1,7 +1,4 @@
-"""Reads messages of ResourceExhaustedError: what was to be allocated, and what held memory.
-
-The long report of TensorFlow's allocator goes to stderr and is not part of the message.
-"""
+"""Reads messages of ResourceExhaustedError: what was to be allocated, and where."""
 
 from __future__ import annotations
 
@@ -21,10 +18,6 @@ _TENSOR: Final = re.compile(
 _SOME_BYTES: Final = re.compile(
     r"[Oo]ut of memory (?:while )?trying to allocate (?P<size>[\d.]+) ?(?P<unit>bytes|[KMGT]?i?B)"
 )
-# `ReportAllocsOnResourceExhausted` (step_stats_collector.cc), if the program requests it with
-# `RunOptions.report_tensor_allocations_upon_oom`; seen with TensorFlow 2.21.
-_USAGE: Final = re.compile(r"^Current usage from device: (?P<device>\S+), allocator: (?P<name>\S+)")
-_USED: Final = re.compile(r"^ +(?P<size>[\d.]+)(?P<unit>[KMGT]?i?B) from (?P<name>\S.*)$")
 # The same error reports full disks, too many open files, and messages that are too long.
 _NOT_MEMORY: Final = re.compile(
     r"no space left on device|too many open files|larger than max|quota|disk", re.IGNORECASE
@@ -51,9 +44,6 @@ class Exhaustion:
     bytes: int | None = None
     device: str = ""
     allocator: str = ""
-    #: The ops that held most of the device's memory, with bytes, the largest first; empty unless
-    #: the program requested this report.
-    largest: tuple[tuple[str, int], ...] = ()
 
     @property
     def is_on_host(self) -> bool:
@@ -66,9 +56,10 @@ class Exhaustion:
         if not self.tensor and self.bytes is None:
             return "could not allocate memory for an op"
         size = "" if self.bytes is None else size_text(self.bytes)
-        tensor = f"{self.tensor} ({size})" if self.tensor and size else self.tensor or size
-        where = f" on {device_text(self.device)}" if self.device else ""
-        return f"could not allocate {tensor}{where}"
+        what = f"{self.tensor} ({size})" if self.tensor and size else self.tensor or size
+        return f"could not allocate {what}" + (
+            f" on {device_text(self.device)}" if self.device else ""
+        )
 
 
 def exhaustion(message: str) -> Exhaustion:
@@ -81,7 +72,6 @@ def exhaustion(message: str) -> Exhaustion:
             bytes=_tensor_bytes(tensor["type"], tensor["shape"]),
             device=tensor["device"],
             allocator=tensor["allocator"],
-            largest=_largest(message, tensor["device"]),
         )
     some = _SOME_BYTES.search(message)
     if some is not None:
@@ -94,19 +84,6 @@ def _tensor_bytes(dtype: str, shape: str) -> int | None:
     for extent in shape.strip("[]").split(","):
         size = size * int(extent) if size is not None and extent else size
     return size
-
-
-def _largest(message: str, device: str) -> tuple[tuple[str, int], ...]:
-    found: list[tuple[str, int]] = []
-    is_own = False
-    for line in message.splitlines():
-        usage, used = _USAGE.match(line), _USED.match(line)
-        if usage is not None:
-            is_own = usage["device"] == device
-        elif used is not None and is_own:
-            size = _size(used["size"], used["unit"])
-            found += [] if size is None else [(used["name"], size)]
-    return tuple(sorted(found, key=lambda each: -each[1]))
 
 
 def _size(figure: str, unit: str) -> int | None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.frames import (
     is_below,
@@ -18,20 +17,18 @@ from traceanalyzer.capture_file.frames import (
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, SourceWhere
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.placement.dataset_calls import is_of_dataset
+from traceanalyzer.placement.calls import is_of_dataset
 from traceanalyzer.placement.devices import device_text
+from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.tables.functions import TF_DATA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from traceanalyzer.capture_file.document import Frame
+    from traceanalyzer.capture_file.document import Frame, Json
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.model import Where
     from traceanalyzer.placement.blocker import Blocker
-
-#: Ops that share a finding, each with the blocker that the cause matched.
-Members: TypeAlias = "Sequence[tuple[CpuOp, Blocker]]"
 
 COPIED: Final = "Inputs on the GPU are copied to the host, and results are copied back."
 FASTER_PIPELINE: Final = Fix(
@@ -65,7 +62,7 @@ def at_lines(cpu_ops: Iterable[CpuOp]) -> str:
         return ""
     file, line = lines[0]
     more = f" and {counted(len(lines) - 1, 'more line')}" if len(lines) > 1 else ""
-    return f" at {_name(file)}:{line}{more}{_in_library(cpu_ops)}"
+    return f" at {file_line(file, line)}{more}{_in_library(cpu_ops)}"
 
 
 def _in_library(cpu_ops: Sequence[CpuOp]) -> str:
@@ -77,16 +74,6 @@ def _in_library(cpu_ops: Sequence[CpuOp]) -> str:
     scopes = {scope for op in cpu_ops if (scope := name_scope(op.name))}
     within = f" in {scopes.pop()}" if len(scopes) == 1 else ""
     return f", inside {library_of(known[0])} ({lines_text(known)}{within})"
-
-
-def ops_text(members: Members) -> str:
-    """Return op types, with the line if all ops are made on one."""
-    cpu_ops = [cpu_op for cpu_op, _ in members]
-    types = list(dict.fromkeys(op.explanation.type for op in cpu_ops))
-    places = {(op.file, op.line) for op in cpu_ops}
-    file, line = places.pop() if len(places) == 1 else (None, None)
-    at = f" at {_name(file)}:{line}" if file and line is not None else ""
-    return f"{listed(types)}{at}"
 
 
 def made_at(cpu_op: CpuOp) -> tuple[Evidence, ...]:
@@ -121,18 +108,6 @@ def name_scope(node: str) -> str:
     parts = [part for part in node.split("/")[:-1] if part not in _CALLS]
     named = takewhile(lambda part: _LAYER.fullmatch(part) and part not in _FLOW, parts)
     return "/".join(named)
-
-
-def library_made(members: Members) -> Frame | None:
-    """Return the library line that makes the first op, if libraries make all of them."""
-    lines = [cpu_op.explanation.library for cpu_op, _ in members]
-    return None if None in lines or not lines else lines[0]
-
-
-def fallback(members: Members) -> tuple[str, ...]:
-    """Return the modifier of findings about ops for which the program requested a GPU."""
-    requested = any("GPU" in (cpu_op.requested_device or "").upper() for cpu_op, _ in members)
-    return ("soft_placement_fallback",) if requested else ()
 
 
 def node_where(blocker: Blocker) -> str:
@@ -180,29 +155,6 @@ def runs_for_dataset(cpu_op: CpuOp, blocker: Blocker) -> bool:
     return cpu_op.function == TF_DATA or is_of_dataset(blocker.function)
 
 
-def all_in_pipelines(members: Members) -> bool:
-    """Return whether all of these ops run in functions that input pipelines call."""
-    return all(runs_for_dataset(cpu_op, blocker) for cpu_op, blocker in members)
-
-
-def is_only_blocker(members: Members) -> bool:
-    """Return whether a replay proves that these ops move to a GPU without this blocker."""
-    return all(
-        op.explanation.blockers == (blocker,) and op.explanation.certainty == "certain"
-        for op, blocker in members
-    )
-
-
-def checked_if_sufficient(fixes: Iterable[Fix], members: Members) -> tuple[Fix, ...]:
-    """Return fixes, unchecked where another blocker remains or a replay still finds the CPU."""
-    is_enough = all(
-        len(op.explanation.blockers) <= 1
-        and (op.explanation.is_complete or op.explanation.basis != "replay")
-        for op, _ in members
-    )
-    return tuple(replace(fix, checked=fix.checked and is_enough) for fix in fixes)
-
-
 def blocker_scope(blocker: Blocker) -> str:
     """Return what identifies another op's blocker when the program is recorded again."""
     attributes = " ".join(f"{k}={v}" for k, v in sorted(blocker.attributes.items()))
@@ -245,5 +197,32 @@ _CLAUSES: Final = {
 }
 
 
-def _name(file: str) -> str:
-    return file.replace("\\", "/").rpartition("/")[2]
+def other_blocker(blocker: Blocker, place: str) -> Evidence:
+    """Return what keeps another op on the CPU, at the line of its scope or of the op."""
+    line = blocker.scope_frame or blocker.frame
+    return observed("blocker", blocker_text(blocker), place, line=line)
+
+
+def types_text(attributes: Mapping[str, Json]) -> str:
+    """Return the dtypes of attributes: `T=int32, Tidx=int64`."""
+    return ", ".join(f"{name}={dtypes_text(value)}" for name, value in attributes.items())
+
+
+def dtypes_text(value: Json) -> str:
+    """Return a dtype or a list of dtypes, as Python has them."""
+    names = [python_name(dtype) for dtype in dtypes_in(value)]
+    if not names:
+        return "a type that was not recorded"
+    return names[0] if isinstance(value, str) else f"[{', '.join(dict.fromkeys(names))}]"
+
+
+def dtypes_in(value: Json) -> list[str]:
+    """Return the dtypes in the value of an attribute; none if it was not recorded."""
+    values = value if isinstance(value, list) else [value]
+    return [v for v in values if isinstance(v, str)]
+
+
+def file_line(file: str, line: int) -> str:
+    """Return a line of code as `train.py:7`."""
+    name = file.replace("\\", "/").rpartition("/")[2]
+    return f"{name}:{line}"

@@ -25,7 +25,7 @@ def explore(diagnosis: Diagnosis, report: Report, changes: Sequence[Change]) -> 
     """Return the section; None if nothing was recorded."""
     run = diagnosis.run
     tabs = (
-        timeline_tab(run, report.trace),
+        timeline_tab(diagnosis),
         ops_tab(diagnosis, changes),
         transfers_tab(run, report.copy_graph, report.islands),
         scopes_tab(run),

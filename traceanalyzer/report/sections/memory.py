@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _ALLOCATORS_SHOWN: Final = 8
 _HOLDERS_SHOWN: Final = 15
+_NEAR: Final = 0.3  # of the limit: below it, the limit would make the chart flat
 _KINDS: Final = {
     "device": "a device's",
     "pinned_host": "the host's, pinned",
@@ -87,6 +88,7 @@ def _allocator(allocator: AllocatorMemory, *, several: bool) -> Iterator[Block]:
     peak = allocator.peak
     if len(moments) > 1 and peak is not None and peak.bytes:
         limit = allocator.limit_bytes
+        is_near = limit is not None and peak.bytes >= _NEAR * limit
         yield Chart(
             style="steps",
             x_label="Time",
@@ -94,7 +96,7 @@ def _allocator(allocator: AllocatorMemory, *, several: bool) -> Iterator[Block]:
             x=tuple(float(row["at_us"] or 0) for row in moments),
             y_unit="bytes",
             series=(Series(label=f"In use, {name}", values=tuple(_size(row) for row in moments)),),
-            limit=None if limit is None else ("TensorFlow's limit", float(limit)),
+            limit=("TensorFlow's limit", float(limit)) if limit and is_near else None,
         )
     if peak is not None:
         summary = ("At the peak of ", Code(text=name), ": ", _bytes(peak.bytes))

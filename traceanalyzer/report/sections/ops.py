@@ -10,7 +10,7 @@ import pandas as pd
 
 from traceanalyzer.causes import all_causes
 from traceanalyzer.format import counted
-from traceanalyzer.model.blocks import BigTable, Column, Note, Tab
+from traceanalyzer.model.blocks import BigTable, Code, Column, Note, Tab
 from traceanalyzer.report.costs import copies_of_unknown_size
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.sections.shared import changes_by_op
@@ -51,7 +51,7 @@ def ops_tab(diagnosis: Diagnosis, changes: Sequence[Change]) -> Tab | None:
     if packed.rows < len(ops):
         left_out = counted(len(ops) - packed.rows, "op")
         text = f"{left_out} that took least time are not in this page. All ops: "
-        blocks.append(Note(text=(text, "`traceanalyzer tables PATH -o DIR`.")))
+        blocks.append(Note(text=(text, Code(text="traceanalyzer tables PATH -o DIR"))))
     shown = tuple(column for column in columns if column.name not in {"op_id", "change_id"})
     blocks.insert(0, BigTable(id="ops-table", columns=shown, packed=packed))
     return Tab(id="ops", title="Ops", count=len(ops), blocks=tuple(blocks))
@@ -118,9 +118,12 @@ def _frame(diagnosis: Diagnosis, ops: pd.DataFrame, changes: Sequence[Change]) -
     of_changes = changes_by_op(changes)
     frame["change"] = _joined(ids, {op: [c.title for c in of] for op, of in of_changes.items()})
     frame["change_id"] = _joined(ids, {op: [c.to for c in of] for op, of in of_changes.items()})
-    frame["host_us"] = _us(ops["host_self_ps"] if host_ps is None else ids.map(host_ps))
+    # An op without host time left no event on the host: at tracer level 2, those on a device.
+    took = ops["host_self_ps"] if host_ps is None else ids.map(host_ps)
+    frame["host_us"] = _us(took.where(ops["host_self_ps"] > 0))
     waited = ops["exposed_ps"] if wait_ps is None else ids.map(wait_ps)
-    frame["gpu_wait_us"] = _us(waited.where(ops["exposed_ps"].notna()))
+    is_known = ops["exposed_ps"].notna() & (ops["host_self_ps"] > 0)
+    frame["gpu_wait_us"] = _us(waited.where(is_known))
     has_kernels = ops["kernels"].astype("Int64").fillna(0).gt(0)
     frame["kernel_us"] = _us(ops["kernel_ps"].where(has_kernels.astype(bool)))
     moved = ops["h2d_bytes"] + ops["d2h_bytes"]
@@ -165,9 +168,9 @@ def _causes(diagnosis: Diagnosis) -> dict[str, list[str]]:
 
 def _with_a_gpu(diagnosis: Diagnosis, ops: pd.DataFrame) -> list[str | None]:
     """Return where a replay of the placer puts each op on a machine with a GPU."""
-    there = diagnosis.on_a_gpu
-    if there is None:
+    if diagnosis.on_a_gpu is None:
         return [None] * len(ops)
+    there = diagnosis.on_a_gpu.analysis
     predicted = (
         dict.fromkeys(there.cpu_ops, "cpu")
         | dict.fromkeys(there.on_host, "gpu, computed on the host")

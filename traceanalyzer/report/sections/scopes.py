@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.model.blocks import Icicle, IcicleNode, Note, Tab
 from traceanalyzer.tables.vocabulary import Role
@@ -58,10 +59,20 @@ def scopes_tab(run: Run) -> Tab | None:
     if not has_time.any():
         return None
     words = _NameParts()
-    tree = _tree(_paths(ops[has_time], words), took[:, has_time])
+    ops = ops[has_time]
+    tree = _tree(_paths(ops, words), took[:, has_time])
     note = "Time of the whole recording. A name between slashes is a scope, such as a Keras layer."
-    icicle = Icicle(measures=_MEASURES, nodes=tuple(_nodes(tree, words)))
+    icicle = _known(
+        Icicle(measures=_MEASURES, nodes=tuple(_nodes(tree, words, ops["op_id"].tolist())))
+    )
     return Tab(id="scopes", title="Scopes", blocks=(icicle, Note(text=(note,))))
+
+
+def _known(icicle: Icicle) -> Icicle:
+    """Return a tree without the measures that are zero everywhere."""
+    shown = [k for k in range(len(_MEASURES)) if any(node.values[k] for node in icicle.nodes)]
+    nodes = (replace(n, values=tuple(n.values[k] for k in shown)) for n in icicle.nodes)
+    return Icicle(measures=tuple(_MEASURES[k] for k in shown), nodes=tuple(nodes))
 
 
 class _NameParts:
@@ -124,6 +135,7 @@ class _Tree:
     word: NDArray[np.int64]  # number of its word
     took_ps: NDArray[np.float64]  # three kinds of time, by node
     ops: NDArray[np.int64]  # number of ops, by node
+    op: NDArray[np.int64]  # an op of the node itself, -1 for none
 
 
 def _tree(paths: NDArray[np.int64], took: NDArray[np.float64]) -> _Tree:
@@ -142,13 +154,15 @@ def _tree(paths: NDArray[np.int64], took: NDArray[np.float64]) -> _Tree:
         counts.append(np.bincount(inverse, minlength=len(found)))
         at[rows] = made + inverse
         made += len(found)
+    op = np.full(made, -1, np.int64)
+    op[at] = np.arange(len(at))
     return _Tree(
         np.concatenate(parents), np.concatenate(words), np.concatenate(sums, axis=1),
-        np.concatenate(counts),
+        np.concatenate(counts), op,
     )  # fmt: skip
 
 
-def _nodes(tree: _Tree, words: _NameParts) -> Iterator[IcicleNode]:
+def _nodes(tree: _Tree, words: _NameParts, op_ids: Sequence[str]) -> Iterator[IcicleNode]:
     """Yield the longest nodes; what is left out of each is one node, with its count."""
     weight = tree.took_ps[0] + tree.took_ps[1]
     # No node took longer than the one above it, which comes first: what is kept is a tree.
@@ -161,7 +175,9 @@ def _nodes(tree: _Tree, words: _NameParts) -> Iterator[IcicleNode]:
         kind, label = listed[tree.word[node]]
         kind = "op" if kind == "scope" and node not in parents else kind
         above = int(place[tree.parent[node]])
-        yield _node(above, label, kind, tree.took_ps[:, node], int(tree.ops[node]))
+        made = _node(above, label, kind, tree.took_ps[:, node], int(tree.ops[node]))
+        op = int(tree.op[node])
+        yield replace(made, op_id=op_ids[op]) if op >= 0 and tree.ops[node] == 1 else made
     is_below_kept = (tree.parent[cut] < 0) | (place[tree.parent[cut]] >= 0)
     below = place[tree.parent[cut[is_below_kept]]]
     for above in np.unique(below).tolist():

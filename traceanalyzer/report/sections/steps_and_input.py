@@ -113,8 +113,8 @@ def _chart(by_device: Sequence[DeviceSteps]) -> Iterator[Block]:
     )
     on: Text = ("The parts of each step, as your program's thread spent it",)
     if device.device is not None:
-        least = ", which computed least" if len(by_device) > 1 else ""
-        on = ("The parts of each step, as ", Code(text=device.device), f"{least}, spent it")
+        on = ("The parts of each step, as ", Code(text=device.device), " spent it")
+        on = (*on, ", which computed least") if len(by_device) > 1 else on
     if len(device.number) > _STEPS_SHOWN:
         on = (*on, f"; the first {_STEPS_SHOWN} of {counted(len(device.number), 'step')}")
     yield Note(text=(*on, "."))

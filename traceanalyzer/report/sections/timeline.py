@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import counted
-from traceanalyzer.model.blocks import Column, Note, Quantity, Tab, Timeline
+from traceanalyzer.model.blocks import Code, Column, Note, Quantity, Tab
+from traceanalyzer.report.lane_events import timeline_block
 from traceanalyzer.report.sections.shared import op_link, table_of
 from traceanalyzer.report.text import copy_words, op_label
 from traceanalyzer.timeline.gaps import gaps_of
@@ -15,6 +16,7 @@ from traceanalyzer.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model.blocks import Block, Cell, Table, Text
     from traceanalyzer.model.times import EventTimeline
     from traceanalyzer.run import Host, Run
@@ -47,13 +49,15 @@ _WAITED_FOR: Final = {
 }
 
 
-def timeline_tab(run: Run, events: EventTimeline | None) -> Tab | None:
+def timeline_tab(diagnosis: Diagnosis) -> Tab | None:
     """Return the tab; None without events."""
-    if events is None:
+    run = diagnosis.run
+    timeline = timeline_block(run, _explained(diagnosis))
+    if timeline is None:
         return None
-    blocks: list[Block] = [Timeline(events=events)]
-    if events.merged_below_us is not None:
-        blocks.append(Note(text=_merged(events)))
+    blocks: list[Block] = [timeline]
+    if timeline.events.merged_below_us is not None:
+        blocks.append(Note(text=_merged(timeline.events)))
     shift_us = max((0, *(ps for h in run.hosts for ps in h.timeline.shifts_ps.values())))
     if shift_us:
         shifted: Text = (
@@ -66,12 +70,20 @@ def timeline_tab(run: Run, events: EventTimeline | None) -> Tab | None:
     return Tab(id="timeline", title="Timeline", blocks=tuple(blocks))
 
 
+def _explained(diagnosis: Diagnosis) -> set[str]:
+    """Return the ops of findings, but for those by design: no event of theirs is to be missed."""
+    findings = diagnosis.findings
+    if not diagnosis.run.gpu_used and diagnosis.on_a_gpu is not None:
+        findings = diagnosis.on_a_gpu.findings
+    return {op_id for f in findings if f.harm != "by_design" for op_id in f.op_ids}
+
+
 def _merged(events: EventTimeline) -> Text:
     return (
         f"{counted(events.merged_total, 'event')} shorter than ",
         Quantity(value=events.merged_below_us or 0.0, unit="us"),
         " are drawn merged, without names. All events: ",
-        "`traceanalyzer tables PATH -o DIR`.",
+        Code(text="traceanalyzer tables PATH -o DIR"),
     )
 
 

@@ -46,8 +46,8 @@ _LINKS: Final = {
     "seen": "of the best rate seen",
 }
 _READERS: Final = {
-    "python": "read by your program (`print`, `float()` or `.numpy()`)",
-    "predicate": "decides a `tf.cond` or a loop",
+    "python": "read by your program: print, float() or .numpy()",
+    "predicate": "decides a tf.cond or a loop",
     "host_argument": "a GPU op takes it in host memory",
     "cpu_op": "a CPU op takes it",
     "unknown": "reader unknown",

@@ -111,7 +111,7 @@ def attribute(kind: str, value: Any) -> Any:
 
 
 def given_name(attributes: dict[str, Any]) -> str:
-    """Return the name that newer versions give a variable for people: the shared one is random."""
+    """Return a variable's readable name, if the version has one; its shared name is random."""
     value = attributes.get("debug_name")
     return str(value.get("s", "")) if isinstance(value, dict) else ""
 

@@ -167,6 +167,7 @@ export class TableView {
     this.box.setAttribute("aria-invalid", String(this.error.textContent !== ""));
     const unknown = left ? `; ${counted(left, "row")} left out because the field is unknown` : "";
     this.status.textContent = `${count(this.rows.length)} of ${count(this.data.rows)}${unknown}`;
+    this.grid.dataset.query = this.box.value;
     this.active = -1;
     this.grid.scrollTop = 0;
     this.show();

@@ -29,8 +29,9 @@ const shown = (child: Child): Child => (typeof child === "string" ? visible(chil
 
 function put(element: Element, attributes: Attributes): void {
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === true) element.setAttribute(name, "");
-    else if (value !== false && value !== null && value !== undefined) {
+    if (value === null || value === undefined) continue;
+    if (typeof value === "boolean" && !name.startsWith("aria-")) element.toggleAttribute(name, value);
+    else {
       element.setAttribute(name, typeof value === "string" ? visible(value) : String(value));
     }
   }

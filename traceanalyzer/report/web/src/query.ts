@@ -81,7 +81,7 @@ export function readQuery(text: string, grammar: Grammar): Term[] {
 }
 
 function readTerm(token: string, grammar: Grammar): Asked {
-  const parts = /^([\p{L}_-]*)(>=|<=|:|>|<|=)(.*)$/su.exec(token);
+  const parts = /^((?:\p{L}[\p{L}\p{N}_-]*)?)(>=|<=|:|>|<|=)(.*)$/su.exec(token);
   const isWord = !parts || (parts[2] === ":" && (parts[1] === "" || parts[3].startsWith(":")));
   if (isWord) return { kind: "word", text: unquoted(token).toLowerCase() };
   const [, name, operator, rest] = parts;

@@ -91,7 +91,7 @@ class TimelineView {
     this.takeView(state.get("time.view"));
     this.takeRange(state.get("time.range"));
     this.find(state.get("time.find") ?? "");
-    this.takeOp(state.get("op"), false);
+    this.takeOp(state.get("op"));
     this.describe();
   }
 
@@ -200,11 +200,11 @@ class TimelineView {
   }
 
   // The op that is selected anywhere on the page is marked; its first event is brought into view.
-  private takeOp(id: string | null, isMoving = true): void {
+  private takeOp(id: string | null): void {
     const found = id ? namesOf(this.data, id) : null;
     this.isMarked = found?.events ? found.isWanted : null;
     const isHere = this.selected >= 0 && id === this.data.names.opId(this.data.what[this.selected]);
-    if (this.isMarked && isMoving && !isHere) {
+    if (this.isMarked && !isHere) {
       const event = nextWanted(this.data, this.isMarked, this.view.from - 1, -1, true);
       if (event >= 0 && this.data.start[event] <= this.view.to) this.select(event);
     }

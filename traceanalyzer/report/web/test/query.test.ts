@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { type Field, FAILS, HOLDS, leftOut, matching, QueryError, readQuery, type Source, UNKNOWN } from "../src/query";
 
 const field = (name: string, kind: Field["kind"]): Field => ({ name, kind, title: name });
-const [type, host, bytes, share] = [field("type", "text"), field("host", "us"), field("bytes", "bytes"), field("share", "share")];
+const [type, host, bytes, share] = [field("type", "text"), field("host", "us"), field("h2d", "bytes"), field("share", "share")];
 const grammar = {
   fields: new Map([type, host, bytes, share].map((one) => [one.name, one])),
   plain: { us: host, bytes },
@@ -28,7 +28,7 @@ describe("queries", () => {
     ["host>1ms", [1]],
     [">1ms", [1]],
     ["<=500us", [0, 3]],
-    ["bytes>=1MB", [0]],
+    ["h2d>=1MB", [0]],
     [">0.5MB", [0]],
     ["host=unknown", [2]],
     ["type=unknown", [2]],

@@ -1,0 +1,391 @@
+"""The first screen: what happened, what it costs, what to do; and the faults it must not have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import traceanalyzer as ta
+from tests.causes.examples import Example, captured
+from tests.report.made_changes import UNKNOWN, change
+from tests.report.sections.samples import SAMPLES, sample
+from tests.test_costs import gemms, run_of, run_of_two_gpus, training
+from tests.traces import (
+    eager,
+    event,
+    executor,
+    gpu,
+    host,
+    iterator,
+    kernel,
+    line,
+    op,
+    plane,
+    send,
+    step,
+    stream,
+    thread,
+    us,
+    write,
+    xla_kernel,
+    xspace,
+)
+from traceanalyzer.capture_file.document import CaptureFile, Note
+from traceanalyzer.changes.change import Saving
+from traceanalyzer.diagnosis import Diagnosis, diagnose
+from traceanalyzer.model import blocks as b
+from traceanalyzer.report.inline import plain
+from traceanalyzer.report.page_of import page_of
+from traceanalyzer.report.sections.changes import saving_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BUSY = gpu(0)(stream(9, "Compute")(kernel("k", us(0, 50), "model/MatMul:MatMul")))
+PIPELINE = thread("tf_data_iterator", 1)(iterator("Root::Shuffle", us(0, 5)))
+MATMUL = host(line("t")(op("a", "MatMul", us(0, 5))))
+EIG_AND_JOIN = host(line("t")(op("a", "Eig", us(0, 5)), op("b", "StringJoin", us(9, 5))))
+FUSION = gpu(0)(stream(1)(xla_kernel("fusion", us(0, 5), hlo_op="fusion.1")))
+NO_OPS = host(line("t")(event("something", us(0, 5))))
+
+
+@cache
+def waiting() -> Diagnosis:
+    """A run in which the GPU waits 40 of each 100 us for UniqueV2."""
+    steps = (training(k, 100 * k, eager("UniqueV2", us(100 * k + 30, 40))) for k in range(4))
+    device = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
+    return diagnose(run_of(host(line("python")(*steps)), gpu(0, device)))
+
+
+def every(page: b.Page, kind: type) -> Iterator[Any]:
+    """Walk all blocks of a kind, however deep."""
+    found = [block for section in page.sections for block in section.blocks]
+    while found:
+        block = found.pop(0)
+        if isinstance(block, kind):
+            yield block
+        found += getattr(block, "blocks", ())
+        found += [inner for tab in getattr(block, "tabs", ()) for inner in tab.blocks]
+
+
+def fold(page: b.Page, fold_id: str) -> b.Fold:
+    return next(found for found in every(page, b.Fold) if found.id == fold_id)
+
+
+def said(page: b.Page) -> str:
+    return f"{plain(page.happened)} {plain(page.next)}".replace("\xa0", " ")
+
+
+def read(tmp_path: Path, *planes: Any) -> b.Page:  # noqa: ANN401 - words of the language
+    return page_of(diagnose(ta.load(write(tmp_path, xspace(*planes)))))
+
+
+# --- the answer ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("planes", "kind", "words"),
+    [
+        ((host(PIPELINE), BUSY), "B", ["The model runs entirely on the GPU."]),
+        (
+            (host(PIPELINE, line("python")(eager("Neg", us(9, 2)))), BUSY),
+            "B",
+            ["No op of the model is known to run on the CPU.", "For 1 op (2.00 µs)"],
+        ),
+        ((BUSY,), "B", ["No op of the model is known", "does not record CPU ops"]),
+        ((EIG_AND_JOIN, BUSY), "B", ["2 ops (10.0 µs) ran on the CPU and the GPU never waited"]),
+        ((MATMUL,), "C", ["No GPU was used.", "1 op ran on the CPU", "capture script.py"]),
+        ((MATMUL, gpu(0)()), "C", ["No GPU was used, although the machine has one."]),
+        ((FUSION, host(PIPELINE)), "E", ["There is nothing to explain: 1 XLA op"]),
+        ((NO_OPS,), "E", ["The trace contains no ops"]),
+        (
+            (
+                host(
+                    thread("tf_C", 1)(executor(us(0, 90))(send("x", "y", us(1, 2), target="XPU:0")))
+                ),
+            ),
+            "E",
+            ["A pluggable device (such as Metal) was used"],
+        ),
+        (
+            (
+                host(line("python")(eager("Add", us(0, 5)))),
+                plane("/device:TPU:0", line("XLA Ops")(event("fusion", us(0, 9)))),
+            ),
+            "E",
+            ["1 XLA op ran on the accelerator", "For 1 op (5.00 µs)"],
+        ),
+    ],
+)
+def test_each_kind_of_page_has_its_answer(
+    tmp_path: Path, planes: tuple[Any, ...], kind: str, words: list[str]
+) -> None:
+    page = read(tmp_path, *planes)
+
+    assert page.kind == kind
+    for each in words:
+        assert each in said(page)
+
+
+def test_what_the_gpu_waits_for_is_named_with_its_cost_and_place() -> None:
+    page = page_of(waiting())
+
+    assert page.kind == "A"
+    assert plain(page.happened).replace("\xa0", " ") == (
+        "The GPU waits 40.0 µs of each 100 µs step (40.0 %) for 1 op on the CPU, "
+        "all for `UniqueV2`."
+    )
+
+
+def test_what_to_do_next_is_the_first_change_with_its_line_and_saving() -> None:
+    page = page_of(waiting(), [change(waiting())])
+
+    assert plain(page.next).replace("\xa0", " ") == (
+        "Do this next: Create asked as int64 (program.py:49). It saves 20.0 µs to 40.0 µs per step "
+        "(estimated)."
+    )
+
+
+def test_if_the_cause_is_unknown_the_answer_says_how_to_check() -> None:
+    unknown = change(waiting(), kind="find_cause", edits=(), candidates=(UNKNOWN,), place=None)
+    page = page_of(waiting(), [unknown])
+
+    assert 'your code asks for the CPU; check with `grep -n "tf.device" *.py`' in plain(page.next)
+    (table,) = [t for t in every(page, b.Table) if t.columns[0].title == "Candidate cause"]
+    assert table.rows[0][1] == "1 of 1 op"
+
+
+def test_python_that_takes_more_than_cpu_ops_is_named(tmp_path: Path) -> None:
+    first, last = op("a", "MatMul", us(0, 10)), op("b", "MatMul", us(990, 10))
+    steps = step(0, us(0, 1000))(first, last)
+
+    page = read(tmp_path, host(line("python")(steps)))
+
+    assert (
+        "take 20.0 µs of the 1.00 ms step recorded (2.0 %). More goes to your program (98.0 %)"
+        in (said(page))
+    )
+
+
+def test_where_python_runs_a_step_op_by_op_a_function_is_advised(tmp_path: Path) -> None:
+    def steps(ops: int) -> Any:  # noqa: ANN401 - an iterator of events
+        for k in range(30):
+            yield from (eager(f"Op{n}", us(1000 * k + 30 * n, 8)) for n in range(ops))
+
+    assert "Python now runs its 25 ops one by one" in said(
+        read(tmp_path / "25", host(line("python")(steps(25))))
+    )
+    assert "@tf.function" not in said(read(tmp_path / "3", host(line("python")(steps(3)))))
+
+
+def test_without_a_gpu_the_prediction_leads_and_why_there_is_none_follows() -> None:
+    page = page_of(sample("recommender"))
+
+    assert page.kind == "D"
+    assert plain(page.happened) == (
+        "With a GPU, 47 of 52 ops would run on it; 5 would stay on the CPU. "
+        "TensorFlow had no GPU: CUDA_VISIBLE_DEVICES hides it."
+    )
+
+
+def test_a_prediction_that_is_only_likely_is_no_plain_statement() -> None:
+    found = sample("recommender")
+    there = found.on_a_gpu
+    assert there is not None
+    findings = tuple(replace(f, certainty="likely") for f in there.findings)
+    fewer = replace(there.analysis, not_replayed={"an op"}, replayed=there.analysis.replayed - 1)
+    doubtful = replace(there, findings=findings, analysis=fewer)
+
+    page = page_of(replace(found, on_a_gpu=doubtful))
+
+    assert "5 may stay on the CPU; for 1 it is unknown" in plain(page.happened)
+
+
+@pytest.mark.parametrize("kind", ["work_of_child_processes", "work_after_the_recording"])
+def test_work_that_was_not_recorded_is_said_to_be_missing(kind: str) -> None:
+    note = Note(id=kind, severity="warning", message="not recorded: processes that used 8 s; do it")
+    example = Example(title="", ops=({"name": "Mul", "type": "Mul"},))
+    capture_file = CaptureFile(tool="", host="h", complete=True, notes=(note,))
+
+    page = page_of(diagnose(captured(example.run(), capture_file, (None,))))
+
+    assert plain(page.happened).endswith(". Not recorded: processes that used 8 s.")
+
+
+# --- the step --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*SAMPLES, "two GPUs"])
+def test_the_parts_of_each_bar_add_up_to_it(name: str) -> None:
+    found = diagnose(run_of_two_gpus()) if name == "two GPUs" else sample(name)
+
+    for block in every(page_of(found), b.StepBar):
+        for bar in block.bars:
+            assert sum(part.value for part in bar.parts) == pytest.approx(bar.total, abs=0.01)
+            assert bar.by_placement is None or bar.by_placement <= bar.total
+
+
+def test_the_answer_and_the_bar_show_the_same_step_and_the_same_wait() -> None:
+    page = page_of(waiting())
+    (bar,) = next(every(page, b.StepBar)).bars
+
+    quantities = [part.value for part in page.happened if isinstance(part, b.Quantity)]
+    assert quantities == [bar.by_placement, bar.total, bar.by_placement / bar.total]
+    assert bar.by_placement == sum(p.value for p in bar.parts if p.kind == "cpu_op")
+
+
+def test_of_several_gpus_the_answer_is_the_mean_and_each_has_its_bar() -> None:
+    page = page_of(diagnose(run_of_two_gpus()))
+
+    assert "On average, a GPU waits 20.0 µs of each 100 µs step (20.0 %)" in said(page)
+    assert [bar.by_placement for bar in next(every(page, b.StepBar)).bars] == [40, None]
+
+
+def test_the_bar_of_the_prediction_counts_ops() -> None:
+    block = next(every(page_of(sample("recommender")), b.StepBar))
+
+    (bar,) = block.bars
+    assert (block.unit, bar.total) == ("count", 52)
+    assert {part.kind: part.value for part in bar.parts} == {"on_gpu": 47, "on_cpu": 5}
+
+
+# --- changes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("saving", "text"),
+    [
+        (Saving(kind="none"), ""),
+        (Saving(kind="measured", low_us=300, high_us=800), "300 µs to 800 µs per step"),
+        (
+            Saving(kind="estimated", low_us=300, high_us=800),
+            "300 µs to 800 µs per step (estimated)",
+        ),
+        (Saving(kind="upper_bound", high_us=800), "up to 800 µs per step"),
+        (Saving(kind="proxy", high_us=800), "800 µs of host time per step"),
+        (Saving(kind="proxy", high_us=800, per="once"), "800 µs of host time, once"),
+    ],
+)
+def test_a_saving_says_how_it_is_known(saving: Saving, text: str) -> None:
+    assert plain(saving_text(saving)).replace("\xa0", " ") == text
+
+
+def test_a_card_has_the_edit_its_reason_its_evidence_and_its_ops() -> None:
+    page = page_of(waiting(), [change(waiting()), change(waiting(), id="b2", needs=("a1",))])
+    first, second = every(page, b.Card)
+
+    assert (first.is_open, second.is_open) == (True, False)
+    (diff,) = [block for block in first.blocks if isinstance(block, b.Diff)]
+    assert diff.is_verified
+    assert "tf.int32" in diff.old[0]
+    assert "tf.int64" in diff.new[0]
+    summaries = [plain(block.summary) for block in first.blocks if isinstance(block, b.Fold)]
+    assert [text.partition(" (")[0] for text in summaries] == ["Evidence", "Ops", "Ruled out"]
+    assert "GPU wait 40.0 µs per step" in plain(first.facts).replace("\xa0", " ")
+    notes = [plain(block.text) for block in second.blocks if isinstance(block, b.Note)]
+    assert "Some of these ops also need change 1." in notes
+
+
+# --- faults of version 0.1 -------------------------------------------------------------------
+
+
+def test_no_line_to_remove_is_offered_as_the_fix() -> None:
+    """Version 0.1 showed the line to remove, with a button that copied it."""
+    (card,) = every(page_of(waiting(), [change(waiting(), instead="asked = 1")]), b.Card)
+
+    assert not [block for block in card.blocks if isinstance(block, b.Source)]
+
+
+def test_a_variable_inside_a_library_says_what_to_do_around_it() -> None:
+    """Version 0.1 told users to cast a variable that is inside Keras."""
+    inside = change(
+        waiting(), kind="library", place=None, edits=(), around="Nothing to change in your code."
+    )
+    (card,) = every(page_of(waiting(), [inside]), b.Card)
+
+    assert plain(card.where) == "inside a library"
+    assert b.Note(text=("Nothing to change in your code.",)) in card.blocks
+
+
+def test_what_runs_once_before_training_is_folded() -> None:
+    """Version 0.1 called it harmful."""
+    steps = [training(k, 100 * k + 200) for k in range(6)]
+    device = stream(13, "Compute")(*(e for k in range(6) for e in gemms(k, 100 * k + 200)))
+    run = run_of(host(line("python")(eager("Eig", us(10, 50)), *steps)), gpu(0, device))
+
+    page = page_of(diagnose(run))
+
+    assert page.kind == "B"
+    assert plain(fold(page, "once").summary).startswith("On the CPU, but not in each step: 1 op")
+
+
+def test_a_python_function_that_takes_much_is_not_by_design() -> None:
+    """Version 0.1 called one harmless that took 53 % of CPU-op time."""
+    page = page_of(sample("eager_ops"))
+
+    texts = [plain(each.summary) for each in every(page, b.Fold)]
+    assert not [text for text in texts if text.startswith("On the CPU by design")]
+    assert "EagerPyFunc" in " ".join(texts)
+
+
+def test_figures_are_of_the_step_and_not_of_the_recording() -> None:
+    """Version 0.1 said "GPU idle 87 %" of a recording whose steps computed 72 %."""
+    steps = [training(k, 100 * k) for k in range(4)]
+    late = eager("MatMul", us(9000, 10))
+    device = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
+    page = page_of(diagnose(run_of(host(line("python")(*steps, late)), gpu(0, device))))
+
+    assert "Each 100 µs step is" in said(page)
+    assert "22.0 % compute" in said(page)
+
+
+def test_what_may_be_the_cause_is_not_said_to_be_excluded() -> None:
+    """Version 0.1 said "nothing in this run shows it" of causes that were still possible."""
+    run = run_of(host(line("python")(eager("MatMul", us(0, 5)), eager("Unique", us(9, 5)))), BUSY)
+    colocated = replace(UNKNOWN, cause="colocation_group")
+    possible = change(waiting(), kind="find_cause", candidates=(colocated,), edits=())
+
+    def checked(page: b.Page) -> str:
+        table = next(block for block in fold(page, "checked").blocks)
+        return " ".join(plain(row[0]) for row in table.rows)
+
+    assert "Colocated" in checked(page_of(diagnose(run)))
+    assert "Colocated" not in checked(page_of(diagnose(run), [possible]))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_nothing_is_shown_that_is_unknown_everywhere(name: str) -> None:
+    page = page_of(sample(name), [change(sample(name))])
+
+    for table in every(page, b.Table):
+        assert table.rows
+        for column in range(len(table.columns)):
+            assert any(row[column] is not None for row in table.rows), table.columns[column]
+    assert all(section.blocks for section in page.sections)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_links_lead_to_what_they_name(name: str) -> None:
+    """In version 0.1, a link's text differed from the title it led to."""
+    page = page_of(sample(name), [change(sample(name))])
+    titles = {section.id: section.title for section in page.sections}
+    titles |= {tab.id: tab.title for tabs in every(page, b.Tabs) for tab in tabs.tabs}
+    titles["changes"] = "Changes"
+
+    assert page.links
+    for link in page.links:
+        assert link.text.startswith(titles[link.to])
+
+
+def test_what_is_predicted_is_in_the_table_of_all_changes() -> None:
+    """Version 0.1 had a section of its own for it, 11 screens down."""
+    found = sample("recommender")
+    page = page_of(found, [change(found, is_prediction=True)])
+
+    (table,) = every(page, b.Changes)
+    assert plain(table.rows[0].title) == "Create `asked` as int64"
+    assert page.sections[1].id == "changes"

@@ -1,0 +1,45 @@
+"""The page and its changes as Markdown."""
+
+from __future__ import annotations
+
+import re
+
+from tests.report.made_changes import change
+from tests.report.sections.samples import sample
+from tests.report.test_terminal import hostile
+from traceanalyzer.report.markdown import markdown_of, page_markdown
+from traceanalyzer.report.page_of import page_of
+
+
+def test_a_change_has_its_edit_as_a_diff_and_its_reason() -> None:
+    found = sample("recommender")
+    page = page_of(found, [change(found)])
+
+    text = markdown_of(page)["change-a1"]
+
+    assert text.startswith("### Create `asked` as int64\n\n`program.py:49` · 20.0")
+    assert "verified by replaying TensorFlow's placer" in text
+    diff = re.search(r"```diff\n(.*?)```", text, re.DOTALL)
+    assert diff is not None
+    assert [line[:2] for line in diff[1].splitlines()] == ["- ", "+ "]
+    assert "int32 variables cannot be on the GPU." in text
+
+
+def test_the_page_has_its_answer_its_step_and_its_changes() -> None:
+    found = sample("recommender")
+    text = page_markdown(page_of(found, [change(found)]))
+
+    assert "**With a GPU, 47 of 52 ops would run on it" in text
+    assert "| On the GPU | 47 | 90.4" in text
+    assert "| 1 | Create `asked` as int64 | `program.py:49` |" in text
+    assert "Glossary" not in text
+
+
+def test_hostile_names_are_inert() -> None:
+    text = page_markdown(hostile())
+
+    outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text, flags=re.DOTALL)
+    assert not re.search(r"(?<!\\)<", outside)
+    assert not any(character in text for character in "\x00\x07\x1b\x9b\u2028\u202e\u200b\ud800")
+    for row in re.findall(r"^\|.*$", text, re.MULTILINE):
+        assert row.endswith("|")

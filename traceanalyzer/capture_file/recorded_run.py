@@ -1,0 +1,138 @@
+"""How a captured program was run: its command line, and how much of it was recorded."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.format import duration_text
+from traceanalyzer.units import NS_PER_S, PS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traceanalyzer.capture_file.document import CaptureFile, Session
+
+_LITTLE_S, _LITTLE_SHARE = 2.0, 0.2  # of the time after the import of TensorFlow
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedPart:
+    """A part of a program's run."""
+
+    recorded_s: float  #: how long was recorded
+    #: How long the program ran; None where it ended before that was written.
+    program_s: float | None
+    is_nearly_all: bool  #: whether hardly anything of its use of TensorFlow is missing
+
+    def __str__(self) -> str:
+        """Return `12 s of 50 s`, or `12 s`."""
+        of = "" if self.program_s is None else f" of {duration_text(self.program_s * PS_PER_S)}"
+        return f"{duration_text(self.recorded_s * PS_PER_S)}{of}"
+
+
+def recorded_part(capture_file: CaptureFile, session: int | None) -> RecordedPart | None:
+    """Return the part that a session recorded; None where its end is not known."""
+    if session is None:
+        return None
+    found: Session = capture_file.sessions[session]
+    if found.stop_ns is None:
+        return None
+    recorded_s = (found.stop_ns - found.start_ns) / NS_PER_S
+    start, ready = (_number(capture_file.environment, k) for k in ("started_ns", "attached_ns"))
+    end = _number(capture_file.devices, "ended_ns")
+    if start is None or ready is None or end is None or not start <= ready <= found.start_ns <= end:
+        return RecordedPart(recorded_s=recorded_s, program_s=None, is_nearly_all=True)
+    used_s = (end - ready) / NS_PER_S
+    missing_s = used_s - recorded_s
+    return RecordedPart(
+        recorded_s=recorded_s,
+        program_s=(end - start) / NS_PER_S,
+        is_nearly_all=missing_s <= max(_LITTLE_S, _LITTLE_SHARE * used_s),
+    )
+
+
+def _number(facts: Mapping[str, object] | None, name: str) -> int | None:
+    found = (facts or {}).get(name)
+    return found if isinstance(found, int) else None
+
+
+# --- Its command line -----------------------------------------------------------------------------
+#
+# It may be shown to others: without secrets, and naming no folder of its author. Which arguments
+# are secrets can only be guessed, from their names and from the form of keys that well-known
+# services give out. A word that is masked without need still shows what to fill in.
+
+MASK: Final = "***"
+_MOST: Final = 200  # words
+_LONGEST: Final = 300  # characters of a word; a command must stay readable and quick to search
+_CUT: Final = "..."
+
+# `--api-key`, `HF_TOKEN`, `db.password`; not `--tokenizer`, `--keys`. `monkey` is masked too, which
+# is harmless.
+_TELLING: Final = (
+    r"(?i:token|password|passwd|passphrase|pwd|secrets?|credentials?|key|auth|bearer|cookie)"
+    r"(?![a-z])"
+)
+_NAMED: Final = re.compile(
+    rf"""(?P<name>[\w.-]*{_TELLING}[\w.-]*["']?\s*[:=]\s*["']?)[^\s"',;&}}]+"""
+)
+_NEXT: Final = re.compile(rf"--?[\w.-]*{_TELLING}[\w.-]*")  # an option whose value is the next word
+_IN_URL: Final = re.compile(r"(?P<scheme>://)[^/\s@]+@")
+# Of Hugging Face, GitHub, OpenAI and others, Slack, AWS; JSON web tokens; long random text.
+_KEYS: Final = re.compile(
+    r"\b(?:hf_|gh[pousr]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|ASIA|eyJ)[\w.=-]{8,}"
+    r"|\b(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{32,}"
+)
+_SEPARATORS: Final = re.compile(r"""([\s=,;:"'()\[\]{}]+)""")
+
+
+def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a command line, what looks like a secret masked.
+
+    Very long words are cut.
+    """
+    found = []
+    is_secret = False
+    for whole in words[:_MOST]:
+        word = whole if len(whole) <= _LONGEST else whole[:_LONGEST] + _CUT
+        if is_secret and not word.startswith("-"):
+            found.append(MASK)
+            is_secret = False
+            continue
+        found.append(_masked(word))
+        is_secret = _NEXT.fullmatch(word) is not None
+    return (*found, _CUT) if len(words) > _MOST else tuple(found)
+
+
+def shown_command(words: Sequence[str]) -> str:
+    """Return a command line as it is shown: secrets masked, folders named by their last part.
+
+    Paths relative to where the program was started stay: they name folders of the program.
+    """
+    return " ".join(_quoted(_without_folders(word)) for word in without_secrets(words))
+
+
+def _masked(word: str) -> str:
+    word = _IN_URL.sub(rf"\g<scheme>{MASK}@", word)
+    word = _NAMED.sub(rf"\g<name>{MASK}", word)
+    return _KEYS.sub(MASK, word)
+
+
+def _quoted(word: str) -> str:
+    """Return a word as it is typed; the mask, which a reader replaces, needs no quotes."""
+    filled_in = word.replace(MASK, "x")
+    return word if shlex.quote(filled_in) == filled_in else shlex.quote(word)
+
+
+def _without_folders(word: str) -> str:
+    return "".join(map(_last_part, _SEPARATORS.split(word)))
+
+
+def _last_part(text: str) -> str:
+    path = text.replace("\\", "/")
+    parts = [part for part in path.split("/") if part]
+    is_elsewhere = path.startswith(("/", "~")) or ".." in parts
+    return parts[-1] if is_elsewhere and parts else text

@@ -1,0 +1,398 @@
+"""What Keras does with XLA and cuDNN where TensorFlow has a GPU.
+
+Keras 3 chooses cuDNN for LSTM and GRU while it makes the graph. Keras 2 makes two functions with
+one interface: a loop, which it calls, and one for GPUs (tf_keras/src/layers/rnn/lstm.py,
+`lstm_with_backend_selection`; read in 2.12 to 2.21). After placement grappler replaces the loop's
+function in each call that is on a GPU (core/grappler/optimizers/implementation_selector.cc). The
+call of its gradient is replaced alike.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from traceanalyzer.format import listed
+from traceanalyzer.placement.calls import called_as, calls_of
+from traceanalyzer.placement.devices import CPU, parse_device
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from traceanalyzer.capture_file.document import CaptureFile, Json
+    from traceanalyzer.placement.program import ProgramPlacement
+
+_FACTS: Final[dict[str, Any]] = tomllib.loads(
+    (files("traceanalyzer.placement") / "data" / "keras_on_gpu.toml").read_text("utf-8")
+)
+_CUDNN: Final = _FACTS["cudnn"]
+_STEP: Final = re.compile(_FACTS["steps"]["function"])
+_OP: Final = "CudnnRNNV3"
+_LARGER: Final = "their ops are part of larger kernels and are not placed one by one"
+_MASKS: Final = "A mask must be right-padded there"
+_LOOP_NAME: Final = re.compile(r"(?:^|/)(lstm|gru)(?:_\d+)?/(?:.*/)?while(?:_\d+)?/", re.IGNORECASE)
+_LOOP: Final = re.compile(r"while(?:_\d+)?")
+_MOST_MODELS: Final = 20  # that the recorder looks at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecurrentLayer:
+    """An LSTM or GRU of a model that ran."""
+
+    text: str  #: its name and class
+    #: The options that rule cuDNN out, as the program writes them; "" if none does.
+    obstacle: str
+    #: Whether Keras does not use XLA because of this layer if there is a GPU.
+    forbids_xla: bool
+    name: str
+    is_of_keras_2: bool = False
+
+    @property
+    def refusal(self) -> str:
+        """That it is a loop with a GPU too, and because of which options."""
+        return (
+            f"{self.text} is a loop of small ops on a GPU too: {self.obstacle} rules out cuDNN, "
+            "which would run the layer as one op"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KerasModel:
+    """A model of Keras 3 that ran, as `recorder/facts/keras_models.py` recorded it."""
+
+    name: str
+    #: `jit_compile` as Keras resolved it on the program's machine; None if it did not yet.
+    compiles: bool | None
+    #: The layers that XLA cannot compile, as `name (Class)`.
+    not_compilable: tuple[str, ...]
+    #: Whether all layers existed when the model was compiled.
+    is_listed: bool
+    #: Whether the program left `jit_compile` to Keras; None if not recorded.
+    is_auto: bool | None
+    recurrent: tuple[RecurrentLayer, ...]
+
+    @property
+    def keeps_xla_out(self) -> tuple[str, ...]:
+        """The layers with which Keras does not use XLA on a GPU, whatever the program says."""
+        return (*self.not_compilable, *(r.text for r in self.recurrent if r.forbids_xla))
+
+    @property
+    def is_never_compiled(self) -> bool:
+        """Whether XLA compiles its steps on no machine: because of the program or a layer."""
+        if self.is_auto is False and self.compiles is False:
+            return True
+        return self.is_listed and bool(self.keeps_xla_out)
+
+
+def keras_models(capture_file: CaptureFile) -> list[KerasModel]:
+    """Return the recorded models."""
+    version = str((capture_file.devices or {}).get("keras_version"))
+    return [
+        KerasModel(
+            name=str(model.get("name")),
+            compiles=_bool(model.get("jit_compile")),
+            not_compilable=tuple(
+                f"{layer[0]} ({layer[1]})"
+                for layer in layers
+                if isinstance(layer, list) and len(layer) == 2  # noqa: PLR2004 - name, class
+            ),
+            is_listed=model.get("is_listed") is True,
+            is_auto=_bool(model.get("is_auto")),
+            recurrent=recurrent_layers(model, version),
+        )
+        for model in _listed(capture_file, "keras_models")
+        if isinstance(model, dict) and isinstance(layers := model.get("not_compilable"), list)
+    ]
+
+
+def _bool(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _listed(capture_file: CaptureFile, name: str) -> list[Json]:
+    found = (capture_file.devices or {}).get(name)
+    return found if isinstance(found, list) else []
+
+
+def recurrent_layers(model: Mapping[str, Json], keras_version: str) -> tuple[RecurrentLayer, ...]:
+    """Return the recurrent layers of a recorded model."""
+    layers = model.get("recurrent")
+    listed_layers = layers if isinstance(layers, list) else []
+    return tuple(_layer(each, keras_version) for each in listed_layers if isinstance(each, dict))
+
+
+def _layer(layer: Mapping[str, Json], keras_version: str) -> RecurrentLayer:
+    refused = [
+        f"{option}={layer[option]!r}"
+        for option, needed in _CUDNN["options"].items()
+        if layer.get(option, needed) != needed
+    ]
+    if layer.get("use_cudnn") is False:
+        refused.append("use_cudnn=False")
+    could_use = layer.get("could_use_cudnn")
+    is_of_keras_2 = isinstance(could_use, bool)
+    forbids_xla = not refused and not is_of_keras_2
+    if layer.get("recurrent_dropout"):
+        refused.append(f"recurrent_dropout={layer['recurrent_dropout']}")
+    minor = tuple(int(part) for part in re.findall(r"\d+", keras_version)[:2])
+    is_old = not is_of_keras_2 and minor < tuple(_CUDNN["dropout_since"])
+    if layer.get("dropout") and is_old:
+        refused.append(f"dropout={layer['dropout']} (before Keras 3.4)")
+    if is_of_keras_2:
+        refused = [] if could_use else refused or ["one of its options"]
+    name = str(layer.get("name"))
+    return RecurrentLayer(
+        name=name,
+        text=f"{name} ({layer.get('class')})",
+        obstacle=" and ".join(refused),
+        forbids_xla=forbids_xla,
+        is_of_keras_2=is_of_keras_2,
+    )
+
+
+def all_recurrent_layers(capture_file: CaptureFile) -> list[RecurrentLayer]:
+    """Return the distinct recurrent layers of all models."""
+    return list(dict.fromkeys(r for model in keras_models(capture_file) for r in model.recurrent))
+
+
+def strategies(capture_file: CaptureFile) -> list[str]:
+    """Return the public names of the distribution strategies that the program created."""
+    return [
+        name.replace("CollectiveAllReduce", "MultiWorkerMirrored").rstrip("V12")
+        for name in map(str, _listed(capture_file, "strategies"))
+        if not name.startswith("_Default")  # TensorFlow's own, for programs without one
+    ]
+
+
+# --- What Keras did on a GPU ---------------------------------------------------------------------
+
+
+def what_keras_compiled(capture_file: CaptureFile) -> Iterator[str]:
+    """Walk what Keras did with XLA on a machine with a GPU, a sentence per model."""
+    for model in keras_models(capture_file) if _had_gpu(capture_file) else ():
+        if model.compiles:
+            yield f"Keras compiles the steps of the model {model.name} with XLA: {_LARGER}"
+        elif model.compiles is not None:
+            yield (
+                f"Keras does not compile the steps of the model {model.name} with XLA, so their "
+                f"ops are placed one by one: {_why_not(model, capture_file)}"
+            )
+
+
+def without_cudnn(capture_file: CaptureFile) -> Iterator[str]:
+    """Walk the LSTM and GRU layers that ran as loops on a machine with a GPU, a sentence each."""
+    if _had_gpu(capture_file):
+        yield from (r.refusal for r in all_recurrent_layers(capture_file) if r.obstacle)
+
+
+def _had_gpu(capture_file: CaptureFile) -> bool:
+    devices = _listed(capture_file, "physical")
+    return any(isinstance(each, dict) and each.get("type") != CPU for each in devices)
+
+
+def _why_not(model: KerasModel, capture_file: CaptureFile) -> str:
+    """Return why Keras does not use XLA: the first reason that it checks.
+
+    See `_resolve_auto_jit_compile` and `model_supports_jit` (keras/src/trainers/trainer.py, 3.8 and
+    3.15).
+    """
+    if model.keeps_xla_out:
+        return f"XLA cannot compile {listed(model.keeps_xla_out)}"
+    if strategies(capture_file):
+        return "the program uses a distribution strategy"
+    if (capture_file.devices or {}).get("deterministic_ops"):
+        return "the program requests deterministic ops"
+    if model.is_auto:
+        return 'with jit_compile="auto", Keras chose to'
+    return "its layers can be compiled, but the program says jit_compile=False"
+
+
+# --- What Keras would do on a GPU ----------------------------------------------------------------
+
+
+def keras_differences(capture_file: CaptureFile) -> Iterator[str]:
+    """Walk what Keras does with XLA and cuDNN if there is a GPU, a sentence per model or layer."""
+    if any(_STEP.match(function.name) for function in capture_file.functions):
+        yield from _step_differences(capture_file)
+    layers = all_recurrent_layers(capture_file)
+    fused = [layer.text for layer in layers if not (layer.obstacle or layer.is_of_keras_2)]
+    if fused:
+        yield (
+            f"With a GPU, Keras runs {listed(fused)} as one cuDNN op each ({_OP}) instead "
+            f"of the captured loop; ops of the loop are left out here. {_MASKS}, or Keras raises "
+            "an error."
+        )
+    yield from (f"{layer.refusal}." for layer in layers if layer.obstacle)
+    instances = [instance for f in capture_file.functions for instance in f.instances]
+    if any(doubt_in_a_loop(layers, name) for each in instances for name in each.input.names):
+        yield (
+            "With a GPU, Keras runs an LSTM or GRU as one cuDNN op instead of the captured loop if "
+            f"its options allow it. {_MASKS}. The options were not recorded, because no fit, "
+            "evaluate, or predict ran the model."
+        )
+
+
+def _step_differences(capture_file: CaptureFile) -> Iterator[str]:
+    models = keras_models(capture_file)
+    for model in models:
+        steps = f"the steps of the model {model.name}"
+        if model.keeps_xla_out:
+            yield (
+                f"Keras does not compile {steps} with XLA on a GPU either: XLA cannot compile "
+                f"{listed(model.keeps_xla_out)}. Their ops are placed one by one. If such a layer "
+                "preprocesses input, move it out of the model, and Keras compiles the rest."
+            )
+        elif model.compiles:
+            yield f"Keras compiles {steps} with XLA on every machine."
+        elif model.is_auto:
+            # Versions of Keras differ in whether these keep XLA out.
+            deterministic = (capture_file.devices or {}).get("deterministic_ops")
+            may = "may compile" if strategies(capture_file) or deterministic else "compiles"
+            yield f'With a GPU, Keras {may} {steps} with XLA (jit_compile="auto"): {_LARGER}.'
+    if not models or any(m.is_auto is None and not m.is_never_compiled for m in models):
+        yield (
+            'With a GPU, Keras compiles its steps with XLA (jit_compile="auto", the default), '
+            f"unless the program says jit_compile=False or a layer cannot be compiled: {_LARGER}."
+        )
+
+
+def may_be_compiled(capture_file: CaptureFile, function: str) -> bool:
+    """Return whether Keras may compile a function with XLA on a machine with a GPU.
+
+    Only functions defined under the recorder belong to models that it recorded; a layer that is
+    created after `compile` is too late to keep XLA out.
+    """
+    if not _STEP.match(function):
+        return False
+    models = keras_models(capture_file)
+    if capture_file.definition(function) is None or not 0 < len(models) < _MOST_MODELS:
+        return True
+    return not all(model.is_never_compiled for model in models)
+
+
+def replaced_loop(layers: Sequence[RecurrentLayer], node: str) -> str:
+    """Return why a node does not exist with a GPU, because Keras uses cuDNN there; or ""."""
+    found = _layers_of(layers, node)
+    if not found or any(layer.obstacle or layer.is_of_keras_2 for layer in found):
+        return ""
+    return f"Keras runs {found[0].text} as one cuDNN op ({_OP}) there, not as this loop"
+
+
+def doubt_in_a_loop(layers: Sequence[RecurrentLayer], node: str) -> str:
+    """Return why a node of the loop of an LSTM or GRU may not exist with a GPU, or "".
+
+    Nothing is doubtful about a recorded layer. In Keras 2, a loop with such a name stays.
+    """
+    if _LOOP_NAME.search(node) is None:
+        return ""
+    found = _layers_of(layers, node)
+    obstacles = {bool(layer.obstacle) for layer in found if not layer.is_of_keras_2}
+    if found and len(obstacles) <= 1:
+        return ""
+    return "Keras may run this loop as one cuDNN op there"
+
+
+def _layers_of(layers: Sequence[RecurrentLayer], node: str) -> list[RecurrentLayer]:
+    """Return the layers in whose loop a node may be, by the scopes in its name."""
+    scopes = node.split("/")
+    at = next((k for k, scope in enumerate(scopes) if _LOOP.fullmatch(scope)), 0)
+    return [
+        layer
+        for layer in layers
+        if any(re.fullmatch(rf"{re.escape(layer.name)}(?:_\d+)?", scope) for scope in scopes[:at])
+    ]
+
+
+# --- Functions of Keras 2 ------------------------------------------------------------------------
+
+_LOOP_FUNCTION: Final = re.compile(
+    r"__(?:inference|forward)_(?:__backward_)?standard_(?P<kind>lstm|gru)(?:_\d+)+"
+)
+_FOR_GPUS: Final = re.compile(r"__\w*_gpu_(lstm|gru)_with_fallback(?:_\d+)+")
+_BACKWARD: Final = "___backward_"
+_MASK: Final = "mask"  # the argument, in both functions
+_PREVENTING: Final = {"implementation_selector": False, "disable_meta_optimizer": True}
+
+
+class SwappedFunctions:
+    """Finds the functions that Grappler would replace on the machine a program is placed on."""
+
+    def __init__(self, capture_file: CaptureFile, program: ProgramPlacement) -> None:
+        self._capture_file = capture_file
+        defined = {d.name for d in capture_file.definitions}
+        self._loops = [n for n in defined if _LOOP_FUNCTION.fullmatch(n) and _BACKWARD not in n]
+        names = defined | {f.name for f in capture_file.functions}
+        self._kinds = {m[1] for m in map(_FOR_GPUS.fullmatch, names) if m is not None}
+        options = (capture_file.devices or {}).get("optimizer_options")
+        known = options if isinstance(options, dict) else {}
+        if any(known.get(name) is value for name, value in _PREVENTING.items()):
+            self._kinds.clear()
+        #: By function, the scope and the device of each call.
+        self._calls: dict[str, list[tuple[str, str]]] = {}
+        placements = (w.placement for instances in program.functions.values() for w in instances)
+        for placement in placements if self._kinds else ():
+            graph = placement.nodes.graph
+            for node, callee in calls_of(graph, capture_file.attributes):
+                if self._kind(callee):
+                    scope = graph.names[node].rpartition("/")[0]
+                    self._calls.setdefault(callee, []).append((scope, placement.devices[node]))
+
+    def _kind(self, function: str) -> str:
+        match = _LOOP_FUNCTION.fullmatch(function)
+        return match["kind"] if match is not None and match["kind"] in self._kinds else ""
+
+    def _is_on_gpus(self, function: str) -> bool:
+        calls = self._calls.get(function, ())
+        return bool(calls) and all(d and parse_device(d).type != CPU for _, d in calls)
+
+    def gone(self, function: str) -> str:
+        """Return why the ops of a function are not there on that machine, or ""."""
+        loop = called_as(function)
+        kind = self._kind(loop)
+        if not kind or not self._is_on_gpus(loop) or self._is_masked(loop):
+            return ""
+        return f"Keras runs this {kind.upper()} as one op of cuDNN there, not as this loop"
+
+    def doubt(self, function: str) -> str:
+        """Return why the ops of a function may not be there, or "".
+
+        The function for GPUs has the loop too, for masks that cuDNN does not take. Or the call was
+        not recorded.
+        """
+        loop = called_as(function)
+        is_known = loop in self._calls and not self._is_on_gpus(loop)
+        if not self._kind(loop) or is_known or self.gone(function):
+            return ""
+        return "Keras may run this loop as one op of cuDNN there"
+
+    def _is_masked(self, loop: str) -> bool:
+        """Return whether the layer may have a mask.
+
+        A gradient function cannot be matched to one layer, so all loops of its kind are checked.
+        """
+        if _BACKWARD in loop:
+            alike = [f for f in self._loops if self._kind(f) == self._kind(loop)]
+            return not alike or any(map(self._is_masked, alike))
+        definition = self._capture_file.definition(loop)
+        return definition is None or definition.index(_MASK) >= 0
+
+    def sentences(self) -> Iterator[str]:
+        """Walk what grappler replaces, a sentence for layers with masks and one for others."""
+        layers: dict[bool, dict[str, None]] = {False: {}, True: {}}  # by whether masked
+        for loop, calls in self._calls.items():
+            if _BACKWARD not in loop and self._is_on_gpus(loop):
+                kind = self._kind(loop).upper()
+                names = (f"{scope or 'a layer'} ({kind})" for scope, _ in calls)
+                layers[self._is_masked(loop)] |= dict.fromkeys(names)
+        ends = {
+            False: "instead of the captured loop; ops of the loop are left out here.",
+            True: "where the mask of a batch is padded on the right, and otherwise as the captured "
+            "loop.",
+        }
+        for is_masked, found in layers.items():
+            if found:
+                run = f"With a GPU, Keras runs {listed(list(found))} as one op of cuDNN ({_OP})"
+                yield f"{run} {ends[is_masked]}"

@@ -1,0 +1,277 @@
+"""What a captured program itself does differently on a machine with a GPU.
+
+A replay places the captured graphs. Some code makes other graphs when it sees a GPU; then what is
+said about the captured ops does not apply.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.capture_file.document import is_session
+from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.capture_file.visibility import (
+    obstacles,
+    only_some_sessions_have_no_gpu,
+    ran_in_sessions_alone,
+)
+from traceanalyzer.format import listed
+from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import machine_of
+from traceanalyzer.placement.explanations import doubted
+from traceanalyzer.placement.keras import (
+    all_recurrent_layers,
+    doubt_in_a_loop,
+    keras_differences,
+    may_be_compiled,
+    replaced_loop,
+    strategies,
+)
+from traceanalyzer.placement.scopes import unsure_scopes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
+    from traceanalyzer.placement.explanations import PlacementExplanation
+
+_MOST_LINES: Final = 3  # that one sentence names
+_SESSION: Final = "a session of the program is given device_count={'GPU': 0}, and may run it"
+
+
+def differences(capture_file: CaptureFile) -> Iterator[str]:
+    """Walk what the program may do differently with a GPU, a sentence each."""
+    failed = failure(capture_file)
+    if failed is not None:
+        at = f" at {failed.at}" if failed.at else ""
+        yield f"The program failed{at}; what it would do after that was not recorded."
+    yield from keras_differences(capture_file)
+    questions = gpu_questions(capture_file)
+    chosen = sorted(capture_file.chosen)[:_MOST_LINES]
+    requests = [line_text(capture_file.frames[at]) for at in chosen]
+    if questions and requests:
+        yield f"T{choice_by_gpus(questions, requests)[1:]}."
+    elif questions:
+        yield (
+            f"{listed(questions)} {'asks' if len(questions) == 1 else 'ask'} which GPUs there are: "
+            "the program may do something else if there is one."
+        )
+    elif requests:
+        yield (
+            f"The device requested at {listed(requests)} is computed or conditional: the program "
+            "may request another one there."
+        )
+    if only_some_sessions_have_no_gpu(capture_file):
+        yield (
+            "A session of the program is given device_count={'GPU': 0}, another is not. The "
+            "capture does not show which of them ran an op: this prediction applies to the other."
+        )
+    by_gpus = _strategies_by_gpus(capture_file)
+    if by_gpus:
+        yield (
+            f"{listed(by_gpus)} runs the program once per GPU. This prediction applies to one GPU; "
+            "with more, the program builds other graphs."
+        )
+
+
+def choice_by_gpus(questions: Sequence[str], requests: Sequence[str]) -> str:
+    """Return that a program may request another device if it finds a GPU."""
+    return (
+        f"the program asks whether there is a GPU ({listed(questions[:_MOST_LINES])}), and its "
+        f"request for the CPU ({listed(requests)}) is computed or conditional; on a machine with a "
+        "GPU it may request the GPU instead"
+    )
+
+
+def gpu_questions(capture_file: CaptureFile) -> list[str]:
+    """Return the lines that ask for GPUs and whose answer may matter, as `train.py:3`."""
+    found = (capture_file.devices or {}).get("gpu_questions")
+    return [
+        f"{str(place[0]).replace(chr(92), '/').rpartition('/')[2]}:{place[1]}"
+        for place in (found if isinstance(found, list) else ())
+        if isinstance(place, list) and len(place) == 2  # noqa: PLR2004 - file, line
+    ]
+
+
+def _strategies_by_gpus(capture_file: CaptureFile) -> list[str]:
+    """Return the program's strategies that depend on the GPUs there are."""
+    return [name for name in strategies(capture_file) if not name.startswith("OneDevice")]
+
+
+def gone_on_a_gpu(capture_file: CaptureFile, node: str) -> str:
+    """Return why an op of a function does not exist on a machine with a GPU, or ""."""
+    return replaced_loop(all_recurrent_layers(capture_file), node)
+
+
+def hidden_in_a_session(capture_file: CaptureFile, function: str) -> str:
+    """Return why an op of a session may have no GPU where there is one, or ""."""
+    is_hidden = is_session(function) and only_some_sessions_have_no_gpu(capture_file)
+    return _SESSION if is_hidden else ""
+
+
+def doubt_on_a_gpu(capture_file: CaptureFile, function: str, node: str = "") -> str:
+    """Return why an op of a function may not exist on a machine with a GPU, or ""."""
+    if doubt := doubt_in_a_loop(all_recurrent_layers(capture_file), node):
+        return doubt
+    if may_be_compiled(capture_file, function):
+        return "Keras may compile its step with XLA there"
+    if _strategies_by_gpus(capture_file):
+        return "the program's distribution strategy depends on the devices there are"
+    return ""
+
+
+# --- Devices that a program may choose ------------------------------------------------------------
+
+
+class FreeChoices:
+    """Devices that a program may choose by the GPUs there are."""
+
+    def __init__(self, capture_file: CaptureFile) -> None:
+        self._chosen = {capture_file.frames[at] for at in capture_file.chosen}
+        self._unsure = {capture_file.frames[s.frame] for s in unsure_scopes(capture_file)}
+        self._questions = gpu_questions(capture_file)
+        self._went_on = went_on_after_error(capture_file)
+
+    @property
+    def is_any_unsure(self) -> bool:
+        """Whether the program requests a device that may or may not be the CPU with a GPU."""
+        return bool(self._unsure)
+
+    def weighed(self, explanation: PlacementExplanation) -> PlacementExplanation:
+        """Return an explanation with its certainty on a machine with a GPU.
+
+        An op without a GPU kernel is on the CPU there too.
+        """
+        kinds = {blocker.kind for blocker in explanation.blockers}
+        if kinds == {BlockerKind.NO_KERNEL}:
+            return explanation
+        at = _line(explanation, self._chosen)
+        if at and self._questions:
+            return doubted(explanation, choice_by_gpus(self._questions, [at]), "possible")
+        if self._questions:
+            doubt = f"the program asks for a GPU at {listed(self._questions)} and may act on it"
+        elif self._went_on:
+            doubt = "the program continued after an error that may not occur with a GPU"
+        elif at:
+            doubt = f"the device at {at} is computed or conditional"
+        else:
+            return explanation
+        return doubted(explanation, doubt)
+
+    def why_unsure(self, explanation: PlacementExplanation) -> str:
+        """Return why an op may be on the CPU that is expected on a GPU.
+
+        The explanation is that of the op if every unsure device is the CPU.
+        """
+        if at := _line(explanation, self._unsure & self._chosen):
+            return choice_by_gpus(self._questions, [at])
+        at = _line(explanation, self._unsure) or "a line that was not recorded"
+        whose = "tensor"
+        if at.startswith("importer.py"):
+            whose = "node of the graph that is imported"
+        return f"{at} requests the device of a {whose}, and that device is unknown"
+
+
+def _line(explanation: PlacementExplanation, frames: Collection[Frame]) -> str:
+    """Return the first of some lines that requests the device; "" for none."""
+    found = (b.scope_frame for b in explanation.blockers if b.scope_frame in frames)
+    return next((line_text(frame) for frame in found if frame is not None), "")
+
+
+# --- The error that ended a program ---------------------------------------------------------------
+
+_ENDED: Final = "program"  # `CaughtError.where` of an error that ended the program
+_BY_MACHINE: Final = frozenset({"no_device", "resource_exhausted"})
+_GPU: Final = re.compile(r"\bGPU:(\d+)", re.IGNORECASE)
+# Messages of TensorFlow 2.12 to 2.21: choosing an eager op's device, placing a graph, copying.
+_NO_DEVICE: Final = re.compile(
+    r"could not satisfy|unable to find any devices|unknown device|cannot assign a device"
+    r"|no devices matching|available devices|device .*not (?:found|exist|available)",
+    re.IGNORECASE,
+)
+_NO_CONTENT: Final = "Graph execution error:"  # a first line that says nothing
+_STACK: Final = re.compile(r"Detected at node .* \(most recent call last\):")
+_LONGEST: Final = 200
+_MOST_GPUS: Final = 64  # that a machine is assumed to have
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An error that ended a program."""
+
+    error: CaughtError
+    #: The user's line that raised it, as `train.py:7`, or "".
+    at: str
+    #: The GPU that the program requested and TensorFlow did not have, as `GPU:0`, or "".
+    missing: str
+    #: Whether soft placement was off, which would have used the CPU instead.
+    is_strict: bool
+    #: What kept TensorFlow from seeing that GPU, or "".
+    obstacle: str
+
+    @property
+    def said(self) -> str:
+        """The most informative line of the error's message."""
+        lines = [line.strip() for line in self.error.message.split("\n") if line.strip()]
+        lines = [line for line in lines if line != _NO_CONTENT] or [self.error.type]
+        if _STACK.match(lines[0]):  # its last lines are the error and the node
+            lines = [line for line in lines if not line.startswith("[[")][-1:]
+        first = next(filter(_NO_DEVICE.search, lines if self.missing else ()), lines[0])
+        return first if len(first) <= _LONGEST else f"{first[:_LONGEST]} ..."
+
+    @property
+    def requires(self) -> str:
+        """The missing GPU, for the end of a sentence; "" for other errors."""
+        if not self.missing:
+            return ""
+        strict = ", and soft placement is off" if self.is_strict else ""
+        return f"it requires {self.missing}, which TensorFlow did not have{strict}"
+
+
+def failure(capture_file: CaptureFile) -> Failure | None:
+    """Return the error that ended a program, if one did."""
+    error = next((e for e in capture_file.errors if e.where == _ENDED), None)
+    if error is None:
+        return None
+    raised = capture_file.frame(error.raised[0]) if error.raised else None
+    missing = _missing(capture_file, error.message)
+    obstacle = next(iter(obstacles(capture_file)), None) if missing else None
+    return Failure(
+        error=error,
+        at="" if raised is None else line_text(raised),
+        missing=missing,
+        is_strict=_is_strict(capture_file),
+        obstacle="" if obstacle is None else obstacle.text,
+    )
+
+
+def gpus_required(capture_file: CaptureFile) -> int:
+    """Return how many GPUs a program needs that failed without one; 0 for any other program."""
+    failed = failure(capture_file)
+    if failed is None or not failed.missing:
+        return 0
+    named = [failed.missing, *(scope.device for scope in capture_file.scopes)]
+    highest = max(int(number) for text in named for number in _GPU.findall(text))
+    return min(highest + 1, _MOST_GPUS)
+
+
+def went_on_after_error(capture_file: CaptureFile) -> bool:
+    """Return whether a program continued after an error that its machine's devices caused."""
+    return any(error.where in _BY_MACHINE for error in capture_file.errors)
+
+
+def _missing(capture_file: CaptureFile, message: str) -> str:
+    """Return the first GPU in an error about devices that the program did not have."""
+    if not _NO_DEVICE.search(message):
+        return ""
+    known = set(_GPU.findall(" ".join(machine_of(capture_file).devices)))
+    named = [number for number in _GPU.findall(message) if number not in known]
+    return f"GPU:{named[0]}" if named else ""
+
+
+def _is_strict(capture_file: CaptureFile) -> bool:
+    if ran_in_sessions_alone(capture_file):
+        return not any(config.soft_placement for config in capture_file.session_configs)
+    return (capture_file.devices or {}).get("soft_device_placement") is False

@@ -1,0 +1,328 @@
+"""The `tf.device` scopes around recorded ops, and what they request on another machine.
+
+A scope can request the device of something else, which is another device on another machine. An
+optimizer makes its slots under the device of the variable (`add_variable_from_reference` of
+keras/src/backend/tensorflow/optimizer.py), `tf.function` initializes a variable where its handle is
+(`assign_fn` of eager/polymorphic_function/polymorphic_function.py), programs write
+`tf.device(x.device)`, and TensorFlow lowers a loop to ops on the device of what enters it
+(core/common_runtime/lower_while_op.cc). Without a GPU all these request the CPU by its full name.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import replace
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from traceanalyzer.capture_file.document import (
+    LARGEST,
+    OF_ANOTHER,
+    OF_MACHINE,
+    OF_OP,
+    Scope,
+    is_session,
+)
+from traceanalyzer.placement import kernel_tables
+from traceanalyzer.placement.devices import CPU, NO_SCOPE, type_in_scope
+from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, classes_of
+from traceanalyzer.placement.registry import supported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from traceanalyzer.capture_file.document import CaptureFile, Resource, Signature
+    from traceanalyzer.capture_file.function_records import Graph
+    from traceanalyzer.placement.devices import Machine
+    from traceanalyzer.placement.kernel_tables import Minor
+
+_BY_TENSORFLOW: Final = Scope(device="", frame=-1, origin=-1)
+_IMPORTER: Final = "tensorflow/python/framework/importer.py"
+
+
+def origin_of(function: str, graph: Graph, node: int) -> tuple[str, str]:
+    """Return the definition that a node comes from, and its name there."""
+    return (
+        graph.origin_functions[node] or function,
+        graph.origin_nodes[node] or graph.names[node],
+    )
+
+
+def inlined_call(graph: Graph, node: int) -> str:
+    """Return the name of the call that a node was inlined from."""
+    return graph.names[node].removesuffix(f"/{graph.origin_nodes[node]}")
+
+
+def colocated_request(capture_file: CaptureFile, graph: Graph, node: int) -> int:
+    """Return the node whose request a node has; -1 for none.
+
+    `colocate_with` copies a request, beside `_class`.
+    """
+    for group in classes_of(capture_file.attribute_set(graph.attributes[node])):
+        at = graph.index(group)
+        if at not in {-1, node} and graph.devices[at] == graph.devices[node]:
+            return at
+    return -1
+
+
+def scopes_around(capture_file: CaptureFile, function: str, node: str) -> list[Scope] | None:
+    """Return the scopes around a node, innermost first; None for a node that no code made."""
+    definition = capture_file.definition(function)
+    if definition is None:
+        return []
+    at = definition.index(node)
+    if at < 0:
+        return [] if is_session(function) else None
+    return [capture_file.scopes[number] for number in definition.scopes[at] or ()]
+
+
+# --- The scopes that request a device ------------------------------------------------------------
+
+
+def scopes_of_node(
+    capture_file: CaptureFile, function: str, graph: Graph, node: int, requested: str
+) -> Iterator[tuple[Scope, str]]:
+    """Walk the scopes that request the device of a node, the innermost first.
+
+    Without the innermost the next one would decide. A node without a request has the device of
+    the call that it was inlined from (`InlineFunctionBody`,
+    core/common_runtime/inline_function_utils.cc).
+
+    Yields:
+        A scope, and the function that was called in it; "" where it is around the node itself.
+    """
+    definition, name = origin_of(function, graph, node)
+    own, is_end = _requesting(scopes_around(capture_file, definition, name) or (), requested)
+    for scope in _of_owners(capture_file, own):
+        yield scope, ""
+    if definition != function and not is_end:
+        around = scopes_around(capture_file, function, inlined_call(graph, node)) or ()
+        for scope in _requesting(around, requested)[0]:
+            yield scope, definition
+
+
+def scopes_of_making(
+    capture_file: CaptureFile, resource: Resource | None, below: int = LARGEST
+) -> tuple[Scope, ...]:
+    """Return the scopes that a resource was made in, each of which requests its device by itself.
+
+    Args:
+        resource: The resource, or None.
+        below: The number of a resource: what was made after it cannot have decided on its device.
+
+    Returns:
+        The innermost first; none where no scope requests it, or none is recorded.
+    """
+    if resource is None or resource.signature < 0:
+        return ()
+    maker = capture_file.signatures[resource.signature]
+    if not maker.scope or type_in_scope(maker.scope) != type_in_scope(resource.device):
+        return ()
+    return scopes_of_eager(capture_file, maker, resource.device, below)
+
+
+def scopes_of_eager(
+    capture_file: CaptureFile, signature: Signature, requested: str, below: int = LARGEST
+) -> tuple[Scope, ...]:
+    """Return the scopes that request the device of an eager op, or of a call: at least one.
+
+    Of a line that is met again, as where a function calls itself, one.
+    """
+    around = [capture_file.scopes[number] for number in signature.scopes]
+    by_line: dict[int, Scope] = {}
+    for scope in _of_owners(capture_file, _requesting(around, requested)[0], below):
+        by_line.setdefault(scope.frame, scope)
+    innermost = Scope(device=signature.scope, frame=signature.scope_frame)
+    return tuple(by_line.values()) or (innermost,)
+
+
+def _of_owners(
+    capture_file: CaptureFile, scopes: Iterable[Scope], below: int = LARGEST
+) -> Iterator[Scope]:
+    """Replace scopes for the device of a resource or a tensor by those that it was made in."""
+    for scope in scopes:
+        making: tuple[Scope, ...] = ()
+        if scope.origin is not None and 0 <= scope.origin < below:
+            making = scopes_of_making(
+                capture_file, capture_file.resources[scope.origin], scope.origin
+            )
+        elif scope.origin is not None and scope.origin <= OF_OP:
+            around = capture_file.signatures[OF_OP - scope.origin].scopes
+            making, _ = _requesting(
+                [capture_file.scopes[number] for number in around], scope.device
+            )
+        yield from making or (scope,)
+
+
+def _requesting(scopes: Iterable[Scope], requested: str) -> tuple[tuple[Scope, ...], bool]:
+    """Return which scopes request a type of device, and whether another ends them.
+
+    Args:
+        scopes: Scopes one around the other, the innermost first.
+    """
+    found = []
+    for scope in scopes:
+        if type_in_scope(scope.device) == type_in_scope(requested):
+            found.append(scope)
+        elif type_in_scope(scope.device) or scope.device in NO_SCOPE:
+            return tuple(found), True
+    return tuple(found), False
+
+
+def _innermost(scopes: Iterable[Scope]) -> Scope | None:
+    """Return the innermost of scopes that names a type of device."""
+    for scope in scopes:
+        if scope.device in NO_SCOPE:
+            return None
+        if type_in_scope(scope.device):
+            return scope
+    return None
+
+
+# --- Requests on another machine -----------------------------------------------------------------
+
+
+class ReadDevices:
+    """Returns requests as they would be on another machine.
+
+    A request for the device of a resource becomes one for the device where that resource is; a
+    request for the device of something else is dropped: whatever else decides, decides there, too.
+    """
+
+    def __init__(
+        self,
+        capture_file: CaptureFile,
+        machine: Machine,
+        resources: Sequence[str],
+        place: Callable[[Signature], str],
+        *,
+        unsure_as_recorded: bool = False,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            resources: Where each resource is on it, "" for not known.
+            unsure_as_recorded: Whether unsure requests are what they were.
+        """
+        self._unsure = frozenset(unsure_scopes(capture_file)) if unsure_as_recorded else frozenset()
+        self._capture_file = capture_file
+        self._machine = machine
+        self._resources = resources
+        self._place = place
+        self._places: dict[int, str] = {}  # of ops, by signature
+
+    def of_eager(self, signature: Signature) -> str:
+        """Return the requested device of an eager op or a call."""
+        scopes = (self._capture_file.scopes[number] for number in signature.scopes)
+        return self._on_machine(_innermost(scopes), signature.scope)
+
+    def of_graph(self, function: str, graph: Graph, host: str) -> Graph:
+        """Return a graph with the requested devices on the machine.
+
+        Args:
+            host: The CPU of the machine it was recorded on. A request of TensorFlow's own names
+                that in full.
+        """
+        devices = list(graph.devices)
+        for node, device in enumerate(graph.devices):
+            is_bound = graph.ops[node] in ARGUMENTS or graph.ops[node] in RESULTS
+            if type_in_scope(device) == CPU and not is_bound:
+                scope = self._scope_of(function, graph, node)
+                if device == host or scope is not _BY_TENSORFLOW:
+                    devices[node] = self._on_machine(scope, device)
+        return replace(graph, devices=tuple(devices)) if tuple(devices) != graph.devices else graph
+
+    def _on_machine(self, scope: Scope | None, device: str) -> str:
+        if scope is None or scope.origin is None or scope in self._unsure:
+            return device
+        if scope.origin == OF_MACHINE:
+            return self._machine.devices[0]
+        if scope.origin <= OF_OP:
+            return self._of_maker(OF_OP - scope.origin)
+        return self._resources[scope.origin] if scope.origin >= 0 else ""
+
+    def _of_maker(self, number: int) -> str:
+        """Return where an op runs that made a tensor, "" where that is not known."""
+        if number not in self._places:
+            self._places[number] = ""  # what a file claims to depend on itself
+            maker = self._capture_file.signatures[number]
+            self._places[number] = "" if maker.is_function else self._place(maker)
+        return self._places[number]
+
+    def _scope_of(self, function: str, graph: Graph, node: int) -> Scope | None:
+        """Return the scope that a node has its device from: its own, or that of a call of it."""
+        definition, name = origin_of(function, graph, node)
+        scopes = scopes_around(self._capture_file, definition, name)
+        if scopes is None:
+            return _BY_TENSORFLOW  # no code made it: TensorFlow did, when it inlined or lowered
+        found = _innermost(scopes)
+        if found is None and definition != function:
+            call = inlined_call(graph, node)
+            found = _innermost(scopes_around(self._capture_file, function, call) or ())
+        at = colocated_request(self._capture_file, graph, node) if found is None else -1
+        if at >= 0:
+            found = _innermost(scopes_around(self._capture_file, function, graph.names[at]) or ())
+        return found
+
+
+def unsure_scopes(capture_file: CaptureFile) -> Iterator[Scope]:
+    """Walk the scopes of the program that request a device which another machine may not have.
+
+    The device is that of a function's result or of something unknown, or was chosen by the GPUs
+    that the program found. An imported graph may have been built on a machine without a GPU.
+    """
+    for scope in capture_file.scopes:
+        is_choice = scope.origin == OF_MACHINE and scope.frame in capture_file.chosen
+        frame = capture_file.frame(scope.frame)
+        may_be_unknown = frame is not None and (frame.is_user or frame.file.endswith(_IMPORTER))
+        if is_choice or (may_be_unknown and _is_unknown(capture_file, scope)):
+            yield scope
+
+
+def _is_unknown(capture_file: CaptureFile, scope: Scope) -> bool:
+    if scope.origin is None or scope.origin > OF_OP:
+        return scope.origin == OF_ANOTHER
+    return capture_file.signatures[OF_OP - scope.origin].is_function
+
+
+class _Scope(NamedTuple):
+    habit: str
+    name: re.Pattern[str]
+    first: Minor
+    last: Minor
+
+
+def _read() -> tuple[_Scope, ...]:
+    text = (files("traceanalyzer.placement") / "data" / "library_scopes.toml").read_text("utf-8")
+    scopes = []
+    for entry in tomllib.loads(text)["scope"]:
+        first, last = entry.get("versions", [[0, 0], [999, 0]])
+        name = re.compile(entry["name"].replace("{number}", r"(?:_\d+)*"))
+        scopes.append(_Scope(entry["habit"], name, (first[0], first[1]), (last[0], last[1])))
+    return tuple(scopes)
+
+
+SCOPES: Final = _read()
+_MINORS: Final = re.compile(r"\d+\.\d+")
+
+
+def habit_of(name: str, version: str | None) -> str:
+    """Return the library code that an op's name shows; "" for none.
+
+    An unknown version of TensorFlow is assumed to be the newest known one.
+    """
+    minor = last_minor(supported()[-1] if version is None else version)
+    for scope in SCOPES:
+        if scope.name.search(name) and scope.first <= minor <= scope.last:
+            return scope.habit
+    return ""
+
+
+def last_minor(version: str) -> Minor:
+    """Return a minor version; the last one of a range, such as `2.1 or 2.2`.
+
+    A text without a version is assumed to be the newest known one.
+    """
+    without_build = version.partition("+")[0]
+    return kernel_tables.minor_of((_MINORS.findall(without_build) or supported())[-1])

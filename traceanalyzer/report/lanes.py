@@ -1,0 +1,251 @@
+"""The events of each lane of a host: its steps, the streams of its devices, its threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from traceanalyzer.report.text import copy_words, op_label
+from traceanalyzer.tables.thread_activity import ThreadState
+from traceanalyzer.tables.vocabulary import HOST_PLANE
+from traceanalyzer.timeline.device_work import durations
+from traceanalyzer.timeline.intervals import union
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from traceanalyzer.model.times import LaneKind
+    from traceanalyzer.run import Host
+    from traceanalyzer.tables.thread_activity import ThreadActivity
+
+KINDS: Final = (*(state.name.lower() for state in ThreadState), "compute", "copy", "step")
+"""What an event can be: what a thread did, a kernel, a transfer, a step."""
+
+COPY: Final = KINDS.index("copy")
+_COMPUTE: Final = KINDS.index("compute")
+_STEP: Final = KINDS.index("step")
+_WAITING: Final = (int(ThreadState.WAIT), int(ThreadState.CALL))
+_MOST_STEPS: Final = 20_000  # that are numbered
+
+
+class EventName(NamedTuple):
+    """A distinct event."""
+
+    name: str | None
+    kind: int
+    op_id: str | None
+
+
+class Names:
+    """The distinct events of a run; grows as lanes are gathered."""
+
+    def __init__(self) -> None:
+        self.rows: list[EventName] = []
+
+    def add(self, keys: NDArray[np.int64], named: Callable[[int], EventName]) -> NDArray[np.int64]:
+        """Add the names of the distinct keys; return the row of each key."""
+        code, distinct = pd.factorize(keys)
+        what: NDArray[np.int64] = len(self.rows) + code.astype(np.int64)
+        self.rows += [named(key) for key in distinct.tolist()]
+        return what
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HostLane:
+    """A lane and its events, by start."""
+
+    name: str  # of the thread, stream, or kind of step
+    kind: LaneKind
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    what: NDArray[np.int64]  # each an index into `Names.rows`
+    busy_ps: int  # waiting left out
+    transfer: NDArray[np.int64] | None = None  # row of the table of transfers, -1 for a kernel
+    plane: str | None = None
+    device: str | None = None
+    is_program: bool = False  # the program's own thread
+    shift_ps: int = 0  # added to its times
+
+
+def host_lanes(host: Host, names: Names) -> Iterator[HostLane]:
+    """Walk the lanes of a host: steps, streams, transfers of no stream, threads."""
+    yield from _steps(host, names)
+    yield from _streams(host, names)
+    yield from _loose_transfers(host, names)
+    yield from _threads(host, names)
+
+
+def _steps(host: Host, names: Names) -> Iterator[HostLane]:
+    steps = host.tables.steps
+    for name, rows in steps.groupby(steps["name"].astype(str), sort=False):
+        own = rows.sort_values("start_ps", kind="stable")
+        start = own["start_ps"].to_numpy(np.int64)
+        end = start + own["duration_ps"].to_numpy(np.int64).clip(0)
+        labels = [f"{name} {number}" for number in own["step"]]
+        if len(labels) > _MOST_STEPS:
+            labels = [str(name)]
+        what = names.add(
+            np.arange(len(own)) % len(labels),
+            lambda k, labels=labels: EventName(labels[k], _STEP, None),  # type: ignore[misc]
+        )
+        busy_ps = _covered(start, end)
+        yield HostLane(
+            name=str(name), kind="steps", start_ps=start, end_ps=end, what=what, busy_ps=busy_ps
+        )
+
+
+def _covered(start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]) -> int:
+    return union(start_ps, end_ps - start_ps).total_ps
+
+
+# --- devices -------------------------------------------------------------------------------
+
+
+def _streams(host: Host, names: Names) -> Iterator[HostLane]:
+    kernels, transfers, work = host.tables.kernels, host.tables.transfers, host.timeline.work
+    on_device = np.flatnonzero(transfers["device"].notna().to_numpy())
+    transfers = transfers.iloc[on_device]
+    if work is None:  # no kernel, so nothing was asked of the devices' clocks
+        start = transfers["start_ps"].to_numpy(np.int64)
+        end = start + durations(transfers).clip(0)
+        row = np.full(len(transfers), -1, np.int64)
+    else:
+        start, end, row = work.start_ps, work.end_ps, work.row.astype(np.int64)
+    lines: dict[tuple[str, str], int] = {}
+    line = np.concatenate([_lines(kernels, lines), _lines(transfers, lines)])
+    directions = transfers["direction"].astype(str).map(copy_words)
+    what = np.concatenate(
+        [
+            _named(host, kernels["name"], row[: len(kernels)], _COMPUTE, names),
+            _named(host, directions, row[len(kernels) :], COPY, names),
+        ]
+    )
+    transfer = np.concatenate([np.full(len(kernels), -1, np.int64), on_device])
+    order = np.argsort(line.astype(np.int16), kind="stable")
+    if ((np.diff(start[order]) < 0) & (np.diff(line[order]) == 0)).any():
+        order = np.lexsort((start, line))
+    bounds = np.searchsorted(line[order], np.arange(len(lines) + 1))
+    for (device, stream), number in sorted(lines.items()):
+        own = order[bounds[number] : bounds[number + 1]]
+        yield HostLane(
+            name=stream,
+            kind="stream",
+            start_ps=start[own],
+            end_ps=end[own],
+            what=what[own],
+            busy_ps=_covered(start[own], end[own]),
+            transfer=transfer[own],
+            plane=device,
+            device=device,
+            shift_ps=host.timeline.shifts_ps.get(device, 0),
+        )
+
+
+def _lines(table: pd.DataFrame, lines: dict[tuple[str, str], int]) -> NDArray[np.int64]:
+    """Return the number of each row's device and stream; new ones are added to `lines`."""
+    device, stream = table["device"].astype("category"), table["stream"].astype("category")
+    devices = [*map(str, device.cat.categories), "unknown"]
+    streams = [*map(str, stream.cat.categories), "a stream that is not named"]
+    key = device.cat.codes.to_numpy(np.int64) % len(devices) * len(streams)
+    code, keys = pd.factorize(key + stream.cat.codes.to_numpy(np.int64) % len(streams))
+    pairs = [(devices[k // len(streams)], streams[k % len(streams)]) for k in keys.tolist()]
+    number = [lines.setdefault(pair, len(lines)) for pair in pairs]
+    return np.array(number, np.int64)[code]
+
+
+def _named(
+    host: Host, name: pd.Series, row: NDArray[np.int64], kind: int, names: Names
+) -> NDArray[np.int64]:
+    """Return what each event is, by its name and the row of its op (-1: none)."""
+    coded = name.astype("category")
+    texts = [*map(str, coded.cat.categories), None]
+    ids = [*host.tables.ops["op_id"], None]
+    key = coded.cat.codes.to_numpy(np.int64) % len(texts) * len(ids) + row % len(ids)
+    return names.add(key, lambda k: EventName(texts[k // len(ids)], kind, ids[k % len(ids)]))
+
+
+def _loose_transfers(host: Host, names: Names) -> Iterator[HostLane]:
+    """Yield the transfers that only the host recorded; they are on no stream."""
+    transfers = host.tables.transfers.reset_index(drop=True)
+    transfers = transfers[transfers["device"].isna()].sort_values("start_ps", kind="stable")
+    if transfers.empty:
+        return
+    row_of = {op_id: row for row, op_id in enumerate(host.tables.ops["op_id"])}
+    consumer = transfers["consumer"].astype(object)
+    ends = consumer.where(consumer.notna(), transfers["producer"].astype(object))
+    row = np.array([row_of.get(op_id, -1) for op_id in ends], np.int64)
+    start = transfers["start_ps"].to_numpy(np.int64)
+    end = start + durations(transfers).clip(0)
+    directions = transfers["direction"].astype(str).map(copy_words)
+    yield HostLane(
+        name="copies",
+        kind="copies",
+        start_ps=start,
+        end_ps=end,
+        what=_named(host, directions, row, COPY, names),
+        busy_ps=_covered(start, end),
+        transfer=transfers.index.to_numpy(np.int64),
+    )
+
+
+# --- threads -------------------------------------------------------------------------------
+
+
+def _threads(host: Host, names: Names) -> Iterator[HostLane]:
+    lanes = host.tables.threads
+    if lanes is None or not len(lanes.start_ps):
+        return
+    first = _merged(lanes)
+    begin, start = np.searchsorted(first, lanes.begin), lanes.start_ps[first]
+    end = np.maximum(lanes.end_ps[np.append(first[1:], len(lanes.start_ps)) - 1], start)
+    what = _things(host, lanes, first, names)
+    took = np.where(np.isin(lanes.state[first], _WAITING), 0, end - start)
+    total = np.concatenate([[0], np.cumsum(took)])
+    busy = total[begin[1:]] - total[begin[:-1]]
+    order = np.lexsort((-busy, ~lanes.is_program))
+    for lane in order[np.diff(begin)[order] > 0].tolist():
+        own = slice(int(begin[lane]), int(begin[lane + 1]))
+        yield HostLane(
+            name=lanes.name[lane],
+            kind="thread",
+            start_ps=start[own],
+            end_ps=end[own],
+            what=what[own],
+            busy_ps=int(busy[lane]),
+            plane=HOST_PLANE,
+            is_program=bool(lanes.is_program[lane]),
+        )
+
+
+def _merged(lanes: ThreadActivity) -> NDArray[np.int64]:
+    """Return the first of each run of segments that continue unchanged, as around launches."""
+    goes_on = lanes.start_ps[1:] == lanes.end_ps[:-1]
+    for kept in (lanes.state, lanes.row):
+        goes_on &= kept[1:] == kept[:-1]
+    goes_on &= (lanes.event[1:] == lanes.event[:-1]) | (lanes.row[1:] >= 0)
+    inner = lanes.begin[(lanes.begin > 0) & (lanes.begin < len(lanes.start_ps))]
+    goes_on[inner - 1] = False
+    return np.flatnonzero(np.concatenate([[True], ~goes_on]))
+
+
+def _things(
+    host: Host, lanes: ThreadActivity, segments: NDArray[np.int64], names: Names
+) -> NDArray[np.int64]:
+    """Return what some segments are: ops, or events by the names that the trace gives them."""
+    ops = host.tables.ops
+    labels = [*map(op_label, ops["name"].astype(str), ops["type"].astype(str)), *lanes.event_names]
+    ids = ops["op_id"].tolist()
+    row = lanes.row[segments].astype(np.int64)
+    label = np.where(row >= 0, row, lanes.event[segments] + len(ops))
+
+    def named(key: int) -> EventName:
+        at, kind = divmod(key, len(ThreadState))
+        return EventName(labels[at], kind, ids[at] if at < len(ids) else None)
+
+    state = lanes.state[segments].astype(np.int64)
+    return names.add(label * len(ThreadState) + state, named)

@@ -1,0 +1,233 @@
+"""The figures of a run that several sections show: each is computed here and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from traceanalyzer.diagnosis import cpu_ops
+from traceanalyzer.native.events import sum_by
+from traceanalyzer.placement.on_a_gpu import failure
+from traceanalyzer.report.step_parts import step_parts
+from traceanalyzer.tables.step_kinds import regular_steps
+from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.timeline.exposed import is_exposed
+from traceanalyzer.timeline.intervals import inside_ps, union
+from traceanalyzer.timeline.recurring import recurring
+from traceanalyzer.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceanalyzer.changes.change import Change
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.findings import Finding
+    from traceanalyzer.placement.on_a_gpu import Failure
+    from traceanalyzer.report.step_parts import DeviceSteps
+    from traceanalyzer.run import Host, Run
+
+PageKind: TypeAlias = Literal["A", "B", "C", "D", "E"]
+
+_COSTS_TIME: Final = 0.01  # of a step that waits for CPU ops
+
+
+class OpCounts(NamedTuple):
+    """Where ops would be on a machine with a GPU."""
+
+    on_gpu: int
+    on_cpu: int  # in each step, or it is unknown how often
+    on_cpu_once: int
+    unknown: int
+
+    @property
+    def total(self) -> int:
+        """All ops."""
+        return sum(self)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PageFacts:
+    """A diagnosed run, what to change in it, and the figures that the page shows."""
+
+    diagnosis: Diagnosis
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def run(self) -> Run:
+        """The run."""
+        return self.diagnosis.run
+
+    @cached_property
+    def kind(self) -> PageKind:
+        """What the page is about; see `Page.kind`."""
+        run = self.run
+        if run.ops.empty or self.is_compiled:
+            return "E"
+        if run.gpu_used:
+            return "A" if self._placement_costs_time() else "B"
+        if self.on_cpu.empty or self.other_device:
+            return "E"
+        there = self.diagnosis.on_a_gpu
+        return "D" if there is not None and there.analysis.replayed else "C"
+
+    @cached_property
+    def on_cpu(self) -> pd.DataFrame:
+        """The ops that ran on the CPU, without the input pipeline."""
+        return cpu_ops(self.run)
+
+    @cached_property
+    def is_compiled(self) -> bool:
+        """Whether all ops that computed are XLA's: of a JAX program, or on a TPU."""
+        ops = self.run.ops[self.run.ops["role"] == Role.COMPUTE]
+        is_compiled = ops["placement"].astype(str).str.startswith(("xla", "tpu"))
+        return len(ops) > 0 and bool(is_compiled.all())
+
+    @cached_property
+    def other_device(self) -> str:
+        """The kind of accelerator that is no GPU, if one was used; or ""."""
+        facts = [host.tables.facts for host in self.run.hosts]
+        if any(f.pluggable_used for f in facts):
+            return "pluggable device"
+        return "TPU" if any("TPU" in name for f in facts for name in f.accelerators) else ""
+
+    @cached_property
+    def failure(self) -> Failure | None:
+        """The error that ended the program, if one did."""
+        captured = (h.capture_file for h in self.run.hosts if h.capture_file is not None)
+        return next((found for c in captured if (found := failure(c)) is not None), None)
+
+    # --- the step --------------------------------------------------------------------------
+
+    @cached_property
+    def devices(self) -> tuple[DeviceSteps, ...]:
+        """How each device spent a step."""
+        return step_parts(self.run)
+
+    @cached_property
+    def has_steps(self) -> bool:
+        """Whether figures are per step, or of the whole recording."""
+        return any(device.has_steps for device in self.devices)
+
+    @cached_property
+    def steps(self) -> int:
+        """How many regular steps there are, on one device; 0 if steps are unknown."""
+        return int(self.devices[0].regular.sum()) if self.has_steps else 0
+
+    @cached_property
+    def has_gpu_times(self) -> bool:
+        """Whether the trace shows when a device computed."""
+        return any(device.device is not None for device in self.devices)
+
+    @cached_property
+    def step_us(self) -> float | None:
+        """The mean duration of a regular step over all devices; None if nothing was recorded."""
+        return _mean([device.step_us for device in self.devices])
+
+    @cached_property
+    def wait_us(self) -> float | None:
+        """How long a device waited for CPU ops per step, the mean; None if that is unknown."""
+        return _mean([*self.waits_us.values()])
+
+    @cached_property
+    def wait_share(self) -> float | None:
+        """The part of a step in which a device waited for CPU ops; None if that is unknown."""
+        if self.wait_us is None or not self.step_us:
+            return None
+        return min(1.0, self.wait_us / self.step_us)
+
+    @cached_property
+    def waits_us(self) -> dict[tuple[str, str], float]:
+        """How long each device waited for CPU ops per step, by host and device."""
+        ids = self.on_cpu["op_id"]
+        return {at: float(waits.reindex(ids).sum()) for at, waits in self._waits.items()}
+
+    @cached_property
+    def op_waits_us(self) -> dict[str, float]:
+        """How long a device waited for each CPU op per step, the mean over all devices."""
+        ids = self.on_cpu["op_id"].tolist()
+        total: dict[str, float] = dict.fromkeys(ids, 0.0)
+        for waits in self._waits.values():
+            for op_id, us in waits.reindex(ids).dropna().items():
+                total[str(op_id)] += us / len(self._waits)
+        return total
+
+    @cached_property
+    def _waits(self) -> dict[tuple[str, str], pd.Series[float]]:
+        return {(host.name, name): us for host in self.run.hosts for name, us in _waits(host)}
+
+    def part_us(self, *kinds: str) -> float:
+        """Return the time of parts of a step, the mean over all devices."""
+        parts = [[p.value for p in d.parts() if p.kind in kinds] for d in self.devices]
+        return _mean([sum(values) for values in parts]) or 0.0
+
+    # --- ops -------------------------------------------------------------------------------
+
+    @cached_property
+    def rare(self) -> frozenset[str]:
+        """Ids of the ops that are not part of each step."""
+        return frozenset(
+            str(op_id)
+            for host in self.run.hosts
+            for op_id in host.tables.ops["op_id"][recurring(host.tables).is_rare]
+        )
+
+    @cached_property
+    def findings(self) -> dict[str, Finding]:
+        """All findings by id, those of the prediction among them."""
+        there = self.diagnosis.on_a_gpu
+        predicted = () if there is None else there.findings
+        return {finding.id: finding for finding in (*predicted, *self.diagnosis.findings)}
+
+    @cached_property
+    def with_a_gpu(self) -> OpCounts:
+        """Where the ops would be on a machine with a GPU, by the prediction."""
+        there = self.diagnosis.on_a_gpu
+        if there is None:
+            return OpCounts(0, 0, 0, 0)
+        found = there.analysis
+        once = len(found.cpu_ops.keys() & self.rare)
+        on_cpu = len(found.cpu_ops)
+        unknown = len(found.unsure.keys() - found.cpu_ops.keys())
+        unknown += len(found.not_replayed - found.cpu_ops.keys())
+        total = found.replayed - len(found.replaced) + len(found.not_replayed)
+        return OpCounts(total - on_cpu - unknown, on_cpu - once, once, unknown)
+
+    @cached_property
+    def unknown_ops(self) -> pd.DataFrame:
+        """The ops for which the trace does not show where they ran."""
+        ops = self.run.ops
+        return ops[(ops["placement"] == "unknown") & (ops["role"] == Role.COMPUTE)]
+
+    def _placement_costs_time(self) -> bool:
+        if self.wait_share is not None:
+            return self.wait_share >= _COSTS_TIME
+        by_design = {
+            op_id
+            for finding in self.diagnosis.findings
+            if finding.harm == "by_design"
+            for op_id in finding.op_ids
+        }
+        return bool(set(self.on_cpu["op_id"]) - by_design - self.rare)
+
+
+def _waits(host: Host) -> Iterator[tuple[str, pd.Series[float]]]:
+    """Walk the devices of a host with how long each waited for each op, in us per step."""
+    ops = host.tables.ops
+    steps = regular_steps(host.tables.steps)
+    within = union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
+    for device in host.timeline.devices:
+        parts = device.parts
+        waits = is_exposed(parts)
+        start_ps, end_ps = parts.start_ps[waits], parts.end_ps[waits]
+        took = inside_ps(within, start_ps, end_ps) if len(steps) else end_ps - start_ps
+        of_row = sum_by(parts.row[waits].astype(np.int64), took, len(ops))
+        per_step = of_row / max(1, len(steps)) / PS_PER_US
+        yield device.device, pd.Series(per_step, index=ops["op_id"].to_numpy())
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
