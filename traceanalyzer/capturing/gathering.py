@@ -15,13 +15,12 @@ from traceanalyzer.capturing.folders import host_name
 from traceanalyzer.errors import TraceAnalyzerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from traceanalyzer.capture_file.journal import Journal
     from traceanalyzer.capture_file.source_lines import SourceLines
 
 _BY_THE_SCRIPT: Final = "script"
-_INCOMPLETE: Final = ".incomplete"
 
 # Names of events that only ops cause; an xplane file holds names as they are.
 _OPS: Final = (b"ExecutorState::Process", b"EagerExecute", b"EagerLocalExecute", b"FunctionRun")
@@ -100,18 +99,6 @@ def delete_scratch(logdir: Path, journal: Journal) -> None:
     pid = journal.last.get("started", {}).get("pid")
     if isinstance(pid, int):
         shutil.rmtree(logdir / f".traceanalyzer-{pid}", ignore_errors=True)
-
-
-def set_aside_unfinished(run: Path, finished: Iterable[Path]) -> list[Path]:
-    """Rename traces of our runs that TensorFlow did not finish; return their new names."""
-    whole = {path.resolve() for path in finished}
-    folders = (run, *run.parent.glob(f"{run.name}-*"))
-    traces = [trace for folder in folders for trace in folder.glob("*.xplane.pb")]
-    return [
-        trace.rename(trace.with_name(trace.name + _INCOMPLETE))
-        for trace in traces
-        if trace.resolve() not in whole
-    ]
 
 
 def write_capture_file(  # noqa: PLR0913 - a fact each

@@ -18,7 +18,6 @@ from traceanalyzer.capturing.gathering import (
     delete_scratch,
     recorded_sessions,
     session_to_report,
-    set_aside_unfinished,
     warnings_of,
     write_capture_file,
     write_page,
@@ -165,8 +164,6 @@ class _Capture:
         delete_scratch(self.folder.parents[2], self.journal)
         sessions = recorded_sessions(self.journal)
         yield from map(_line_about, sessions)
-        for trace in set_aside_unfinished(self.folder, [session.trace for session in sessions]):
-            yield f"{_near(trace)}: TensorFlow did not finish this trace"
         warnings = [printable(warning) for warning in warnings_of(self.journal)]
         yield from warnings
         if "environment" not in self.journal.last:

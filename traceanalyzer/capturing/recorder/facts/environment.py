@@ -68,24 +68,15 @@ def environment_facts() -> dict[str, Any]:
 
     keras = sys.modules.get("keras")
     return {
-        "python": {
-            "version": platform.python_version(),
-            "executable": sys.executable,
-            "flags": {
-                name: getattr(sys.flags, name)
-                for name in ("optimize", "dev_mode", "isolated", "no_site", "utf8_mode")
-            },
-        },
+        "python": {"version": platform.python_version()},
         "tensorflow": {
             "version": tf.__version__,
-            "git_version": tf.version.GIT_VERSION,
             "build": _plain(dict(tf.sysconfig.get_build_info())),
         },
         "keras_version": getattr(keras, "__version__", None),
         "platform": platform.platform(),
         "script": sys.argv[0] if sys.argv else "",
         "cwd": _value_of(os.getcwd),
-        "cpu_count": os.cpu_count(),
     }
 
 
@@ -111,17 +102,11 @@ def device_facts() -> dict[str, Any]:
             "details",
             lambda: {g.name: _plain(config.experimental.get_device_details(g)) for g in gpus},
         ),
-        ("memory_growth", lambda: {g.name: config.experimental.get_memory_growth(g) for g in gpus}),
         ("memory", partial(_memory, config)),
         ("memory_limit", partial(_memory_limits, current)),
         ("soft_device_placement", lambda: current.soft_device_placement),
-        ("log_device_placement", lambda: current.log_device_placement),
-        ("jit", lambda: str(config.optimizer.get_jit())),
         ("optimizer_options", lambda: _plain(config.optimizer.get_experimental_options())),
         ("deterministic_ops", _is_deterministic),
-        ("mixed_precision_policy", _policy),
-        ("functions_run_eagerly", config.functions_run_eagerly),
-        ("tensor_float_32", config.experimental.tensor_float_32_execution_enabled),
     ):
         facts[name] = _value_of(ask)
     return facts
@@ -166,15 +151,6 @@ def _memory_limits(context: Any) -> dict[str, int]:
 def _is_deterministic() -> bool:
     config = loaded("tensorflow.python.framework.config")  # not in the public interface
     return bool(config.is_op_determinism_enabled())
-
-
-def _policy() -> Any:
-    keras = sys.modules.get("keras")
-    if keras is None:
-        return None
-    mixed = keras.mixed_precision
-    policy = mixed.dtype_policy() if hasattr(mixed, "dtype_policy") else mixed.global_policy()
-    return str(policy.name)
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
