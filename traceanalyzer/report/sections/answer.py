@@ -339,7 +339,8 @@ def _first_change(change: Change) -> Text:
         said += [Code(text=first.check), "."]
     saved = saving_text(change.saving)
     if saved and change.saving.kind != "proxy":
-        said += [" It saves ", *saved, "."]
+        subject = "A fix" if change.kind == "find_cause" else "It"
+        said += [f" {subject} saves ", *saved, "."]
     return tuple(said)
 
 
