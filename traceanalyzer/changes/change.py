@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from traceanalyzer.model import Certainty
 
@@ -117,3 +118,14 @@ class Change:
     def diff(self) -> str:
         """All edits as one unified diff; "" if there are none."""
         return diff_of(self.edits)
+
+
+def with_distinct_ids(changes: Sequence[Change]) -> list[Change]:
+    """Return changes with distinct ids: the ones alike are numbered in order."""
+    used: Counter[str] = Counter()
+    ids: dict[int, str] = {}
+    for change in sorted(changes, key=lambda c: c.place or ("", 0)):
+        used[change.id] += 1
+        count = used[change.id]
+        ids[id(change)] = change.id if count == 1 else f"{change.id}-{count}"
+    return [replace(change, id=ids[id(change)]) for change in changes]

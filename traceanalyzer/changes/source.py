@@ -35,6 +35,16 @@ class Sources:
         source = None if statement is None else Source(statement)
         return source if source is not None and source.nodes else None
 
+    def of_strategies(self) -> list[tuple[Source, ast.Call]]:
+        """Return what creates a `tf.distribute` strategy, with the call that does."""
+        found = []
+        for of_file in self._statements.values():
+            for statement in dict.fromkeys(of_file.values()):
+                source = Source(statement)
+                calls = [n for n in source.nodes if isinstance(n, ast.Call)]
+                found += [(source, n) for n in calls if name_of(n).endswith("Strategy")]
+        return found
+
     def constant(self, file: str, name: str) -> Source | None:
         """Return the statement that defines a constant of a file: `KIND = tf.int32`."""
         for statement in dict.fromkeys(self._statements.get(file, {}).values()):
