@@ -13,9 +13,9 @@ from traceanalyzer.placement.kernel_types import definition_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceanalyzer.changes.change import Edit
     from traceanalyzer.changes.source import Source, Sources
     from traceanalyzer.changes.variable_users import Combination
+    from traceanalyzer.model.changes import Edit
 
 _MAKERS: Final = ("Variable", "VariableV1", "get_variable", "add_weight", "add_variable")
 # Where functions that make tensors or arrays take the dtype; None: only by name.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.changes.source import argument, name_of
 
 if TYPE_CHECKING:
-    from traceanalyzer.changes.change import Edit, Place
     from traceanalyzer.changes.source import Source, Sources
+    from traceanalyzer.model.changes import Edit, Place
 
 _CPU: Final = re.compile(r"\bcpu(:\d+)?", re.IGNORECASE)
 _GPU: Final = "/GPU:0"

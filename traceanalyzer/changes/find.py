@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.causes import all_causes
 from traceanalyzer.changes.beside import changes_beside
-from traceanalyzer.changes.change import Change, with_distinct_ids
 from traceanalyzer.changes.no_gpu import gpu_change
 from traceanalyzer.changes.placement import PlacementChanges
 from traceanalyzer.changes.saving import Savings
 from traceanalyzer.changes.source import Sources
 from traceanalyzer.changes.unexplained import find_cause_changes
 from traceanalyzer.findings import finding_id
+from traceanalyzer.model.changes import Change, with_distinct_ids
 from traceanalyzer.source_files import shown_files
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.causes import Cause
-    from traceanalyzer.changes.change import Place
     from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.model.changes import Place
     from traceanalyzer.run import Run
 
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.capture_file.document import Frame
-    from traceanalyzer.changes.change import Place
     from traceanalyzer.changes.remedies import Blocked, Remedy
     from traceanalyzer.changes.source import Sources
     from traceanalyzer.model import Fix
+    from traceanalyzer.model.changes import Place
     from traceanalyzer.placement.blocker import Blocker
 
 _NAMED: Final = 2  # op types in a title

@@ -10,7 +10,6 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.causes import BlockedOps
-from traceanalyzer.changes.change import Change, with_distinct_ids
 from traceanalyzer.changes.dtype_edits import combined_edit, op_edit, variable_edits
 from traceanalyzer.changes.edits import device_edit, strategy_edit
 from traceanalyzer.changes.group import (
@@ -26,6 +25,7 @@ from traceanalyzer.changes.remedies import STRATEGY, Blocked, Remedies, Remedy
 from traceanalyzer.changes.variable_users import combinations
 from traceanalyzer.findings import CERTAINTIES
 from traceanalyzer.model import SourceWhere
+from traceanalyzer.model.changes import Change, with_distinct_ids
 from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.causes import Cause
-    from traceanalyzer.changes.change import Edit, Effort, Kind, Place
     from traceanalyzer.changes.saving import Savings
     from traceanalyzer.changes.source import Sources
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, Fix
+    from traceanalyzer.model.changes import Edit, Effort, Kind, Place
 
 _PIPELINE: Final = "dataset.map("
 _NOTHING_TO_EDIT: Final = "A library makes these ops: there is nothing to change in your code."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from traceanalyzer.changes.change import Edit
+from traceanalyzer.model.changes import Edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

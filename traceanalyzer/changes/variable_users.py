@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Attributes, CaptureFile, Frame, Signature
     from traceanalyzer.capture_file.function_records import Graph
-    from traceanalyzer.changes.change import Place
+    from traceanalyzer.model.changes import Place
 
 _DTYPE: Final = "int32"
 

@@ -1,16 +1,12 @@
-"""The records of this package: a change, its edits, and what it saves."""
-
-from __future__ import annotations
+"""What a user can change: edits, what they save, and how sure that is."""
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from difflib import unified_diff
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from traceanalyzer.model import Certainty
+from traceanalyzer.model._record import Certainty, Record
 
 Place: TypeAlias = tuple[str, int]  # file and line
 
@@ -27,8 +23,7 @@ Kind: TypeAlias = Literal[
 Effort: TypeAlias = Literal["one line", "few lines", "restructure", "command"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Edit:
+class Edit(Record):
     """Lines of the user's program, and what to replace them with."""
 
     file: str
@@ -65,8 +60,7 @@ def _hunk(edit: Edit, shift: int) -> str:
     return "".join(f"{line}\n" for line in (head, *lines))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Saving:
+class Saving(Record):
     """What a change saves."""
 
     kind: Literal["measured", "estimated", "upper_bound", "proxy", "none"]
@@ -77,8 +71,7 @@ class Saving:
     note: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Candidate:
+class Candidate(Record):
     """A possible cause of ops that nothing explains."""
 
     cause: str
@@ -89,8 +82,7 @@ class Candidate:
     edit: str  #: what to change if this is the cause
 
 
-@dataclass(frozen=True, kw_only=True)
-class Change:
+class Change(Record):
     """One edit that a user can make, or one thing to do."""
 
     id: str  #: the same when the program is recorded again
@@ -103,7 +95,7 @@ class Change:
     instead: str = ""  #: code or text if there are no edits
     why: str = ""
     around: str = ""  #: inside a library: what to do around it
-    saving: Saving = field(default_factory=lambda: Saving(kind="none"))
+    saving: Saving = Saving(kind="none")
     certainty: Certainty = "certain"
     effort: Effort = "few lines"
     is_verified: bool = False  #: a replay of the placer shows that the ops move
