@@ -27,8 +27,7 @@ from traceanalyzer.report.inline import line, listing, prose, time
 from traceanalyzer.report.ruled_out import ruled_out
 from traceanalyzer.report.sections.data_path import data_path
 from traceanalyzer.report.sources import evidence_shown, place_of
-from traceanalyzer.report.text import sentence
-from traceanalyzer.report.views import cause_title
+from traceanalyzer.report.text import cause_title, sentence
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 
