@@ -174,7 +174,7 @@ class TestHealth:
 
         health = told(run)["unjoined"]
         assert health.severity == "warning"
-        shares = ("covers 75.0%", "25.0% is of eager ops", "25.0% has a record but no line")
+        shares = ("covers 75.0%", "50.0% has a line of the program")
         assert all(share in health.message for share in shares)
 
     def test_what_the_capture_noted(self, captured: Captured) -> None:

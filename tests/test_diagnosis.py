@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.views import nothing_on_the_cpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from traceanalyzer.model import Certainty
     from traceanalyzer.run import Run
@@ -73,36 +72,6 @@ class TestRules:
             ("a", "silent", None),
             ("c", "not_applicable", "there is no question"),
         ]
-
-    @pytest.mark.parametrize("where", ["check", "half way", "not_applicable"])
-    def test_one_that_fails_costs_its_own_findings_alone(
-        self, where: str, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        def fails(_: Run) -> Any:  # noqa: ANN401
-            message = "oh dear"
-            raise KeyError(message)
-
-        def after_one_finding(run: Run) -> Iterator[Finding]:
-            yield finding("bad", "op0")
-            fails(run)
-
-        bad = {
-            "check": rule_of("bad", fails),
-            "half way": rule_of("bad", after_one_finding),
-            "not_applicable": rule_of("bad", finds(finding("bad", "op0")), fails),
-        }[where]
-
-        with caplog.at_level(logging.ERROR, "traceanalyzer"):
-            found = diagnose(run_of({}, {}), [bad, rule_of("good", finds(finding("good", "op1")))])
-
-        assert [(o.cause, o.status) for o in found.outcomes] == [
-            ("bad", "failed"),
-            ("good", "fired"),
-        ]
-        assert found.outcomes[0].reason == "KeyError: 'oh dear'"
-        assert [f.cause for f in found.findings] == ["good"]
-        assert found.explained == {"op1": "likely"}
-        assert "cause bad failed" in caplog.text
 
 
 class TestExplained:

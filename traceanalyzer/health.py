@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from traceanalyzer.capture_file.recorded_run import recorded_part
 from traceanalyzer.format import counted, duration_text, listed
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.tables.joined import OpRecord
     from traceanalyzer.tables.tracer import TracerFacts
 
 _SEVERITIES: Final = ("error", "warning", "info")
@@ -30,7 +30,6 @@ _MANY, _LONG = 20, 2000
 _LONGEST_HOURS: Final = 24  # no profile is a day long
 _PS_PER_HOUR: Final = 3.6e15
 _NEARLY_ALL: Final = 0.99  # covered by the capture file: the rest is not worth a warning
-_SHOWN: Final = 0.0005  # a share that is not rounded to 0.0 %
 _MARK_STEPS: Final = (
     "to mark a step, wrap it in tf.profiler.experimental.Trace('train', step_num=i, _r=1)"
 )
@@ -337,39 +336,22 @@ def _sessions(host: Host, capture_file: CaptureFile) -> Iterator[Health]:
 
 
 def _covered_share(host: Host) -> Iterator[Health]:
-    """Say how much of the CPU ops' time has a record, and what the rest is."""
+    """Say how much of the CPU ops' time has a record, and how much also a line of the program."""
     joined, ops = host.tables.joined, host.tables.ops
     if joined is None:
         return
     is_counted = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
-    functions = ops["function"].astype(object).where(ops["function"].notna(), None)
-    self_ps: Counter[str] = Counter()
-    for record, function, is_eager, own_ps, counts in zip(
-        joined.records, functions, ops["is_eager"], ops["host_self_ps"], is_counted, strict=True
-    ):
-        if counts:
-            self_ps[_covered(record, function, is_eager=bool(is_eager))] += int(own_ps)
-    total = sum(self_ps.values())
+    counted_ps = ops["host_self_ps"].where(is_counted, 0).to_numpy(np.float64)
+    total = counted_ps.sum()
     if not total:
         return
-    with_line, without_line = self_ps.pop(_WITH_LINE, 0), self_ps.pop(_WITHOUT_LINE, 0)
-    share = (with_line + without_line) / total
-    rest = [*self_ps.most_common(), (_WITHOUT_LINE, without_line)]
-    parts = [f"{part / total:.1%} {what}" for what, part in rest if part / total >= _SHOWN]
-    message = f"the capture file covers {share:.1%} of the self time of CPU ops"
-    message = "; ".join([message, *([", ".join(parts)] if parts else [])])
+    recorded = np.array([record is not None for record in joined.records])
+    with_line = np.array(
+        [record is not None and record.frame is not None for record in joined.records]
+    )
+    share, of_lines = counted_ps[recorded].sum() / total, counted_ps[with_line].sum() / total
+    message = (
+        f"the capture file covers {share:.1%} of the self time of CPU ops; {of_lines:.1%} has a "
+        "line of the program"
+    )
     yield _info("unjoined", message) if share >= _NEARLY_ALL else _warning("unjoined", message)
-
-
-_WITH_LINE: Final = "has a record with a line of the program"
-_WITHOUT_LINE: Final = "has a record but no line of the program"
-
-
-def _covered(record: OpRecord | None, function: str | None, *, is_eager: bool) -> str:
-    if record is not None:
-        return _WITHOUT_LINE if record.frame is None else _WITH_LINE
-    if is_eager:
-        return "is of eager ops whose line is uncertain, or that TensorFlow ran by itself"
-    if function is None:
-        return "is of ops whose function is unknown"
-    return "is of nodes that the recorded graphs do not hold, or hold differently"

@@ -9,7 +9,6 @@ import pytest
 
 from tests.causes.examples import examples_of
 from traceanalyzer.capture_file.function_records import Function, Graph, Instance, Partition
-from traceanalyzer.causes.knowledge.error_handlers import handler_lines
 from traceanalyzer.causes.memory_pressure import CAUSE
 from traceanalyzer.model import SourceWhere
 
@@ -77,14 +76,6 @@ def test_an_error_that_nothing_caught_is_explained_and_names_no_op(tmp_path: Pat
     assert found.op_ids == ()
     assert "float[4096,1048576] (17.2 GB) on /device:GPU:0" in found.why
     assert "train.py:4" in found.title
-
-
-@pytest.mark.parametrize("content", [b"except:", b"\x00", b"\xff\xfe", b"(" * 100_000])
-def test_what_is_no_program_has_no_handlers(tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "train.py"
-    file.write_bytes(content)
-
-    assert handler_lines(str(file), 1) is None
 
 
 def with_message(run: Run, message: str) -> Run:

@@ -17,7 +17,7 @@ from tests.traces import (
     us,
 )
 from tests.transfers.made import CPU, GPU, made, recorded
-from traceanalyzer.transfers.host_transfers import TransferTotals
+from traceanalyzer.transfers.round_trips import TransferTotals
 
 if TYPE_CHECKING:
     from collections.abc import Collection

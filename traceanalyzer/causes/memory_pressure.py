@@ -3,9 +3,8 @@
 ## What it detects
 
 Programs that catch TensorFlow's ResourceExhaustedError and continue in a `tf.device` scope for the
-CPU; such errors that no handler caught; tensors that Grappler swaps to host memory and back; and
-memory that the driver pages between both. The last three put no op on the CPU: data moves, and the
-ops that use it still run on the GPU.
+CPU; such errors that no handler caught; and tensors that Grappler swaps to host memory and back.
+The last two put no op on the CPU.
 
 ## Why it happens
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import OpRef
     from traceanalyzer.transfers.cheapest_move import Move
-    from traceanalyzer.transfers.host_transfers import RoundTripOp, TransferTotals
-    from traceanalyzer.transfers.round_trips import RoundTrip
+    from traceanalyzer.transfers.round_trips import RoundTrip, RoundTripOp, TransferTotals
 
 _MAX_ROUND_TRIPS: Final = 50
 _MAX_OPS: Final = 100  # of one

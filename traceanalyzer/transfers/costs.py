@@ -9,10 +9,10 @@ from traceanalyzer.timeline.device_parts import HostTimeline
 from traceanalyzer.timeline.intervals import Intervals
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.transfers.device_to_host_syncs import device_to_host_syncs
-from traceanalyzer.transfers.host_transfers import HostTransfers
 from traceanalyzer.transfers.measured_round_trips import measured_round_trips
 from traceanalyzer.transfers.recorded_graphs import RecordedGraphs, node_types
 from traceanalyzer.transfers.recorded_round_trips import recorded_round_trips
+from traceanalyzer.transfers.round_trips import HostTransfers
 from traceanalyzer.transfers.small_transfers import small_transfers
 from traceanalyzer.transfers.traffic import hardware_links, traffic
 from traceanalyzer.transfers.transfer_steps import transfer_steps

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.timeline.intervals import union
-from traceanalyzer.transfers.ends import codes_of, grouped, op_ends
+from traceanalyzer.transfers.ends import codes_of, grouped, op_ends, text_or_none
 from traceanalyzer.transfers.traffic import rows_of_devices
 
 if TYPE_CHECKING:
@@ -116,12 +116,12 @@ def device_to_host_syncs(
         found.append(
             DeviceToHostSync(
                 host=str(first["host"]),
-                device=_text(first["device"]),
+                device=text_or_none(first["device"]),
                 reader=reader,
                 certainty=certainty,
                 source=ends.nodes[ends.source[group[0]]],
-                source_name=_text(first["producer_name"]),
-                consumer_name=_text(first["consumer_name"]),
+                source_name=text_or_none(first["producer_name"]),
+                consumer_name=text_or_none(first["consumer_name"]),
                 count=len(group),
                 count_per_step=float(np.median(counts)) if len(counts) else None,
                 bytes_each=float(sizes.median()) if len(sizes) else None,
@@ -153,7 +153,7 @@ class _Readers:
     def reader(self, row: int) -> tuple[Reader, Certainty]:
         """Return who takes the value of a transfer, and how sure that is."""
         transfer = self._transfers.iloc[row]
-        name = _text(transfer["consumer_name"])
+        name = text_or_none(transfer["consumer_name"])
         is_named_bool = name is not None and transfer["bytes"] == _BOOL_BYTES
         if transfer["via"] == "python":
             return "python", "certain"
@@ -173,10 +173,6 @@ def _looked_up(column: pd.Series[Any], values: Mapping[str, str]) -> pd.Series[A
     """Return the value for each text of a categorical column, None for null."""
     of_category = [values.get(text) for text in column.cat.categories]
     return pd.Series(np.array([*of_category, None], dtype=object)[codes_of(column)])
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _wait_ps(transfers: pd.DataFrame) -> int | None:

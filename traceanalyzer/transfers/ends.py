@@ -71,6 +71,11 @@ def codes_of(column: pd.Series[Any]) -> NDArray[np.int64]:
     return np.asarray(column.cat.codes, np.int64)
 
 
+def text_or_none(value: object) -> str | None:
+    """Return a value of a text column, None for null."""
+    return value if isinstance(value, str) else None
+
+
 def grouped(
     rows: NDArray[np.int64], columns: Sequence[NDArray[np.int64]]
 ) -> list[NDArray[np.int64]]:

@@ -151,72 +151,48 @@ def _leaf(node: str, named: Mapping[str, tuple[str, str]], weight: float) -> _Le
     return _Leaf(node, "op", name, path, weight)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Leaves with the first `depth` names of their paths in common."""
-
-    leaves: tuple[_Leaf, ...]
-    depth: int
-    weight: float
-
-    @property
-    def order(self) -> tuple[float, str]:
-        """The heaviest first."""
-        return (-self.weight, self.leaves[0].node)
-
-
 def _divided(leaves: Sequence[_Leaf], most: int) -> tuple[Group, ...]:
     """Return the groups of a side, the heaviest first and the others last."""
     parts = _parts(leaves, 2)
-    whole: set[int] = set()  # ids of parts that there is no room to divide
+    whole: set[str] = set()  # first nodes of parts that there is no room to divide
     while True:
-        parts.sort(key=lambda part: part.order)
-        heaviest = next((p for p in parts if len(p.leaves) > 1 and id(p) not in whole), None)
+        parts.sort(key=lambda part: (-sum(leaf.weight for leaf in part), part[0].node))
+        heaviest = next((p for p in parts if len(p) > 1 and p[0].node not in whole), None)
         if heaviest is None:
             break
-        within = _within(heaviest)
+        within = _parts(heaviest, len(_common_path(heaviest)) + 1)
         if len(parts) - 1 + len(within) <= most:
             parts.remove(heaviest)
             parts += within
         else:
-            whole.add(id(heaviest))
+            whole.add(heaviest[0].node)
     if len(parts) <= most:
         return tuple(map(_group, parts))
-    rest = [leaf for part in parts[most - 1 :] for leaf in part.leaves]
+    rest = [leaf for part in parts[most - 1 :] for leaf in part]
     others = Group(kind="others", label="", nodes=_heaviest_first(rest))
     return (*map(_group, parts[: most - 1]), others)
 
 
-def _parts(leaves: Iterable[_Leaf], depth: int) -> list[_Part]:
+def _parts(leaves: Iterable[_Leaf], depth: int) -> list[list[_Leaf]]:
     """Return the leaves by the first names of their paths; shorter paths are parts of their own."""
     by_path: dict[tuple[str, ...], list[_Leaf]] = defaultdict(list)
     for leaf in leaves:
         alone = len(leaf.path) < depth
         by_path[("", leaf.node) if alone else leaf.path[:depth]].append(leaf)
-    return [
-        _Part(tuple(of), min(depth, len(of[0].path)), sum(leaf.weight for leaf in of))
-        for of in by_path.values()
-    ]
+    return list(by_path.values())
 
 
-def _within(part: _Part) -> list[_Part]:
-    """Return the parts of a part, skipping scopes that contain only one other."""
-    depth = part.depth
-    while True:
-        depth += 1
-        parts = _parts(part.leaves, depth)
-        if len(parts) > 1:
-            return parts
-
-
-def _group(part: _Part) -> Group:
-    nodes = _heaviest_first(part.leaves)
-    if len(part.leaves) == 1:
-        (leaf,) = part.leaves
-        return Group(kind=leaf.kind, label=leaf.name, nodes=nodes)
-    first, last = min(leaf.path for leaf in part.leaves), max(leaf.path for leaf in part.leaves)
+def _common_path(leaves: Sequence[_Leaf]) -> tuple[str, ...]:
+    first, last = min(leaf.path for leaf in leaves), max(leaf.path for leaf in leaves)
     same = [a == b for a, b in zip(first, last, strict=False)]
-    kind, *names = first[: [*same, False].index(False)]
+    return first[: [*same, False].index(False)]
+
+
+def _group(leaves: Sequence[_Leaf]) -> Group:
+    nodes = _heaviest_first(leaves)
+    if len(leaves) == 1:
+        return Group(kind=leaves[0].kind, label=leaves[0].name, nodes=nodes)
+    kind, *names = _common_path(leaves)
     return Group(kind="type" if kind == "type" else "scope", label="/".join(names), nodes=nodes)
 
 

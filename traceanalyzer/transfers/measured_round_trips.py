@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from traceanalyzer.transfers.cheapest_move import Value
-from traceanalyzer.transfers.host_transfers import RoundTripOp
-from traceanalyzer.transfers.round_trips import RoundTrip
+from traceanalyzer.transfers.round_trips import Net, RoundTrip, RoundTripOp
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from traceanalyzer.model import Certainty
-    from traceanalyzer.transfers.host_transfers import HostTransfers
+    from traceanalyzer.transfers.round_trips import HostTransfers
 
     _ByOp = Mapping[int, list[int]]
 
@@ -44,8 +42,9 @@ def measured_round_trips(
     )
     both = takes.keys() & gives.keys()
     for row in sorted(both):
-        certainty = str(transfers.ops["placement_certainty"].iloc[row])
-        yield _round_trip(transfers, [row], takes, gives, _certainty(certainty))
+        known: Certainty = transfers.ops["placement_certainty"].iloc[row]
+        certainty: Certainty = known if known in {"certain", "likely"} else "possible"
+        yield _round_trip(transfers, [row], takes, gives, certainty)
     if not guess:
         return
     ends: dict[str, tuple[list[int], list[int]]] = {}
@@ -53,17 +52,9 @@ def measured_round_trips(
         for row in side.keys() - both:
             if (function := transfers.function(row)) is not None:
                 ends.setdefault(function, ([], []))[k].append(row)
-    for function, (first, last) in sorted(ends.items()):
+    for _, (first, last) in sorted(ends.items()):
         if first and last and _in_order(transfers, takes, first, gives, last):
-            rows = [*sorted(first), *sorted(last)]
-            is_between = transfers.is_member & (transfers.ops["function"] == function).to_numpy()
-            is_between[rows] = False
-            between = np.flatnonzero(is_between).tolist()
-            yield _round_trip(transfers, rows, takes, gives, "likely", between)
-
-
-def _certainty(text: str) -> Certainty:
-    return "certain" if text == "certain" else "likely" if text == "likely" else "possible"
+            yield _round_trip(transfers, [*sorted(first), *sorted(last)], takes, gives, "likely")
 
 
 def _in_order(
@@ -75,54 +66,69 @@ def _in_order(
     return any(int(start[gives[row]].max()) > came for row in last)
 
 
-def _round_trip(  # noqa: PLR0913, PLR0917 - the parts of one
-    transfers: HostTransfers,
-    rows: Sequence[int],
-    takes: _ByOp,
-    gives: _ByOp,
-    certainty: Certainty,
-    between: Sequence[int] = (),
+def _round_trip(
+    transfers: HostTransfers, rows: Sequence[int], takes: _ByOp, gives: _ByOp, certainty: Certainty
 ) -> RoundTrip:
+    """Return the round trip of one op, or of several ops of a function."""
     ops = tuple(map(transfers.op, rows))
-    on_cpu = frozenset(op.key for op in ops)
+    on_cpu = {op.key: op for op in ops}
     arriving, leaving = (
         sorted(t for row in rows for t in of.get(row, ())) for of in (takes, gives)
     )
-    ends = transfers.ends
-    shared: dict[tuple[str, bool], list[int]] = defaultdict(list)
-    for is_leaving, own in ((False, arriving), (True, leaving)):
-        for transfer in own:
-            shared[ends.nodes[ends.source[transfer]], is_leaving].append(transfer)
-    nets = []
-    for (producer, _), own in shared.items():
-        taken_by = dict.fromkeys(ends.nodes[ends.target[t]] for t in own)
-        nets.append((producer, tuple(taken_by), own))
-    op_of_key = {op.key: op for op in ops}
-    for node in {n for producer, consumers, _ in nets for n in (producer, *consumers)}:
-        op_of_key.setdefault(node, _beyond(transfers, node))
-    # What goes from those that take to those that give stays on one side: its size is unknown, and
-    # whether it goes directly too.
-    inner = [Value(producer=ops[0].key, consumers=tuple(sorted(on_cpu)), cost=None)]
-    if len(rows) == 1:
-        inner = []
+    basis, values = transfers.weighed(nets := list(_nets(transfers, on_cpu, arriving, leaving)))
+    op_of_key = {op.key: op for net in nets for op in (net.producer, *net.consumers)} | on_cpu
+    is_several = len(rows) > 1
+    function = transfers.function(rows[0])
     return RoundTrip(
         host=str(transfers.transfers["host"].iloc[arriving[0]]),
-        function=transfers.function(rows[0]),
+        function=function,
         certainty=certainty,
         ops=ops,
-        between=tuple(map(transfers.op, between)),
+        between=_between(transfers, function, rows) if is_several else (),
         arriving=transfers.totals(arriving),
         leaving=transfers.totals(leaving),
-        values=(*transfers.values(nets, "bytes"), *inner),
-        times=(*transfers.values(nets, "duration_ps"), *inner),
-        on_cpu=on_cpu,
-        cannot_move=frozenset(op_of_key) - on_cpu,
+        basis=basis,
+        values=values,
+        on_cpu=frozenset(on_cpu),
+        cannot_move=frozenset(op_of_key) - on_cpu.keys(),
         op_of_key=op_of_key,
     )
 
 
-def _beyond(transfers: HostTransfers, node: str) -> RoundTripOp:
+def _nets(
+    transfers: HostTransfers,
+    on_cpu: Mapping[str, RoundTripOp],
+    arriving: Sequence[int],
+    leaving: Sequence[int],
+) -> Iterator[Net]:
+    """Walk what goes from op to op."""
+    ends = transfers.ends
+    for own in (arriving, leaving):
+        by_producer: dict[str, list[int]] = defaultdict(list)
+        for transfer in own:
+            by_producer[ends.nodes[ends.source[transfer]]].append(transfer)
+        for producer, part in by_producer.items():
+            consumers = dict.fromkeys(ends.nodes[ends.target[t]] for t in part)
+            taken_by = tuple(_op(transfers, consumer) for consumer in consumers)
+            yield Net(_op(transfers, producer), taken_by, part)
+    if len(on_cpu) > 1:
+        # What goes from those that take to those that give stays on one side: its size is unknown,
+        # and whether it goes directly too.
+        first, *_ = on_cpu.values()
+        yield Net(first, tuple(on_cpu[key] for key in sorted(on_cpu)), ())
+
+
+def _op(transfers: HostTransfers, node: str) -> RoundTripOp:
     row = transfers.row_of.get(node)
     if row is not None:
         return transfers.op(row)
     return RoundTripOp(node, None, node.removeprefix("name:"), "")
+
+
+def _between(
+    transfers: HostTransfers, function: str | None, rows: Sequence[int]
+) -> tuple[RoundTripOp, ...]:
+    """Return the other ops of the function on the CPU."""
+    is_between = transfers.is_member & (transfers.ops["function"] == function).to_numpy()
+    is_between[list(rows)] = False
+    return tuple(map(transfers.op, np.flatnonzero(is_between).tolist()))

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.tables.vocabulary import Role, role_of_type
-from traceanalyzer.transfers.ends import codes_of, grouped
-from traceanalyzer.transfers.host_transfers import RoundTripOp, text_or_none
-from traceanalyzer.transfers.round_trips import RoundTrip
+from traceanalyzer.transfers.ends import codes_of, grouped, text_or_none
+from traceanalyzer.transfers.round_trips import Net, RoundTrip, RoundTripOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from traceanalyzer.transfers.host_transfers import HostTransfers
     from traceanalyzer.transfers.recorded_graphs import PlacedGraph, RecordedGraphs
+    from traceanalyzer.transfers.round_trips import HostTransfers
 
 _NOT_ON_THE_WAY: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "NoOp"})
 
@@ -166,7 +165,6 @@ class _Part:
         self._transfers = transfers
         self._placed = placed
         self._part = part
-        self._ops: dict[int, RoundTripOp] = {}
         self._rows = [recorded.rows.get((placed.function, n), []) for n in placed.graph.names]
 
     def round_trip(
@@ -174,52 +172,52 @@ class _Part:
     ) -> RoundTrip:
         """Return the round trip; `takes` and `gives` are the transfers by node."""
         placed, transfers = self._placed, self._transfers
-        part = set(self._part)
         arriving, leaving = (
-            sorted(t for name, of in side.items() if placed.find(name) in part for t in of)
+            sorted(t for name, of in side.items() if placed.find(name) in self._part for t in of)
             for side in (takes, gives)
         )
         near = self._near()
         every = {t for side in (takes, gives) for found in side.values() for t in found}
         nets = self._nets(near, every)
         nodes = {n for producer, consumers, _ in nets for n in (producer, *consumers)}
-        nodes |= part
-        keyed = [
-            (self._op(p).key, tuple(self._op(c).key for c in consumers), own)
-            for p, consumers, own in nets
-        ]
+        nodes |= set(self._part)
+        op_of = {node: self._op(node) for node in sorted(nodes)}
+        basis, values = transfers.weighed(
+            Net(op_of[producer], tuple(op_of[c] for c in consumers), own)
+            for producer, consumers, own in nets
+        )
         limit = transfers.totals([*arriving, *leaving]).time_ps
-        cannot_move = (n for n in nodes if n not in near or self._cannot_move(n, limit))
         row = next((r for node in self._part for r in self._rows[node]), None)
         came = transfers.totals(arriving)
         if not transfers.is_measured and not arriving:
             came = replace(came, count=None)
-        members = map(self._op, self._part)
         return RoundTrip(
             host=str(transfers.transfers["host"].iloc[leaving[0]]),
             function=placed.function if row is None else transfers.function(row),
             # What a node on a device makes may be in host memory already: then nothing is copied.
             certainty="certain" if arriving else "likely",
-            ops=tuple(op for op in members if role_of_type(op.type) == Role.COMPUTE),
+            ops=tuple(
+                op_of[node] for node in self._part if role_of_type(op_of[node].type) == Role.COMPUTE
+            ),
             arriving=came,
             leaving=transfers.totals(leaving),
-            values=transfers.values(keyed, "bytes"),
-            times=transfers.values(keyed, "duration_ps"),
-            on_cpu=frozenset(self._op(n).key for n in nodes if placed.on_cpu[n]),
-            cannot_move=frozenset(self._op(n).key for n in cannot_move),
-            op_of_key={self._op(n).key: self._op(n) for n in sorted(nodes)},
+            basis=basis,
+            values=values,
+            on_cpu=frozenset(op.key for node, op in op_of.items() if placed.on_cpu[node]),
+            cannot_move=frozenset(
+                op.key
+                for node, op in op_of.items()
+                if node not in near or self._cannot_move(node, limit)
+            ),
+            op_of_key={op.key: op for op in op_of.values()},
         )
 
     def _op(self, node: int) -> RoundTripOp:
-        if node not in self._ops:
-            rows, graph = self._rows[node], self._placed.graph
-            name = graph.names[node]
-            self._ops[node] = (
-                self._transfers.op(rows[0])
-                if rows
-                else RoundTripOp(f"{self._placed.function}/{name}", None, name, graph.ops[node])
-            )
-        return self._ops[node]
+        rows, graph = self._rows[node], self._placed.graph
+        if rows:
+            return self._transfers.op(rows[0])
+        name = graph.names[node]
+        return RoundTripOp(f"{self._placed.function}/{name}", None, name, graph.ops[node])
 
     def _near(self) -> set[int]:
         """Return what may move: what it connects to on the CPU, and what is next to that."""

@@ -154,12 +154,12 @@ def test_narrow_windows_show_tables_as_cards(see: See) -> None:
       .map((e) => `${e.tagName}.${e.className} ${e.textContent.slice(0, 40)}`)"""
     assert seen.run(beyond) == []
     assert (
-        "Saves per step: "
+        "Saves: "
         in seen.run(
             "() => getComputedStyle(document.querySelector('.changes td.n'), '::before').content"
         )
         or seen.run("() => document.querySelector('.changes td.n').dataset.label")
-        == "Saves per step"
+        == "Saves"
     )
     for tab in ("ops", "transfers", "scopes", "steps", "memory"):
         seen.click(f"#tab-{tab}")

@@ -63,7 +63,7 @@ def handled_ops(run: Run, host: Host, handler: Frame) -> HandledOps | None:
     """Find the ops that a handler, given by the line of its `except`, put on the CPU."""
     if host.capture_file is None:
         return None
-    body = handler_lines(handler.file, handler.line)
+    body = _handler_lines(handler.file, handler.line)
     members = []
     scopes: dict[Frame, str] = {}
     for cpu_op in analyse(run).cpu_ops.values():
@@ -88,7 +88,7 @@ def handled_ops(run: Run, host: Host, handler: Frame) -> HandledOps | None:
     )
 
 
-def handler_lines(file: str, line: int) -> tuple[int, int] | None:
+def _handler_lines(file: str, line: int) -> tuple[int, int] | None:
     """Return the first and last line of a handler's body, from the source; None if not found."""
     tree = syntax_of(file) if PurePath(file).is_absolute() else None
     for node in () if tree is None else ast.walk(tree):

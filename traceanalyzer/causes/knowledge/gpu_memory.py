@@ -74,7 +74,9 @@ def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
     others: dict[int, tuple[OtherProcess, ...]] = {}
     if host.capture_file is not None:
         limits.update(_logged_limits(host.capture_file.log))
-        _add_memory_info(host.capture_file, peaks, limits)
+        devices = host.capture_file.devices or {}
+        limits |= _counts(devices, "memory_limit")
+        peaks |= _counts(devices, "memory", "peak")
         _add_driver(host.capture_file, totals, others, {*peaks, *limits, *totals})
     _add_allocations(host, peaks, limits)
     return tuple(
@@ -105,12 +107,6 @@ def driver_gpus(
         )
 
 
-def device_resources(capture_file: CaptureFile, number: int) -> int:
-    """Return the known bytes of variables and other resources on a GPU."""
-    device = f"/device:GPU:{number}"
-    return sum(r.bytes or 0 for r in capture_file.resources if r.device.endswith(device))
-
-
 def _stated_totals(properties: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[int, int]]:
     for plane, stats in properties.items():
         device, size = _DEVICE.search(plane), stats.get("memory_size", "")
@@ -125,21 +121,16 @@ def _logged_limits(log: Sequence[str]) -> Iterator[tuple[int, int]]:
             yield int(created[1]), int(created[2]) << 20
 
 
-def _add_memory_info(
-    capture_file: CaptureFile, peaks: dict[int, int], limits: dict[int, int]
-) -> None:
-    """Add what TensorFlow reported about its allocators at the program's end."""
-    devices = capture_file.devices or {}
-    used, allowed = devices.get("memory"), devices.get("memory_limit")
-    for name, info in (used if isinstance(used, dict) else {}).items():
-        device = _DEVICE.search(name)
-        peak = _count(info.get("peak")) if isinstance(info, dict) else None
-        if device is not None and peak:
-            peaks[int(device[1])] = peak
-    for name, size in (allowed if isinstance(allowed, dict) else {}).items():
-        device, limit = _DEVICE.search(name), _count(size)
-        if device is not None and limit:
-            limits[int(device[1])] = limit
+def _counts(devices: Mapping[str, Any], name: str, key: str = "") -> dict[int, int]:
+    """Return the known bytes that the capture recorded about GPUs, by the GPU's number."""
+    recorded = devices.get(name)
+    found = {}
+    for device, value in (recorded if isinstance(recorded, dict) else {}).items():
+        match = _DEVICE.search(device)
+        count = _count(value.get(key) if key and isinstance(value, dict) else value)
+        if match is not None and count:
+            found[int(match[1])] = count
+    return found
 
 
 def _add_driver(

@@ -8,6 +8,7 @@ import { cut, quantity } from "./format";
 import { state } from "./state";
 
 const HEIGHT = 220;
+const NEAR = 0.3; // share of a limit from which it is drawn
 const drawn: uPlot[] = [];
 const LINES = ["--compute", "--transfer", "--launch", "--input", "--program"];
 
@@ -36,6 +37,10 @@ function draw(figure: HTMLElement, chart: Chart): void {
   const last = chart.x.at(-1) ?? 1;
   const margin = isBars ? 0.5 * ((last - first) / Math.max(1, chart.x.length - 1) || 1) : 0;
   const whole = { min: first - margin, max: Math.max(last, first + 1e-9) + margin };
+  const highest = values.flat().reduce<number>((most, value) => Math.max(most, value ?? 0), 0);
+  // A limit far above would press the lines flat: then only the legend has it.
+  const isNear = chart.limit && highest >= NEAR * chart.limit[1];
+  const top = Math.max(highest, isNear ? chart.limit![1] : 0) * 1.06 || 1;
   const xText = (x: number): string => quantity(x, chart.x_unit);
 
   const hint = chart.to?.length ? "Click to see it in the timeline; drag to zoom." : "Drag to zoom.";
@@ -49,6 +54,9 @@ function draw(figure: HTMLElement, chart: Chart): void {
     swatch.style.background = `var(${names[at]})`;
     return make("li", {}, swatch, cut(one.label, 60));
   }));
+  if (chart.limit && !isNear) {
+    legend.append(make("li", { class: "quiet" }, `${chart.limit[0]}: ${quantity(chart.limit[1], chart.y_unit)}`));
+  }
   figure.append(make("div", { class: "table-tools" }, legend, make("span", { class: "spring" }),
     button("Whole", () => plot.setScale("x", whole))), box, reading);
 
@@ -73,9 +81,7 @@ function draw(figure: HTMLElement, chart: Chart): void {
     cursor: { y: false, drag: { x: true, y: false } },
     scales: {
       x: { time: false, range: (_, min, max) => [min ?? whole.min, max ?? whole.max] },
-      y: {
-        range: (_, __, max) => [0, Math.max(max ?? 0, chart.limit?.[1] ?? 0) * 1.06 || 1],
-      },
+      y: { range: () => [0, top] },
     },
     axes: [
       { ...shared, values: (_, at) => at.map((x) => (isBars && !Number.isInteger(x) ? "" : xText(x))), grid: { show: false }, size: 30 },
@@ -92,7 +98,7 @@ function draw(figure: HTMLElement, chart: Chart): void {
       points: { show: false },
     }))],
     hooks: {
-      draw: [(u) => limit(u, chart.limit ?? null, colour)],
+      draw: [(u) => limit(u, isNear ? chart.limit! : null, colour)],
       setCursor: [(u) => {
         const at = u.cursor.idx;
         reading.textContent = at === null || at === undefined ? hint : read(at);

@@ -10,6 +10,7 @@ import { state } from "./state";
 const MOST = 40; // flows that are drawn
 const ROW = 26; // pixels for each node of the fullest column, at least
 const NODE = 12;
+const LEAST = 620; // pixels: the picture scrolls in narrower windows
 
 interface Node extends FlowNode {
   place: number; // index of the block's node
@@ -62,7 +63,7 @@ export function withoutCircles(block: Pick<Flows, "nodes" | "flows">): { nodes: 
 
 function draw(box: HTMLElement, block: Flows): void {
   const graph = withoutCircles(block);
-  const width = Math.max(300, box.clientWidth);
+  const width = Math.max(LEAST, box.clientWidth);
   const sides = Math.max(
     new Set(graph.links.map((link) => link.source)).size,
     new Set(graph.links.map((link) => link.target)).size,

@@ -97,7 +97,9 @@ class IcicleView {
     const y = (one.depth - skip) * ROW;
     const letters = Math.floor((width - 10) / LETTER);
     const parts = [shape("rect", { x: one.x0, y, width: Math.max(1, width - 1), height: ROW - 1 })];
-    if (letters > 2) parts.push(shape("text", { x: one.x0 + 5, y: y + 17 }, cut(node.label, letters)));
+    if (letters > 5 || letters >= node.label.length) {
+      parts.push(shape("text", { x: one.x0 + 5, y: y + 17 }, cut(node.label, letters)));
+    }
     const said = this.said(one, whole);
     const isReachable = width >= REACHABLE;
     const group = shape("g", {

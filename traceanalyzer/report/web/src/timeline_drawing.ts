@@ -8,7 +8,7 @@ import { detail, FAINT, ticks, type View } from "./timeline_detail";
 export const AXIS = 26;
 const ROW = 26; // height of a lane
 const BAR = 19; // of an event
-const LABEL = 190; // width of the names of lanes
+const LABEL = 200; // width of the names of lanes
 const NARROW = 560; // below it, names are above their lanes
 const TEXT = 40; // pixels that a name needs at least
 const LETTER = 6.4;
@@ -266,17 +266,18 @@ export class Painter {
       context.fillRect(0, top, left, row - 1);
     }
     const letters = Math.floor((width - 8) / 6.7);
-    const note = lane.is_program ? "your program" : (lane.device ?? "");
+    const note = lane.is_program ? "your program" : (lane.device ?? "").replace(/^\/device:/, "");
     context.textAlign = "left";
     context.textBaseline = "alphabetic";
     context.font = `12px ${palette!.font}`;
     context.fillStyle = palette!.ink;
-    const name = cut(lane.name, Math.max(8, note ? letters - note.length - 2 : letters));
-    context.fillText(name, 2, top + (isNarrow ? 13 : 17));
-    if (!note) return;
-    const after = context.measureText(`${name}  `).width;
+    const name = cut(lane.name, letters);
+    const y = top + (isNarrow ? 13 : 17);
+    context.fillText(name, 2, y);
+    const after = 8 + context.measureText(name).width;
+    if (!note || context.measureText(note).width > width - after) return;
     context.fillStyle = palette!.quiet;
-    context.fillText(cut(note, Math.max(5, Math.floor((width - after) / 6.7))), 2 + after, top + (isNarrow ? 13 : 17));
+    context.fillText(note, after, y);
   }
 
   private axis(marks: [number, string][]): void {
