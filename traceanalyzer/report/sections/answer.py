@@ -288,18 +288,22 @@ def _predicted(facts: PageFacts) -> Text:
     stay = counts.on_cpu + counts.on_cpu_once
     if not stay:
         said = f"{when}, all {counts.on_gpu:,} ops" if counts.on_gpu > 1 else f"{when}, the op"
-        said += (
-            " would run on it" if not counts.unknown else " that could be replayed would run on it"
-        )
+        said += " that could be replayed would" if counts.unknown else " would"
+        said += " run on it"
     else:
-        all_once = counts.on_cpu_once == stay
-        once = f"{'all' if all_once else f'{counts.on_cpu_once:,} of them'} only once"
-        once = f", {once}" if counts.on_cpu_once else ""
+        once = f", {counts.on_cpu_once:,} of them only once" if counts.on_cpu_once else ""
+        once = ", only once" if counts.on_cpu_once == stay else once
         would = "would" if _is_certain(facts) else "may"
+        why = " by design" if _stays_by_design(facts) else ""
         said = f"{when}, {counts.on_gpu:,} of {counted(counts.total, 'op')} would run on it"
-        said += f"; {stay:,} {would} stay on the CPU{once}"
+        said += f"; {stay:,} {would} stay on the CPU{why}{once}"
     unknown = f"; for {counts.unknown:,} it is unknown" if counts.unknown else ""
     return (f"{said}{unknown}. ", *_no_gpu(facts))
+
+
+def _stays_by_design(facts: PageFacts) -> bool:
+    there = facts.diagnosis.on_a_gpu
+    return there is not None and there.analysis.cpu_ops.keys() <= facts.by_design
 
 
 def _is_certain(facts: PageFacts) -> bool:

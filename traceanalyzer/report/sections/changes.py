@@ -26,6 +26,7 @@ from traceanalyzer.report.costs import joint_cost
 from traceanalyzer.report.inline import line, listing, prose, time
 from traceanalyzer.report.ruled_out import ruled_out
 from traceanalyzer.report.sections.data_path import data_path
+from traceanalyzer.report.sections.step_bar import typical_step
 from traceanalyzer.report.sources import evidence_shown, place_of
 from traceanalyzer.report.text import cause_title, sentence
 from traceanalyzer.source_files import shown_files
@@ -137,7 +138,9 @@ def _card(facts: PageFacts, change: Change, number: dict[str, int], *, is_open: 
         *_ops(facts, change),
         *_ruled_out(facts, change, found),
     ]
-    links = [Link(text="Timeline", to=f"op-{change.op_ids[0]}")] if change.op_ids else []
+    step = typical_step(facts.devices[0]) if facts.devices else ""
+    links = [Link(text="Timeline", to=step)] if step and change.op_ids else []
+    links += [Link(text="Ops", to="ops")] if change.op_ids else []
     return Card(
         id=f"change-{change.id}",
         title=prose(change.title),

@@ -74,7 +74,7 @@ def _findings(facts: PageFacts) -> Iterator[Fold]:
     rest = [f for f in left if f not in (*by_design, *once, *no_gpu)]
     yield from _of_findings(facts, by_design, "by-design", "On the CPU by design")
     yield from _of_findings(facts, once, "once", "On the CPU, but not in each step")
-    yield from _of_findings(facts, rest, "other-findings", "Also on the CPU")
+    yield from _of_findings(facts, rest, "other-findings", "Also computed on the host")
 
 
 def _of_findings(
