@@ -154,6 +154,11 @@ def parse_device(text: str) -> DeviceName:
     return ANYWHERE if name == ANYWHERE else name
 
 
+def is_of_type(device: str, device_type: str) -> bool:
+    """Return whether a device is known, and of a type."""
+    return bool(device) and parse_device(device).type == device_type
+
+
 def type_in_scope(device: str) -> str | None:
     """Return the type that a scope's device names, as Python spells it: also `cpu:0` and `CPU`.
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from traceanalyzer.placement.placer import doubts_of
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -85,15 +83,12 @@ def with_kept(
             where the earlier replay gives them.
     """
     assigned, guessed = {}, {}
-    doubts: dict[int, Mapping[int, str]] = {}
     for node, (earlier, at) in kept.items():
         device = recorded[node] if recorded else earlier.devices[at]
         if device:
             assigned[node] = device
-        if id(earlier) not in doubts:
-            doubts[id(earlier)] = doubts_of(earlier)
-        if at in doubts[id(earlier)]:
-            guessed[node] = doubts[id(earlier)][at]
+        if at in earlier.doubts:
+            guessed[node] = earlier.doubts[at]
     return replace(
         setting,
         assigned={**setting.assigned, **assigned},
