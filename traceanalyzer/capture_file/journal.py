@@ -27,7 +27,7 @@ _LAST_COUNTS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Journal:
     """The records of a journal.
 
@@ -52,24 +52,23 @@ def read_journal(path: Path) -> Journal:
         path: The file; it may be missing.
     """
     journal = Journal()
-    broken = 0
     try:
-        file = path.open("rb")
+        lines = path.open("rb")
     except OSError:
         return journal
-    with file:
-        for line in file:
+    with lines:
+        for line in lines:
             record = _record(line)
             kind = None if record is None else record.get("kind")
             if record is None or not isinstance(kind, str):
-                broken += line.endswith(b"\n") and not line.isspace()
+                journal.broken += line.endswith(b"\n") and not line.isspace()
             elif kind in _REPEATED:
                 journal.many[kind].append(record)
             elif kind in _LAST_COUNTS:
                 journal.last[kind] = record
             else:
                 journal.unknown[kind] += 1
-    return Journal(many=journal.many, last=journal.last, unknown=journal.unknown, broken=broken)
+    return journal
 
 
 def _record(line: bytes) -> dict[str, Json] | None:
