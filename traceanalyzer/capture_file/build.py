@@ -87,9 +87,6 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         folder: Where the capture file will lie; by default where the first session's trace does.
         source: What reads the text of the program's lines; None to leave it out.
         command: The words of the command line that made the capture; None where none did.
-
-    Returns:
-        The capture file, within its size limit.
     """
     journal, pools = read_journal(work / JOURNAL), Pools()
     definitions = _first_of_each_name(

@@ -46,11 +46,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> Journal:
-    """Read a journal; a script may be killed at any moment, so it may end anywhere.
-
-    Args:
-        path: The file; it may be missing.
-    """
+    """Read a journal; a script may be killed at any moment, so it may end anywhere."""
     journal = Journal()
     try:
         lines = path.open("rb")
@@ -86,10 +82,6 @@ class Pools:
     """Collects frames, scopes and attribute sets, each distinct one once.
 
     What a record holds that is not as the journal has it becomes unknown: -1, or an empty text.
-
-    Attributes:
-        attributes: The attribute sets.
-        damaged: How many records were not as the journal has them.
     """
 
     def __init__(self) -> None:

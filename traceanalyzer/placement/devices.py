@@ -78,9 +78,6 @@ class DeviceName(NamedTuple):
 
         Args:
             soft: Give up the type and number where they differ, rather than fail.
-
-        Raises:
-            DeviceConflictError: They ask for different things.
         """
         if self == other:
             return self
@@ -129,9 +126,6 @@ def parse_device(text: str) -> DeviceName:
     Args:
         text: `/job:localhost/replica:0/task:0/device:GPU:0`, a part of that, or `/gpu:0`;
             "" requests nothing.
-
-    Raises:
-        DeviceNameError: It is no device name.
     """
     if text == "/":
         return ANYWHERE
@@ -188,11 +182,7 @@ class Machine:
 
     @classmethod
     def of(cls, devices: Iterable[str]) -> Machine:
-        """Return the machine of these devices; XLA's and others that no ops run on are left out.
-
-        Raises:
-            DeviceNameError: One is no device.
-        """
+        """Return the machine of these devices; XLA's and others that no ops run on are left out."""
         known = [d for d in devices if parse_device(d).type in _ORDER]
         return cls(tuple(sorted(known, key=_rank)))
 

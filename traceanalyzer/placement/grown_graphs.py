@@ -25,14 +25,7 @@ class FirstPlaced(NamedTuple):
 
 
 def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, FirstPlaced]]:
-    """Return the nodes of each of a session's graphs that keep the device of an earlier graph.
-
-    Args:
-        instances: The session's graphs in the order in which they were placed.
-
-    Returns:
-        For each graph, where each such node was first placed.
-    """
+    """Return, by graph, the nodes that keep the device of an earlier graph: where each got it."""
     found: list[Mapping[int, FirstPlaced]] = []
     latest: dict[str, FirstPlaced] = {}
     for at, instance in enumerate(instances):

@@ -85,13 +85,7 @@ def describe(
     registry: Registry,
     functions: Collection[str] = frozenset(),
 ) -> Nodes:
-    """Find what the placer must know of each node.
-
-    Args:
-        attributes: The pool that the graph's attribute sets are in.
-        registry: The kernels of the TensorFlow that places it.
-        functions: Names of functions, which are ops too and run anywhere.
-    """
+    """Find what the placer must know of each node."""
     kinds = _Kinds(attributes, registry, functions)
     described = [kinds.of(op, at) for op, at in zip(graph.ops, graph.attributes, strict=True)]
     position = {name: at for at, name in enumerate(graph.names)}

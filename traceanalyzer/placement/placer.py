@@ -148,11 +148,7 @@ class Placement:
 def place(
     nodes: Nodes, setting: Setting, changes: Changes = NO_CHANGES, region: Region | None = None
 ) -> Placement:
-    """Place a graph, or a region of it, as TensorFlow does.
-
-    Args:
-        setting: The machine and what else TensorFlow takes into account.
-    """
+    """Place a graph, or a region of it, as TensorFlow does."""
     if region is None:
         region = Region(inside=range(len(nodes)), around={}, bound=nodes.bound)
     return _Run(nodes, setting, changes, region).placement()
