@@ -117,7 +117,7 @@ def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
 
 # --- Uses of a variable ------------------------------------------------------------------------
 
-_READS: Final = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd"})
+READS: Final = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd"})
 _MOST: Final = 200  # uses of one variable
 
 
@@ -174,9 +174,9 @@ class VariableUses:
         for user, _ in self._taking(graph, node):
             op = graph.ops[user]
             yield from _use(op, self._capture_file.attribute_set(graph.attributes[user]), dtype)
-            for taker, slot in self._taking(graph, user) if op in _READS else ():
+            for taker, slot in self._taking(graph, user) if op in READS else ():
                 known = self._capture_file.attribute_set(graph.attributes[taker])
-                name = _attribute_at(graph.ops[taker], known, slot)
+                name = attribute_at(graph.ops[taker], known, slot)
                 if known.get(name) == dtype:
                     yield _Use(graph.ops[taker], known, name)
 
@@ -197,7 +197,7 @@ def _use(op: str, attributes: Attributes, dtype: str) -> Iterator[_Use]:
         yield _Use(op, attributes, name)
 
 
-def _attribute_at(op: str, attributes: Attributes, slot: int) -> str:
+def attribute_at(op: str, attributes: Attributes, slot: int) -> str:
     """Return the attribute that is the type of an input, "" for none."""
     definition = definition_of(op)
     for argument in () if definition is None else definition.inputs:
