@@ -206,7 +206,6 @@ class Run:
                 device_properties=host.device_properties,
                 capture_file=host.capture_file,
                 joined=host.tables.joined,
-                timeline=host.timeline,
             )
             for host in self.hosts
         ]

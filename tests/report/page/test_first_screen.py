@@ -158,8 +158,7 @@ def test_narrow_windows_show_tables_as_cards(see: See) -> None:
         in seen.run(
             "() => getComputedStyle(document.querySelector('.changes td.n'), '::before').content"
         )
-        or seen.run("() => document.querySelector('.changes td.n').dataset.label")
-        == "Saves"
+        or seen.run("() => document.querySelector('.changes td.n').dataset.label") == "Saves"
     )
     for tab in ("ops", "transfers", "scopes", "steps", "memory"):
         seen.click(f"#tab-{tab}")
