@@ -168,7 +168,7 @@ def _on_a_gpu(
     every = (*analysis.cpu_ops.values(), *analysis.on_host.values())
     findings = [_without_harm(finding, rare) for finding in attribute(run, every, causes, {})]
     explained = {op_id for finding in findings for op_id in finding.op_ids}
-    capture_files = [host.capture_file for host in run.hosts if host.capture_file is not None]
+    capture_files = [capture_file for _, capture_file in run.captured]
     hidden = hidden_there(tuple(cpu_ops(run)["op_id"]), capture_files)
     ordered = _most_expensive_first(findings, run, costs)
     hides_gpus = hidden is not None and hidden.certainty != "possible"

@@ -60,14 +60,13 @@ def not_applicable(run: Run) -> str | None:
 
 def check(run: Run) -> Iterator[Finding]:
     """Walk the findings of ops whose registered kernels are unknown."""
-    captured = [host.capture_file for host in run.hosts if host.capture_file is not None]
     by_type: dict[str, list[CpuOp]] = {}
     for cpu_op in analyse(run).cpu_ops.values():
         # Ops with blockers belong to other causes; calls have the name of a captured function.
         op_type = cpu_op.explanation.type
         if cpu_op.explanation.blockers or not _is_foreign(op_type):
             continue
-        if all(capture_file.definition(op_type) is None for capture_file in captured):
+        if all(file.definition(op_type) is None for _, file in run.captured):
             by_type.setdefault(op_type, []).append(cpu_op)
     for op_type, ops in by_type.items():
         is_likely = all(op.explanation.contradiction and not op.explanation.doubt for op in ops)
