@@ -113,7 +113,7 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
     not_applicable: dict[str, str] = {}
     for cause in applied:
         with contained(cause.id, failed):
-            reason = _not_applicable(cause, run)
+            reason = cause.why_not(run)
             if reason is None:
                 found += list(cause.check(run))
             else:
@@ -138,12 +138,6 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
         on_a_gpu=_on_a_gpu(run, applied, rare, costs),
         costs=costs,
     )
-
-
-def _not_applicable(cause: Cause, run: Run) -> str | None:
-    if cause.examines_runs or run.gpu_used:
-        return cause.not_applicable(run)
-    return cause.not_applicable(run) or "TensorFlow used no GPU: see the prediction for one"
 
 
 def _outcome(

@@ -54,10 +54,6 @@ _ABOUT_KERNELS: Final = frozenset(
 )
 
 
-def not_applicable(run: Run) -> str | None:
-    return None if run.gpu_used else "TensorFlow used no GPU"
-
-
 def check(run: Run) -> Iterator[Finding]:
     """Walk the findings of ops whose registered kernels are unknown."""
     by_type: dict[str, list[CpuOp]] = {}
@@ -141,11 +137,4 @@ def _unknown(op_type: str) -> Evidence:
     return observed("kernel_registry", f"no version of TensorFlow has an op {op_type}")
 
 
-CAUSE = Cause(
-    __name__,
-    __doc__,
-    not_applicable=not_applicable,
-    check=check,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, __doc__, needs="gpu", check=check, match=match, describe=describe)

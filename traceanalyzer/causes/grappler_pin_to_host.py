@@ -63,10 +63,6 @@ _SET_BY: Final = {
 }
 
 
-def not_applicable(run: Run) -> str | None:
-    return None if run.captured else "the optimizer's options are not recorded without a capture"
-
-
 def check(run: Run) -> Iterator[Finding]:
     for host, capture_file in run.captured:
         moved: dict[str, dict[int, Evidence]] = defaultdict(dict)
@@ -126,4 +122,4 @@ def _finding(host: Host, set_by: str, moved: dict[int, Evidence]) -> Finding:
     )
 
 
-CAUSE = Cause(__name__, __doc__, check=check, not_applicable=not_applicable)
+CAUSE = Cause(__name__, __doc__, needs="capture", check=check)

@@ -40,7 +40,6 @@ from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.error_handlers import (
     handled_ops,
     handler_evidence,
-    no_errors_known,
     raised_at,
     raised_evidence,
 )
@@ -70,7 +69,9 @@ _FIXES: Final = (
 
 
 def not_applicable(run: Run) -> str | None:
-    return None if any(_swaps(host) for host in run.hosts) else no_errors_known(run)
+    if run.captured or any(map(_swaps, run.hosts)):
+        return None
+    return "the program's errors are not recorded without a capture"
 
 
 def check(run: Run) -> Iterator[Finding]:

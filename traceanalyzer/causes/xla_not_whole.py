@@ -41,7 +41,6 @@ from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.error_handlers import (
     handled_ops,
     handler_evidence,
-    no_errors_known,
     raised_evidence,
 )
 from traceanalyzer.causes.knowledge.finding_text import observed
@@ -155,4 +154,4 @@ def _compile_the_rest(op: str) -> Fix:
     )
 
 
-CAUSE = Cause(__name__, __doc__, check=check, not_applicable=no_errors_known)
+CAUSE = Cause(__name__, __doc__, needs="capture", check=check)

@@ -35,11 +35,6 @@ class HandledOps:
     evidence: tuple[Evidence, ...]
 
 
-def no_errors_known(run: Run) -> str | None:
-    """Return why nothing is known about a program's errors, or None if they were recorded."""
-    return None if run.captured else "the program's errors are not recorded without a capture"
-
-
 def raised_at(capture_file: CaptureFile, error: CaughtError) -> Frame | None:
     """Return the user's line that raised an error, if known."""
     return capture_file.frame(error.raised[0]) if error.raised else None
