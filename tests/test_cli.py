@@ -158,9 +158,9 @@ def test_tables_load_again(traceanalyzer_: Traceanalyzer, tmp_path: Path) -> Non
         text = pd.read_csv(folder / f"{schema.name}.csv")
         assert list(text.columns) == list(table.columns)
         for column, declared in schema.columns.items():
-            if declared.dtype not in {"text", "object"}:
-                assert str(again[column].dtype) == declared.dtype
-            if declared.dtype == "int64":
+            if declared not in {"text", "object"}:
+                assert str(again[column].dtype) == declared
+            if declared == "int64":
                 assert text[column].tolist() == table[column].tolist()
     events = pd.read_parquet(folder / "events.parquet")
     assert {"train", "gemm"} <= set(events["name"])

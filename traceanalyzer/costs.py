@@ -23,12 +23,12 @@ import pandas as pd
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.step_kinds import regular_steps
 from traceanalyzer.tables.thread_activity import ThreadState
-from traceanalyzer.tables.thread_links import DEVICE_LANE
+from traceanalyzer.tables.thread_links import ON_DEVICE
 from traceanalyzer.timeline.critical_path import critical_path, path_graph
 from traceanalyzer.timeline.exposed import is_exposed
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
 from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.timeline.walk import program_lane
+from traceanalyzer.timeline.walk import program_thread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -122,7 +122,7 @@ class Costs:
         found = []
         for host in self._run.hosts:
             steps = regular_steps(host.tables.steps)
-            if len(steps) and program_lane(host.tables.threads) != DEVICE_LANE:
+            if len(steps) and program_thread(host.tables.threads) != ON_DEVICE:
                 path = critical_path(host.tables, host.timeline, steps)
                 found.append(HostPath(host=host, steps=len(steps), path=path))
         return tuple(found)
@@ -328,6 +328,6 @@ def _launch_ps(host: Host) -> int:
     work = host.timeline.work
     if work is None:
         return 0
-    known = (work.launches.lane != DEVICE_LANE) & ~work.is_copy
+    known = (work.launches.thread != ON_DEVICE) & ~work.is_transfer
     took = (work.start_ps - work.launches.start_ps)[known].clip(0)
     return int(np.quantile(took, _LAUNCH_QUANTILE)) if len(took) else 0

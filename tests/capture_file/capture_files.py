@@ -33,8 +33,6 @@ from traceanalyzer.capture_file.function_records import (
     Partition,
 )
 
-__all__ = ["CPU", "GPU", "capture_files", "sample"]
-
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 

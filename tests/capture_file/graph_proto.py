@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-__all__ = ["DataType", "GraphDef"]
-
 
 def _installed(proto: str) -> descriptor_pb2.FileDescriptorProto:
     """Read the descriptor out of a generated module, which takes seconds to import."""

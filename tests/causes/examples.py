@@ -95,7 +95,7 @@ class Example:
         """The rows as a run, beside what was captured."""
         rows = [{**_ROW, "op_id": f"op{k}", **op} for k, op in enumerate(self.ops)]
         frame = pd.DataFrame(rows, columns=list(OPS.columns))
-        numbers = [c for c, column in OPS.columns.items() if column.dtype == "int64"]
+        numbers = [c for c, dtype in OPS.columns.items() if dtype == "int64"]
         frame[numbers] = frame[numbers].fillna(0)
         empty: dict[str, Any] = {
             schema.name: pd.DataFrame({c: [] for c in schema.columns})

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Switches", "run_all"]
-
 _T = TypeVar("_T")
 
 

@@ -21,8 +21,6 @@ import traceback
 from pathlib import Path
 from typing import Any, BinaryIO
 
-__all__: list[str] = []
-
 
 def main() -> None:
     """Serve until nobody asks any more."""

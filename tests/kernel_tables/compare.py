@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
     from traceanalyzer.placement.registry import Registry
 
-__all__ = ["differences"]
-
 
 def differences(registry: Registry, extraction: Extraction) -> list[str]:
     """Return how a registry differs from what a TensorFlow has registered; [] for not at all."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Json
 
-__all__ = ["KEPT", "Combination", "combinations", "definition_line", "kernel_lines", "type_name"]
-
 # XLA's and TPUs' device types are left out: no op is placed there that runs on CPU or GPU.
 KEPT = ("CPU", "DEFAULT", "GPU")
 

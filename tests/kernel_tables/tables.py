@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.placement.kernel_tables import Minor
 
-__all__ = ["DATA", "Content", "Extraction", "add", "content_of", "read_extraction", "stored"]
-
 DATA = Path(traceanalyzer.placement.__path__[0]) / "data"
 
 HEADERS = {

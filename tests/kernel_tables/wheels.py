@@ -16,8 +16,6 @@ from tests.kernel_tables.tables import read_extraction
 if TYPE_CHECKING:
     from tests.kernel_tables.tables import Extraction
 
-__all__ = ["of_interpreter", "of_wheel"]
-
 PYTHON = "3.11"  # the one Python for which every version from 2.12 on has wheels
 
 

@@ -286,11 +286,11 @@ static void call_events(void)
 
     struct begun_by_call begun;
     int64_t links = below(9), ended = below(9), at[4] = {0};
-    FILL(int32_t, begun.turn_lane, size(n), number(0, 3));
+    FILL(int32_t, begun.turn_thread, size(n), number(0, 3));
     FILL(int64_t, begun.turn_start, size(n), number(0, 20));
     FILL(int64_t, begun.turn_end, size(n), number(0, 30));
     FILL(int64_t, begun.turn_call, size(n), number(0, 3));
-    FILL(int32_t, begun.link_lane, size(links), number(0, 3));
+    FILL(int32_t, begun.link_thread, size(links), number(0, 3));
     FILL(int64_t, begun.link_at, size(links), ascending(&at[0]));
     FILL(int64_t, begun.call_id, size(ended), ascending(&at[1]) / 8);
     FILL(int64_t, begun.call_ps, size(ended), ascending(&at[2]));
@@ -332,15 +332,15 @@ static void call_walk(void)
     struct busy_and_idle cut;
     FILL(int64_t, cut.busy_start, size(busy), ascending(&at[0]));
     FILL(int64_t, cut.busy_end, size(busy), ascending(&at[1]));
-    FILL(int64_t, cut.copy_start, size(copies), ascending(&at[2]));
-    FILL(int64_t, cut.copy_end, size(copies), number(0, 40));
+    FILL(int64_t, cut.transfer_start, size(copies), ascending(&at[2]));
+    FILL(int64_t, cut.transfer_end, size(copies), number(0, 40));
     cut.from_ps = number(0, 20);
     cut.to_ps = number(10, 40);
     int64_t room = 2 * (busy + copies) + 1;
     FILL(int64_t, cut.start_ps, size(room), 0);
     FILL(int64_t, cut.end_ps, size(room), 0);
     FILL(uint8_t, cut.phase, size(room), 0);
-    FILL(int64_t, cut.copy, size(room), 0);
+    FILL(int64_t, cut.transfer, size(room), 0);
     int64_t parts = busy_and_idle(&cut);
     CHECK(parts >= 0 || is_wild);
     for (int64_t k = 0, t = cut.from_ps; k < parts; k++) { /* they follow on each other */
@@ -350,31 +350,31 @@ static void call_walk(void)
     }
 
     struct walk_back walk;
-    int64_t spans = below(4), lanes = below(4), segments = below(12), links = below(8);
+    int64_t spans = below(4), threads = below(4), segments = below(12), links = below(8);
     int64_t calls = below(8), events = below(8), through = below(2) ? events : 0;
-    segments = lanes ? segments : 0;
-    links = lanes ? links : 0;
+    segments = threads ? segments : 0;
+    links = threads ? links : 0;
     FILL(int64_t, walk.span_start, size(spans), number(0, 30));
     FILL(int64_t, walk.span_end, size(spans), number(20, 60));
-    FILL(int32_t, walk.span_lane, size(spans), number(-1, lanes));
+    FILL(int32_t, walk.span_thread, size(spans), number(-1, threads));
     FILL(int64_t, walk.span_launch_start, size(spans), number(0, 60));
     FILL(int64_t, walk.span_launch_end, size(spans), number(0, 60));
     FILL(uint8_t, walk.span_is_proved, size(spans), below(2));
-    FILL(int64_t, walk.lane_begin, size(lanes + 1), bound(k, lanes, segments, &at[3]));
-    FILL(uint8_t, walk.is_program, size(lanes), below(3) == 0);
+    FILL(int64_t, walk.thread_begin, size(threads + 1), bound(k, threads, segments, &at[3]));
+    FILL(uint8_t, walk.is_program, size(threads), below(3) == 0);
     FILL(int64_t, walk.segment_start, size(segments), ascending(&at[4]));
     FILL(int64_t, walk.segment_end, size(segments), number(0, 60));
-    FILL(uint8_t, walk.doing, size(segments), number(0, 8));
+    FILL(uint8_t, walk.segment_state, size(segments), number(0, 8));
     FILL(int32_t, walk.segment_row, size(segments), number(-1, 5));
     FILL(int64_t, walk.segment_call, size(segments), number(0, 3));
-    FILL(int64_t, walk.link_begin, size(lanes + 1), bound(k, lanes, links, &at[5]));
+    FILL(int64_t, walk.link_begin, size(threads + 1), bound(k, threads, links, &at[5]));
     FILL(int64_t, walk.link_at, size(links), number(0, 60));
-    FILL(int32_t, walk.link_from_lane, size(links), number(-1, lanes));
+    FILL(int32_t, walk.link_from_thread, size(links), number(-1, threads));
     FILL(int64_t, walk.link_from, size(links), number(0, 60));
     FILL(uint8_t, walk.link_is_proved, size(links), below(2));
     FILL(int64_t, walk.call_id, size(calls), ascending(&at[6]) / 8);
     FILL(int64_t, walk.call_ps, size(calls), number(0, 60));
-    FILL(int32_t, walk.call_lane, size(calls), number(-1, lanes));
+    FILL(int32_t, walk.call_thread, size(calls), number(-1, threads));
     FILL(uint8_t, walk.call_begins, size(calls), below(2));
     FILL(uint8_t, walk.call_ends, size(calls), below(2));
     FILL(int64_t, walk.device_end, size(events), ascending(&at[7]));
@@ -382,7 +382,7 @@ static void call_walk(void)
     FILL(int64_t, walk.device_start, size(through), number(0, 60));
     FILL(uint8_t, walk.device_phase, size(through), number(8, 10));
     FILL(int32_t, walk.device_row, size(through), number(-1, 5));
-    FILL(int32_t, walk.device_launch_lane, size(through), number(-1, lanes));
+    FILL(int32_t, walk.device_launch_thread, size(through), number(-1, threads));
     FILL(int64_t, walk.device_launch_start, size(through), number(0, 60));
     FILL(int64_t, walk.device_launch_end, size(through), number(0, 60));
     FILL(uint8_t, walk.device_is_proved, size(through), below(2));

@@ -91,15 +91,17 @@ def test_sums_are_exact_modulo_two_to_the_64th(entries: list[tuple[int, int]]) -
         assert int(found[code]) == (total + 2**63) % 2**64 - 2**63
 
 
-lanes_and_times = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20)), max_size=6).map(sorted)
+threads_and_times = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20)), max_size=6).map(
+    sorted
+)
 
 
 @given(
-    lanes_and_times,
+    threads_and_times,
     st.lists(st.integers(0, 6), min_size=6, max_size=6),
     st.lists(st.integers(0, 2), min_size=6, max_size=6),
-    lanes_and_times,
-    lanes_and_times,
+    threads_and_times,
+    threads_and_times,
 )
 def test_a_turn_was_begun_by_what_ended_last_in_its_call(
     turns: list[tuple[int, int]],
@@ -108,21 +110,21 @@ def test_a_turn_was_begun_by_what_ended_last_in_its_call(
     links: list[tuple[int, int]],
     ended: list[tuple[int, int]],
 ) -> None:
-    lanes, starts = (positions(list(t)) for t in zip(*turns, strict=True)) if turns else ([], [])
+    threads, starts = (positions(list(t)) for t in zip(*turns, strict=True)) if turns else ([], [])
     end = [t + d for (_, t), d in zip(turns, durations, strict=False)]
     found = events.begun_by_call(
         events.Turns(
-            np.array(lanes, np.int32),
+            np.array(threads, np.int32),
             positions(list(starts)),
             positions(end),
             positions(calls[: len(turns)]),
         ),
-        (np.array([lane for lane, _ in links], np.int32), positions([t for _, t in links])),
+        (np.array([thread for thread, _ in links], np.int32), positions([t for _, t in links])),
         (positions([call for call, _ in ended]), positions([t for _, t in ended])),
     )
-    for k, (lane, at) in enumerate(turns):
-        free_since = max((end[j] for j in range(k) if turns[j][0] == lane), default=-1)
-        is_linked = any(own == lane and free_since <= t <= at for own, t in links)
+    for k, (thread, at) in enumerate(turns):
+        free_since = max((end[j] for j in range(k) if turns[j][0] == thread), default=-1)
+        is_linked = any(own == thread and free_since <= t <= at for own, t in links)
         before = [j for j, (call, t) in enumerate(ended) if call == calls[k] and t <= at]
         has_cause = at >= free_since and not is_linked and calls[k] != 0 and before
         assert found[k] == (before[-1] if has_cause else -1)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.native.walk import WalkColumns, busy_and_idle, walk_back
+from traceanalyzer.native.walk import busy_and_idle, walk_back
 from traceanalyzer.tables.thread_activity import ThreadState
 from traceanalyzer.timeline.phase import Phase
 
@@ -31,17 +31,17 @@ def disjoint(found: list[Span]) -> list[Span]:
 
 @given(spans.map(disjoint), spans, st.integers(-5, 10), st.integers(0, 40))
 def test_a_device_computes_or_copies_or_is_idle(
-    busy: list[Span], copies: list[Span], begin: int, duration: int
+    busy: list[Span], transfers: list[Span], begin: int, duration: int
 ) -> None:
     extent = begin, begin + duration
-    start, end, phase, copy = busy_and_idle(columns(busy), columns(copies), extent)
+    start, end, phase, transfer = busy_and_idle(columns(busy), columns(transfers), extent)
     told = [
-        (moment, int(phase[k]), int(copy[k]))
+        (moment, int(phase[k]), int(transfer[k]))
         for k in range(len(start))
         for moment in range(int(start[k]), int(end[k]))
     ]
     for moment, (at, found, which) in zip(range(*extent), told, strict=True):
-        going_on = [k for k, (a, b) in enumerate(copies) if a <= moment < b]
+        going_on = [k for k, (a, b) in enumerate(transfers) if a <= moment < b]
         assert at == moment
         if any(a <= moment < b for a, b in busy):
             assert (found, which) == (Phase.COMPUTE, -1)
@@ -52,21 +52,21 @@ def test_a_device_computes_or_copies_or_is_idle(
 
 
 def walk(
-    *walked: Span, segments: list[Span], doing: list[int], devices: list[Span]
+    *walked: Span, segments: list[Span], state: list[int], devices: list[Span]
 ) -> list[tuple[int, int, int, int, bool]]:
-    """Walk back from spans' ends on the only lane, the program's: its parts as tuples."""
+    """Walk back from spans' ends on the only thread, the program's: its parts as tuples."""
     n, k = len(walked), len(segments)
     start, end = columns(list(walked))
     found = walk_back(
-        WalkColumns(
+        [
             start, end, np.zeros(n, np.int32), end, end, np.ones(n, np.bool_),
             np.array([0, k]), np.ones(1, np.bool_),
-            *columns(segments), np.array(doing, np.uint8), np.arange(k, dtype=np.int32),
+            *columns(segments), np.array(state, np.uint8), np.arange(k, dtype=np.int32),
             np.zeros(k, np.int64),
             np.zeros(2, np.int64), *(np.empty(0, t) for t in (np.int64, np.int32, np.int64, bool)),
             *(np.empty(0, t) for t in (np.int64, np.int64, np.int32, bool, bool)),
             np.array(sorted(b for _, b in devices), np.int64), np.zeros(len(devices), np.int32),
-        )
+        ]
     )  # fmt: skip
     assert (found.event == -1).all()
     return [
@@ -82,7 +82,7 @@ def test_what_the_only_thread_did_accounts_for_each_moment(
     segments: list[Span], did: list[ThreadState], walked: list[Span]
 ) -> None:
     """Without devices or calls, nothing leads away from the thread."""
-    parts = walk(*walked, segments=segments, doing=did[: len(segments)], devices=[])
+    parts = walk(*walked, segments=segments, state=did[: len(segments)], devices=[])
     left = list(parts)
     for begin, end in walked:
         at, is_proved = end, True
@@ -91,13 +91,13 @@ def test_what_the_only_thread_did_accounts_for_each_moment(
             assert found[1] == at
             for moment in reversed(range(found[0], at)):
                 k = next((k for k, (a, b) in enumerate(segments) if a <= moment < b), None)
-                doing = ThreadState.PROGRAM if k is None else did[k]
-                is_wait = doing in {ThreadState.CALL, ThreadState.WAIT}
+                state = ThreadState.PROGRAM if k is None else did[k]
+                is_wait = state in {ThreadState.CALL, ThreadState.WAIT}
                 is_proved &= (
-                    doing != ThreadState.CALL
+                    state != ThreadState.CALL
                 )  # which thread was waited for is not recorded
                 row = -1 if k is None or is_wait else k
-                phase = Phase.RUNTIME if is_wait else Phase(doing)
+                phase = Phase.RUNTIME if is_wait else Phase(state)
                 assert found[2:] == (phase, row, is_proved)
             at = found[0]
     assert not left
@@ -105,7 +105,7 @@ def test_what_the_only_thread_did_accounts_for_each_moment(
 
 def test_a_wait_leads_to_what_the_device_ended_last() -> None:
     assert walk(
-        (0, 20), segments=[(5, 15)], doing=[ThreadState.WAIT], devices=[(0, 7), (0, 12)]
+        (0, 20), segments=[(5, 15)], state=[ThreadState.WAIT], devices=[(0, 7), (0, 12)]
     ) == [
         (15, 20, Phase.PROGRAM, -1, True),
         (12, 15, Phase.RUNTIME, -1, True),
@@ -116,7 +116,7 @@ def test_a_wait_leads_to_what_the_device_ended_last() -> None:
 def test_more_parts_than_there_is_room_for_at_first() -> None:
     segments = [(2 * k, 2 * k + 1) for k in range(5000)]
     parts = walk(
-        (0, 1), (0, 10_000), segments=segments, doing=[ThreadState.HOST_OP] * 5000, devices=[]
+        (0, 1), (0, 10_000), segments=segments, state=[ThreadState.HOST_OP] * 5000, devices=[]
     )
     assert len(parts) == 10_001
     assert parts[0] == (0, 1, Phase.HOST_OP, 0, True)
@@ -126,11 +126,11 @@ def test_more_parts_than_there_is_room_for_at_first() -> None:
     ]
 
 
-def test_lanes_that_only_lead_to_each_other_end() -> None:
+def test_threads_that_only_lead_to_each_other_end() -> None:
     none, empty = np.zeros(0, np.int64), np.zeros(0, np.int32)
     zero = np.zeros(1, np.int64)
     found = walk_back(
-        WalkColumns(
+        [
             zero, zero + 9, np.zeros(1, np.int32), zero + 9, zero + 9, np.ones(1, np.bool_),
             np.zeros(3, np.int64), np.zeros(2, np.bool_),
             none, none, none.astype(np.uint8), empty, none,
@@ -138,7 +138,7 @@ def test_lanes_that_only_lead_to_each_other_end() -> None:
             np.ones(2, np.bool_),
             none, none, empty, none.astype(bool), none.astype(bool),
             none, empty,
-        )
+        ]
     )  # fmt: skip
     assert found.phase.tolist() == [Phase.UNATTRIBUTED]
     assert (found.start_ps.tolist(), found.end_ps.tolist()) == ([0], [9])

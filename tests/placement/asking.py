@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.placement.registry import Registry
 
-__all__ = ["ask", "registry_of_installed"]
-
 
 def registry_of_installed() -> Registry:
     """Return the tables of the installed TensorFlow; skip where it is another build or version."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.placement.registry import Registry
 
-__all__ = ["CALLS", "PLACES", "SCOPES", "Call", "choices", "drawn"]
-
 # TensorFlow's names in Python, and those that the project shares with TensorFlow's protos.
 CAPTURE_FILE_TYPES: Final = {"float16": "half", "float32": "float", "float64": "double"}
 

@@ -8,18 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "call",
-    "find",
-    "given",
-    "next_element",
-    "push",
-    "scopes",
-    "table_size",
-    "take",
-    "uniform",
-]
-
 
 def given(**tensors: Any) -> Any:  # noqa: ANN401 - TensorFlow's
     """Return what is given, to see where that is."""

@@ -39,19 +39,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Json
     from traceanalyzer.placement.blockers import Blockers
 
-__all__ = [
-    "KERNELS",
-    "Node",
-    "Placed",
-    "Written",
-    "full",
-    "function",
-    "node",
-    "short",
-    "text",
-    "written",
-]
-
 KERNELS: Final = "2.21"  # the version whose kernels count, unless a graph says otherwise
 _LOCAL: Final = "/job:localhost/replica:0/task:0/device:"
 
@@ -117,6 +104,31 @@ def node(  # noqa: PLR0913 - a node's parts, and its attributes by their names
         if names:
             known["_class"] = [text(f"loc:@{each}") for each in names]
     return Node(name=name, op=op, inputs=inputs, asked=asked, on=full(on), attributes=known)
+
+
+def arg(name: str, on: str = "GPU:0", T: str = "float") -> Node:  # noqa: N803 - TensorFlow's name
+    """An argument of a function."""
+    return node(name, "_Arg", T=T, index=0, on=on)
+
+
+def tanh(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401 - values of attributes
+    """An op that every type of device has a kernel for."""
+    return node(name, "Tanh", *inputs, T="float", **more)
+
+
+def upper(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401 - values of attributes
+    """An op without a GPU kernel."""
+    return node(name, "StringUpper", *inputs, **more)
+
+
+def variable(name: str, **more: Any) -> Node:  # noqa: ANN401 - values of attributes
+    """An op that makes a variable."""
+    return node(name, "VarHandleOp", dtype="float", shape={"shape": []}, **more)
+
+
+def read(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401 - values of attributes
+    """An op that reads one."""
+    return node(name, "ReadVariableOp", *inputs, dtype="float", **more)
 
 
 @dataclass(frozen=True)

@@ -8,32 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.placement.graphs import Node, Written, node, written
+from tests.placement.graphs import Node, Written, arg, node, read, tanh, upper, variable, written
 from tests.placement.test_placer import SETTINGS, graphs
 from traceanalyzer.placement.blockers import BlockerFinder, without
 from traceanalyzer.placement.devices import parse_device
 from traceanalyzer.placement.placer import place
-
-
-def arg(name: str, on: str = "GPU:0", T: str = "float") -> Node:  # noqa: N803 - TensorFlow's name
-    return node(name, "_Arg", T=T, index=0, on=on)
-
-
-def tanh(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401
-    return node(name, "Tanh", *inputs, T="float", **more)
-
-
-def upper(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401
-    return node(name, "StringUpper", *inputs, **more)
-
-
-def variable(name: str, **more: Any) -> Node:  # noqa: ANN401
-    return node(name, "VarHandleOp", dtype="float", shape={"shape": []}, **more)
-
-
-def read(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401
-    return node(name, "ReadVariableOp", *inputs, dtype="float", **more)
-
 
 X = arg("x")
 

@@ -4,31 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.placement.graphs import Node, Written, node, written
+from tests.placement.graphs import Node, node, tanh, variable, written
 from traceanalyzer.placement.nodes import describe, is_dataset
 from traceanalyzer.placement.registry import load
 
 
 def const(name: str, *inputs: str) -> Node:
     return node(name, "Const", *inputs, dtype="float")
-
-
-def variable(name: str, asked: str = "") -> Node:
-    return node(name, "VarHandleOp", dtype="float", shape={"shape": []}, asked=asked)
-
-
-def tanh(name: str, *inputs: str) -> Node:
-    return node(name, "Tanh", *inputs, T="float")
-
-
-def bound(graph: Written) -> list[tuple[str, str]]:
-    names = graph.graph.names
-    return [(names[s], names[t]) for s, t in graph.described().bound]
-
-
-def followers(graph: Written) -> dict[str, str]:
-    names = graph.graph.names
-    return {names[at]: names[f] for at, f in graph.described().followers.items()}
 
 
 def identity(name: str, *inputs: str) -> Node:

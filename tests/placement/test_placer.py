@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.placement.graphs import Node, Written, node, written
+from tests.placement.graphs import Node, Written, arg, node, read, tanh, upper, written
 from traceanalyzer.placement.placer import Decision
 
 FIRST, INPUT, CONSUMERS, ASSIGNED, NONE = (
@@ -22,18 +22,6 @@ FIRST, INPUT, CONSUMERS, ASSIGNED, NONE = (
     Decision.ASSIGNED,
     Decision.NONE,
 )
-
-
-def arg(name: str, on: str = "GPU:0", T: str = "float") -> Node:  # noqa: N803 - TensorFlow's name
-    return node(name, "_Arg", T=T, index=0, on=on)
-
-
-def tanh(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401
-    return node(name, "Tanh", *inputs, T="float", **more)
-
-
-def upper(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401
-    return node(name, "StringUpper", *inputs, **more)
 
 
 def rnn(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401 - has a GPU kernel only
@@ -229,25 +217,6 @@ def test_any_graph_is_placed_and_always_alike(graph: Written, setting: dict[str,
         for at, root in placement.roots.items():
             devices_of.setdefault(root, set()).add(placement.devices[at])
         assert all(len(devices) == 1 for devices in devices_of.values())
-
-
-def arg(name: str, on: str = "GPU:0", T: str = "float", **more: Any) -> Node:  # noqa: ANN401, N803
-    return node(name, "_Arg", T=T, index=0, on=on, **more)
-
-
-def tanh(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401
-    return node(name, "Tanh", *inputs, T="float", **more)
-
-
-def upper(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401
-    return node(name, "StringUpper", *inputs, **more)
-
-
-def read(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401
-    return node(name, "ReadVariableOp", *inputs, dtype="float", **more)
-
-
-X = arg("x")
 
 
 def doubtful(*lines: Node, guessed: tuple[str, ...] = (), **setting: Any) -> set[str]:  # noqa: ANN401

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from tests.capture_file.capture_files import capture_files
-from tests.placement.graphs import Node, full, function, node, short, written
+from tests.placement.graphs import Node, full, function, node, read, short, tanh, written
 from traceanalyzer.capture_file.document import (
     SESSION,
     CaptureFile,
@@ -122,14 +122,6 @@ def tensor(dtype: str, on: str = "CPU:0", shape: tuple[int, ...] | None = ()) ->
 
 def arg(name: str, index: int = 0, T: str = "float", on: str = "") -> Node:  # noqa: N803
     return node(name, "_Arg", T=T, index=index, on=on)
-
-
-def read(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401
-    return node(name, "ReadVariableOp", *inputs, dtype="float", **more)
-
-
-def tanh(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401
-    return node(name, "Tanh", *inputs, T="float", **more)
 
 
 def devices(placed: FunctionPlacement) -> dict[str, str]:

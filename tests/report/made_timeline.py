@@ -129,7 +129,7 @@ def with_many_events(diagnosis: Diagnosis, count: int) -> Diagnosis:
         old,
         name=("python", *(f"tf_Compute/{k}" for k in range(1, threads))),
         is_program=np.arange(threads) == 0,
-        step_lane=np.zeros_like(old.step_lane),
+        step_thread=np.zeros_like(old.step_thread),
         begin=begin,
         start_ps=end - took,
         end_ps=end,

@@ -12,8 +12,8 @@ from tests.capture_files import Book
 from tests.tables.reading import host_plane
 from tests.traces import call, eager, event, line, us
 from traceanalyzer.native.events import Stretches, align
+from traceanalyzer.tables.arrays import in_line_order
 from traceanalyzer.tables.eager_alignment import MARKER, eager_signatures
-from traceanalyzer.tables.nesting import in_line_order
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile

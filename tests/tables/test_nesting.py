@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.tables.reading import host_plane
 from tests.traces import event, line, ps, us
-from traceanalyzer.tables.nesting import in_line_order, innermost, self_durations
+from traceanalyzer.tables.arrays import in_line_order, innermost, self_durations
 
 
 def test_deep_nesting() -> None:

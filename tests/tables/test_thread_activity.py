@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,26 +16,26 @@ from traceanalyzer.tables.thread_activity import ThreadActivity, ThreadState
 US = 1_000_000
 
 
-def lanes_of(*lines: object) -> ThreadActivity:
+def activity_of(*lines: object) -> ThreadActivity:
     found = tables_of(host(*lines)).threads  # type: ignore[arg-type]
     assert found is not None
     return found
 
 
-def did(lanes: ThreadActivity, name: str) -> list[tuple[float, float, str]]:
+def did(threads: ThreadActivity, name: str) -> list[tuple[float, float, str]]:
     """What a thread did: start, end in us, what."""
-    lane = lanes.name.index(name)
-    own = slice(lanes.begin[lane], lanes.begin[lane + 1])
+    thread = threads.name.index(name)
+    own = slice(threads.begin[thread], threads.begin[thread + 1])
     return [
         (start / US, end / US, ThreadState(state).name)
         for start, end, state in zip(
-            lanes.start_ps[own], lanes.end_ps[own], lanes.state[own], strict=True
+            threads.start_ps[own], threads.end_ps[own], threads.state[own], strict=True
         )
     ]
 
 
 def test_a_pool_that_tells_is_believed_and_a_turn_elsewhere_follows_its_call() -> None:
-    lanes = lanes_of(
+    threads = activity_of(
         line("python")(
             event("ThreadpoolListener::Record", us(2), _pt=13, _p=99),
             call("__inference_f_1", us(5, 90), step=7),
@@ -44,12 +46,12 @@ def test_a_pool_that_tells_is_believed_and_a_turn_elsewhere_follows_its_call() -
         ),
         thread("tf_Compute", 2)(executor(us(30, 10), step=7)),
     )
-    links = lanes.links
 
     begun_by = [
-        (lanes.name[lane], at / US, lanes.name[source], begun / US, proved)
-        for lane, at, source, begun, proved in zip(
-            links.lane, links.at_ps, links.from_lane, links.from_ps, links.is_proved, strict=True
+        (threads.name[thread], at / US, threads.name[source], begun / US, proved)
+        for thread, (first, end) in enumerate(pairwise(threads.links.begin))
+        for at, source, begun, proved in zip(
+            *(column[first:end] for column in threads.links[1:]), strict=True
         )
     ]
 

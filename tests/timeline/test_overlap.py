@@ -10,7 +10,7 @@ from tests.timeline.test_device_parts import US, gemm
 from tests.traces import copy, eager, gpu, host, launch, line, stream, us
 from traceanalyzer.timeline.device_parts import host_timeline
 from traceanalyzer.timeline.intervals import Intervals
-from traceanalyzer.timeline.overlap import overlap_share
+from traceanalyzer.timeline.phase import overlap_share
 
 
 def share(from_us: int, to_us: int, *, with_copy: bool = True) -> float | None:

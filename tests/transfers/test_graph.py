@@ -110,8 +110,8 @@ def filled(schema: Schema, columns: list[str], rows: list[tuple]) -> pd.DataFram
     table = pd.DataFrame(rows, columns=columns).astype(object)
     unknown = pd.Series([None] * len(rows), dtype=object)
     parts = {c: table.get(c, unknown) for c in schema.columns}
-    for c, column in schema.columns.items():
-        if column.dtype == "int64" and c not in columns:
+    for c, dtype in schema.columns.items():
+        if dtype == "int64" and c not in columns:
             parts[c] = np.zeros(len(rows), np.int64)
     return schema.frame([parts])
 

@@ -291,8 +291,8 @@ def _left_out_sets(listed: _Object) -> dict[str, object]:
 
 def _numbers(decoder: Decoder, value: Json, key: str, index: Index) -> Any:  # noqa: ANN401 - an array
     try:
-        found = np.frombuffer(b64decode(_text(value, key), validate=True), "<u4")
-    except (binascii.Error, ValueError):  # ValueError: not of whole numbers, not ASCII
+        found = np.frombuffer(b64decode(value, validate=True), "<u4")  # type: ignore[arg-type]
+    except (binascii.Error, TypeError, ValueError):  # ValueError: not of whole numbers, not ASCII
         _refuse(key, "base64 of whole numbers of 32 bits")
     if len(found) and int(found.max()) >= decoder.sizes[index.pool]:
         _refuse_index(key)
@@ -323,28 +323,16 @@ def _object(value: Json, key: str) -> _Object:
     return value
 
 
-def _text(value: Json, key: str) -> str:
-    if not isinstance(value, str):
-        _refuse(key, "text")
-    return value
+def _plain(what: str, *kinds: type) -> _Reader:
+    """Return what reads a value of some types; a bool is no number."""
 
+    def read(_: Decoder, value: Any, key: str) -> Any:  # noqa: ANN401 - of `kinds`
+        is_number = type(value) in {int, float}
+        if type(value) not in kinds or (is_number and not abs(value) <= LARGEST):
+            _refuse(key, what)
+        return float(value) if float in kinds else value
 
-def _flag(value: Json, key: str) -> bool:
-    if not isinstance(value, bool):
-        _refuse(key, "true or false")
-    return value
-
-
-def _whole(value: Json, key: str) -> int:
-    if type(value) is not int or abs(value) > LARGEST:  # a bool is an int to isinstance
-        _refuse(key, "whole number")
-    return value
-
-
-def _number(value: Json, key: str) -> float:
-    if type(value) not in {int, float} or not abs(value) <= LARGEST:  # type: ignore[arg-type]
-        _refuse(key, "number")
-    return float(value)  # type: ignore[arg-type]
+    return read
 
 
 def _refuse(key: str, what: str) -> NoReturn:
@@ -363,10 +351,10 @@ def _refuse_index(key: str) -> NoReturn:
 
 
 _PLAIN: Final[dict[Any, _Reader]] = {
-    str: lambda _, value, key: _text(value, key),
-    bool: lambda _, value, key: _flag(value, key),
-    int: lambda _, value, key: _whole(value, key),
-    float: lambda _, value, key: _number(value, key),
+    str: _plain("text", str),
+    bool: _plain("true or false", bool),
+    int: _plain("whole number", int),
+    float: _plain("number", int, float),
     Any: lambda _, value, __: value,
     Tensor: _tensor,
     Graph: _graph,

@@ -131,9 +131,9 @@ EXPORT int64_t flatten(const struct flatten *c)
 }
 
 struct begun_by_call {
-    COLUMN(const int32_t) turn_lane; /* turns go by lane, then by time */
+    COLUMN(const int32_t) turn_thread; /* turns go by thread, then by time */
     COLUMN(const int64_t) turn_start, turn_end, turn_call;
-    COLUMN(const int32_t) link_lane; /* links do, too */
+    COLUMN(const int32_t) link_thread; /* links do, too */
     COLUMN(const int64_t) link_at;
     COLUMN(const int64_t) call_id, call_ps; /* what ended in calls, by id, then by time */
     COLUMN(int64_t) found;
@@ -143,23 +143,23 @@ struct begun_by_call {
  * says so already, where the turn is within another, and where nothing of the call ended before. */
 EXPORT int64_t begun_by_call(const struct begun_by_call *c)
 {
-    int64_t n = c->turn_lane.size, links = c->link_lane.size, link = 0, busy_until = LONG_AGO;
+    int64_t n = c->turn_thread.size, links = c->link_thread.size, link = 0, busy_until = LONG_AGO;
     if (c->turn_start.size != n || c->turn_end.size != n || c->turn_call.size != n ||
         c->found.size != n || c->link_at.size != links || c->call_ps.size != c->call_id.size) {
         return REFUSED;
     }
     for (int64_t k = 0; k < n; k++) {
-        int32_t lane = c->turn_lane.at[k];
+        int32_t thread = c->turn_thread.at[k];
         int64_t begins = c->turn_start.at[k];
-        if (k == 0 || c->turn_lane.at[k - 1] != lane) {
+        if (k == 0 || c->turn_thread.at[k - 1] != thread) {
             busy_until = LONG_AGO;
         }
-        while (link < links && (c->link_lane.at[link] < lane || (c->link_lane.at[link] == lane &&
+        while (link < links && (c->link_thread.at[link] < thread || (c->link_thread.at[link] == thread &&
                                                                  c->link_at.at[link] <= begins))) {
             link++;
         }
         bool is_inner = begins < busy_until;
-        bool is_linked = link > 0 && c->link_lane.at[link - 1] == lane &&
+        bool is_linked = link > 0 && c->link_thread.at[link - 1] == thread &&
                          c->link_at.at[link - 1] >= busy_until;
         busy_until = most(busy_until, c->turn_end.at[k]);
         c->found.at[k] = is_inner || is_linked

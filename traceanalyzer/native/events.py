@@ -40,9 +40,9 @@ class Segments(NamedTuple):
 
 
 class Turns(NamedTuple):
-    """Turns that executors took, by lane and time: when, and for which call."""
+    """Turns that executors took, by thread and time: when, and for which call."""
 
-    lane: NDArray[np.int32]
+    thread: NDArray[np.int32]
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
     call: NDArray[np.int64]
@@ -99,10 +99,10 @@ def begun_by_call(
 
     Args:
         turns: The turns.
-        links: Lanes that were set going by a known one, and when; a turn after that has a cause.
+        links: Threads that were set going by a known one, and when; a turn after that has a cause.
         calls: Of what ended in calls: the call, and when.
     """
-    found = np.empty(len(turns.lane), np.int64)
+    found = np.empty(len(turns.thread), np.int64)
     _begun_by_call(*turns, *links, *calls, found)
     return found
 

@@ -1,7 +1,7 @@
 /* Cutting a device's time, and the walk back from a moment to what it had waited for. */
 #include "common.h"
 
-/* As in `lanes.Doing`, whose other values are phases, too, and `phase.Phase`. */
+/* As in `ThreadState`, whose other values are phases, too, and `Phase`. */
 enum { WAIT = 5, CALL = 6 };
 enum {
     LAUNCH = 2,
@@ -13,28 +13,28 @@ enum {
     OTHER_DEVICE = 11,
     UNATTRIBUTED = 12
 };
-enum { DEVICE_LANE = -1 }; /* as in `lanes` */
+enum { ON_DEVICE = -1 }; /* as in `thread_links` */
 enum { MOST_JUMPS = 64 };  /* from thread to thread without getting further back */
 
 struct busy_and_idle {
     COLUMN(const int64_t) busy_start, busy_end; /* when some kernel ran: disjoint, rising */
-    COLUMN(const int64_t) copy_start, copy_end; /* copies, by start */
+    COLUMN(const int64_t) transfer_start, transfer_end; /* transfers, by start */
     int64_t from_ps, to_ps;
     COLUMN(int64_t) start_ps, end_ps; /* of each part; two for each time above, and one */
     COLUMN(uint8_t) phase;
-    COLUMN(int64_t) copy; /* -1 for none */
+    COLUMN(int64_t) transfer; /* -1 for none */
 };
 
 /* Cut a device's time into computing, copying and idle, which is not attributed; return how many
  * parts. They follow on each other, and each ends with something above: no more than the room that
- * the columns must have. A moment of several copies is that of the one that began first. */
+ * the columns must have. A moment of several transfers is that of the one that began first. */
 EXPORT int64_t busy_and_idle(const struct busy_and_idle *c)
 {
-    int64_t busy = c->busy_start.size, copies = c->copy_start.size, room = c->start_ps.size;
+    int64_t busy = c->busy_start.size, transfers = c->transfer_start.size, room = c->start_ps.size;
     int64_t at = c->from_ps, b = 0, next = 0, n = 0;
-    int64_t current = -1; /* the copy that began first of those that go on */
-    if (c->busy_end.size != busy || c->copy_end.size != copies || c->end_ps.size != room ||
-        c->phase.size != room || c->copy.size != room || room < 2 * (busy + copies) + 1) {
+    int64_t current = -1; /* the transfer that began first of those that go on */
+    if (c->busy_end.size != busy || c->transfer_end.size != transfers || c->end_ps.size != room ||
+        c->phase.size != room || c->transfer.size != room || room < 2 * (busy + transfers) + 1) {
         return REFUSED;
     }
     for (; at < c->to_ps && n < room; n++) {
@@ -50,18 +50,18 @@ EXPORT int64_t busy_and_idle(const struct busy_and_idle *c)
             if (b < busy) {
                 until = least(until, c->busy_start.at[b]);
             }
-            if (current >= 0 && c->copy_end.at[current] <= at) {
+            if (current >= 0 && c->transfer_end.at[current] <= at) {
                 current = -1;
             }
-            for (; current < 0 && next < copies && c->copy_start.at[next] <= at; next++) {
-                if (c->copy_end.at[next] > at) {
+            for (; current < 0 && next < transfers && c->transfer_start.at[next] <= at; next++) {
+                if (c->transfer_end.at[next] > at) {
                     current = next;
                 }
             }
             if (current >= 0) {
-                until = least(until, c->copy_end.at[current]);
-            } else if (next < copies) {
-                until = least(until, c->copy_start.at[next]);
+                until = least(until, c->transfer_end.at[current]);
+            } else if (next < transfers) {
+                until = least(until, c->transfer_start.at[next]);
             }
             which = current;
             phase = current >= 0 ? COPY : UNATTRIBUTED;
@@ -69,35 +69,35 @@ EXPORT int64_t busy_and_idle(const struct busy_and_idle *c)
         c->start_ps.at[n] = at;
         c->end_ps.at[n] = until;
         c->phase.at[n] = phase;
-        c->copy.at[n] = which;
+        c->transfer.at[n] = which;
         at = until;
     }
     return n;
 }
 
 struct walk_back {
-    /* Spans: start, end; the lane on which what ended it was launched (DEVICE_LANE: unknown); when
+    /* Spans: start, end; the thread on which what ended it was launched (ON_DEVICE: unknown); when
      * its launch began, when it returned, and whether that is proved. */
     COLUMN(const int64_t) span_start, span_end;
-    COLUMN(const int32_t) span_lane;
+    COLUMN(const int32_t) span_thread;
     COLUMN(const int64_t) span_launch_start, span_launch_end;
     COLUMN(const uint8_t) span_is_proved;
-    /* Lanes, which hold segments by time. */
-    COLUMN(const int64_t) lane_begin; /* first segment, one longer */
+    /* Threads, which hold segments by time. */
+    COLUMN(const int64_t) thread_begin; /* first segment, one longer */
     COLUMN(const uint8_t) is_program;
     COLUMN(const int64_t) segment_start, segment_end;
-    COLUMN(const uint8_t) doing;
+    COLUMN(const uint8_t) segment_state;
     COLUMN(const int32_t) segment_row;
     COLUMN(const int64_t) segment_call;
-    /* Links, by lane, then by time: when the lane began, who set it going, when, whether proved. */
-    COLUMN(const int64_t) link_begin, link_at; /* first link of each lane, one longer */
-    COLUMN(const int32_t) link_from_lane;
+    /* Links, by thread, then by time: when the thread began, who set it going, when, whether proved. */
+    COLUMN(const int64_t) link_begin, link_at; /* first link of each thread, one longer */
+    COLUMN(const int32_t) link_from_thread;
     COLUMN(const int64_t) link_from;
     COLUMN(const uint8_t) link_is_proved;
     /* What ended in calls, by call, then by time: whether it is the call's beginning, and whether
      * nothing of the call went on after it. */
     COLUMN(const int64_t) call_id, call_ps;
-    COLUMN(const int32_t) call_lane;
+    COLUMN(const int32_t) call_thread;
     COLUMN(const uint8_t) call_begins, call_ends;
     /* What ran on devices, by end. Where the walk is not to go through devices, the columns from
      * `device_start` on are empty. `device_before` ended last on the same device before it began. */
@@ -105,7 +105,7 @@ struct walk_back {
     COLUMN(const int32_t) device_stream;
     COLUMN(const int64_t) device_start;
     COLUMN(const uint8_t) device_phase;
-    COLUMN(const int32_t) device_row, device_launch_lane;
+    COLUMN(const int32_t) device_row, device_launch_thread;
     COLUMN(const int64_t) device_launch_start, device_launch_end;
     COLUMN(const uint8_t) device_is_proved;
     COLUMN(const int64_t) device_before; /* -1 for none */
@@ -118,13 +118,13 @@ struct walk_back {
     COLUMN(int64_t) done; /* spans, parts; zero at first */
 };
 
-/* Where the walk is: at moment `t` of a lane or, with DEVICE_LANE, of the devices. */
+/* Where the walk is: at moment `t` of a thread or, with ON_DEVICE, of the devices. */
 typedef struct {
     int64_t t;
     int64_t on_device;          /* the device event to go on with; -1: what ended last */
     int64_t launched, returned; /* the launch, where `t` is when something that it launched began */
     int64_t call;               /* the last that the walk came through */
-    int32_t lane;
+    int32_t thread;
     bool at_launch;
     bool is_proved; /* a link that is taken for granted leaves unproved what it bridges, and on */
 } place;
@@ -137,10 +137,10 @@ typedef struct {
     bool is_proved;
 } part;
 
-static bool are_lanes(const int32_t *lane, int64_t n, int64_t lanes)
+static bool are_threads(const int32_t *thread, int64_t n, int64_t threads)
 {
     for (int64_t k = 0; k < n; k++) {
-        if (lane[k] < DEVICE_LANE || lane[k] >= lanes) {
+        if (thread[k] < ON_DEVICE || thread[k] >= threads) {
             return false;
         }
     }
@@ -150,7 +150,7 @@ static bool are_lanes(const int32_t *lane, int64_t n, int64_t lanes)
 /* Tell whether the columns fit each other, and every index leads somewhere. */
 static bool is_sound(const struct walk_back *c)
 {
-    int64_t spans = c->span_start.size, lanes = c->is_program.size;
+    int64_t spans = c->span_start.size, threads = c->is_program.size;
     int64_t segments = c->segment_start.size, links = c->link_at.size, calls = c->call_id.size;
     int64_t events = c->device_end.size, through = c->device_start.size;
     int64_t room = c->part_start.size;
@@ -159,28 +159,28 @@ static bool is_sound(const struct walk_back *c)
             return false;
         }
     }
-    return c->span_end.size == spans && c->span_lane.size == spans &&
+    return c->span_end.size == spans && c->span_thread.size == spans &&
            c->span_launch_start.size == spans && c->span_launch_end.size == spans &&
-           c->span_is_proved.size == spans && c->lane_begin.size == lanes + 1 &&
-           c->segment_end.size == segments && c->doing.size == segments &&
+           c->span_is_proved.size == spans && c->thread_begin.size == threads + 1 &&
+           c->segment_end.size == segments && c->segment_state.size == segments &&
            c->segment_row.size == segments && c->segment_call.size == segments &&
-           c->link_begin.size == lanes + 1 && c->link_from_lane.size == links &&
+           c->link_begin.size == threads + 1 && c->link_from_thread.size == links &&
            c->link_from.size == links && c->link_is_proved.size == links &&
-           c->call_ps.size == calls && c->call_lane.size == calls &&
+           c->call_ps.size == calls && c->call_thread.size == calls &&
            c->call_begins.size == calls && c->call_ends.size == calls &&
            c->device_stream.size == events && (through == events || through == 0) &&
            c->device_phase.size == through && c->device_row.size == through &&
-           c->device_launch_lane.size == through && c->device_launch_start.size == through &&
+           c->device_launch_thread.size == through && c->device_launch_start.size == through &&
            c->device_launch_end.size == through && c->device_is_proved.size == through &&
            c->device_before.size == through && c->part_end.size == room &&
            c->part_phase.size == room && c->part_row.size == room && c->part_event.size == room &&
            c->part_is_proved.size == room && c->done.size == 2 &&
-           are_lanes(c->span_lane.at, spans, lanes) &&
-           are_lanes(c->link_from_lane.at, links, lanes) &&
-           are_lanes(c->call_lane.at, calls, lanes) &&
-           are_lanes(c->device_launch_lane.at, through, lanes) &&
-           are_bounds(c->lane_begin.at, lanes + 1, segments) &&
-           are_bounds(c->link_begin.at, lanes + 1, links);
+           are_threads(c->span_thread.at, spans, threads) &&
+           are_threads(c->link_from_thread.at, links, threads) &&
+           are_threads(c->call_thread.at, calls, threads) &&
+           are_threads(c->device_launch_thread.at, through, threads) &&
+           are_bounds(c->thread_begin.at, threads + 1, segments) &&
+           are_bounds(c->link_begin.at, threads + 1, links);
 }
 
 /* Return the last device event that had ended by a moment, -1 for none. */
@@ -203,7 +203,7 @@ static bool is_of_one_stream(const struct walk_back *c, int64_t since, int64_t l
 
 static void follow_launch(const place *here, part *p, place *next)
 {
-    if (here->lane == DEVICE_LANE) {
+    if (here->thread == ON_DEVICE) {
         return; /* of an unknown launch: the rest is not attributed */
     }
     if (here->returned < here->t) {
@@ -240,8 +240,8 @@ follow_device(const struct walk_back *c, const place *here, int64_t floor, part 
         int64_t ended = before >= 0 ? c->device_end.at[before] : LONG_AGO;
         *p = (part){c->device_start.at[d], d, c->device_row.at[d], c->device_phase.at[d],
                     here->is_proved};
-        if (c->device_launch_lane.at[d] >= 0 && c->device_launch_start.at[d] > ended) {
-            next->lane = c->device_launch_lane.at[d];
+        if (c->device_launch_thread.at[d] >= 0 && c->device_launch_start.at[d] > ended) {
+            next->thread = c->device_launch_thread.at[d];
             next->at_launch = true;
             next->is_proved &= c->device_is_proved.at[d] != 0;
             next->launched = c->device_launch_start.at[d];
@@ -261,12 +261,12 @@ follow_segment(const struct walk_back *c, const place *here, int64_t k, part *p,
 {
     int64_t call = c->segment_call.at[k];
     p->since = c->segment_start.at[k];
-    p->phase = c->doing.at[k];
+    p->phase = c->segment_state.at[k];
     p->row = c->segment_row.at[k];
     if (call != 0) {
         next->call = call;
     }
-    if (c->doing.at[k] == CALL) {
+    if (c->segment_state.at[k] == CALL) {
         int64_t last =
             last_of_call(c->call_id.at, c->call_ps.at, c->call_id.size, call, here->t);
         p->phase = RUNTIME;
@@ -274,34 +274,34 @@ follow_segment(const struct walk_back *c, const place *here, int64_t k, part *p,
         if (call == 0) {
             next->is_proved = false; /* which thread was waited for is not recorded */
         } else if (last >= 0 && c->call_ps.at[last] > p->since &&
-                   c->call_lane.at[last] != here->lane) {
+                   c->call_thread.at[last] != here->thread) {
             /* A caller waits for all of its call, so for what ended last of it. */
             p->since = c->call_ps.at[last];
-            next->lane = c->call_lane.at[last];
+            next->thread = c->call_thread.at[last];
             next->is_proved &= c->call_ends.at[last] != 0;
         }
-    } else if (c->doing.at[k] == WAIT) {
+    } else if (c->segment_state.at[k] == WAIT) {
         int64_t d = last_device_event(c, here->t);
         p->phase = RUNTIME;
         p->row = -1;
         if (d >= 0 && c->device_end.at[d] > p->since) {
-            /* A copy waits for itself. */
-            bool is_own = c->device_start.size > 0 && c->device_launch_lane.at[d] == here->lane &&
+            /* A transfer waits for itself. */
+            bool is_own = c->device_start.size > 0 && c->device_launch_thread.at[d] == here->thread &&
                           c->device_launch_start.at[d] >= p->since;
             next->is_proved &= is_own || is_of_one_stream(c, p->since, d);
             p->since = c->device_end.at[d];
-            next->lane = DEVICE_LANE;
+            next->thread = ON_DEVICE;
         }
     }
     p->is_proved = next->is_proved;
 }
 
-static void follow_lane(const struct walk_back *c, const place *here, part *p, place *next)
+static void follow_thread(const struct walk_back *c, const place *here, part *p, place *next)
 {
-    int64_t low = c->lane_begin.at[here->lane], high = c->lane_begin.at[here->lane + 1];
+    int64_t low = c->thread_begin.at[here->thread], high = c->thread_begin.at[here->thread + 1];
     int64_t k = search(c->segment_start.at, low, high, here->t, false) - 1;
-    int64_t first_link = c->link_begin.at[here->lane];
-    int64_t w = search(c->link_at.at, first_link, c->link_begin.at[here->lane + 1], here->t, true);
+    int64_t first_link = c->link_begin.at[here->thread];
+    int64_t w = search(c->link_at.at, first_link, c->link_begin.at[here->thread + 1], here->t, true);
     int64_t ended = k >= low ? c->segment_end.at[k] : LONG_AGO;
     w--;
     if (k >= low && ended >= here->t) {
@@ -312,9 +312,9 @@ static void follow_lane(const struct walk_back *c, const place *here, part *p, p
         p->since = ended; /* handed over earlier: the thread was not free */
         if (c->link_from.at[w] >= ended) {
             p->since = c->link_from.at[w];
-            next->lane = c->link_from_lane.at[w];
+            next->thread = c->link_from_thread.at[w];
         }
-    } else if (c->is_program.at[here->lane]) {
+    } else if (c->is_program.at[here->thread]) {
         p->since = ended;
         p->phase = PROGRAM;
     } else {
@@ -324,7 +324,7 @@ static void follow_lane(const struct walk_back *c, const place *here, part *p, p
             last_of_call(c->call_id.at, c->call_ps.at, c->call_id.size, here->call, here->t);
         if (last >= 0) {
             p->since = c->call_ps.at[last];
-            next->lane = c->call_lane.at[last];
+            next->thread = c->call_thread.at[last];
             p->is_proved = next->is_proved &= c->call_begins.at[last] != 0;
         }
     }
@@ -361,7 +361,7 @@ static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
         .on_device = -1,
         .launched = c->span_launch_start.at[g],
         .returned = c->span_launch_end.at[g],
-        .lane = c->span_lane.at[g],
+        .thread = c->span_thread.at[g],
         .at_launch = true,
         .is_proved = c->span_is_proved.at[g] != 0,
     };
@@ -372,10 +372,10 @@ static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
         next.on_device = -1;
         if (here.at_launch) {
             follow_launch(&here, &p, &next);
-        } else if (here.lane == DEVICE_LANE) {
+        } else if (here.thread == ON_DEVICE) {
             follow_device(c, &here, floor, &p, &next);
         } else {
-            follow_lane(c, &here, &p, &next);
+            follow_thread(c, &here, &p, &next);
         }
         p.since = least(most(p.since, floor), here.t); /* never forward: it must end */
         jumps = p.since < here.t ? 0 : jumps + 1;

@@ -84,7 +84,6 @@ class Changes:
     requests: Mapping[int, str] = field(default_factory=dict)
     #: Devices of nodes that have one before the placer runs, in place of the setting's.
     assigned: Mapping[int, str] = field(default_factory=dict)
-    unbound: frozenset[int] = frozenset()  #: nodes whose `_class` is passed over
     default_device: str | None = None  #: in place of the setting's; None to leave it
 
 
@@ -236,7 +235,7 @@ class _Run:
             return
         first: dict[str, int] = {}
         for at in inside:
-            groups = () if at in self._changes.unbound else classes.get(at, ())
+            groups = classes.get(at, ())
             for group in (*groups, names[at]):
                 if group not in wanted:
                     continue

@@ -10,9 +10,9 @@ from traceanalyzer.model.times import IdleGap
 from traceanalyzer.report.text import copy_words, op_label
 from traceanalyzer.tables.step_kinds import main_steps
 from traceanalyzer.tables.thread_activity import ThreadState
-from traceanalyzer.tables.thread_links import DEVICE_LANE
+from traceanalyzer.tables.thread_links import ON_DEVICE
 from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.timeline.walk import program_lane
+from traceanalyzer.timeline.walk import program_thread
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -74,13 +74,13 @@ def _idle(parts: Parts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 def _waiting(host: Host) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the intervals in which the program's thread waited for others."""
-    lanes = host.tables.threads
-    lane = program_lane(lanes)
-    if lanes is None or lane == DEVICE_LANE:
+    threads = host.tables.threads
+    thread = program_thread(threads)
+    if threads is None or thread == ON_DEVICE:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    own = slice(int(lanes.begin[lane]), int(lanes.begin[lane + 1]))
-    waits = np.isin(lanes.state[own], _WAITS)
-    return _runs_of(lanes.start_ps[own][waits], lanes.end_ps[own][waits])
+    own = slice(int(threads.begin[thread]), int(threads.begin[thread + 1]))
+    waits = np.isin(threads.state[own], _WAITS)
+    return _runs_of(threads.start_ps[own][waits], threads.end_ps[own][waits])
 
 
 def _runs_of(
@@ -225,9 +225,9 @@ def _around(gap: _Found, ran: _Work | None) -> tuple[str | None, str | None]:
 
 
 def _device_event(host: Host, work: DeviceWork, event: int) -> str:
-    copy, row = int(work.copy[event]), int(work.row[event])
-    if copy >= 0:
-        direction = str(host.tables.transfers["direction"].iloc[copy])
+    transfer, row = int(work.transfer[event]), int(work.row[event])
+    if transfer >= 0:
+        direction = str(host.tables.transfers["direction"].iloc[transfer])
         return copy_words(direction)
     return _op_name(host, row) if row >= 0 else str(host.tables.kernels["name"].iloc[event])
 

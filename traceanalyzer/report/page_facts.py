@@ -176,6 +176,16 @@ class PageFacts:
         )
 
     @cached_property
+    def by_design(self) -> frozenset[str]:
+        """Ids of the ops that are on the CPU by design."""
+        return frozenset(
+            op_id
+            for finding in self.findings.values()
+            if finding.harm == "by_design"
+            for op_id in finding.op_ids
+        )
+
+    @cached_property
     def findings(self) -> dict[str, Finding]:
         """All findings by id, those of the prediction among them."""
         there = self.diagnosis.on_a_gpu
@@ -205,13 +215,7 @@ class PageFacts:
     def _placement_costs_time(self) -> bool:
         if self.wait_share is not None:
             return self.wait_share >= _COSTS_TIME
-        by_design = {
-            op_id
-            for finding in self.diagnosis.findings
-            if finding.harm == "by_design"
-            for op_id in finding.op_ids
-        }
-        return bool(set(self.on_cpu["op_id"]) - by_design - self.rare)
+        return bool(set(self.on_cpu["op_id"]) - self.by_design - self.rare)
 
 
 def _waits(host: Host) -> Iterator[tuple[str, pd.Series[float]]]:

@@ -13,8 +13,7 @@ import numpy as np
 
 from traceanalyzer.model.blocks import Part
 from traceanalyzer.tables.step_kinds import REGULAR, main_steps
-from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
-from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.timeline.phase import PHASE_COLUMNS, Phase, phases_within
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:

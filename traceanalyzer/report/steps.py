@@ -11,8 +11,7 @@ from traceanalyzer.model.times import StepKinds, StepPhases, Steps
 from traceanalyzer.report.convert import in_us, table
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP, main_steps
-from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
-from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.timeline.phase import PHASE_COLUMNS, Phase, phases_within
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:

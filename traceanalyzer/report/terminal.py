@@ -132,6 +132,8 @@ class _Blocks:
                 if isinstance(block, b.StepBar):
                     yield heading(self.words, section.title)
                     yield from self._step_bar(block, most)
+                elif section.id == "step" and most is None:
+                    yield from self.of(block)
 
     def changes(self, page: b.Page, most: int | None = None) -> Lines:
         """Yield the table of changes."""

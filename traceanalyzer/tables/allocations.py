@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.capture_file.attributes import type_name
-from traceanalyzer.tables.text_columns import categorical, filled, mapped
-from traceanalyzer.trace.columns import Selected
+from traceanalyzer.tables.arrays import categorical, filled, mapped
 from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -38,24 +37,23 @@ def allocation_events(plane: Plane) -> pd.DataFrame:
     event = np.concatenate([made, plane.named("MemoryDeallocation")])
     order = np.argsort(plane.start_ps[event], kind="stable")
     event = event[order]
-    stats = Selected(plane, event)
     # Allocators of TPUs have no name, only the number of their device.
-    by_number = mapped(stats.strings("index_on_host"), lambda number: f"device {number}")
+    by_number = mapped(plane.strings("index_on_host", event), lambda number: f"device {number}")
     columns: dict[str, object] = {
         "start_ps": plane.start_ps[event],
         "is_allocation": (np.arange(len(event)) < len(made))[order],
-        "allocator": categorical(filled(stats.strings("allocator_name"), by_number)),
+        "allocator": categorical(filled(plane.strings("allocator_name", event), by_number)),
     }
     for stat in _NUMBERS:
-        column = stats.integers(stat)
+        column = plane.integers(stat, event)
         columns[stat] = pd.arrays.IntegerArray(column.values, ~column.present)
-    share = stats.floats("fragmentation")
+    share = plane.floats("fragmentation", event)
     # Where nothing is free it is a quotient of zeros.
     columns["fragmentation"] = pd.arrays.FloatingArray(share, ~np.isfinite(share))
-    columns["op_name"] = categorical(mapped(stats.strings("tf_op"), _text))
-    columns["region_type"] = categorical(mapped(stats.strings("region_type"), _text))
-    columns["data_type"] = categorical(mapped(stats.strings("data_type"), _type))
-    columns["shape"] = categorical(mapped(stats.strings("shape"), _text))
+    columns["op_name"] = categorical(mapped(plane.strings("tf_op", event), _text))
+    columns["region_type"] = categorical(mapped(plane.strings("region_type", event), _text))
+    columns["data_type"] = categorical(mapped(plane.strings("data_type", event), _type))
+    columns["shape"] = categorical(mapped(plane.strings("shape", event), _text))
     return pd.DataFrame(columns)
 
 

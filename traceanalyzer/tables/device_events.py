@@ -20,22 +20,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.tables.text_columns import (
+from traceanalyzer.tables.arrays import (
     concatenate,
     constant,
     empty,
     filled,
     mapped,
+    mask,
     matches,
+    named_like,
     pick,
 )
-from traceanalyzer.tables.vocabulary import (
-    GPU_PLANE,
-    is_derived_line,
-    mask,
-    named_like,
-    op_and_type,
-)
+from traceanalyzer.tables.vocabulary import GPU_PLANE, is_derived_line, op_and_type
 from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -61,17 +57,8 @@ _COPY_KERNEL: Final = re.compile(r"__amd_rocclr_copyBuffer\w*(\.kd)?")
 # Calls that wait for a device, and launch nothing.
 SYNCHRONIZES: Final = re.compile(r"(?:cu|cuda|hip)\w*Synchronize(?:_v\d+)?")
 
-_SIZE_DIGITS: Final = 15  # a petabyte and more is no size; many of them would not sum
 _TOO_EARLY_SHARE: Final = 0.01  # calls whose work begins before them, until clocks are called off
 _DRIFT_PS: Final = 100_000_000  # what is earlier than that is not so because of a clock
-
-
-class CopyDetails(NamedTuple):
-    """What the stat `memcpy_details` says."""
-
-    bytes: int | None = None
-    memory: str = "unknown"
-    is_async: bool | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -104,9 +91,8 @@ class DeviceEvents:
     edge: Strings
     #: `h2d`, `d2h`, `d2d`, `p2p`, `h2h` for a transfer; none for a kernel.
     direction: Strings
-    #: Index into `copy_details`, -1 for none; int32.
-    details: NDArray[np.int32]
-    copy_details: tuple[CopyDetails, ...]
+    #: Stat `memcpy_details` of a transfer, or none.
+    details: Strings
     #: XLA op, or none.
     hlo_op: Strings
     #: Name of the op in the program that XLA compiled, or none.
@@ -158,7 +144,6 @@ def device_events(trace: Trace, host: HostOps) -> DeviceEvents:
     )
     launch = pick(calls, launched.call)
     name = texts(_names)
-    details = texts(lambda p: p.strings("memcpy_details"))
     return DeviceEvents(
         name=name,
         device=device,
@@ -174,8 +159,7 @@ def device_events(trace: Trace, host: HostOps) -> DeviceEvents:
         consumer=texts(lambda p: p.strings("to")),
         edge=texts(lambda p: p.strings("edge_name")),
         direction=_directions(name, Strings(pick(host.plane.name_of, launch), host.plane.names)),
-        details=details.codes,
-        copy_details=tuple(_parse_details(text) for text in details.values),
+        details=texts(lambda p: p.strings("memcpy_details")),
         hlo_op=texts(_hlo_ops),
         hlo_name=texts(lambda p: p.strings("name")),
         hlo_module=texts(lambda p: p.strings("hlo_module")),
@@ -235,17 +219,6 @@ def _direction(name: str) -> str | None:
     return next((d for pattern, d in _DIRECTIONS if pattern.fullmatch(name)), None)
 
 
-def _parse_details(text: str) -> CopyDetails:
-    """Parse `[kind_src:pinned kind_dst:device ]size:4096 dest:0 async:1`."""
-    pairs = dict(part.split(":", 1) for part in text.split() if ":" in part)
-    size = pairs.get("size", "")
-    kinds = {pairs.get("kind_src", ""), pairs.get("kind_dst", "")}
-    memory = next((m for m in ("pageable", "pinned") if m in kinds), "unknown")
-    is_async = {"0": False, "1": True}.get(pairs.get("async", ""))
-    is_size = size.isascii() and size.isdigit() and len(size) <= _SIZE_DIGITS
-    return CopyDetails(int(size) if is_size else None, memory, is_async)
-
-
 # --- launches --------------------------------------------------------------------------------
 
 
@@ -282,12 +255,8 @@ def launched_by(
 ) -> Launched:
     """Find the call that launched each piece of work.
 
-    Args:
-        call_id: Correlation ids of calls, rising.
-        call_ps: When they began, rising within an id.
-        work_id: Correlation ids of work; 0 for none.
-        work_ps: When it began, by the clock of its device.
-        device: Number of its device, from 0.
+    Ids of calls rise, and so do their times within an id. The id of work is 0 for none; its times
+    are by the clock of its device, a number from 0.
     """
     call = np.full(len(work_id), -1, np.int64)
     is_sure = np.zeros(len(work_id), np.bool_)
@@ -321,12 +290,6 @@ def _early_ps(
 
     Of each call only the earliest work counts: what follows depends on that work, not on the clock.
     Single calls prove nothing: the id of their work may be that of another.
-
-    Args:
-        late_ps: How long after its launch work began.
-        call: The call that launched each.
-        device: The device of each.
-        devices: How many there are.
     """
     early_ps = np.zeros(devices, np.int64)
     none = np.iinfo(np.int64).max

@@ -15,13 +15,13 @@ none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from traceanalyzer.native.events import Stretches, align
-from traceanalyzer.tables.vocabulary import EAGER, mask
+from traceanalyzer.tables.arrays import mask
+from traceanalyzer.tables.vocabulary import EAGER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,21 +41,13 @@ _MOST_PAIRS: Final = 4_000_000
 def eager_signatures(
     plane: Plane, order: NDArray[np.int64], capture_file: CaptureFile, session: int | None
 ) -> NDArray[np.int32]:
-    """Return the signature of each event, -1 where it is no eager op or it is not sure which.
-
-    Args:
-        plane: The host plane.
-        order: Its events line by line, as from `in_line_order`.
-        capture_file: What was recorded.
-        session: Index of the profiler session that wrote the trace, where that is known.
-    """
+    """Return the signature of each event, -1 where it is no eager op or it is not sure which."""
     out = np.full(len(plane), -1, np.int32)
     sequences = [s for s in capture_file.sequences if session is None or s.session == session]
-    markers = _markers(plane, order)
-    if not sequences or not len(markers.rank):
+    marker = np.flatnonzero(mask(n == MARKER for n in plane.names)[plane.name_of[order]])
+    if not sequences or not len(marker):
         return out
     codes = {op: k for k, op in enumerate(dict.fromkeys(s.op for s in capture_file.signatures))}
-    op_of_signature = np.array([codes[s.op] for s in capture_file.signatures], np.int32)
     op_of_name = np.array(
         [codes.get(n.removeprefix(EAGER), -1) if n.startswith(EAGER) else -1 for n in plane.names],
         np.int32,
@@ -64,97 +56,56 @@ def eager_signatures(
     rank = np.flatnonzero(op_of_name[plane.name_of[order]] >= 0)
     event = order[rank]
 
-    records = _Records.of(sequences, op_of_signature)
-    begin, end, is_open = records.after(markers)
+    # The records of all sequences, one after the other.
+    parts = [np.repeat(s.signatures.astype(np.int32), s.counts) for s in sequences]
+    signature = np.concatenate(parts)
+    op = np.array([codes[s.op] for s in capture_file.signatures], np.int32)[signature]
+    offset = np.concatenate([[0], np.cumsum([len(p) for p in parts])]).astype(np.int64)
+    begin, end, is_open = _records_after(plane, order[marker], sequences, offset)
     # The events of a line that follow a marker, up to the next one or the end of the line.
-    limits = np.append(markers.rank, len(order))
-    line_ends = plane.lines.event_begin[1:][markers.line]
+    limits = np.append(marker, len(order))
+    line_ends = plane.lines.event_begin[1:][plane.line_of[order[marker]]]
     first = np.searchsorted(rank, limits[:-1])
     last = np.searchsorted(rank, np.minimum(limits[1:], line_ends))
     paired = align(
         Stretches(op_of_name[plane.name_of[event]], first, last),
-        Stretches(records.op, begin, end),
-        records.signature,
+        Stretches(op, begin, end),
+        signature,
         is_open,
         _MOST_PAIRS,
     )
     found = paired >= 0
-    out[event[found]] = records.signature[paired[found]]
+    out[event[found]] = signature[paired[found]]
     return out
 
 
-@dataclass(frozen=True, eq=False)
-class _Markers:
-    """The recorder's markers, in line order; arrays have one entry a marker."""
+def _records_after(
+    plane: Plane,
+    marker: NDArray[np.int64],
+    sequences: Sequence[EagerSequence],
+    offset: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Return which records follow each marker: begin, end, and whether the end is not known.
 
-    rank: NDArray[np.int64]
-    line: NDArray[np.int32]
-    thread: NDArray[np.int64]
-    index: NDArray[np.int64]
-
-
-def _markers(plane: Plane, order: NDArray[np.int64]) -> _Markers:
-    is_marker = mask(n == MARKER for n in plane.names)
-    rank = np.flatnonzero(is_marker[plane.name_of[order]])
-    event = order[rank]
+    It is known where another marker of the same thread and sequence follows on the line. After the
+    last one the trace may end before the records do, or they before it. None follow a marker of no
+    sequence, or of several; it still ends the stretch before it.
+    """
     thread, index = plane.integers("thread"), plane.integers("index")
-    known = thread.present[event] & index.present[event]
-    # A marker without a thread still ends the stretch before it.
-    return _Markers(
-        rank=rank,
-        line=plane.line_of[event],
-        thread=np.where(known, thread.values[event], -1),
-        index=np.where(known, index.values[event], -1),
-    )
-
-
-class _Records(NamedTuple):
-    """The sequences of a session end to end."""
-
-    #: Signature of each record, int32.
-    signature: NDArray[np.int32]
-    #: Its op, as a number.
-    op: NDArray[np.int32]
-    sequences: Sequence[EagerSequence]
-    #: Where each sequence begins in the above; one longer.
-    offset: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, sequences: Sequence[EagerSequence], op_of_signature: NDArray[np.int32]) -> _Records:
-        parts = [np.repeat(s.signatures.astype(np.int32), s.counts) for s in sequences]
-        signature = np.concatenate(parts)
-        return cls(
-            signature=signature,
-            op=op_of_signature[signature],
-            sequences=sequences,
-            offset=np.concatenate([[0], np.cumsum([len(p) for p in parts])]).astype(np.int64),
+    is_known = thread.present[marker] & index.present[marker]
+    line, place = plane.line_of[marker], index.values[marker]
+    sequence = np.full(len(marker), -1, np.int64)
+    for k, each in enumerate(sequences):
+        within = is_known & (thread.values[marker] == each.thread)
+        within &= (place >= each.first_index) & (
+            place - each.first_index < offset[k + 1] - offset[k]
         )
-
-    def after(
-        self, markers: _Markers
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return which records follow each marker: begin, end, and whether the end is not known.
-
-        It is known where another marker of the same thread and sequence follows on the line. After
-        the last one the trace may end before the records do, or they before it.
-        """
-        n = len(markers.rank)
-        sequence = np.full(n, -1, np.int64)
-        for k, each in enumerate(self.sequences):
-            size = self.offset[k + 1] - self.offset[k]
-            place = markers.index - each.first_index
-            within = (markers.thread == each.thread) & (place >= 0) & (place < size)
-            several = within & (sequence >= 0)
-            sequence = np.where(within, k, sequence)
-            sequence[several] = -2
-        known = sequence >= 0
-        starts = np.array([s.first_index for s in self.sequences], np.int64)
-        begin = np.where(known, self.offset[sequence] + markers.index - starts[sequence], 0)
-        end = np.where(known, self.offset[sequence + 1], 0)
-        is_open = known.copy()
-        if n > 1:
-            follows = known[:-1] & (sequence[:-1] == sequence[1:]) & (begin[1:] >= begin[:-1])
-            follows &= markers.line[:-1] == markers.line[1:]
-            end[:-1] = np.where(follows, begin[1:], end[:-1])
-            is_open[:-1] &= ~follows
-        return begin, end, is_open
+        sequence = np.where(within, np.where(sequence == -1, k, -2), sequence)
+    known = sequence >= 0
+    starts = np.array([s.first_index for s in sequences], np.int64)
+    begin = np.where(known, offset[sequence] + place - starts[sequence], 0)
+    end = np.where(known, offset[sequence + 1], 0)
+    follows = known[:-1] & (sequence[:-1] == sequence[1:]) & (begin[1:] >= begin[:-1])
+    follows &= line[:-1] == line[1:]
+    end[:-1] = np.where(follows, begin[1:], end[:-1])
+    return begin, end, known & ~np.append(follows, np.False_)

@@ -16,16 +16,8 @@ import numpy as np
 
 from traceanalyzer.capture_file.document import SESSION, is_session
 from traceanalyzer.placement.calls import functions_of_datasets, functions_of_steps
-from traceanalyzer.tables.nesting import innermost
-from traceanalyzer.tables.text_columns import pick, relabelled
-from traceanalyzer.tables.vocabulary import (
-    CAPTURED_FUNCTION,
-    FUNCTION_RUN,
-    SESSION_RUN,
-    Kind,
-    mask,
-    named_like,
-)
+from traceanalyzer.tables.arrays import innermost, mask, named_like, pick, place_of
+from traceanalyzer.tables.vocabulary import CAPTURED_FUNCTION, FUNCTION_RUN, SESSION_RUN, Kind
 from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -66,13 +58,6 @@ def called_functions(
     On the calling thread the function is the enclosing call's. Elsewhere the step id identifies it:
     the executor's turn has it, and so has the `FunctionRun` within the call. What is computed to
     make a graph ready has a step of its own, also within the call that it is done for.
-
-    Args:
-        plane: The host plane.
-        names: Its event names, classified.
-        kind: `Kind` of each event.
-        order: The plane's events as from `in_line_order`.
-        executor: The executor's turn that encloses each event, -1 for none.
 
     Returns:
         The functions, without TensorFlow's counter, and the full name of each.
@@ -173,18 +158,35 @@ def _with_functions_of_steps(host: HostOps, capture_file: CaptureFile) -> HostOp
     if not found:
         return host
     labels = _unused_labels(set(found.values()), taken=host.function.values)
-    code = {f: len(host.function.values) + at for at, f in enumerate(labels.values())}
-    code_of_call = {call: code[function] for call, function in found.items()}
+    old = len(host.function.values)
+    named = _with_labels(host, labels, found, keep_named=False)
+    return replace(named, in_pipeline=host.in_pipeline & (named.function.codes < old))
+
+
+def _with_labels(
+    host: HostOps, labels: dict[str, str], function_of_call: dict[int, str], *, keep_named: bool
+) -> HostOps:
+    """Name the functions of some calls.
+
+    `labels` are new ones, each with the full name of its function; `keep_named` leaves entries
+    alone that have a function.
+    """
     values = (*host.function.values, *labels)
-    functions = relabelled(host.function, host.call, code_of_call, values)
+    code = {name: len(host.function.values) + at for at, name in enumerate(labels.values())}
+    calls = np.array(sorted(c for c, f in function_of_call.items() if f in code), np.int64)
+    codes = np.array([code[function_of_call[c]] for c in calls.tolist()], np.int32)
+
+    def named(functions: Strings, call: NDArray[np.int64]) -> Strings:
+        found = pick(codes, place_of(calls, call))
+        if keep_named:
+            found = np.where(functions.present, -1, found)
+        return Strings(np.where(found >= 0, found, functions.codes).astype(np.int32), values)
+
     return replace(
         host,
-        function=functions,
+        function=named(host.function, host.call),
         definitions=host.definitions | labels,
-        in_pipeline=host.in_pipeline & (functions.codes < len(host.function.values)),
-        function_of_event=relabelled(
-            host.function_of_event, host.call_of_event, code_of_call, values
-        ),
+        function_of_event=named(host.function_of_event, host.call_of_event),
     )
 
 
@@ -259,20 +261,8 @@ def _with_session_graphs(host: HostOps, capture_file: CaptureFile) -> HostOps:
     labels = {f"{_SESSION_LABEL}{g + 1}": n for g, n in sorted(graphs.items()) if n in names}
     if not labels:
         return host
-    values = (*host.function.values, *labels)
-    code = {name: len(host.function.values) + at for at, name in enumerate(labels.values())}
-    code_of_call = {run: code[n] for run, g in graph_of_run.items() if (n := graphs[g]) in code}
-
-    def named(functions: Strings, calls: NDArray[np.int64]) -> Strings:
-        unnamed = np.where(functions.codes < 0, calls, _NO_CALL)
-        return relabelled(functions, unnamed, code_of_call, values)
-
-    return replace(
-        host,
-        function=named(host.function, host.call),
-        definitions=host.definitions | labels,
-        function_of_event=named(host.function_of_event, host.call_of_event),
-    )
+    function_of_run = {run: graphs[g] for run, g in graph_of_run.items()}
+    return _with_labels(host, labels, function_of_run, keep_named=True)
 
 
 def _graphs_of_runs(host: HostOps) -> dict[int, int]:

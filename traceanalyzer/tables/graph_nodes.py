@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import SESSION, is_session
 from traceanalyzer.capture_file.function_records import UNKNOWN
-from traceanalyzer.placement.calls import functions_of_steps
+from traceanalyzer.placement.calls import called_in, functions_of_steps
 from traceanalyzer.placement.grown_graphs import with_requests
 from traceanalyzer.tables.node_types import NOT_KNOWN, NodeTypes, Types
 from traceanalyzer.tables.vocabulary import Role, role_of_type
@@ -26,7 +26,7 @@ from traceanalyzer.tables.vocabulary import Role, role_of_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from traceanalyzer.capture_file.document import CaptureFile, Frame, Json
+    from traceanalyzer.capture_file.document import CaptureFile, Frame
     from traceanalyzer.capture_file.function_records import Graph, Instance, Partition
 
 
@@ -341,15 +341,4 @@ def _called(capture_file: CaptureFile, function: str) -> Iterator[str]:
         for partition in instance.partitions:
             sets.update(partition.attributes)
     for at in sorted(sets):
-        for value in capture_file.attribute_set(at).values():
-            yield from _functions_in(value)
-
-
-def _functions_in(value: Json) -> Iterator[str]:
-    if isinstance(value, dict):
-        name = value.get("func")
-        if isinstance(name, str):
-            yield name
-    elif isinstance(value, list):
-        for each in value:
-            yield from _functions_in(each)
+        yield from called_in(capture_file.attribute_set(at).values())

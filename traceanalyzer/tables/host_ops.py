@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from traceanalyzer.tables.arrays import (
+    distinct_rows,
+    in_line_order,
+    innermost,
+    mapped,
+    mask,
+    pick,
+    place_of,
+    self_durations,
+)
 from traceanalyzer.tables.device_events import launch_calls
 from traceanalyzer.tables.functions import DATASET_LOOP, TF_DATA, called_functions
-from traceanalyzer.tables.nesting import in_line_order, innermost, self_durations
-from traceanalyzer.tables.text_columns import distinct_rows, mapped
 from traceanalyzer.tables.vocabulary import (
     HOST_PLANE,
     Kind,
@@ -19,7 +27,6 @@ from traceanalyzer.tables.vocabulary import (
     classify,
     is_eager_executor_line,
     is_pipeline_line,
-    mask,
     role_of_type,
 )
 from traceanalyzer.trace.builder import TraceBuilder
@@ -112,6 +119,8 @@ class HostOps:
     order: NDArray[np.int64]
     #: Events that can launch work, as from `launch_calls`.
     launches: NDArray[np.int64]
+    #: The record of an eager op, an index; -1 for none; int32.
+    record: NDArray[np.int32]
 
 
 def host_plane(trace: Trace) -> Plane:
@@ -187,6 +196,7 @@ def host_ops(plane: Plane) -> HostOps:
         call_of_event=call_of_event,
         order=order,
         launches=launch_calls(plane),
+        record=np.full(len(event), -1, np.int32),
     )
 
 
@@ -195,11 +205,8 @@ def _handed_over(
 ) -> NDArray[np.bool_]:
     """Tell which eager ops the executor of eager ops ran on a thread of its own.
 
-    Args:
-        plane: The host plane.
-        kind: `Kind` of each occurrence by its name: `X:X` is an op, for that is the event of a
-            running kernel, of an eager op too.
-        ran_in: The occurrence around each event of the plane, -1 for none.
+    `kind` is that of each occurrence by its name: `X:X` is an op, for that is the event of a
+    running kernel, of an eager op too. `ran_in` is the occurrence around each event of the plane.
     """
     runs = plane.named(_EAGER_RUN)
     own = mask(map(is_eager_executor_line, plane.lines.name))
@@ -220,8 +227,7 @@ def _echoes(
     """
     if not (kind == Kind.EAGER_OP).any():
         return np.zeros(len(plane), np.bool_)
-    types = {t: i for i, t in enumerate(sorted(set(names.type)))}
-    type_code = np.array([types[t] for t in names.type], np.int32)[plane.name_of]
+    type_code = np.unique(names.type, return_inverse=True)[1][plane.name_of]
     outer = parent.clip(0)
     echoes: NDArray[np.bool_] = (
         ((kind == Kind.OP) | (kind == Kind.EAGER_OP))
@@ -278,17 +284,11 @@ def _devices_of_transfers(
     transfers: Sequence[Transfer],
 ) -> Strings:
     """Return the device that each send or receive ran on, where its key names one."""
-    sends = np.flatnonzero(transfer >= 0)
-    is_send = mask(name.endswith("Send") for name in plane.names)[plane.name_of[event[sends]]]
-    number, distinct = distinct_rows([transfer[sends], is_send.astype(np.int32)])
-    devices: dict[str, int] = {}
-    index_of = []
-    for edge, sent in distinct.tolist():
-        device = transfers[edge].source if sent else transfers[edge].target
-        index_of.append(devices.setdefault(device, len(devices)) if device else -1)
-    codes = np.full(len(event), -1, np.int32)
-    codes[sends] = np.array(index_of, np.int32)[number]
-    return Strings(codes, tuple(devices))
+    ends = [*(t.source for t in transfers), *(t.target for t in transfers)]
+    is_send = mask(name.endswith("Send") for name in plane.names)[plane.name_of[event]]
+    end = np.where(is_send, transfer, transfer + len(transfers))
+    codes = np.where(transfer >= 0, end, -1).astype(np.int32)
+    return mapped(Strings(codes, tuple(ends)), lambda device: device or None)
 
 
 def _devices_of_executors(plane: Plane, device: Strings, turn: NDArray[np.int64]) -> Strings:
@@ -302,16 +302,12 @@ def _devices_of_executors(plane: Plane, device: Strings, turn: NDArray[np.int64]
     # Up to TensorFlow 2.6 (seen in the corpus) `_c` is the step's id, shared by all its executors.
     is_own = executor.present[turn] & (executor.values[turn] != plane.integers("id").values[turn])
     run = np.where((turn >= 0) & is_own, executor.values[turn], 0)
-    codes = device.codes.copy()
-    sends = (codes >= 0) & (run != 0)
-    pairs = np.unique(np.stack([run[sends], codes[sends]], axis=1), axis=0)
+    sends = device.present & (run != 0)
+    pairs = np.unique(np.stack([run[sends], device.codes[sends]], axis=1), axis=0)
     runs, first, count = np.unique(pairs[:, 0], return_index=True, return_counts=True)
-    runs, found = runs[count == 1], pairs[first[count == 1], 1]
-    if len(runs):
-        slot = np.searchsorted(runs, run).clip(max=len(runs) - 1)
-        known = (runs[slot] == run) & (codes < 0)
-        codes[known] = found[slot[known]]
-    return Strings(codes, device.values)
+    of_run = pairs[first[count == 1], 1]
+    found = pick(of_run, place_of(runs[count == 1], run)).astype(np.int32)
+    return Strings(np.where(device.present, device.codes, found), device.values)
 
 
 def _devices_of_moves(

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.tables.allocations import allocation_events, with_op_ids
+from traceanalyzer.tables.arrays import categorical, constant
 from traceanalyzer.tables.device_events import device_events
 from traceanalyzer.tables.functions import with_recorded_functions
 from traceanalyzer.tables.host_ops import host_ops, host_plane
@@ -18,7 +19,6 @@ from traceanalyzer.tables.ops import op_rows
 from traceanalyzer.tables.pipelines import NO_PIPELINES, no_stages, pipelines
 from traceanalyzer.tables.program_calls import NOTHING_MADE, function_making
 from traceanalyzer.tables.steps import step_rows
-from traceanalyzer.tables.text_columns import categorical, constant
 from traceanalyzer.tables.thread_activity import thread_activity
 from traceanalyzer.tables.tracer import tracer_facts
 from traceanalyzer.tables.transfers import count_transfers, transfer_rows
@@ -69,15 +69,7 @@ def host_tables(
     capture_file: CaptureFile | None = None,
     session: int | None = None,
 ) -> HostTables:
-    """Build the tables of one host.
-
-    Args:
-        host_name: Name of the host.
-        host_index: Its place among the hosts of the run.
-        trace: Its trace.
-        capture_file: What a capture recorded beside it, if anything.
-        session: Which of the capture file's sessions wrote the trace, where that is known.
-    """
+    """Build the tables of one host."""
     host = host_ops(host_plane(trace))
     if capture_file is not None:
         host = with_recorded_functions(host, capture_file)
@@ -87,9 +79,9 @@ def host_tables(
     if capture_file is None:
         occurrences, joined = gather_occurrences(host, device, facts.host_level), None
     else:
-        host, eager = join_eager(host, capture_file, session)
-        occurrences = gather_occurrences(host, device, facts.host_level, eager.record)
-        joined = join_rows(occurrences, capture_file, eager)
+        host, eager, calls = join_eager(host, capture_file, session)
+        occurrences = gather_occurrences(host, device, facts.host_level)
+        joined = join_rows(occurrences, capture_file, eager, calls)
     ops = op_rows(host_index, occurrences, facts, allocations, joined)
     transfers = transfer_rows(occurrences, ops, facts)
     ops = count_transfers(ops, transfers)

@@ -8,14 +8,14 @@ once there are rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from traceanalyzer.tables.arrays import filled, pick
 from traceanalyzer.tables.eager_alignment import eager_signatures
 from traceanalyzer.tables.functions import CONSTANTS, TF_DATA
 from traceanalyzer.tables.graph_nodes import GraphNodes
-from traceanalyzer.tables.text_columns import concatenate, pick
 from traceanalyzer.tables.vocabulary import Kind
 from traceanalyzer.trace.strings import Strings
 
@@ -68,24 +68,13 @@ class OpRecord:
     signatures: tuple[int, ...] = ()
 
 
-class EagerOps(NamedTuple):
-    """The eager ops of a host that have a record."""
-
-    #: The distinct records: those that differ by line, scope, types or device.
-    records: tuple[OpRecord, ...]
-    #: Index into `records` for each occurrence of `HostOps`, -1 for none; int32.
-    record: NDArray[np.int32]
-    #: The signatures with which each function was called, by its definition's name.
-    calls: dict[str, tuple[int, ...]]
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Joined:
     """What a capture file says about one host's op table."""
 
     #: The record of each row, None where there is none.
     records: tuple[OpRecord | None, ...]
-    #: As in `EagerOps`.
+    #: The signatures with which each function was called eagerly, by its definition's name.
     calls: dict[str, tuple[int, ...]]
     #: Types that are mostly those of tf.data's ops, and here of the program's own.
     own_types: frozenset[str] = frozenset()
@@ -93,13 +82,12 @@ class Joined:
 
 def join_eager(
     host: HostOps, capture_file: CaptureFile, session: int | None
-) -> tuple[HostOps, EagerOps]:
-    """Find the records of eager ops, and add their types and devices to the occurrences.
+) -> tuple[HostOps, tuple[OpRecord, ...], dict[str, tuple[int, ...]]]:
+    """Find the records of eager ops, and add them and their types and devices to the occurrences.
 
-    Args:
-        host: The op occurrences of the host.
-        capture_file: What was recorded.
-        session: Index of the profiler session that wrote the trace, where that is known.
+    Returns:
+        The occurrences; the records that differ by line, scope, types or device; the signatures
+        with which each function was called.
     """
     plane = host.plane
     of_event = eager_signatures(plane, host.order, capture_file, session)
@@ -117,18 +105,23 @@ def join_eager(
     is_certain = pick(
         np.array([r.is_device_certain for r in records], np.bool_), record, missing=False
     )
-    joined = replace(
+    input_types = _of_records(record, [r.input_types for r in records])
+    with_records = replace(
         host,
-        device=_overlaid(host.device, device),
+        record=record,
+        device=filled(device, host.device),
         device_is_proved=np.where(device.present, is_certain, host.device_is_proved),
-        input_types=_overlaid(
-            host.input_types, _of_records(record, [r.input_types for r in records])
-        ),
+        input_types=filled(input_types, host.input_types),
     )
-    return joined, EagerOps(records, record, calls)
+    return with_records, records, calls
 
 
-def join_rows(occurrences: OpOccurrences, capture_file: CaptureFile, eager: EagerOps) -> Joined:
+def join_rows(
+    occurrences: OpOccurrences,
+    capture_file: CaptureFile,
+    eager: tuple[OpRecord, ...],
+    calls: dict[str, tuple[int, ...]],
+) -> Joined:
     """Find the record of each row."""
     nodes = GraphNodes(capture_file)
     rows, definitions = occurrences.rows, occurrences.host.definitions
@@ -138,12 +131,12 @@ def join_rows(occurrences: OpOccurrences, capture_file: CaptureFile, eager: Eage
         *(rows[c] for c in columns), strict=True
     ):
         if is_eager or is_xla:
-            records.append(eager.records[record] if record >= 0 else None)
+            records.append(eager[record] if record >= 0 else None)
         else:
             records.append(_graph_record(nodes, definitions, function, name, op_type))
     return Joined(
         records=tuple(records),
-        calls=eager.calls,
+        calls=calls,
         own_types=frozenset() if _has_optionals_of_libraries(rows, capture_file) else _ON_OPTIONALS,
     )
 
@@ -259,10 +252,3 @@ def _of_records(record: NDArray[np.int32], values: Sequence[str | None]) -> Stri
     known = np.array([v is not None for v in values], np.bool_)
     codes = np.where(pick(known, record, missing=False), record, np.int32(-1))
     return Strings(codes, tuple(v or "" for v in values))
-
-
-def _overlaid(column: Strings, over: Strings) -> Strings:
-    """Return `over`, with `column` where it has no string."""
-    both = concatenate([column, over])
-    n = len(column)
-    return Strings(np.where(over.present, both.codes[n:], both.codes[:n]), both.values)

@@ -75,11 +75,6 @@ class NodeTypes:
         An op that a rewrite made from several nodes has the name of the last and computes its
         value, but may have more inputs (remapper.cc, mkl_layout_pass.cc). The runtime's own ops
         have the `T` of the nodes that they are made from.
-
-        Args:
-            op: The op type that ran.
-            was: The node's op type.
-            attributes: Index of the node's attribute set, -1 where that was left out.
         """
         found = self.that_was_placed(was, attributes)
         definition = self._definition(op)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.tables.arrays import concatenate, distinct_rows, empty, filled, pick
 from traceanalyzer.tables.functions import CONSTANTS, DATASET_LOOP, TF_DATA
-from traceanalyzer.tables.text_columns import concatenate, distinct_rows, empty, filled, pick
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, PYTHON_CALLBACKS, Kind
 from traceanalyzer.trace.strings import Strings
 
@@ -64,19 +64,8 @@ class OpOccurrences:
     is_placing: NDArray[np.bool_]
 
 
-def gather_occurrences(
-    host: HostOps, device: DeviceEvents, host_level: int, record: NDArray[np.int32] | None = None
-) -> OpOccurrences:
-    """Gather a host's occurrences into rows.
-
-    Args:
-        host: Op occurrences on its threads.
-        device: Events of its devices.
-        host_level: Host tracer level.
-        record: The record of each entry of `host` that is an eager op, -1 for none.
-    """
-    if record is None:
-        record = np.full(len(host.event), -1, np.int32)
+def gather_occurrences(host: HostOps, device: DeviceEvents, host_level: int) -> OpOccurrences:
+    """Gather a host's occurrences into rows."""
     labels: dict[_Label, int] = {}
     is_kernel = ~device.direction.present
     owner = pick(host.owner, device.sure_launch)
@@ -104,7 +93,7 @@ def gather_occurrences(
         devices.codes,
         types.codes,
         np.concatenate([on_host_alone, np.zeros(len(kernels), np.int64)]),
-        np.concatenate([record, pick(record, launched_by)]),
+        np.concatenate([host.record, pick(host.record, launched_by)]),
     ]
     apart = [k for k, name in enumerate(functions.values) if name in _NO_FUNCTIONS]
     rows, row_of, assumed = _merge(columns, list(labels), host_level, apart)
@@ -147,10 +136,8 @@ def _kernel_labels(
 ) -> NDArray[np.int64]:
     """Number each device event's label: the op it names, or else the op that launched it.
 
-    Args:
-        device: The device events.
-        labels: The number of each label known so far; more are added.
-        launcher: Label of the occurrence that launched each event, -1 for none.
+    `launcher` is the label of the occurrence that launched each event, -1 for none. New labels are
+    added.
     """
     eager = {(known.type, known.type): k for known, k in labels.items() if known.is_eager}
     own = np.full(len(device.op.values), -1, np.int64)
@@ -252,12 +239,7 @@ def _fill_single(
 ) -> None:
     """Fill the gaps of `column` where the rows equal in `by` know exactly one value of it.
 
-    Args:
-        table: The distinct occurrences.
-        column: Column to fill.
-        by: Columns that must be equal.
-        where: Rows to fill; all by default.
-        known_in: Rows to learn from; all by default.
+    `where` are the rows to fill, `known_in` those to learn from; all by default.
     """
     gaps = table[column] < 0
     learn = ~gaps if known_in is None else ~gaps & known_in

@@ -34,13 +34,8 @@ def op_rows(
 ) -> pd.DataFrame:
     """Build one host's rows of the op table, transfers not yet counted.
 
-    Args:
-        host_index: The host's place among the hosts of the run; part of the key, since names of
-            hosts change from one recording to the next.
-        occurrences: The rows and what was seen of them.
-        facts: What the host's tracers recorded.
-        allocations: Its allocations.
-        joined: The capture file's records of the rows, if there is one.
+    The host's place among the hosts of the run is part of the key, since names of hosts change from
+    one recording to the next.
     """
     rows, host, device = occurrences.rows, occurrences.host, occurrences.device
     n = len(rows)

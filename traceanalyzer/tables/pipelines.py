@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from traceanalyzer.tables.arrays import distinct_rows, pick, place_of
 from traceanalyzer.tables.schema import STAGES
 from traceanalyzer.tables.stage_events import (
     COUNTED,
     Spans,
-    pairs_of,
     parent_path,
     stage_events,
 )
 from traceanalyzer.tables.stages import StageColumns
-from traceanalyzer.tables.text_columns import pick
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +62,9 @@ def pipelines(occurrences: OpOccurrences, ops: pd.DataFrame) -> tuple[pd.DataFra
         is_first = np.zeros(len(requests.row), np.bool_)
         return no_stages(), Pipelines(requests=requests, is_first=is_first)
     group = _pipeline_of(events)
-    keys, row = pairs_of(group, events.path)
+    row, keys = distinct_rows([group, events.path])
+    order = np.lexsort((keys[:, 1], keys[:, 0]))
+    keys, row = keys[order], np.argsort(order)[row]
     call_row = _row_of_calls(events, group, keys)
     columns = StageColumns(events, keys, row, call_row)
     return columns.table(occurrences, ops), Pipelines(
@@ -120,11 +121,10 @@ def _pipeline_of(events: StageEvents) -> NDArray[np.int64]:
     pipeline if they share a stage of the same name, which has a number of its own. Where a trace
     names no stages (before TensorFlow 2.13), those of the same path are one.
     """
-    ids, names = events.stats.integers("id"), events.stats.strings("name")
+    ids, names = events.integers("id"), events.strings("name")
     label = np.full(len(events), -1, np.int64)
     same = _Same()
     by_name: dict[tuple[int, str | None], int] = {}
-    codes, name_list = names.codes.astype(np.int64), names.values
     numbers = {p: k for k, p in enumerate(events.paths)}
     for number, path in enumerate(events.paths):
         at = np.flatnonzero(events.path == number)
@@ -137,13 +137,13 @@ def _pipeline_of(events: StageEvents) -> NDArray[np.int64]:
         # Iterators that are restarted all the time are not worth a pipeline each.
         apart = np.zeros(len(lost), np.int64) if events.restarts[number] else ids.values[lost]
         _, which = np.unique(apart, return_inverse=True)
-        keyed, place = pairs_of(codes[lost], which.reshape(-1))
+        place, keyed = distinct_rows([names.codes[lost], which.reshape(-1)])
         new = np.array([same.new() for _ in keyed], np.int64)
         label[lost] = new[place]
         if events.restarts[number]:
             continue  # restarted for each file or epoch: its names mean nothing
-        for one, code in pairs_of(label[at], codes[at])[0].tolist():
-            text = name_list[code] if code >= 0 else None
+        for one, code in distinct_rows([label[at], names.codes[at]])[1].tolist():
+            text = names.values[code] if code >= 0 else None
             if text is None or COUNTED.search(text):
                 same.join(by_name.setdefault((number, text), one), one)
     joined = np.array([same.find(k) for k in range(int(label.max()) + 1)], np.int64)[label]
@@ -158,22 +158,20 @@ def _by_parent(
     events: StageEvents, at: NDArray[np.int64], above: int, label: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the labels of the iterators above some events; -1 where there is none."""
-    ids = events.stats.integers("id").values
-    parents = events.stats.integers("parent_id")
+    ids = events.integers("id").values
+    parents = events.integers("parent_id")
     start = events.plane.start_ps[events.event]
     over = np.flatnonzero(events.path == above)
     over = over[np.argsort(start[over], kind="stable")]
     distinct, first = np.unique(ids[over], return_index=True)
-    wanted = parents.values[at]
-    slot = np.searchsorted(distinct, wanted).clip(max=max(len(distinct) - 1, 0))
-    found = parents.present[at] & (distinct[slot] == wanted)
-    by_id = np.where(found, label[over[first[slot]]], -1)
+    slot = np.where(parents.present[at], place_of(distinct, parents.values[at]), -1)
+    by_id = pick(label[over[first]], slot)
     # An id is an address: once an iterator is gone, that of another pipeline may have it. The last
     # one to make a request before is the one that is alive.
-    pairs = pairs_of(np.searchsorted(distinct, ids[over]), label[over])[0][:, 0]
+    pairs = distinct_rows([place_of(distinct, ids[over]), label[over]])[1][:, 0]
     for shared in np.flatnonzero(np.bincount(pairs, minlength=len(distinct)) > 1).tolist():
         alive = over[ids[over] == distinct[shared]]
-        mine = np.flatnonzero(found & (slot == shared))
+        mine = np.flatnonzero(slot == shared)
         last = np.searchsorted(start[alive], start[at[mine]], side="right") - 1
         by_id[mine] = label[alive[last.clip(0)]]
     around = events.outer[at]  # on the same thread there is no doubt
@@ -210,7 +208,6 @@ def _row_of_calls(
 ) -> NDArray[np.int64]:
     """Return the row of the stage that made each call; -1 where it has none."""
     rows = {(g, p): k for k, (g, p) in enumerate(keys.tolist())}
-    calls = events.calls
-    pairs, place = pairs_of(group[calls.near], calls.path)
+    place, pairs = distinct_rows([group[events.calls.near], events.calls.path])
     found = np.array([rows.get((g, p), -1) for g, p in pairs.tolist()], np.int64)
     return pick(found, place)

@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.placement.support import is_for_cpus_alone
+from traceanalyzer.tables.arrays import distinct_rows, matches, pick
 from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.op_occurrences import launch_functions
-from traceanalyzer.tables.text_columns import distinct_rows, pick
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Kind
 
 if TYPE_CHECKING:
@@ -103,13 +103,8 @@ def decide(
 ) -> list[Placement]:
     """Decide the placement of each row of a host's op table.
 
-    Args:
-        occurrences: The rows and what was seen of them.
-        facts: What the host's tracers recorded.
-        allocations: Its allocations.
-        in_pipeline: Rows that were seen to run on behalf of tf.data. A type alone does not show
-            that, since an op that takes an element can be placed on a GPU.
-        records: The capture file's record of each row; empty without one.
+    `in_pipeline` are the rows that were seen to run on behalf of tf.data. A type alone does not
+    show that, since an op that takes an element can be placed on a GPU.
     """
     witnesses = _Witnesses(occurrences, facts, allocations, in_pipeline, records)
     return [witnesses.placement(row) for row in occurrences.rows.itertuples()]
@@ -287,39 +282,55 @@ def _transfer_ends(host: HostOps, device: DeviceEvents) -> dict[tuple[str | None
 
     A rendezvous key names the devices of both ends. A copy shows less: its end in GPU memory is an
     op on that GPU, but its end in host memory may be an op on the CPU or one on a GPU that keeps
-    this value in host memory.
+    this value in host memory. That of a `_HostSend` or `_HostRecv` usually is
+    (graph_partition.cc), so it is left out.
     """
-    ends: dict[tuple[str | None, str], list[_End]] = defaultdict(list)
-
-    def add(function: str | None, name: str | None, device: str, *, is_proof: bool) -> None:
-        if name and device:
-            for key in ((function, name), (_ANY_FUNCTION, name)):
-                ends[key].append(_End(device, is_proof))
-
     functions = (*host.function.values, None)  # the last stands for code -1
-    calls_of = {
+    every_call = {
         functions[code]: calls
         for (code,), calls in _calls_by([host.function.codes], host.call).items()
     }
-
-    def is_proof(function: str | None, calls: set[int]) -> bool:
-        # A function may be called under another device the next time: what one call shows proves
-        # nothing of a call that did not show it.
-        return calls == calls_of.get(function) and _UNKNOWN_CALL not in calls
-
+    # The calls that show an end: its function, name, device, whether that is proof, and its edge.
+    shown = defaultdict[tuple[str | None, str | None, str | None, bool, object], set[int]](set)
     sent = host.transfer >= 0
     sends = _calls_by([host.function.codes[sent], host.transfer[sent]], host.call[sent])
-    for (code, number), calls in sends.items():
-        function, transfer = functions[code], host.transfers[number]
-        if function == CONSTANTS:
-            continue  # it hands a result to TensorFlow, not to a device
-        is_sure = is_proof(function, calls)
-        add(function, transfer.producer, transfer.source, is_proof=is_sure)
-        add(function, transfer.consumer, transfer.target, is_proof=is_sure)
-    for edge, calls in _copy_edges(host, device).items():
-        is_sure = is_proof(edge.function, calls)
-        add(edge.function, edge.on_gpu, edge.device, is_proof=is_sure)
-        add(edge.function, edge.on_host, "/device:CPU:0", is_proof=False)
+    for (code, edge), calls in sends.items():
+        transfer = host.transfers[edge]
+        if functions[code] != CONSTANTS:  # these hand a result to TensorFlow, not to a device
+            shown[functions[code], transfer.producer, transfer.source, True, edge] |= calls
+            shown[functions[code], transfer.consumer, transfer.target, True, edge] |= calls
+    rows = np.flatnonzero(
+        matches(device.direction, {"h2d", "d2h"}.__contains__)
+        & (device.producer.present | device.consumer.present)
+    )
+    columns = (
+        launch_functions(host, device), device.producer, device.consumer, device.direction,
+        device.device, device.op,
+    )  # fmt: skip
+    copies = _calls_by(
+        [column.codes[rows] for column in columns],
+        pick(host.call_of_event, device.sure_launch[rows], _UNKNOWN_CALL),
+    )
+    for codes, calls in copies.items():
+        function, producer, consumer, direction, gpu, label = (
+            column.values[code] if code >= 0 else None
+            for column, code in zip(columns, codes, strict=True)
+        )
+        on_gpu, on_host = (consumer, producer) if direction == "h2d" else (producer, consumer)
+        kept_on_host = "_HostSend" if direction == "h2d" else "_HostRecv"
+        if (label or "").rpartition(":")[2] == kept_on_host:
+            on_host = None
+        edge_of_copy = (on_gpu, on_host, direction)
+        shown[function, on_gpu, gpu, True, edge_of_copy] |= calls
+        shown[function, on_host, "/device:CPU:0", False, edge_of_copy] |= calls
+    ends: dict[tuple[str | None, str], list[_End]] = defaultdict(list)
+    for (function, name, where, can_prove, _), calls in shown.items():
+        # A function may be called under another device the next time: what one call shows proves
+        # nothing of a call that did not show it.
+        in_all = calls == every_call.get(function) and _UNKNOWN_CALL not in calls
+        if name and where:
+            for key in ((function, name), (_ANY_FUNCTION, name)):
+                ends[key].append(_End(where, can_prove and in_all))
     return ends
 
 
@@ -332,49 +343,6 @@ def _calls_by(
     for *codes, at in distinct_rows([*columns, number.reshape(-1)])[1].tolist():
         found[tuple(codes)].add(int(calls[at]))
     return found
-
-
-class _CopyEdge(NamedTuple):
-    """The ends that copies have in common."""
-
-    function: str | None
-    on_gpu: str | None
-    on_host: str | None
-    direction: str
-    device: str
-
-
-def _copy_edges(host: HostOps, device: DeviceEvents) -> dict[_CopyEdge, set[int]]:
-    """Return the distinct edges that copies name, with the calls that made them.
-
-    The end of a `_HostSend` or `_HostRecv` in host memory is left out: it usually is an op on a GPU
-    which keeps the value in host memory (graph_partition.cc).
-    """
-    rows = np.flatnonzero(
-        device.direction.present & (device.producer.present | device.consumer.present)
-    )
-    functions = launch_functions(host, device)
-    columns = (
-        functions, device.producer, device.consumer, device.direction, device.device, device.op,
-    )  # fmt: skip
-    calls_by = _calls_by(
-        [column.codes[rows] for column in columns],
-        pick(host.call_of_event, device.sure_launch[rows], _UNKNOWN_CALL),
-    )
-    edges: dict[_CopyEdge, set[int]] = defaultdict(set)
-    for codes, calls in calls_by.items():
-        function, producer, consumer, direction, where, label = (
-            column.values[code] if code >= 0 else None
-            for column, code in zip(columns, codes, strict=True)
-        )
-        kind = (label or "").rpartition(":")[2]
-        if direction == "h2d" and where:
-            on_host = None if kind == "_HostSend" else producer
-            edges[_CopyEdge(function, consumer, on_host, direction, where)] |= calls
-        elif direction == "d2h" and where:
-            on_host = None if kind == "_HostRecv" else consumer
-            edges[_CopyEdge(function, producer, on_host, direction, where)] |= calls
-    return edges
 
 
 def _gpu_outputs(allocations: pd.DataFrame) -> dict[str, str]:

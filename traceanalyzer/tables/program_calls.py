@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.tables.nesting import by_line, is_outermost
-from traceanalyzer.tables.text_columns import matches, pick
-from traceanalyzer.tables.vocabulary import EAGER, SESSION_RUN, Kind, mask, named_like
+from traceanalyzer.tables.arrays import (
+    by_line,
+    is_outermost,
+    mask,
+    matches,
+    named_like,
+    pick,
+    place_of,
+)
+from traceanalyzer.tables.vocabulary import EAGER, SESSION_RUN, Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -178,31 +185,21 @@ def session_runs(host: HostOps, calls: ProgramCalls) -> SessionRuns | None:
     """
     if SESSION_RUN not in calls.labels:
         return None
-    ids = host.plane.integers("id")
+    plane, ids = host.plane, host.plane.integers("id")
     is_run = (calls.label == calls.labels.index(SESSION_RUN)) & ids.present[calls.event]
-    runs = np.flatnonzero(is_run)
-    runs = runs[np.argsort(ids.values[calls.event[runs]], kind="stable")]
-    step = ids.values[calls.event[runs]]
-
-    def run_of(steps: NDArray[np.int64]) -> NDArray[np.int64]:
-        if not len(step):
-            return np.full(len(steps), -1, np.int64)
-        at = np.searchsorted(step, steps).clip(0, len(step) - 1)
-        return np.where(step[at] == steps, runs[at], -1)
+    step, first = np.unique(ids.values[calls.event[is_run]], return_index=True)
+    runs = np.flatnonzero(is_run)[first]
 
     is_enqueue = mask(t.startswith(_ENQUEUES) for t in host.names.type)[host.name]
-    puts = [run_of(host.call[is_enqueue])]
-    begun = host.plane.named(_ASYNC_OP)
-    if len(begun) and host.plane.has_stat("kernel_type"):
-        kernel = host.plane.strings("kernel_type").take(begun)
-        begun = begun[matches(kernel, lambda op_type: op_type.startswith(_ENQUEUES))]
-        puts.append(run_of(host.plane.integers("step_id").values[begun]))
+    begun = plane.named(_ASYNC_OP)
+    begins = matches(plane.strings("kernel_type").take(begun), lambda t: t.startswith(_ENQUEUES))
+    put_by = (host.call[is_enqueue], plane.integers("step_id").values[begun[begins]])
+    run = pick(runs, place_of(step, np.concatenate(put_by)))
     enqueues = np.zeros(len(calls), np.bool_)
-    for run in puts:
-        enqueues[run[run >= 0]] = True
+    enqueues[run[run >= 0]] = True
 
     op = np.full(len(calls), -1, np.int64)
-    run, name = run_of(host.call), host.name.astype(np.int64)
+    run, name = pick(runs, place_of(step, host.call)), host.name.astype(np.int64)
     kept = (run >= 0) & (host.transfer < 0)
     pairs = np.unique(np.stack([run[kept], name[kept]], axis=1), axis=0)
     lines = np.stack([calls.line[pairs[:, 0]].astype(np.int64), pairs[:, 1]], axis=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -11,27 +11,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class Column(NamedTuple):
-    """One column of a table."""
-
-    #: pandas dtype; `text` is a categorical of strings, null where unknown.
-    dtype: str
-    meaning: str
-
-
 @dataclass(frozen=True)
 class Schema:
     """A table's columns, in order."""
 
     name: str
-    columns: Mapping[str, Column]
+    #: The pandas dtype of each; `text` is a categorical of strings, null where unknown.
+    columns: Mapping[str, str]
 
     def frame(self, parts: Sequence[Mapping[str, object]]) -> pd.DataFrame:
         """Build the table from one set of columns a host, with the declared dtypes and order."""
         frames = [pd.DataFrame({name: part[name] for name in self.columns}) for part in parts]
         joined = {
-            name: _join([frame[name] for frame in frames], column.dtype)
-            for name, column in self.columns.items()
+            name: _join([frame[name] for frame in frames], dtype)
+            for name, dtype in self.columns.items()
         }
         return pd.DataFrame(joined)
 
@@ -40,9 +33,9 @@ class Schema:
         if list(table.columns) != list(self.columns):
             return [f"columns {list(table.columns)}, expected {list(self.columns)}"]
         return [
-            f"{name}: {table[name].dtype}, expected {column.dtype}"
-            for name, column in self.columns.items()
-            if ("category" if column.dtype == "text" else column.dtype) != str(table[name].dtype)
+            f"{name}: {table[name].dtype}, expected {dtype}"
+            for name, dtype in self.columns.items()
+            if ("category" if dtype == "text" else dtype) != str(table[name].dtype)
         ]
 
 
@@ -71,143 +64,124 @@ OPS = Schema(
         # Made from host, function, name, type and types; for an eager op also its scope, its file's
         # name and the Python function around it. Never from a line: an edit above would change it.
         # Rows that are equal in these are numbered by line, then by device.
-        "op_id": Column("object", "stable key of the row"),
-        "host": Column("text", "host, as its file is named"),
+        "op_id": "object",  # stable key of the row
+        "host": "text",  # host, as its file is named
         # `tf.data` for what a pipeline calls, `loop over a dataset` for what reduces one in an
         # unknown function, `constant folding` for what TensorFlow computes while it makes a graph
         # ready.
-        "function": Column("text", "function it ran in, without TensorFlow's counter"),
-        "name": Column("text", "op name; of an eager op, which has no name, its type"),
-        "type": Column("text", "op type"),
-        "device": Column("text", "device, full string; null where unknown"),
-        "signature": Column("text", "what else distinguishes rows: input types, scope, file:line"),
-        "role": Column("text", "compute, input_pipeline, transfer or runtime"),
-        "placement": Column("text", "cpu, gpu:N, host_memory, xla, tpu:N, pluggable, unknown"),
-        "placement_certainty": Column("text", "certain, likely or possible"),
-        "placement_source": Column("text", "the witness for the placement"),
-        "is_eager": Column("bool", "ran eagerly"),
-        "in_input_pipeline": Column("bool", "ran on behalf of tf.data"),
-        "occurrences": Column("int64", "how often it was seen; a lower bound at tracer level 2"),
-        "host_self_ps": Column("int64", "time on host threads, without the ops nested in it"),
-        "host_total_ps": Column("int64", "time on host threads, with the ops nested in it"),
-        "kernel_ps": Column("int64", "sum of its kernels' durations"),
-        "kernels": Column("int64", "number of kernels"),
-        "h2d_bytes": Column("int64", "bytes copied to the device for it, as producer or consumer"),
-        "d2h_bytes": Column("int64", "bytes copied to the host for it, as producer or consumer"),
-        "copy_ps": Column("int64", "time of these copies"),
-        "exposed_ps": Column(
-            "Int64",
-            "time a device was idle because of it; null if not computed: no device ran kernels, or "
-            "a compute op's placement is unknown",
-        ),
-        "input_types": Column(
-            "text", "types of its inputs, ? for an unknown one; null where unknown"
-        ),
-        "output_types": Column("text", "types of its outputs; null without a capture file"),
-        "requested_device": Column(
-            "text", "requested device, empty for none; null without a capture file"
-        ),
-        "source_file": Column("text", "the user's file; null without a capture file"),
-        "source_line": Column("Int64", "line in it; null without a capture file"),
+        "function": "text",  # function it ran in, without TensorFlow's counter
+        "name": "text",  # op name; of an eager op, which has no name, its type
+        "type": "text",  # op type
+        "device": "text",  # device, full string; null where unknown
+        "signature": "text",  # what else distinguishes rows: input types, scope, file:line
+        "role": "text",  # compute, input_pipeline, transfer or runtime
+        "placement": "text",  # cpu, gpu:N, host_memory, xla, tpu:N, pluggable, unknown
+        "placement_certainty": "text",  # certain, likely or possible
+        "placement_source": "text",  # the witness for the placement
+        "is_eager": "bool",  # ran eagerly
+        "in_input_pipeline": "bool",  # ran on behalf of tf.data
+        "occurrences": "int64",  # how often it was seen; a lower bound at tracer level 2
+        "host_self_ps": "int64",  # time on host threads, without the ops nested in it
+        "host_total_ps": "int64",  # time on host threads, with the ops nested in it
+        "kernel_ps": "int64",  # sum of its kernels' durations
+        "kernels": "int64",  # number of kernels
+        "h2d_bytes": "int64",  # bytes copied to the device for it, as producer or consumer
+        "d2h_bytes": "int64",  # bytes copied to the host for it, as producer or consumer
+        "copy_ps": "int64",  # time of these copies
+        # time a device was idle because of it; null if not computed: no device ran kernels, or a
+        # compute op's placement is unknown
+        "exposed_ps": "Int64",
+        "input_types": "text",  # types of its inputs, ? for an unknown one; null where unknown
+        "output_types": "text",  # types of its outputs; null without a capture file
+        "requested_device": "text",  # requested device, empty for none; null without a capture file
+        "source_file": "text",  # the user's file; null without a capture file
+        "source_line": "Int64",  # line in it; null without a capture file
     },
 )
 
 KERNELS = Schema(
     "kernels",
     {
-        "host": Column("text", "host"),
-        "device": Column("text", "device plane, /device:GPU:0"),
-        "stream": Column("text", "stream (XLine) it ran on"),
-        "name": Column("text", "kernel name"),
-        "op_id": Column("text", "row of `ops`; null where it could not be linked"),
-        "op": Column("text", "op name and type"),
-        "start_ps": Column("int64", "start"),
-        "duration_ps": Column("int64", "duration"),
-        "correlation_id": Column("int64", "links it to its launch; 0 for none"),
+        "host": "text",  # host
+        "device": "text",  # device plane, /device:GPU:0
+        "stream": "text",  # stream (XLine) it ran on
+        "name": "text",  # kernel name
+        "op_id": "text",  # row of `ops`; null where it could not be linked
+        "op": "text",  # op name and type
+        "start_ps": "int64",  # start
+        "duration_ps": "int64",  # duration
+        "correlation_id": "int64",  # links it to its launch; 0 for none
     },
 )
 
 TRANSFERS = Schema(
     "transfers",
     {
-        "host": Column("text", "host"),
-        "device": Column(
-            "text", "device whose stream copied; null where only the host recorded it"
-        ),
-        "stream": Column("text", "stream (XLine) it ran on"),
-        "direction": Column("text", "h2d, d2h, d2d, p2p or h2h"),
-        "bytes": Column("Int64", "bytes; null where unknown"),
-        "start_ps": Column("int64", "start"),
-        "duration_ps": Column("Int64", "duration; null where only the sending was recorded"),
-        "memory": Column("text", "host memory: pageable, pinned or unknown"),
-        "is_async": Column("boolean", "whether it was queued; null where unknown"),
-        "producer": Column("text", "op_id of the op that made the value; null where unknown"),
-        "consumer": Column("text", "op_id of the op that takes it; null where unknown"),
-        "producer_name": Column("text", "producer's name, also where it has no row in `ops`"),
-        "consumer_name": Column("text", "consumer's name, also where it has no row in `ops`"),
-        "correlation_id": Column("int64", "links it to its launch; 0 for none"),
-        "via": Column(
-            "text",
-            "_Send, _Recv, _HostSend or _HostRecv, which it is part of; op: an op's own; argument: "
-            "of a function's call; python: a tensor that the program itself reads or moves",
-        ),
-        "function": Column("text", "function that started it"),
-        "thread": Column("text", "thread that started it; null where unknown"),
-        "launch_ps": Column("Int64", "when that thread did so; null where unknown"),
-        "exposed_ps": Column(
-            "Int64",
-            "time a device was idle because of it; null if its device is unknown or ran no kernel",
-        ),
+        "host": "text",  # host
+        "device": "text",  # device whose stream copied; null where only the host recorded it
+        "stream": "text",  # stream (XLine) it ran on
+        "direction": "text",  # h2d, d2h, d2d, p2p or h2h
+        "bytes": "Int64",  # bytes; null where unknown
+        "start_ps": "int64",  # start
+        "duration_ps": "Int64",  # duration; null where only the sending was recorded
+        "memory": "text",  # host memory: pageable, pinned or unknown
+        "is_async": "boolean",  # whether it was queued; null where unknown
+        "producer": "text",  # op_id of the op that made the value; null where unknown
+        "consumer": "text",  # op_id of the op that takes it; null where unknown
+        "producer_name": "text",  # producer's name, also where it has no row in `ops`
+        "consumer_name": "text",  # consumer's name, also where it has no row in `ops`
+        "correlation_id": "int64",  # links it to its launch; 0 for none
+        # _Send, _Recv, _HostSend or _HostRecv, which it is part of; op: an op's own; argument: of a
+        # function's call; python: a tensor that the program itself reads or moves
+        "via": "text",
+        "function": "text",  # function that started it
+        "thread": "text",  # thread that started it; null where unknown
+        "launch_ps": "Int64",  # when that thread did so; null where unknown
+        # time a device was idle because of it; null if its device is unknown or ran no kernel
+        "exposed_ps": "Int64",
     },
 )
 
 ALLOCATIONS = Schema(
     "allocations",
     {
-        "host": Column("text", "host"),
-        "start_ps": Column("int64", "when"),
-        "is_allocation": Column("bool", "false: memory was freed"),
-        "allocator": Column(
-            "text",
-            "allocator, GPU_0_bfc ...; `device 0` where only its device's number is recorded",
-        ),
-        "requested_bytes": Column("Int64", "bytes requested"),
-        "allocation_bytes": Column("Int64", "bytes allocated"),
-        "bytes_allocated": Column("Int64", "in use by the allocator then, this included"),
-        "bytes_reserved": Column("Int64", "reserved by it then, as TPUs do for stacks"),
-        "bytes_available": Column("Int64", "still available to it then"),
-        "peak_bytes_in_use": Column("Int64", "its peak so far"),
-        "fragmentation": Column(
-            "Float64", "share of its free memory that was not in the largest free piece then"
-        ),
-        "addr": Column("Int64", "address: pairs allocation and deallocation"),
-        "op_id": Column("text", "row of `ops`; null where it could not be linked"),
-        "op_name": Column("text", "op that it was for"),
-        "region_type": Column("text", "output, temp, persist or dynamic"),
-        "data_type": Column("text", "type, `float`"),
-        "shape": Column("text", "shape"),
+        "host": "text",  # host
+        "start_ps": "int64",  # when
+        "is_allocation": "bool",  # false: memory was freed
+        # allocator, GPU_0_bfc ...; `device 0` where only its device's number is recorded
+        "allocator": "text",
+        "requested_bytes": "Int64",  # bytes requested
+        "allocation_bytes": "Int64",  # bytes allocated
+        "bytes_allocated": "Int64",  # in use by the allocator then, this included
+        "bytes_reserved": "Int64",  # reserved by it then, as TPUs do for stacks
+        "bytes_available": "Int64",  # still available to it then
+        "peak_bytes_in_use": "Int64",  # its peak so far
+        # share of its free memory that was not in the largest free piece then
+        "fragmentation": "Float64",
+        "addr": "Int64",  # address: pairs allocation and deallocation
+        "op_id": "text",  # row of `ops`; null where it could not be linked
+        "op_name": "text",  # op that it was for
+        "region_type": "text",  # output, temp, persist or dynamic
+        "data_type": "text",  # type, `float`
+        "shape": "text",  # shape
     },
 )
 
 STEPS = Schema(
     "steps",
     {
-        "host": Column("text", "host"),
-        "step": Column("int64", "number"),
-        "name": Column("text", "kind of step: what the marker is called, or train, test"),
-        "start_ps": Column("int64", "start"),
-        "duration_ps": Column("int64", "duration"),
-        "source": Column(
-            "text",
-            "how it is known: step_num, unmarked call, Keras function, line Steps; inferred from "
-            "function calls, repeated ops, XLA Modules, repeated kernels",
-        ),
-        "is_inferred": Column("bool", "inferred from what repeats, not marked"),
-        "kind": Column(
-            "text",
-            "regular; warm_up, slower at the start; outlier, far from the median; partial, cut by "
-            "the recording",
-        ),
+        "host": "text",  # host
+        "step": "int64",  # number
+        "name": "text",  # kind of step: what the marker is called, or train, test
+        "start_ps": "int64",  # start
+        "duration_ps": "int64",  # duration
+        # how it is known: step_num, unmarked call, Keras function, line Steps; inferred from
+        # function calls, repeated ops, XLA Modules, repeated kernels
+        "source": "text",
+        "is_inferred": "bool",  # inferred from what repeats, not marked
+        # regular; warm_up, slower at the start; outlier, far from the median; partial, cut by the
+        # recording
+        "kind": "text",
     },
 )
 
@@ -216,40 +190,38 @@ STEPS = Schema(
 STAGES = Schema(
     "stages",
     {
-        "host": Column("text", "host"),
-        "pipeline": Column("int64", "which of the host's pipelines, in the order they began"),
-        "stage": Column("text", "path from the pipeline's end, Root::Prefetch::Map"),
-        "parent": Column("text", "path of the stage that takes its elements; null at the end"),
-        "type": Column("text", "kind of stage: Map, ParallelMapV2, Prefetch ..."),
-        "name": Column("text", "its name in TensorFlow or the program; null where unknown"),
-        "is_async": Column("bool", "makes elements ahead, on threads of its own"),
-        "iterators": Column("int64", "iterators seen: one an epoch, or a file of an interleave"),
-        "elements": Column("int64", "requests for an element, the one at the end included"),
-        "total_ps": Column("int64", "time in these requests, summed over threads"),
-        "self_ps": Column(
-            "int64", "of this, outside of requests to inputs; if is_async the wait for an element"
-        ),
-        "input_ps": Column("int64", "time in requests to its inputs, on any thread"),
-        "first_ps": Column("int64", "time in the first request seen of each iterator: its start"),
-        "calls": Column("int64", "calls of its function"),
-        "call_ps": Column("Int64", "time from their start to their end; null without a call"),
-        "op_ps": Column("Int64", "of this, in ops; null without a call"),
-        "python_ps": Column("Int64", "of this, in Python callbacks; null without a call"),
-        "ops": Column("text", "types of the ops in its function, by time; null if there are none"),
-        "threads": Column("int64", "threads that requested elements from it"),
-        "parallelism": Column("Int64", "most calls at once; null where unknown"),
-        "autotune": Column("boolean", "whether tf.data chooses that; null where unknown"),
-        "buffer_size": Column("Int64", "most elements that it buffers"),
-        "batch_size": Column("Int64", "elements in a batch"),
-        "cycle_length": Column("Int64", "inputs that an interleave reads at once"),
-        "cpu_budget": Column("Int64", "CPUs that tf.data may use; null except for the last stage"),
-        "element_bytes": Column("Int64", "size of an element; null where its shape is not fixed"),
-        "source_file": Column("text", "file that made the dataset; null without a capture file"),
-        "source_line": Column("Int64", "line in it; null without a capture file"),
-        "function_file": Column("text", "file of its function; null without a capture file"),
-        "function_line": Column(
-            "Int64", "line of the function's most expensive op; null without a capture file"
-        ),
+        "host": "text",  # host
+        "pipeline": "int64",  # which of the host's pipelines, in the order they began
+        "stage": "text",  # path from the pipeline's end, Root::Prefetch::Map
+        "parent": "text",  # path of the stage that takes its elements; null at the end
+        "type": "text",  # kind of stage: Map, ParallelMapV2, Prefetch ...
+        "name": "text",  # its name in TensorFlow or the program; null where unknown
+        "is_async": "bool",  # makes elements ahead, on threads of its own
+        "iterators": "int64",  # iterators seen: one an epoch, or a file of an interleave
+        "elements": "int64",  # requests for an element, the one at the end included
+        "total_ps": "int64",  # time in these requests, summed over threads
+        # of this, outside of requests to inputs; if is_async the wait for an element
+        "self_ps": "int64",
+        "input_ps": "int64",  # time in requests to its inputs, on any thread
+        "first_ps": "int64",  # time in the first request seen of each iterator: its start
+        "calls": "int64",  # calls of its function
+        "call_ps": "Int64",  # time from their start to their end; null without a call
+        "op_ps": "Int64",  # of this, in ops; null without a call
+        "python_ps": "Int64",  # of this, in Python callbacks; null without a call
+        "ops": "text",  # types of the ops in its function, by time; null if there are none
+        "threads": "int64",  # threads that requested elements from it
+        "parallelism": "Int64",  # most calls at once; null where unknown
+        "autotune": "boolean",  # whether tf.data chooses that; null where unknown
+        "buffer_size": "Int64",  # most elements that it buffers
+        "batch_size": "Int64",  # elements in a batch
+        "cycle_length": "Int64",  # inputs that an interleave reads at once
+        "cpu_budget": "Int64",  # CPUs that tf.data may use; null except for the last stage
+        "element_bytes": "Int64",  # size of an element; null where its shape is not fixed
+        "source_file": "text",  # file that made the dataset; null without a capture file
+        "source_line": "Int64",  # line in it; null without a capture file
+        "function_file": "text",  # file of its function; null without a capture file
+        # line of the function's most expensive op; null without a capture file
+        "function_line": "Int64",
     },
 )
 

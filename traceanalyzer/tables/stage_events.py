@@ -16,23 +16,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.native.events import Nested, innermost, sum_by
-from traceanalyzer.tables.nesting import by_line
-from traceanalyzer.tables.text_columns import pick
-from traceanalyzer.tables.vocabulary import (
-    CAPTURED_FUNCTION,
-    EXECUTOR,
-    STAGE,
-    Kind,
-    mask,
-    without_counts,
-)
-from traceanalyzer.trace.columns import Selected
+from traceanalyzer.tables.arrays import by_line, last_of, mask, pick
+from traceanalyzer.tables.vocabulary import CAPTURED_FUNCTION, EXECUTOR, STAGE, Kind, without_counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Plane
+    from traceanalyzer.trace.strings import Column, Strings
 
 # cache_dataset_ops.cc: the iterator of a cache in memory hands over to another, named as a sibling.
 _CACHE: Final = ("MemoryCacheImpl", "MemoryCache::MemoryCacheImpl")
@@ -101,8 +93,6 @@ class StageEvents:
     path: NDArray[np.int64]
     #: Entry of the stage event around each, on the same thread; -1 for none; int64.
     outer: NDArray[np.int64]
-    #: The events' stats.
-    stats: Selected
     #: Duration without that of stage events within, int64.
     self_ps: NDArray[np.int64]
     requests: Requests
@@ -112,6 +102,14 @@ class StageEvents:
 
     def __len__(self) -> int:
         return len(self.event)
+
+    def integers(self, stat: str) -> Column:
+        """Return a stat of each event as a number."""
+        return self.plane.integers(stat, self.event)
+
+    def strings(self, stat: str) -> Strings:
+        """Return a stat of each event as text."""
+        return self.plane.strings(stat, self.event)
 
 
 def stage_events(host: HostOps) -> StageEvents | None:
@@ -133,7 +131,6 @@ def stage_events(host: HostOps) -> StageEvents | None:
         ),
         path=nest.path,
         outer=outer,
-        stats=Selected(plane, event),
         self_ps=np.maximum(duration - sum_by(outer, duration, len(event)), 0),
         requests=_requests(nest),
         calls=_calls(nest),
@@ -224,7 +221,7 @@ def _requests(nest: _Nest) -> Requests:
     stage_of[outermost[hand_over[inside]][::-1]] = nest.entry[inside][::-1]  # of several the first
     stage_of[free] = nest.entry[free]
     handing = np.flatnonzero(nest.is_hand_over)
-    sizes = Selected(nest.plane, nest.event[handing]).integers("element_size")
+    sizes = nest.plane.integers("element_size", nest.event[handing])
     size = np.full(n, -1, np.int64)
     size[outermost[handing]] = np.where(sizes.present & (sizes.values >= 0), sizes.values, -1)
     return Requests(nest.event[at], stage_of[at], size[at])
@@ -256,7 +253,7 @@ def _calls(nest: _Nest) -> FunctionCalls:
     whose = np.where(own >= 0, of_near, pick(parent, of_near))
     known = whose >= 0
     event = nest.event[at[known]]
-    step = Selected(nest.plane, event).integers("id")
+    step = nest.plane.integers("id", event)
     done_ps = _done_ps(nest.plane, step.values, step.present)
     return FunctionCalls(
         path=whose[known],
@@ -272,15 +269,10 @@ def _done_ps(
 ) -> NDArray[np.int64]:
     """Return when the executor's last turn at each call ended; far in the past for none."""
     turns = plane.named(EXECUTOR)
-    ids = Selected(plane, turns).integers("id")
-    turns, of_turn = turns[ids.present], ids.values[ids.present]
-    if not len(turns):
-        return np.full(len(step), _NEVER, np.int64)
-    distinct, inverse = np.unique(of_turn, return_inverse=True)
-    last = np.full(len(distinct), _NEVER, np.int64)
-    np.maximum.at(last, inverse.reshape(-1), plane.end_ps[turns])
-    slot = np.searchsorted(distinct, step).clip(max=len(distinct) - 1)
-    return np.where(present & (distinct[slot] == step), last[slot], _NEVER)
+    turns = turns[np.argsort(plane.end_ps[turns], kind="stable")]
+    ids = plane.integers("id", turns)
+    done = last_of(ids.values[ids.present], plane.end_ps[turns[ids.present]], step, _NEVER)
+    return np.where(present, done, _NEVER)
 
 
 def _alone(plane: Plane, event: NDArray[np.int64], outer: NDArray[np.int64]) -> Spans:
@@ -298,21 +290,3 @@ def _alone(plane: Plane, event: NDArray[np.int64], outer: NDArray[np.int64]) -> 
     stop = np.concatenate([start[order], end])
     lasting = stop > begin
     return Spans(row[lasting], begin[lasting], stop[lasting])
-
-
-def pairs_of(
-    a: NDArray[np.int64], b: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct pairs of two columns from -1 up, sorted, and the place of each row's."""
-    width = int(b.max(initial=-1)) + 2
-    size = (int(a.max(initial=-1)) + 2) * width
-    code = (a.astype(np.int64) + 1) * width + b + 1
-    if size <= 4 * len(code) + 1024:  # counting is several times as fast as sorting
-        used = np.flatnonzero(np.bincount(code, minlength=size))
-        place = np.zeros(size, np.int64)
-        place[used] = np.arange(len(used))
-        row = place[code]
-    else:
-        used, row = np.unique(code, return_inverse=True)
-        row = row.reshape(-1).astype(np.int64)
-    return np.column_stack([used // width - 1, used % width - 1]), row

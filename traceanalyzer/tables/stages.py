@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.native.events import sum_by
-from traceanalyzer.tables.stage_events import COUNTED, pairs_of, parent_path
-from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Kind, mask
+from traceanalyzer.tables.arrays import distinct_rows, mask, pick, place_of
+from traceanalyzer.tables.stage_events import COUNTED, parent_path
+from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,7 @@ class StageColumns:
 
     def _first_of_iterator(self) -> NDArray[np.bool_]:
         start = self._events.plane.start_ps[self._events.event]
-        iterator = self._events.stats.integers("id").values
+        iterator = self._events.integers("id").values
         order = np.lexsort((start, iterator, self._row))
         is_new = (np.diff(self._row[order]) != 0) | (np.diff(iterator[order]) != 0)
         first = np.zeros(len(self._row), np.bool_)
@@ -93,7 +94,7 @@ class StageColumns:
         events, row, is_first = self._events, self._row, self.is_first
         duration = events.plane.duration_ps[events.event]
         total = sum_by(row, duration, self._size)
-        line = events.plane.line_of[events.event].astype(np.int64)
+        line = events.plane.line_of[events.event]
         return {
             "iterators": np.bincount(row[is_first], minlength=self._size),
             "elements": np.bincount(row, minlength=self._size),
@@ -101,55 +102,46 @@ class StageColumns:
             "self_ps": sum_by(row, events.self_ps, self._size),
             "input_ps": sum_by(self._row_above, total, self._size),
             "first_ps": sum_by(row[is_first], duration[is_first], self._size),
-            "threads": np.bincount(pairs_of(row, line)[0][:, 0], minlength=self._size),
+            "threads": np.bincount(distinct_rows([row, line])[1][:, 0], minlength=self._size),
         }
 
     def _settings(self) -> dict[str, Any]:
         """Return how the stages are set up."""
         buffer = self._largest(_BUFFER[0])
         for stat in _BUFFER[1:]:
-            further = self._largest(stat)
-            buffer = [b if a is None else a for a, b in zip(buffer, further, strict=True)]
+            buffer = np.where(buffer < 0, self._largest(stat), buffer)
         numbers = ("parallelism", "batch_size", "cycle_length", "cpu_budget")
+        flag = self._events.strings("autotune")
+        values = np.array([{"true": 1, "false": 0}.get(v, -1) for v in flag.values], np.int64)
+        autotune = self._maximum(self._row, pick(values, flag.codes))
         return {
-            **{stat: _integers(self._largest(stat)) for stat in numbers},
-            "autotune": pd.array(self._flag("autotune"), dtype="boolean"),
-            "buffer_size": _integers(buffer),
-            "element_bytes": _integers(self._element_bytes()),
+            **{stat: _known(self._largest(stat)) for stat in numbers},
+            "autotune": pd.arrays.BooleanArray(autotune > 0, autotune < 0),
+            "buffer_size": _known(buffer),
+            "element_bytes": _known(self._element_bytes()),
         }
 
-    def _largest(self, stat: str) -> list[int | None]:
+    def _largest(self, stat: str) -> NDArray[np.int64]:
         """Return the largest value of a stat; autotuning raises it while the program runs."""
-        column = self._events.stats.integers(stat)
-        return self._maximum(self._row, column.values, column.present & (column.values >= 0))
+        column = self._events.integers(stat)
+        return self._maximum(self._row, np.where(column.present, column.values, -1))
 
-    def _maximum(
-        self, row: NDArray[np.int64], values: NDArray[np.int64], known: NDArray[np.bool_]
-    ) -> list[int | None]:
+    def _maximum(self, row: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the largest value of each row, -1 for none."""
         found = np.full(self._size, -1, np.int64)
-        np.maximum.at(found, row[known], values[known])
-        return [None if v < 0 else v for v in found.tolist()]
-
-    def _flag(self, stat: str) -> list[bool | None]:
-        column = self._events.stats.strings(stat)
-        found: list[bool | None] = [None] * self._size
-        for value in ("true", "false"):
-            if value in column.values:
-                code = column.values.index(value)
-                for k in np.unique(self._row[column.codes == code]).tolist():
-                    found[k] = value == "true" or bool(found[k])
+        np.maximum.at(found, row, values)
         return found
 
-    def _element_bytes(self) -> list[int | None]:
+    def _element_bytes(self) -> NDArray[np.int64]:
         """Return the size of an element: as recorded for the last stage, or by shape and type."""
-        shapes, types = self._events.stats.strings("shapes"), self._events.stats.strings("types")
+        shapes, types = self._events.strings("shapes"), self._events.strings("types")
         requests = self._events.requests
-        known = (requests.stage >= 0) & (requests.element_bytes >= 0)
-        found = self._maximum(self._row[requests.stage], requests.element_bytes, known)
+        known = requests.stage >= 0
+        found = self._maximum(self._row[requests.stage[known]], requests.element_bytes[known])
         event_of = np.zeros(self._size, np.int64)
         event_of[self._row] = np.arange(len(self._row))  # any event of each row
         for k, event in enumerate(event_of.tolist()):
-            if found[k] is None and shapes.codes[event] >= 0 and types.codes[event] >= 0:
+            if found[k] < 0 and shapes.codes[event] >= 0 and types.codes[event] >= 0:
                 found[k] = _size_of(
                     shapes.values[shapes.codes[event]], types.values[types.codes[event]]
                 )
@@ -179,7 +171,7 @@ class StageColumns:
             "python_ps": of_called(python_ps),
             "ops": _types_by_time(row, name, host.names.type, own_ps, self._size),
             "function_file": files,
-            "function_line": _integers(lines),
+            "function_line": pd.array(lines, dtype="Int64"),
         }
 
     def _ops_of_calls(self, host: HostOps) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -187,12 +179,9 @@ class StageColumns:
         calls = self._events.calls
         known = (self._call_row >= 0) & (calls.step != 0)
         step, first = np.unique(calls.step[known], return_index=True)
-        if not len(step):
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        of_step = self._call_row[known][first]
-        slot = np.searchsorted(step, host.call).clip(max=len(step) - 1)
-        occurrence = np.flatnonzero(step[slot] == host.call)
-        return occurrence, of_step[slot[occurrence]]
+        row = pick(self._call_row[known][first], place_of(step, host.call))
+        occurrence = np.flatnonzero(row >= 0)
+        return occurrence, row[occurrence]
 
     def _lines_of_functions(
         self,
@@ -205,20 +194,18 @@ class StageColumns:
         files: list[str | None] = [None] * self._size
         lines: list[int | None] = [None] * self._size
         lined = ops["source_line"].notna().to_numpy()[op]
-        for k in np.unique(row[lined]).tolist():
-            mine = lined & (row == k)
-            candidates, inverse = np.unique(op[mine], return_inverse=True)
-            total = sum_by(inverse.reshape(-1), own_ps[mine], len(candidates))
-            most_expensive = int(candidates[total.argmax()])
-            files[k] = ops["source_file"].iloc[most_expensive]
-            lines[k] = int(ops["source_line"].iloc[most_expensive])
+        place, pairs = distinct_rows([row[lined], op[lined]])
+        total = sum_by(place, own_ps[lined], len(pairs))
+        for k, candidate in pairs[np.lexsort((-pairs[:, 1], total))].tolist():
+            files[k] = ops["source_file"].iloc[candidate]  # the most expensive one comes last
+            lines[k] = int(ops["source_line"].iloc[candidate])
         return files, lines
 
     def _lines(self, occurrences: OpOccurrences, ops: pd.DataFrame) -> dict[str, Any]:
         """Return TensorFlow's names of the datasets, and the lines that made them."""
-        names = self._events.stats.strings("name")
+        names = self._events.strings("name")
         of_row: list[set[str]] = [set() for _ in range(self._size)]
-        for k, code in pairs_of(self._row, names.codes.astype(np.int64))[0].tolist():
+        for k, code in distinct_rows([self._row, names.codes])[1].tolist():
             if code >= 0:
                 of_row[k].add(names.values[code])
         single = [next(iter(found)) if len(found) == 1 else None for found in of_row]
@@ -228,25 +215,23 @@ class StageColumns:
         return {
             "name": single,
             "source_file": [file for file, _ in lines],
-            "source_line": _integers([number for _, number in lines]),
+            "source_line": pd.array([number for _, number in lines], dtype="Int64"),
         }
 
 
-def _size_of(shapes: str, types: str) -> int | None:
-    """Return the bytes of an element of these shapes, `[8,3] [1]`; None where one is unknown."""
+def _size_of(shapes: str, types: str) -> int:
+    """Return the bytes of an element of these shapes, `[8,3] [1]`; -1 where one is unknown."""
     sizes = re.findall(r"\[([\d,]*)\]", shapes)
     kinds = types.split()
-    if len(sizes) != len(kinds) or len(sizes) != shapes.count("["):
-        return None
-    each = [_BYTES_OF_TYPE.get(kind) for kind in kinds]
+    is_known = len(sizes) == len(kinds) == shapes.count("[") and {*kinds} <= {*_BYTES_OF_TYPE}
+    if not is_known:
+        return -1
     counts = [math.prod(int(n) for n in size.split(",") if n) for size in sizes]
-    if any(width is None for width in each):
-        return None
-    return sum(n * (width or 0) for n, width in zip(counts, each, strict=True))
+    return sum(n * _BYTES_OF_TYPE[kind] for n, kind in zip(counts, kinds, strict=True))
 
 
-def _integers(values: Sequence[int | None]) -> pd.api.extensions.ExtensionArray:
-    return pd.array(list(values), dtype="Int64")
+def _known(values: NDArray[np.int64]) -> pd.arrays.IntegerArray:
+    return pd.arrays.IntegerArray(values, values < 0)
 
 
 def _types_by_time(
@@ -258,7 +243,7 @@ def _types_by_time(
 ) -> list[str | None]:
     """Return the op types of each row that took most time."""
     sums: list[dict[str, int]] = [defaultdict(int) for _ in range(size)]
-    pairs, place = pairs_of(row, name)
+    place, pairs = distinct_rows([row, name])
     total = sum_by(place, own_ps, len(pairs))
     for (k, kind), ps in zip(pairs.tolist(), total.tolist(), strict=True):
         sums[k][types[kind]] += ps

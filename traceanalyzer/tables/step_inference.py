@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.native.events import find_repeat
-from traceanalyzer.tables.vocabulary import is_derived_line, mask
+from traceanalyzer.tables.arrays import mask
+from traceanalyzer.tables.vocabulary import is_derived_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,13 +71,7 @@ class _Sequence(NamedTuple):
 def inferred_steps(
     trace: Trace, calls: ProgramCalls, runs: SessionRuns | None
 ) -> InferredSteps | None:
-    """Infer the steps of a trace in which nothing marks them; None where nothing repeats.
-
-    Args:
-        trace: The trace.
-        calls: What its host's threads ran.
-        runs: What the runs of sessions among these calls did, if there are any.
-    """
+    """Infer the steps of a trace in which nothing marks them; None where nothing repeats."""
     on_devices = _by_modules(trace)
     if on_devices is not None:
         return on_devices

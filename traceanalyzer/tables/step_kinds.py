@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.tables.vocabulary import Kind, Role, mask
+from traceanalyzer.tables.arrays import mask
+from traceanalyzer.tables.vocabulary import Kind, Role
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.tables.nesting import by_line, is_outermost
+from traceanalyzer.tables.arrays import by_line, filled, is_outermost, mask
 from traceanalyzer.tables.program_calls import program_calls, session_runs
 from traceanalyzer.tables.step_inference import inferred_steps
 from traceanalyzer.tables.step_kinds import prepared_ps, step_kinds
-from traceanalyzer.tables.text_columns import filled
-from traceanalyzer.tables.vocabulary import mask
 from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -108,13 +106,9 @@ def _rows(**columns: object) -> pd.DataFrame:
     return pd.DataFrame({name: given[name] for name in _COLUMNS})
 
 
-def _none() -> pd.DataFrame:
-    return pd.DataFrame(columns=list(_COLUMNS))
-
-
 def _join(parts: list[pd.DataFrame]) -> pd.DataFrame:
     found = [part for part in parts if len(part)]
-    return pd.concat(found, ignore_index=True) if found else _none()
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=list(_COLUMNS))
 
 
 # ------------------------------------------------------------------------------- markers
@@ -122,12 +116,10 @@ def _join(parts: list[pd.DataFrame]) -> pd.DataFrame:
 
 def _marked_steps(trace: Trace, host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
     planes = [plane for plane in trace.planes if plane.has_stat("step_num")]
-    marked = [_marked(plane) for plane in planes]
-    table = _join([part[list(_COLUMNS)] for part in marked])
+    table = _join([_marked(plane)[list(_COLUMNS)] for plane in planes])
     if table.empty:
         return table
-    of_host = [part for part, plane in zip(marked, planes, strict=True) if plane is host.plane]
-    cut = [step for part in of_host for step in _cut_steps(part, calls, ends)]
+    cut = _cut_steps(_marked(host.plane), calls, ends) if host.plane in planes else []
     return _join([_merged(table), *cut])
 
 
@@ -190,18 +182,10 @@ def _cut_steps(marked: pd.DataFrame, calls: ProgramCalls, ends: _Ends) -> list[p
     cut = []
     for side, number in ((before, int(numbers[0]) - 1), (after, int(numbers[-1]) + 1)):
         if len(side) == 1:
-            begin = int(calls.start_ps[side[0]])
-            last = ends.after(begin, int(calls.end_ps[side[0]]))
-            cut.append(
-                _rows(
-                    step=[min(max(number, -(2**63)), 2**63 - 1)],
-                    name=name,
-                    start_ps=begin,
-                    duration_ps=last - begin,
-                    source="unmarked call",
-                    is_partial=True,
-                )
-            )
+            step, begin = min(max(number, -(2**63)), 2**63 - 1), int(calls.start_ps[side[0]])
+            took = ends.after(begin, int(calls.end_ps[side[0]])) - begin
+            about = {"start_ps": begin, "duration_ps": took, "source": "unmarked call"}
+            cut.append(_rows(step=[step], name=name, is_partial=True, **about))
     return cut
 
 
@@ -226,10 +210,10 @@ def _keras_thread(
         own = calls.labels[label]
         full = calls.definitions[definition] if definition >= 0 else ""
         names.append(_KERAS_KINDS.get(own) or labels.get(full, own))
-    column = pd.Series(names, dtype=object)
+    name = pd.Series(names, dtype=object)
     return _rows(
-        step=column.groupby(column).cumcount(),
-        name=column,
+        step=name.groupby(name).cumcount(),
+        name=name,
         start_ps=start,
         duration_ps=end - start,
         source="Keras function",
@@ -243,7 +227,7 @@ def _keras_thread(
 def _step_lines(trace: Trace, host: HostOps, calls: ProgramCalls) -> pd.DataFrame:
     table = _join([_steps_line(plane) for plane in trace.planes])
     if table.empty:
-        return _none()
+        return table
     table = _merged(table)
     table["end_ps"] = table["start_ps"] + table["duration_ps"]
     table["turn"] = table.groupby(["step", "name"]).cumcount()
@@ -309,18 +293,15 @@ def _grouped_calls(plane: Plane, calls: ProgramCalls) -> pd.DataFrame:
         here = plane.line_of[event] == calls.line[rows[0]]
         at = plane.start_ps[event[here]]
         slot = np.searchsorted(calls.start_ps[rows], at, side="right") - 1
-        inside = (slot >= 0) & (at < calls.end_ps[rows[slot]])
+        inside = (slot >= 0) & (at < calls.end_ps[rows[slot]]) & calls.is_function[rows[slot]]
         call[here] = np.where(inside, rows[slot], -1)
-    known = (call >= 0) & calls.is_function[call]
-    call = call[known]
-    return pd.DataFrame(
-        {
-            "group": groups[event[known]],
-            "label": calls.label[call],
-            "start_ps": calls.start_ps[call],
-            "end_ps": calls.end_ps[call],
-        }
-    )
+    group, call = groups[event[call >= 0]], call[call >= 0]
+    about: dict[str, NDArray[Any]] = {
+        "label": calls.label,
+        "start_ps": calls.start_ps,
+        "end_ps": calls.end_ps,
+    }
+    return pd.DataFrame({"group": group, **{name: of[call] for name, of in about.items()}})
 
 
 def _of_groups(steps: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
@@ -345,7 +326,7 @@ def _of_groups(steps: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
 def _inferred(trace: Trace, host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
     steps = inferred_steps(trace, calls, session_runs(host, calls))
     if steps is None:
-        return _none()
+        return _join([])
     steps.end_ps[-1] = ends.after(int(steps.start_ps[-1]), int(steps.end_ps[-1]))
     numbers = np.arange(len(steps.start_ps))
     return _rows(

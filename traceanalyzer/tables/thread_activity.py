@@ -1,7 +1,7 @@
 """What each host thread did when.
 
-A thread's events nest. Here each becomes a lane of segments that do not: at each moment the
-innermost event that says what the thread was doing. See `thread_links` for what made it begin.
+A thread's events nest. Its segments do not: at each moment there is one, that of the innermost
+event which says what the thread was doing. See `thread_links` for what made it begin.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.native.events import flatten
+from traceanalyzer.tables.arrays import innermost, mask, named_like, nested, pick
 from traceanalyzer.tables.device_events import SYNCHRONIZES
-from traceanalyzer.tables.nesting import innermost, nested
-from traceanalyzer.tables.text_columns import pick
 from traceanalyzer.tables.thread_links import (
-    DEVICE_LANE,
+    ON_DEVICE,
+    Calls,
     Links,
     calls_of_host,
     element_events,
@@ -30,8 +30,6 @@ from traceanalyzer.tables.vocabulary import (
     Kind,
     Role,
     is_eager_executor_line,
-    mask,
-    named_like,
 )
 
 if TYPE_CHECKING:
@@ -77,8 +75,8 @@ class ThreadState(IntEnum):
 class Launches(NamedTuple):
     """The launch of each of some device events."""
 
-    #: The thread that made it, `DEVICE_LANE` where unknown; int32.
-    lane: NDArray[np.int32]
+    #: The thread that made it, `ON_DEVICE` where unknown; int32.
+    thread: NDArray[np.int32]
     #: When it began, int64.
     start_ps: NDArray[np.int64]
     #: When it returned, int64.
@@ -88,26 +86,24 @@ class Launches(NamedTuple):
 
     def take(self, rows: NDArray[np.int64]) -> Launches:
         """Return those at `rows`."""
-        return Launches(
-            self.lane[rows], self.start_ps[rows], self.end_ps[rows], self.is_proved[rows]
-        )
+        return Launches._make(column[rows] for column in self)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ThreadActivity:
     """What the threads of one host did."""
 
-    #: Name of each lane (XLine).
+    #: Name of each thread (XLine).
     name: tuple[str, ...]
-    #: Which lanes are the program's own threads.
+    #: Which threads are the program's own threads.
     is_program: NDArray[np.bool_]
-    #: The lane that marked each marked step, int32.
-    step_lane: NDArray[np.int32]
+    #: The thread that marked each marked step, int32.
+    step_thread: NDArray[np.int32]
     #: When that step began, rising; int64.
     step_ps: NDArray[np.int64]
-    #: First segment of each lane, one longer; int64.
+    #: First segment of each thread, one longer; int64.
     begin: NDArray[np.int64]
-    #: Start of each segment, rising within a lane; int64.
+    #: Start of each segment, rising within a thread; int64.
     start_ps: NDArray[np.int64]
     #: End of each segment, int64.
     end_ps: NDArray[np.int64]
@@ -122,16 +118,8 @@ class ThreadActivity:
     call: NDArray[np.int64]
     #: What made threads begin.
     links: Links
-    #: Of what happened in calls: the call, rising; int64.
-    call_id: NDArray[np.int64]
-    #: When it ended, rising within a call; int64.
-    call_ps: NDArray[np.int64]
-    #: Its lane, or `DEVICE_LANE`; int32.
-    call_lane: NDArray[np.int32]
-    #: Whether it is the call itself, which begins then.
-    call_begins: NDArray[np.bool_]
-    #: Whether nothing that is recorded of the call went on after it.
-    call_ends: NDArray[np.bool_]
+    #: What happened in calls.
+    calls: Calls
     #: The launch of what ran on the devices, kernels and then transfers, each as in its table.
     launches: Launches
     #: By how much the clock of its device is early, int64.
@@ -150,8 +138,8 @@ def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActi
     launch = device.launch[work]
     return ThreadActivity(
         name=plane.lines.name,
-        is_program=_program_lanes(host),
-        step_lane=plane.line_of[marks].astype(np.int32),
+        is_program=_program_threads(host),
+        step_thread=plane.line_of[marks].astype(np.int32),
         step_ps=plane.start_ps[marks],
         begin=begin,
         start_ps=start_ps,
@@ -162,13 +150,9 @@ def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActi
         event_names=tuple(plane.names),
         call=call[event],
         links=links_of_threads(host, calls),
-        call_id=calls.id,
-        call_ps=calls.at_ps,
-        call_lane=calls.lane,
-        call_begins=calls.begins,
-        call_ends=calls.ends,
+        calls=calls,
         launches=Launches(
-            pick(plane.line_of, launch, DEVICE_LANE),
+            pick(plane.line_of, launch, ON_DEVICE),
             pick(plane.start_ps, launch, 0),
             pick(plane.end_ps, launch, 0),
             device.launch_is_sure[work],
@@ -225,7 +209,7 @@ def _state_of_rows(ops: pd.DataFrame) -> NDArray[np.int8]:
     return np.where(role == Role.INPUT_PIPELINE, ThreadState.INPUT, state).astype(np.int8)
 
 
-def _program_lanes(host: HostOps) -> NDArray[np.bool_]:
+def _program_threads(host: HostOps) -> NDArray[np.bool_]:
     """Tell which threads are the program's: Python's, those with eager ops, calls or steps."""
     plane = host.plane
     calls = (host.names.kind == Kind.EAGER_OP) | (host.names.kind == Kind.FUNCTION_CALL)

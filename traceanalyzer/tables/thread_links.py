@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.native.events import Turns, begun_by_call
-from traceanalyzer.tables.text_columns import matches, pick
-from traceanalyzer.tables.vocabulary import FUNCTION_RUN, GET_NEXT, SESSION_RUN, mask, named_like
+from traceanalyzer.tables.arrays import last_of, mask, matches, named_like, place_of
+from traceanalyzer.tables.vocabulary import FUNCTION_RUN, GET_NEXT, SESSION_RUN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,33 +34,36 @@ _EVENT_MANAGER: Final = re.compile(r"tf_(?:GPU|Device)_Event_Manager.*")
 _MOST_NESTED: Final = 8  # functions within functions that are followed; ids might form a circle
 
 # In place of a thread: the link leads to what a device finished last.
-DEVICE_LANE: Final = -1
+ON_DEVICE: Final = -1
 
 
 class Links(NamedTuple):
-    """What made threads begin; one entry a link, by lane and then by time."""
+    """What made threads begin; one entry a link, by thread and then by time."""
 
-    #: The lane that began, int32.
-    lane: NDArray[np.int32]
-    #: When, int64.
+    #: First link of each thread, one longer; int64.
+    begin: NDArray[np.int64]
+    #: When the thread began, int64.
     at_ps: NDArray[np.int64]
-    #: The lane that made it begin, or `DEVICE_LANE`; int32.
-    from_lane: NDArray[np.int32]
-    #: When that lane did so, int64.
+    #: The thread that made it begin, or `ON_DEVICE`; int32.
+    from_thread: NDArray[np.int32]
+    #: When that thread did so, int64.
     from_ps: NDArray[np.int64]
     #: Whether it is recorded, or nothing else can have been it; otherwise it is what ended last.
     is_proved: NDArray[np.bool_]
-    #: First link of each lane, one longer; int64.
-    begin: NDArray[np.int64]
 
 
 class Calls(NamedTuple):
-    """What ended in calls, and where these began; see the `call_` fields of `ThreadActivity`."""
+    """What ended in calls, and where these began; by call, and then by time."""
 
+    #: The call, int64.
     id: NDArray[np.int64]
+    #: When, int64.
     at_ps: NDArray[np.int64]
-    lane: NDArray[np.int32]
+    #: On which thread, or `ON_DEVICE`; int32.
+    thread: NDArray[np.int32]
+    #: Whether it is the call itself, which begins then.
     begins: NDArray[np.bool_]
+    #: Whether nothing that is recorded of the call went on after it.
     ends: NDArray[np.bool_]
 
 
@@ -86,17 +89,17 @@ def calls_of_host(host: HostOps, device: DeviceEvents, state: NDArray[np.int8]) 
 
     call = np.concatenate([host_call, host.call_of_event[launch]])
     at_ps = np.concatenate([host_ps, device.end_ps[transfers]])
-    lane = np.concatenate([plane.line_of[on_host], np.full(len(transfers), DEVICE_LANE, np.int32)])
+    thread = np.concatenate([plane.line_of[on_host], np.full(len(transfers), ON_DEVICE, np.int32)])
     begins = np.concatenate([is_run, np.zeros(len(transfers), np.bool_)])
     nested = _nested(host, runs)
-    ends = _outlast_turns(host, nested, call, at_ps, lane) & ~begins
+    ends = _outlast_turns(host, nested, call, at_ps, thread) & ~begins
     entry, part_of = _parts(call, nested)
     is_own = np.arange(len(entry)) < len(call)
     order = np.lexsort((at_ps[entry], part_of))
     entry, part_of, is_own = entry[order], part_of[order], is_own[order]
     is_last = np.append(part_of[1:] != part_of[:-1], np.True_)[: len(part_of)]
     return Calls(
-        part_of, at_ps[entry], lane[entry], begins[entry] & is_own, ends[entry] & is_own & is_last
+        part_of, at_ps[entry], thread[entry], begins[entry] & is_own, ends[entry] & is_own & is_last
     )
 
 
@@ -119,11 +122,9 @@ def _waking_transfers(host: HostOps, device: DeviceEvents) -> NDArray[np.int64]:
     transfers = transfers[host.call_of_event[launch[transfers]] != 0]
     ids = plane.integers("id")
     turns = np.flatnonzero(host.names.is_executor[plane.name_of] & ids.present)
-    turns = turns[np.lexsort((plane.start_ps[turns], ids.values[turns]))]
-    call = host.call_of_event[launch[transfers]]
-    last = pick(turns, np.searchsorted(ids.values[turns], call, side="right") - 1)
-    followed = (last >= 0) & (ids.values[last] == call)
-    followed &= plane.start_ps[last] >= device.end_ps[transfers]
+    turns = turns[np.argsort(plane.start_ps[turns], kind="stable")]
+    last = last_of(ids.values[turns], turns, host.call_of_event[launch[transfers]])
+    followed = (last >= 0) & (plane.start_ps[last] >= device.end_ps[transfers])
     waking: NDArray[np.int64] = transfers[from_device[transfers] | followed]
     return waking
 
@@ -133,7 +134,7 @@ def _outlast_turns(
     nested: _Nested,
     call: NDArray[np.int64],
     at_ps: NDArray[np.int64],
-    lane: NDArray[np.int32],
+    thread: NDArray[np.int32],
 ) -> NDArray[np.bool_]:
     """Tell what ended in the last turn that an executor took in its call, or after that.
 
@@ -143,16 +144,10 @@ def _outlast_turns(
     ids = plane.integers("id")
     turns = np.flatnonzero(host.names.is_executor[plane.name_of] & ids.present)
     entry, part_of = _parts(ids.values[turns], nested)
-    turns = turns[entry]
-    order = np.lexsort((plane.end_ps[turns], part_of))
-    turns, part_of = turns[order], part_of[order]
-    if not len(turns):
-        return np.zeros(len(call), np.bool_)
-    slot = np.searchsorted(part_of, call, side="right") - 1
-    last = turns[slot.clip(0)]
-    in_it = (plane.line_of[last] == lane) & (plane.start_ps[last] <= at_ps)
-    is_known = (slot >= 0) & (part_of[slot.clip(0)] == call)
-    outlasting: NDArray[np.bool_] = is_known & (in_it | (plane.end_ps[last] <= at_ps))
+    order = np.argsort(plane.end_ps[turns[entry]], kind="stable")
+    last = last_of(part_of[order], turns[entry][order], call)
+    in_it = (plane.line_of[last] == thread) & (plane.start_ps[last] <= at_ps)
+    outlasting: NDArray[np.bool_] = (last >= 0) & (in_it | (plane.end_ps[last] <= at_ps))
     return outlasting
 
 
@@ -179,18 +174,14 @@ def _nested(host: HostOps, runs: NDArray[np.int64]) -> _Nested:
 def _parts(call: NDArray[np.int64], nested: _Nested) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return what is part of which call: all of its own first, then what is nested in it.
 
-    Args:
-        call: The call of each.
-        nested: The calls that are part of others.
-
     Returns:
         Places in `call`, and the call that each is part of.
     """
     entry = np.arange(len(call))
     entries, calls = [entry], [call]
-    for _ in range(_MOST_NESTED if len(nested.call) else 0):
-        slot = np.searchsorted(nested.call, call).clip(max=len(nested.call) - 1)
-        inside = nested.call[slot] == call
+    for _ in range(_MOST_NESTED):
+        slot = place_of(nested.call, call)
+        inside = slot >= 0
         if not inside.any():
             break
         entry, call = entry[inside], nested.outer[slot[inside]]
@@ -204,8 +195,8 @@ def links_of_threads(host: HostOps, calls: Calls) -> Links:
     plane = host.plane
     giver, taker = _handed_over(plane)
     manager = mask(_EVENT_MANAGER.fullmatch(name) is not None for name in plane.lines.name)
-    from_lane = plane.line_of[giver]
-    from_lane = np.where(manager[from_lane], np.int32(DEVICE_LANE), from_lane)
+    from_thread = plane.line_of[giver]
+    from_thread = np.where(manager[from_thread], np.int32(ON_DEVICE), from_thread)
 
     turns = np.flatnonzero(host.names.is_executor[plane.name_of])
     turns = turns[np.lexsort((plane.start_ps[turns], plane.line_of[turns]))]
@@ -221,15 +212,14 @@ def links_of_threads(host: HostOps, calls: Calls) -> Links:
     )
     begun = np.concatenate([taker, turns[source >= 0]])
     source = source[source >= 0]
-    lane, at_ps = plane.line_of[begun], plane.start_ps[begun]
-    order = np.lexsort((at_ps, lane))
+    thread, at_ps = plane.line_of[begun], plane.start_ps[begun]
+    order = np.lexsort((at_ps, thread))
     return Links(
-        lane=lane[order],
+        begin=np.searchsorted(thread[order], np.arange(len(plane.lines) + 1)),
         at_ps=at_ps[order],
-        from_lane=np.concatenate([from_lane, calls.lane[source]])[order],
+        from_thread=np.concatenate([from_thread, calls.thread[source]])[order],
         from_ps=np.concatenate([plane.start_ps[giver], calls.at_ps[source]])[order],
-        is_proved=np.concatenate([from_lane != DEVICE_LANE, calls.begins[source]])[order],
-        begin=np.searchsorted(lane[order], np.arange(len(plane.lines) + 1)),
+        is_proved=np.concatenate([from_thread != ON_DEVICE, calls.begins[source]])[order],
     )
 
 

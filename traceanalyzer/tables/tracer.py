@@ -71,16 +71,7 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - everything that says something abo
     capture_file: CaptureFile | None = None,
     session: int | None = None,
 ) -> TracerFacts:
-    """Find out what was recorded on a host.
-
-    Args:
-        trace: Its trace.
-        host: Op occurrences on its threads.
-        device: Events of its devices.
-        allocations: Its allocations.
-        capture_file: What a capture recorded beside the trace, if any.
-        session: Which of the capture file's sessions wrote the trace, where that is known.
-    """
+    """Find out what was recorded on a host."""
     options = profile_options(trace)
     recorded = None
     if capture_file is not None and session is not None:

@@ -3,59 +3,46 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from traceanalyzer.native.events import sum_by
-from traceanalyzer.tables.device_events import CopyDetails
-from traceanalyzer.tables.op_occurrences import launch_functions
-from traceanalyzer.tables.placements import placement_of_device
-from traceanalyzer.tables.text_columns import (
+from traceanalyzer.tables.arrays import (
     categorical,
     distinct_rows,
     filled,
     mapped,
+    mask,
     matches,
     pick,
 )
-from traceanalyzer.tables.vocabulary import Role, mask, role_of_type
+from traceanalyzer.tables.op_occurrences import launch_functions
+from traceanalyzer.tables.placements import placement_of_device
+from traceanalyzer.tables.vocabulary import Role, role_of_type
 from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from traceanalyzer.tables.host_ops import Move, Transfer
     from traceanalyzer.tables.op_occurrences import OpOccurrences
     from traceanalyzer.tables.tracer import TracerFacts
 
 # tensor_handle.cc, copy_to_device_node.h: the edge of a copy of a tensor that Python holds.
 _TENSOR: Final = "copy"
+_SIZE_DIGITS: Final = 15  # a petabyte and more is no size; many of them would not sum
 _EDGE_SUFFIX: Final = re.compile(r"(/_\d+)+$")  # graph_partition.cc: `X/_13` carries X's output
 
 
-class _Ends(NamedTuple):
-    """Producer and consumer of each transfer: names, and rows of the op table (-1 for none)."""
+class _Details(NamedTuple):
+    """What the stat `memcpy_details` says."""
 
-    producer_name: Strings
-    consumer_name: Strings
-    producer: NDArray[np.int64]
-    consumer: NDArray[np.int64]
-
-
-class _Sent(NamedTuple):
-    """A transfer that only the host recorded; its duration is None where unknown."""
-
-    start_ps: int
-    duration_ps: int | None
-    direction: str
-    producer_name: str | None
-    consumer_name: str | None
-    producer: int
-    consumer: int
-    via: str
-    function: str | None
-    thread: str
+    bytes: int | None
+    memory: str
+    is_async: bool | None
 
 
 def transfer_rows(
@@ -69,9 +56,10 @@ def transfer_rows(
     nothing.
     """
     names = _OpNames(ops)
-    on_device = _device_rows(names, ops["placement"], occurrences)
+    table = _device_rows(names, ops["placement"], occurrences)
     sent = _sent_rows(names, occurrences, facts)
-    table = pd.concat([on_device, sent], ignore_index=True) if len(sent) else on_device
+    if len(sent):
+        table = pd.concat([table, sent], ignore_index=True)
     ids = np.array([*ops["op_id"], None], dtype=object)  # the last stands for row -1
     table["producer"] = ids[table["producer"].to_numpy(np.int64)]
     table["consumer"] = ids[table["consumer"].to_numpy(np.int64)]
@@ -142,9 +130,8 @@ def _device_rows(
 ) -> pd.DataFrame:
     device = occurrences.device
     rows = np.flatnonzero(device.direction.present)
-    ends = _ends(names, placements, occurrences, rows)
-    details = [*device.copy_details, CopyDetails()]  # the last is of a transfer without any
-    at = device.details[rows] % len(details)
+    details = [*map(_parse_details, device.details.values), _Details(None, "unknown", None)]
+    at = device.details.codes[rows] % len(details)  # the last is of a transfer without any
     host = occurrences.host
     launch = device.sure_launch[rows]
     line = pick(host.plane.line_of, launch)
@@ -158,10 +145,7 @@ def _device_rows(
             "duration_ps": pd.array(device.duration_ps[rows], dtype="Int64"),
             "memory": np.array([d.memory for d in details], dtype=object)[at],
             "is_async": pd.array([d.is_async for d in details], dtype="boolean").take(at),
-            "producer": ends.producer,
-            "consumer": ends.consumer,
-            "producer_name": categorical(ends.producer_name),
-            "consumer_name": categorical(ends.consumer_name),
+            **_ends(names, placements, occurrences, rows),
             "correlation_id": device.correlation_id[rows],
             "via": categorical(_via(occurrences, rows)),
             "function": categorical(launch_functions(host, device).take(rows)),
@@ -169,6 +153,17 @@ def _device_rows(
             "launch_ps": pd.arrays.IntegerArray(pick(host.plane.start_ps, launch, 0), launch < 0),
         }
     )
+
+
+def _parse_details(text: str) -> _Details:
+    """Parse `[kind_src:pinned kind_dst:device ]size:4096 dest:0 async:1`."""
+    pairs = dict(part.split(":", 1) for part in text.split() if ":" in part)
+    size = pairs.get("size", "")
+    kinds = {pairs.get("kind_src", ""), pairs.get("kind_dst", "")}
+    memory = next((m for m in ("pageable", "pinned") if m in kinds), "unknown")
+    is_async = {"0": False, "1": True}.get(pairs.get("async", ""))
+    is_size = size.isascii() and size.isdigit() and len(size) <= _SIZE_DIGITS
+    return _Details(int(size) if is_size else None, memory, is_async)
 
 
 def _via(occurrences: OpOccurrences, rows: NDArray[np.int64]) -> Strings:
@@ -203,7 +198,7 @@ def _via(occurrences: OpOccurrences, rows: NDArray[np.int64]) -> Strings:
 
 def _ends(
     names: _OpNames, placements: pd.Series, occurrences: OpOccurrences, rows: NDArray[np.int64]
-) -> _Ends:
+) -> dict[str, object]:
     """Find producer and consumer of the transfers at `rows` of the device events.
 
     The transfer itself may name both, or else the send within which it was launched. A transfer
@@ -238,12 +233,12 @@ def _ends(
     makes = unnamed & ((to_host & on_gpu) | (to_device & on_cpu))
     takes = unnamed & ((to_device & (on_gpu | (is_eager & ~on_cpu))) | (to_host & on_cpu))
     row_names = tuple(occurrences.rows["name"])
-    return _Ends(
-        filled(producer, Strings(np.where(makes, own, -1).astype(np.int32), row_names)),
-        filled(consumer, Strings(np.where(takes, own, -1).astype(np.int32), row_names)),
-        np.where(makes, own, names.find_all(functions, producer)),
-        np.where(takes, own, names.find_all(functions, consumer)),
-    )
+    found: dict[str, object] = {}
+    for end, names_of_end, is_own in (("producer", producer, makes), ("consumer", consumer, takes)):
+        own_names = Strings(np.where(is_own, own, -1).astype(np.int32), row_names)
+        found[end] = np.where(is_own, own, names.find_all(functions, names_of_end))
+        found[f"{end}_name"] = categorical(filled(names_of_end, own_names))
+    return found
 
 
 def _is_transfer(label: str) -> bool:
@@ -256,88 +251,70 @@ def _sent_value(label: str) -> str | None:
 
 
 def _sent_rows(names: _OpNames, occurrences: OpOccurrences, facts: TracerFacts) -> pd.DataFrame:
-    sent = _sent(names, occurrences, facts)
-    table = pd.DataFrame(sent, columns=list(_Sent._fields), dtype=object)
-    return table.astype(
-        {"start_ps": "int64", "duration_ps": "Int64", "producer": "int64", "consumer": "int64"}
-    ).assign(
-        device=None,
-        stream=None,
-        bytes=pd.array([None] * len(sent), dtype="Int64"),
-        memory="unknown",
-        is_async=pd.array([None] * len(sent), dtype="boolean"),
-        correlation_id=np.zeros(len(sent), np.int64),
-        launch_ps=pd.array(table["start_ps"].to_numpy(np.int64), dtype="Int64"),
+    """Return what was sent that no device plane shows: by sends, and as inputs of eager ops."""
+    host, device, n_edges = occurrences.host, occurrences.device, len(occurrences.host.transfers)
+    copying = device.device.take(np.flatnonzero(device.direction.present)).used()
+    shown = {placement_of_device(d) for d in copying}
+
+    @cache
+    def hidden(source: str, target: str) -> str | None:
+        is_shown = shown & {placement_of_device(source), placement_of_device(target)}
+        return None if is_shown else _direction(source, target, facts)
+
+    is_hidden = np.array([hidden(e.source, e.target) is not None for e in host.transfers], np.bool_)
+    is_send = mask(t.endswith("Send") for t in host.names.type)[host.name]
+    sends = np.flatnonzero(is_send & pick(is_hidden, host.transfer, missing=False))
+    moves = [move for move in host.moves if hidden(move.source, move.target)]
+    # A row for each send, then one for each move: its edge, its event, and the op that takes it.
+    edges: list[Transfer | Move] = [*host.transfers, *moves]
+    edge = np.concatenate([host.transfer[sends], np.arange(n_edges, len(edges))]).astype(np.int32)
+    event = np.append(host.event[sends], np.array([m.event for m in moves], np.int64))
+    taken_by = occurrences.of_occurrence[[m.occurrence for m in moves]]
+    none = np.full(len(moves), -1, np.int32)
+
+    function = Strings(np.concatenate([host.function.codes[sends], none]), host.function.values)
+    producer = Strings(edge, tuple(e.producer for e in host.transfers) + ("",) * len(moves))
+    takers = occurrences.rows["name"].to_numpy()[taken_by].tolist()
+    consumer = Strings(edge, (*(e.consumer for e in host.transfers), *takers))
+    producer, consumer = (mapped(end, lambda name: name or None) for end in (producer, consumer))
+    types = (*host.names.type, "op")
+    via = Strings(np.append(host.name[sends], np.full(len(moves), len(types) - 1)), types)
+    directions = tuple(hidden(e.source, e.target) or "" for e in edges)
+    # Within one task's memory the buffer is shared.
+    is_free = mask(
+        d == "h2h" and e.source.partition("/device:")[0] == e.target.partition("/device:")[0]
+        for d, e in zip(directions, edges, strict=True)
+    )[edge]
+    start_ps = host.plane.start_ps[event]
+    return pd.DataFrame(
+        {
+            "device": None,
+            "stream": None,
+            "direction": Strings(edge, directions).to_list(),
+            "bytes": pd.array([pd.NA] * len(edge), dtype="Int64"),
+            "start_ps": start_ps,
+            "duration_ps": pd.arrays.IntegerArray(np.zeros(len(edge), np.int64), ~is_free),
+            "memory": "unknown",
+            "is_async": pd.array([pd.NA] * len(edge), dtype="boolean"),
+            "producer": np.append(names.find_all(function, producer)[: len(sends)], none),
+            "consumer": np.append(names.find_all(function, consumer)[: len(sends)], taken_by),
+            "producer_name": producer.to_list(),
+            "consumer_name": consumer.to_list(),
+            "correlation_id": 0,
+            "via": via.to_list(),
+            "function": function.to_list(),
+            "thread": Strings(host.plane.line_of[event], host.plane.lines.name).to_list(),
+            "launch_ps": pd.array(start_ps, dtype="Int64"),
+        }
     )
 
 
-def _sent(names: _OpNames, occurrences: OpOccurrences, facts: TracerFacts) -> list[_Sent]:
-    host, device = occurrences.host, occurrences.device
-    copying = device.device.take(np.flatnonzero(device.direction.present)).used()
-    shown = {placement_of_device(d) for d in copying}
-    plane = host.plane
-
-    def is_shown(source: str, target: str) -> bool:
-        return not shown.isdisjoint({placement_of_device(source), placement_of_device(target)})
-
-    def thread(event: int) -> str:
-        name: str = plane.lines.name[plane.line_of[event]]
-        return name
-
-    found = []
-    for row in np.flatnonzero(host.transfer >= 0).tolist():
-        edge = host.transfers[host.transfer[row]]
-        op_type = host.names.type[host.name[row]]
-        direction = _direction(edge.source, edge.target, op_type, facts)
-        if direction and op_type.endswith("Send") and not is_shown(edge.source, edge.target):
-            function = host.function.values[c] if (c := host.function.codes[row]) >= 0 else None
-            found.append(
-                _Sent(
-                    int(plane.start_ps[host.event[row]]),
-                    _duration(direction, edge.source, edge.target),
-                    direction,
-                    edge.producer or None,
-                    edge.consumer or None,
-                    names.find(function, edge.producer or None),
-                    names.find(function, edge.consumer or None),
-                    op_type,
-                    function,
-                    thread(int(host.event[row])),
-                )
-            )
-    for move in host.moves:
-        direction = _direction(move.source, move.target, "", facts)
-        if direction and not is_shown(move.source, move.target):
-            consumer = int(occurrences.of_occurrence[move.occurrence])
-            found.append(
-                _Sent(
-                    int(plane.start_ps[move.event]),
-                    _duration(direction, move.source, move.target),
-                    direction,
-                    None,
-                    occurrences.rows["name"].iloc[consumer],
-                    -1,
-                    consumer,
-                    "op",
-                    None,
-                    thread(move.event),
-                )
-            )
-    return found
-
-
-def _duration(direction: str, source: str, target: str) -> int | None:
-    """Return the duration of a transfer if it is known: 0 within one task's memory."""
-    task = source.partition("/device:")[0]
-    return 0 if direction == "h2h" and task == target.partition("/device:")[0] else None
-
-
-def _direction(source: str, target: str, op_type: str, facts: TracerFacts) -> str | None:
+def _direction(source: str, target: str, facts: TracerFacts) -> str | None:
     """Return the direction of a transfer; None for one that stays on its device."""
     if not source and not target:
         # Sends without a key (TensorFlow up to 2.6): with a pluggable device, one traced on the
         # host goes from the CPU to that device (op_kernel.cc: its own sends are not `expensive`).
-        return "h2d" if facts.pluggable_used and op_type.endswith("Send") else None
+        return "h2d" if facts.pluggable_used else None
     if source == target:
         return None
     ends = ["h" if placement_of_device(d) == "cpu" else "d" for d in (source, target)]

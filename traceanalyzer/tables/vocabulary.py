@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from traceanalyzer.tables.arrays import mask
 
+if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.trace.columns import Plane
@@ -205,17 +205,6 @@ def without_counts(path: str) -> str:
     """Return a stage's path without the indices that count its restarts."""
     parts = path.split("::")
     return "::".join(p if _SEVERAL_INPUTS.match(p) else _INDEX.sub("", p) for p in parts)
-
-
-def mask(flags: Iterable[bool]) -> NDArray[np.bool_]:
-    """Return flags as an array."""
-    return np.array(list(flags), np.bool_)
-
-
-def named_like(plane: Plane, is_wanted: Callable[[str], object]) -> NDArray[np.int64]:
-    """Return the events of a plane whose name fits, e.g. `pattern.fullmatch`."""
-    wanted = mask(bool(is_wanted(name)) for name in plane.names)
-    return np.flatnonzero(wanted[plane.name_of]) if wanted.any() else np.empty(0, np.int64)
 
 
 def _classify_name(name: str, display_name: str) -> tuple[Kind, str, str]:

@@ -1,9 +1,9 @@
 """The critical path through a step: what each moment of it waited for, back from its end.
 
 The walk that explains idle time, but through the devices too: where a thread waited for a device it
-goes on with what that finished last; from a kernel or copy to what the device finished before, or
-to the launch, whichever was later. Where the path computes, the device is the bottleneck; where it
-is on the host, making that shorter makes the step shorter, until another path is as long.
+goes on with what that finished last; from a kernel or transfer to what the device finished before,
+or to the launch, whichever was later. Where the path computes, the device is the bottleneck; where
+it is on the host, making that shorter makes the step shorter, until another path is as long.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from traceanalyzer.tables.thread_activity import Launches
 from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.timeline.walk import Spans, lanes_of_steps, walk_back, walk_through_devices
+from traceanalyzer.timeline.walk import Spans, threads_of_steps, walk_back, walk_through_devices
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ def critical_path(tables: HostTables, timeline: HostTimeline, steps: pd.DataFram
     start = steps["start_ps"].to_numpy(np.int64)
     end = start + steps["duration_ps"].to_numpy(np.int64).clip(0)
     itself = np.ones(len(start), np.bool_)
-    spans = Spans(start, end, Launches(lanes_of_steps(tables.threads, start), end, end, itself))
+    spans = Spans(start, end, Launches(threads_of_steps(tables.threads, start), end, end, itself))
     if timeline.work is None:
         return walk_back(spans, tables.threads, None)
     return walk_through_devices(spans, tables.threads, timeline.work)

@@ -2,9 +2,9 @@
 
 A device's time is cut into parts that follow on each other, each of one phase, so that they add up
 to the whole and nothing counts twice. Where a kernel ran it computed, whatever else went on. Where
-none ran and a copy did, it waited for the copy. The rest is idle: there the walk goes back in time
-from what ended the gap (`walk`). What the walk passes is what the device waited for. What merely
-ran at the same time is not.
+none ran and a transfer did, it waited for the transfer. The rest is idle: there the walk goes back
+in time from what ended the gap (`walk`). What the walk passes is what the device waited for. What
+merely ran at the same time is not.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 
 from traceanalyzer.native.walk import busy_and_idle
 from traceanalyzer.tables.thread_activity import Launches
-from traceanalyzer.tables.thread_links import DEVICE_LANE
+from traceanalyzer.tables.thread_links import ON_DEVICE
 from traceanalyzer.timeline.device_work import device_work, durations
 from traceanalyzer.timeline.intervals import union
 from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.timeline.walk import Parts, Spans, program_lane, walk_back
+from traceanalyzer.timeline.walk import Parts, Spans, program_thread, walk_back
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,29 +35,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceParts:
-    """What one device did from its first event, or the first step, to its last.
+    """What one device did from its first event, or the first step, to its last."""
 
-    Attributes:
-        device: Name of the device's plane.
-        parts: Its parts. Times are the host's clock.
-    """
-
+    #: Name of the device's plane.
     device: str
+    #: Times are the host's clock.
     parts: Parts
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostTimeline:
-    """The time of one host and its devices.
+    """The time of one host and its devices."""
 
-    Attributes:
-        devices: The devices that ran kernels.
-        program: What the program's own thread waited for, where no device ran kernels; or None.
-        work: What ran on the devices; None where none of them ran kernels.
-    """
-
+    #: The devices that ran kernels.
     devices: tuple[DeviceParts, ...] = ()
+    #: What the program's own thread waited for, where no device ran kernels; or None.
     program: Parts | None = None
+    #: What ran on the devices; None where none of them ran kernels.
     work: DeviceWork | None = None
 
     @property
@@ -80,25 +74,23 @@ def host_timeline(tables: HostTables) -> HostTimeline:
 
 def _device_parts(device: int, tables: HostTables, work: DeviceWork) -> Parts:
     own = np.flatnonzero(work.device == device)
-    ran, copied = own[~work.is_copy[own]], own[work.is_copy[own]]
-    copied = copied[np.argsort(work.start_ps[copied], kind="stable")]
+    ran, moved = own[~work.is_transfer[own]], own[work.is_transfer[own]]
+    moved = moved[np.argsort(work.start_ps[moved], kind="stable")]
     busy = union(work.start_ps[ran], work.end_ps[ran] - work.start_ps[ran])
     from_ps, to_ps = _extent(tables.steps, work.start_ps[own], work.end_ps)
-    start, end, phase, copy = busy_and_idle(
-        busy, (work.start_ps[copied], work.end_ps[copied]), (from_ps, to_ps)
+    start, end, phase, transfer = busy_and_idle(
+        busy, (work.start_ps[moved], work.end_ps[moved]), (from_ps, to_ps)
     )
     gap = phase == Phase.UNATTRIBUTED
     spans = Spans(start[gap], end[gap], _ended_by(end[gap], own, work, tables.threads))
     walked = walk_back(spans, tables.threads, work)
-    event = np.append(copied, -1)[
-        copy[~gap]
-    ]  # of the host's device work; the last stands for no copy
+    event = np.append(moved, -1)[transfer[~gap]]  # of the host's device work
     return Parts(
         start_ps=np.concatenate([start[~gap], walked.start_ps]),
         end_ps=np.concatenate([end[~gap], walked.end_ps]),
         phase=np.concatenate([phase[~gap], walked.phase]),
         row=np.concatenate([np.where(event >= 0, work.row[event], -1), walked.row]),
-        copy=np.concatenate([np.where(event >= 0, work.copy[event], -1), walked.copy]),
+        transfer=np.concatenate([np.where(event >= 0, work.transfer[event], -1), walked.transfer]),
         is_proved=np.concatenate([np.ones(len(event), np.bool_), walked.is_proved]),
     ).by_time()
 
@@ -107,7 +99,7 @@ def _ended_by(
     end_ps: NDArray[np.int64],
     own: NDArray[np.int64],
     work: DeviceWork,
-    lanes: ThreadActivity | None,
+    threads: ThreadActivity | None,
 ) -> Launches:
     """Return the launch of what ended each gap of a device.
 
@@ -119,32 +111,32 @@ def _ended_by(
     slot = np.searchsorted(work.start_ps[own][order], end_ps)
     is_followed = slot < len(own)
     found = launches.take(order[slot.clip(max=len(own) - 1)])
-    lane = np.where(is_followed, found.lane, program_lane(lanes)).astype(np.int32)
+    thread = np.where(is_followed, found.thread, program_thread(threads)).astype(np.int32)
     return Launches(
-        lane,
+        thread,
         np.where(is_followed, found.start_ps, end_ps),
         np.where(is_followed, found.end_ps, end_ps),
-        (is_followed & found.is_proved) | (lane == DEVICE_LANE),  # nothing is taken for granted
+        (is_followed & found.is_proved) | (thread == ON_DEVICE),  # nothing is taken for granted
     )
 
 
 def _program_parts(tables: HostTables) -> Parts | None:
     """Cut the time of the program's own thread, back from where it ended."""
-    lanes = tables.threads
-    lane = program_lane(lanes)
-    if lanes is None or lane == DEVICE_LANE:
+    threads = tables.threads
+    thread = program_thread(threads)
+    if threads is None or thread == ON_DEVICE:
         return None
-    own = slice(int(lanes.begin[lane]), int(lanes.begin[lane + 1]))
+    own = slice(int(threads.begin[thread]), int(threads.begin[thread + 1]))
     if own.start == own.stop:
         return None
     starts = tables.steps["start_ps"].to_numpy(np.int64)
     # Each step by itself: what led to its end is not followed into the one before.
-    extent = [lanes.start_ps[own].min(), lanes.end_ps[own].max()]
+    extent = [threads.start_ps[own].min(), threads.end_ps[own].max()]
     bounds = np.unique(np.concatenate([extent, starts, starts + durations(tables.steps)]))
     start, end = bounds[:-1], bounds[1:]
     itself = np.ones(len(start), np.bool_)
-    launch = Launches(np.full(len(start), lane, np.int32), end, end, itself)
-    return walk_back(Spans(start, end, launch), lanes, None)
+    launch = Launches(np.full(len(start), thread, np.int32), end, end, itself)
+    return walk_back(Spans(start, end, launch), threads, None)
 
 
 def _extent(

@@ -1,7 +1,7 @@
-"""Exposed time: how long devices stood idle because of an op or a copy.
+"""Exposed time: how long devices stood idle because of an op or a transfer.
 
 An op's exposed time is the idle time in which the walk back from what came next passes through the
-op, and the time in which nothing but a copy ran that is made for it. Each moment of a device is
+op, and the time in which nothing but a transfer ran that is made for it. Each moment of a device is
 attributed once, so that the exposed times of all ops add up to no more than the idle time. Of
 several devices of a host it is the mean. What waited for a compute op of unknown placement is not
 counted: the op may have run on the device, and need not be in the way. Input is waited for on the
@@ -32,13 +32,13 @@ _WAITED_FOR: Final = (Phase.HOST_OP, Phase.INPUT, Phase.COPY)
 
 
 def is_exposed(parts: Parts) -> NDArray[np.bool_]:
-    """Tell in which parts a device waited for an op of the host, or for a copy made for one."""
+    """Tell in which parts a device waited for an op of the host, or for a transfer made for one."""
     waited: NDArray[np.bool_] = np.isin(parts.phase, _WAITED_FOR) & (parts.row >= 0)
     return waited
 
 
 def with_exposed(tables: HostTables, timeline: HostTimeline) -> HostTables:
-    """Return a host's tables with the exposed time of ops and copies.
+    """Return a host's tables with the exposed time of ops and transfers.
 
     It stays null where no device ran kernels: what did not compute did not wait; and for compute
     ops of unknown placement.
@@ -47,18 +47,20 @@ def with_exposed(tables: HostTables, timeline: HostTimeline) -> HostTables:
     if not devices:
         return tables
     of_ops = np.zeros(len(tables.ops), np.int64)
-    of_copies = np.zeros(len(tables.transfers), np.int64)
+    of_transfers = np.zeros(len(tables.transfers), np.int64)
     on_device = np.zeros(len(tables.transfers), np.bool_)
     for device in devices:
         parts = device.parts
         row = np.where(is_exposed(parts), parts.row, -1).astype(np.int64)
         of_ops += sum_by(row, parts.duration_ps, len(of_ops))
-        of_copies += sum_by(parts.copy, parts.duration_ps, len(of_copies))
+        of_transfers += sum_by(parts.transfer, parts.duration_ps, len(of_transfers))
         on_device |= (tables.transfers["device"] == device.device).to_numpy()
     is_unplaced = (tables.ops["placement"] == "unknown") & (tables.ops["role"] == Role.COMPUTE)
     exposed_ps = pd.arrays.IntegerArray(of_ops // len(devices), is_unplaced.to_numpy(np.bool_))
     return replace(
         tables,
         ops=tables.ops.assign(exposed_ps=exposed_ps),
-        transfers=tables.transfers.assign(exposed_ps=pd.arrays.IntegerArray(of_copies, ~on_device)),
+        transfers=tables.transfers.assign(
+            exposed_ps=pd.arrays.IntegerArray(of_transfers, ~on_device)
+        ),
     )

@@ -15,9 +15,9 @@ import numpy as np
 
 from traceanalyzer.tables.step_kinds import REGULAR, main_steps, regular_steps
 from traceanalyzer.tables.thread_activity import ThreadState
-from traceanalyzer.tables.thread_links import DEVICE_LANE
+from traceanalyzer.tables.thread_links import ON_DEVICE
 from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.timeline.walk import program_lane
+from traceanalyzer.timeline.walk import program_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,10 +73,10 @@ def gaps_of(tables: HostTables, timeline: HostTimeline) -> list[Gaps]:
 def _waits(tables: HostTables) -> _Found:
     """Return when the program's thread waited for others."""
     threads = tables.threads
-    lane = program_lane(threads)
-    if threads is None or lane is None or lane == DEVICE_LANE:
+    thread = program_thread(threads)
+    if threads is None or thread == ON_DEVICE:
         return _Found(np.empty(0, np.int64), np.empty(0, np.int64))
-    own = slice(int(threads.begin[lane]), int(threads.begin[lane + 1]))
+    own = slice(int(threads.begin[thread]), int(threads.begin[thread + 1]))
     waits = np.isin(threads.state[own], _WAITS)
     return _merged(threads.start_ps[own][waits], threads.end_ps[own][waits])
 
@@ -104,7 +104,7 @@ class _Next(NamedTuple):
         own = np.flatnonzero(work.device == device)
         event = own[np.argsort(work.start_ps[own], kind="stable")]
         row = work.row[event].astype(np.int64)
-        what = np.where(work.is_copy[event], -2, row)
+        what = np.where(work.is_transfer[event], -2, row)
         return cls(work.start_ps[event], event, what)
 
     @classmethod

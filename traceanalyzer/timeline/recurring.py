@@ -40,33 +40,33 @@ class Recurring(NamedTuple):
 
 def recurring(tables: HostTables) -> Recurring:
     """Find the ops of a host that are not part of each step; none where steps are unknown."""
-    ops, lanes = tables.ops, tables.threads
+    ops, threads = tables.ops, tables.threads
     steps = tables.steps.sort_values("start_ps", kind="stable")
     none = np.zeros(len(ops), np.bool_)
-    if len(steps) < _FEWEST_STEPS or lanes is None or ops.empty:
+    if len(steps) < _FEWEST_STEPS or threads is None or ops.empty:
         return Recurring(none, none)
     starts = steps["start_ps"].to_numpy(np.int64)
     # Of steps that overlap, as those of two threads do, any that is not over counts.
     ends = np.maximum.accumulate(starts + steps["duration_ps"].to_numpy(np.int64))
-    known = lanes.row >= 0
-    of_session = _of_session(ops, lanes)
+    known = threads.row >= 0
+    of_session = _of_session(ops, threads)
     of_row = _groups(ops, of_session)
-    group = of_row[lanes.row[known]]
-    at = lanes.start_ps[known]
+    group = of_row[threads.row[known]]
+    at = threads.start_ps[known]
     slot = np.searchsorted(starts, at, side="right") - 1
     is_inside = (slot >= 0) & (at < ends[slot])
     size = len(ops)
     beside = _distinct(group, slot, size)
     inside = _distinct(group[is_inside], slot[is_inside], size)
     is_rare = (beside > 0) & (inside <= 1) & (beside <= max(1, len(steps) // _RARE))
-    is_rare = is_rare[of_row] & ~_in_regular_runs(of_session, lanes, is_rare[of_row])
+    is_rare = is_rare[of_row] & ~_in_regular_runs(of_session, threads, is_rare[of_row])
     return Recurring(is_rare, is_rare & (inside == 0)[of_row])
 
 
-def _of_session(ops: pd.DataFrame, lanes: ThreadActivity) -> NDArray[np.bool_]:
+def _of_session(ops: pd.DataFrame, threads: ThreadActivity) -> NDArray[np.bool_]:
     """Tell which ops ran in a session: in a call of no function, and not eagerly."""
     in_call = np.zeros(len(ops), np.bool_)
-    in_call[lanes.row[(lanes.row >= 0) & (lanes.call != 0)]] = True
+    in_call[threads.row[(threads.row >= 0) & (threads.call != 0)]] = True
     names = ops["function"].astype(object)
     is_named = names.notna() & ~names.map(is_session_graph, na_action="ignore").eq(other=True)
     found: NDArray[np.bool_] = in_call & ~(is_named | ops["is_eager"]).to_numpy(bool)
@@ -74,11 +74,11 @@ def _of_session(ops: pd.DataFrame, lanes: ThreadActivity) -> NDArray[np.bool_]:
 
 
 def _in_regular_runs(
-    of_session: NDArray[np.bool_], lanes: ThreadActivity, is_rare: NDArray[np.bool_]
+    of_session: NDArray[np.bool_], threads: ThreadActivity, is_rare: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Tell which ops of sessions are seen in a run of which half of the ops and more recur."""
-    shown = (lanes.call != 0) & np.append(of_session, np.False_)[lanes.row]
-    pairs = np.unique(np.stack([lanes.call[shown], lanes.row[shown]], axis=1), axis=0)
+    shown = (threads.call != 0) & np.append(of_session, np.False_)[threads.row]
+    pairs = np.unique(np.stack([threads.call[shown], threads.row[shown]], axis=1), axis=0)
     _, run = np.unique(pairs[:, 0], return_inverse=True)
     run = run.reshape(-1)
     recur = ~is_rare[pairs[:, 1]]

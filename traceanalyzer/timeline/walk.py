@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from traceanalyzer.native import walk as native
-from traceanalyzer.tables.thread_links import DEVICE_LANE
+from traceanalyzer.tables.thread_links import ON_DEVICE
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:
@@ -24,39 +24,29 @@ if TYPE_CHECKING:
 
 
 class Spans(NamedTuple):
-    """Times to account for.
-
-    Attributes:
-        start_ps: Starts, int64.
-        end_ps: Ends, int64.
-        launch: The launch of what ended each; where none did, the thread to go back on.
-    """
+    """Times to account for."""
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
+    #: The launch of what ended each; where none did, the thread to go back on.
     launch: Launches
 
 
 class Parts(NamedTuple):
-    """Times that follow on each other; one entry a part, by time.
-
-    Attributes:
-        start_ps: Starts, int64.
-        end_ps: Ends, int64.
-        phase: `Phase`, uint8.
-        row: Row of the host's op table, -1 for none; int32.
-        copy: Row of the host's copy table, -1 for none; int64.
-        is_proved: Whether every step of the walk that led here, and through it, is in the trace;
-            else some link was taken for granted: a thread, to be set going by what ended last in
-            its call; a wait, of a thread or another stream, to be for what a device ended last;
-            work, to be of the last launch with its id.
-    """
+    """Times that follow on each other; one entry a part, by time."""
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
+    #: `Phase`, uint8.
     phase: NDArray[np.uint8]
+    #: Row of the host's op table, -1 for none; int32.
     row: NDArray[np.int32]
-    copy: NDArray[np.int64]
+    #: Row of the host's transfer table, -1 for none; int64.
+    transfer: NDArray[np.int64]
+    #: Whether every step of the walk that led here, and through it, is in the trace; else some link
+    #: was taken for granted: a thread, to be set going by what ended last in its call; a wait, of a
+    #: thread or another stream, to be for what a device ended last; work, to be of the last launch
+    #: with its id.
     is_proved: NDArray[np.bool_]
 
     @property
@@ -67,94 +57,72 @@ class Parts(NamedTuple):
     def by_time(self) -> Parts:
         """Return the parts in order of time."""
         order = np.argsort(self.start_ps, kind="stable")
-        return Parts(
-            self.start_ps[order],
-            self.end_ps[order],
-            self.phase[order],
-            self.row[order],
-            self.copy[order],
-            self.is_proved[order],
-        )
+        return Parts._make(column[order] for column in self)
 
 
-def program_lane(lanes: ThreadActivity | None) -> int:
+def program_thread(threads: ThreadActivity | None) -> int:
     """Return the program's thread that marked the most steps or was busiest, -1 if unknown.
 
     A thread without recorded activity does not count, since it does not show when the program
     waited: JAX makes no TensorFlow calls.
     """
-    if lanes is None or not lanes.is_program.any():
-        return DEVICE_LANE
-    segments = np.where(lanes.is_program, np.diff(lanes.begin), 0)
-    marked = np.bincount(lanes.step_lane[segments[lanes.step_lane] > 0], minlength=len(segments))
+    if threads is None or not threads.is_program.any():
+        return ON_DEVICE
+    segments = np.where(threads.is_program, np.diff(threads.begin), 0)
+    marked = np.bincount(
+        threads.step_thread[segments[threads.step_thread] > 0], minlength=len(segments)
+    )
     if marked.any():
         return int(marked.argmax())
-    return int(segments.argmax()) if segments.any() else DEVICE_LANE
+    return int(segments.argmax()) if segments.any() else ON_DEVICE
 
 
-def lanes_of_steps(lanes: ThreadActivity | None, start_ps: NDArray[np.int64]) -> NDArray[np.int32]:
+def threads_of_steps(
+    threads: ThreadActivity | None, start_ps: NDArray[np.int64]
+) -> NDArray[np.int32]:
     """Return the thread that marked each step, by when it begins; else the program's."""
-    program = np.full(len(start_ps), program_lane(lanes), np.int32)
-    if lanes is None or not len(lanes.step_ps):
+    program = np.full(len(start_ps), program_thread(threads), np.int32)
+    if threads is None or not len(threads.step_ps):
         return program
-    slot = np.searchsorted(lanes.step_ps, start_ps).clip(max=len(lanes.step_ps) - 1)
-    lane = lanes.step_lane[slot]
-    is_known = (lanes.step_ps[slot] == start_ps) & (np.diff(lanes.begin)[lane] > 0)
-    return np.where(is_known, lane, program).astype(np.int32)
+    slot = np.searchsorted(threads.step_ps, start_ps).clip(max=len(threads.step_ps) - 1)
+    thread = threads.step_thread[slot]
+    is_known = (threads.step_ps[slot] == start_ps) & (np.diff(threads.begin)[thread] > 0)
+    return np.where(is_known, thread, program).astype(np.int32)
 
 
-def walk_back(spans: Spans, lanes: ThreadActivity | None, work: DeviceWork | None) -> Parts:
+def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | None) -> Parts:
     """Account for a device's idle spans, or for the program's spans.
-
-    Args:
-        spans: The spans.
-        lanes: What the host's threads did.
-        work: What ran on its devices; None for none.
 
     Returns:
         Parts that cover the spans, by time. The walk does not go through devices: where it comes
         to one within a span, that is another one.
     """
-    if lanes is None:
-        return _all_unattributed(spans)
     # Work without duration is not waited for and does not end idle time.
     ends, streams = np.empty(0, np.int64), np.empty(0, np.int32)
     if work is not None:
         lasting = np.flatnonzero(work.end_ps > work.start_ps)
         lasting = lasting[np.argsort(work.end_ps[lasting], kind="stable")]
         ends, streams = work.end_ps[lasting], work.stream[lasting]
-    start, end, phase, row, event, proved = _walked(spans, lanes, ends, streams)
-    return Parts(start, end, phase, row, np.full(len(event), -1, np.int64), proved).by_time()
+    return _walked(spans, threads, np.empty(0, np.int64), ends, streams)
 
 
-def walk_through_devices(spans: Spans, lanes: ThreadActivity | None, work: DeviceWork) -> Parts:
-    """Account for spans, steps mostly, through threads and devices alike.
-
-    Args:
-        spans: The spans.
-        lanes: What the host's threads did.
-        work: What ran on its devices.
-
-    Returns:
-        Parts that cover the spans, by time.
-    """
-    if lanes is None:
-        return _all_unattributed(spans)
+def walk_through_devices(spans: Spans, threads: ThreadActivity | None, work: DeviceWork) -> Parts:
+    """Account for spans, steps mostly, through threads and devices alike; see `walk_back`."""
     within = (work.end_ps > spans.start_ps.min()) & (work.start_ps < spans.end_ps.max())
     rows = np.flatnonzero(within & (work.device >= 0))
     rows = rows[np.argsort(work.end_ps[rows], kind="stable")]
-    launches = work.launches.take(rows)
-    start, end, phase, row, event, proved = _walked(
+    return _walked(
         spans,
-        lanes,
-        *(work.end_ps[rows], work.stream[rows], work.start_ps[rows]),
-        np.where(work.is_copy[rows], Phase.COPY, Phase.COMPUTE).astype(np.uint8),
+        threads,
+        work.transfer[rows],
+        work.end_ps[rows],
+        work.stream[rows],
+        work.start_ps[rows],
+        np.where(work.is_transfer[rows], Phase.COPY, Phase.COMPUTE).astype(np.uint8),
         work.row[rows],
-        *launches,
+        *work.launches.take(rows),
         _before(work, rows),
     )
-    copy = np.append(work.copy[rows], -1)[event]
-    return Parts(start, end, phase, row, copy, proved).by_time()
 
 
 def _before(work: DeviceWork, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -169,26 +137,26 @@ def _before(work: DeviceWork, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return before
 
 
-def _walked(spans: Spans, lanes: ThreadActivity, *devices: NDArray[Any]) -> native.Walked:
-    links = lanes.links
-    columns = native.WalkColumns(
+def _walked(
+    spans: Spans,
+    threads: ThreadActivity | None,
+    transfer: NDArray[np.int64],
+    end_ps: NDArray[np.int64],
+    stream: NDArray[np.int32],
+    *through: NDArray[Any],
+) -> Parts:
+    """Walk back; `transfer` and what follows is about what ran on devices."""
+    if threads is None:
+        n = len(spans.start_ps)
+        unknown = np.full(n, Phase.UNATTRIBUTED, np.uint8)
+        row, none = np.full(n, -1, np.int32), np.full(n, -1, np.int64)
+        return Parts(spans.start_ps, spans.end_ps, unknown, row, none, np.ones(n, np.bool_))
+    columns = (
         spans.start_ps, spans.end_ps, *spans.launch,
-        lanes.begin, lanes.is_program,
-        lanes.start_ps, lanes.end_ps, lanes.state, lanes.row, lanes.call,
-        links.begin, links.at_ps, links.from_lane, links.from_ps, links.is_proved,
-        lanes.call_id, lanes.call_ps, lanes.call_lane, lanes.call_begins, lanes.call_ends,
-        *devices,
+        threads.begin, threads.is_program,
+        threads.start_ps, threads.end_ps, threads.state, threads.row, threads.call,
+        *threads.links, *threads.calls,
+        end_ps, stream,
     )  # fmt: skip
-    return native.walk_back(columns)
-
-
-def _all_unattributed(spans: Spans) -> Parts:
-    n = len(spans.start_ps)
-    return Parts(
-        spans.start_ps,
-        spans.end_ps,
-        np.full(n, Phase.UNATTRIBUTED, np.uint8),
-        np.full(n, -1, np.int32),
-        np.full(n, -1, np.int64),
-        np.ones(n, np.bool_),
-    )
+    start, end, phase, row, event, proved = native.walk_back(columns, through)
+    return Parts(start, end, phase, row, np.append(transfer, -1)[event], proved).by_time()

@@ -139,19 +139,38 @@ class Plane:
         wanted = np.fromiter((n in names for n in self.names), np.bool_, len(self.names))
         return np.flatnonzero(wanted[self.name_of]) if wanted.any() else np.empty(0, np.int64)
 
-    def strings(self, stat: str) -> Strings:
-        """Return a stat of each event, or else of its metadata, as text; numbers in decimal."""
-        return self.decode_strings(self._rows(stat))
+    def strings(self, stat: str, event: NDArray[np.int64] | None = None) -> Strings:
+        """Return a stat of each event, or else of its metadata, as text; numbers in decimal.
 
-    def integers(self, stat: str) -> Column:
+        `event` asks for some events alone, which is cheaper where they are few.
+        """
+        return self._decode_strings(self._rows(stat, event))
+
+    def integers(self, stat: str, event: NDArray[np.int64] | None = None) -> Column:
         """Return a stat of each event, or else of its metadata, as whole numbers, read off text.
 
-        The columns are cached: do not write to them.
+        The columns of all events are cached: do not write to them.
         """
+        if event is not None:
+            return self._decode_integers(self._rows(stat, event))
         kept = self._integers
         if stat not in kept:
-            kept[stat] = self.decode_integers(self._rows(stat))
+            kept[stat] = self._decode_integers(self._rows(stat, None))
         return kept[stat]
+
+    def floats(self, stat: str, event: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return a stat of some events as numbers, NaN where there is no number.
+
+        Whole ones are read, too: a writer may leave out the point, as TraceMeEncode does.
+        """
+        rows = self._rows(stat, event)
+        values = np.full(len(rows), np.nan)
+        have = np.flatnonzero(rows >= 0)
+        kind, bits = self.stats.kind[rows[have]], self.stats.value[rows[have]]
+        for which, dtype in _NUMBERS.items():
+            mask = kind == which
+            values[have[mask]] = bits[mask].view(dtype)
+        return values
 
     def has_stat(self, stat: str) -> bool:
         """Return whether the plane knows a stat of this name at all (cheap)."""
@@ -161,7 +180,7 @@ class Plane:
     def own(self) -> dict[str, str]:
         """The plane's own stats by name, as text."""
         rows = np.arange(self.own_stats.start, self.own_stats.stop, dtype=np.int64)
-        texts = self.decode_strings(rows).to_list()
+        texts = self._decode_strings(rows).to_list()
         names = [self.stat_names.get(int(i), "") for i in self.stats.id[rows]]
         return {n: t for n, t in zip(names, texts, strict=True) if t is not None}
 
@@ -199,9 +218,9 @@ class Plane:
         known = np.array([*names, NO_STAT[ids.dtype]], np.int64)
         return int(np.count_nonzero(~np.isin(ids, known)))
 
-    def _rows(self, stat: str) -> NDArray[np.int64]:
+    def _rows(self, stat: str, event: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """Return the row in `stats` of a stat for each event, -1 where it has none; int64."""
-        rows = np.full(len(self), -1, np.int64)
+        rows = np.full(len(self) if event is None else len(event), -1, np.int64)
         if stat not in self._stat_ids:
             return rows
         ids = np.sort(np.array(self._stat_ids[stat], np.int64))
@@ -209,16 +228,13 @@ class Plane:
         if first[-1] > first[0]:
             inherited = np.full(len(first), -1, np.int64)  # one more: unknown metadata has none
             wire.find_stat((first[:-1], first[1:]), self.stats.id, ids, inherited[:-1])
-            rows = inherited[self.name_of]
-        bounds = self.stat_begin[:-1], self.stat_begin[1:]
+            rows = inherited[self.name_of if event is None else self.name_of[event]]
+        begin, end = self.stat_begin[:-1], self.stat_begin[1:]
+        bounds = (begin, end) if event is None else (begin[event], end[event])
         wire.find_stat(bounds, self.stats.id, ids, rows)
         return rows
 
-    def stat_ids(self, stat: str) -> list[int]:
-        """Return the metadata ids with a stat's name."""
-        return self._stat_ids.get(stat, [])
-
-    def decode_strings(self, rows: NDArray[np.int64]) -> Strings:
+    def _decode_strings(self, rows: NDArray[np.int64]) -> Strings:
         """Return the stats at these rows as text, nothing for -1."""
         codes = np.full(len(rows), -1, np.int32)
         have = np.flatnonzero(rows >= 0)
@@ -255,17 +271,7 @@ class Plane:
             return [self.stat_names.get(int(i), "") for i in bits.view(np.int64)]
         return [str(v) for v in bits.view(_NUMBERS[kind]).tolist()]
 
-    def decode_floats(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the stats at these rows as numbers, NaN for -1 and for text."""
-        values = np.full(len(rows), np.nan)
-        have = np.flatnonzero(rows >= 0)
-        kind, bits = self.stats.kind[rows[have]], self.stats.value[rows[have]]
-        for which, dtype in _NUMBERS.items():
-            mask = kind == which
-            values[have[mask]] = bits[mask].view(dtype)
-        return values
-
-    def decode_integers(self, rows: NDArray[np.int64]) -> Column:
+    def _decode_integers(self, rows: NDArray[np.int64]) -> Column:
         """Return the stats at these rows as whole numbers, nothing for -1."""
         have = np.flatnonzero(rows >= 0)
         kind, bits = self.stats.kind[rows[have]], self.stats.value[rows[have]]
@@ -278,7 +284,7 @@ class Plane:
             found[doubles] = np.where(known[doubles], numbers, 0).astype(np.int64)
         texts = (kind == wire.STRING) | (kind == wire.REF) | (kind == wire.BYTES)
         if texts.any():
-            column = self.decode_strings(rows[have[texts]])
+            column = self._decode_strings(rows[have[texts]])
             parsed = [whole_number(v) for v in column.values]
             table = np.array([p if p is not None else 0 for p in parsed], np.int64)
             valid = np.array([p is not None for p in parsed], np.bool_)
@@ -287,41 +293,6 @@ class Plane:
         present = np.zeros(len(rows), np.bool_)
         values[have[known]], present[have[known]] = found[known], True
         return Column(values, present)
-
-
-class Selected:
-    """The stats of some of a plane's events: cheaper than whole columns where they are few.
-
-    What an event only inherits from its metadata is not among them.
-    """
-
-    def __init__(self, plane: Plane, event: NDArray[np.int64]) -> None:
-        """Take the events `event` (indices) of a plane."""
-        self._plane = plane
-        self._begin = plane.stat_begin[event]
-        self._end = plane.stat_begin[event + 1]
-
-    def strings(self, stat: str) -> Strings:
-        """Return a stat of each event as text; numbers in decimal."""
-        return self._plane.decode_strings(self._rows(stat))
-
-    def integers(self, stat: str) -> Column:
-        """Return a stat of each event as whole numbers, read off text."""
-        return self._plane.decode_integers(self._rows(stat))
-
-    def floats(self, stat: str) -> NDArray[np.float64]:
-        """Return a stat of each event as numbers, NaN where it has none.
-
-        Whole ones are read, too: a writer may leave out the point, as TraceMeEncode does.
-        """
-        return self._plane.decode_floats(self._rows(stat))
-
-    def _rows(self, stat: str) -> NDArray[np.int64]:
-        rows = np.full(len(self._begin), -1, np.int64)
-        ids = np.sort(np.array(self._plane.stat_ids(stat), np.int64))
-        if len(ids):
-            wire.find_stat((self._begin, self._end), self._plane.stats.id, ids, rows)
-        return rows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

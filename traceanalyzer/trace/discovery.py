@@ -29,6 +29,7 @@ from traceanalyzer.trace.absence import (
     only_tool_data,
     reason,
 )
+from traceanalyzer.trace.sniff import EVENTS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,6 +54,12 @@ _FORMATS: Final = (
     (".trace.json.gz", TRACE_JSON),
     (".trace.json", TRACE_JSON),
     (".local.trace", LOCAL_TRACE),
+)
+_INSTEAD: Final = "not a trace; give the run's directory, or its HOST.xplane.pb"
+_NO_TRACES: Final = (
+    (re.compile("tfevents"), EVENTS_FILE),
+    (TOOL_FILE, f"data for one of TensorBoard's tools, {_INSTEAD}"),
+    (re.compile(re.escape(CAPTURE_FILE) + "$"), f"a capture file, {_INSTEAD}"),
 )
 _TIMESTAMP: Final = re.compile(r"[0-9]{4}(?:[_-][0-9]{2}){5}")
 
@@ -170,24 +177,10 @@ def time_in_name(run_name: str) -> float | None:
 def _single(file: Path) -> RunFiles:
     """Return the run that consists of one trace file."""
     host, kind = _name_parts(file.name)
-    if "tfevents" in file.name:
-        msg = (
-            f"{printable(file.name)}: TensorBoard's events (metrics), not a profile; give the "
-            "directory that holds plugins/profile"
-        )
-        raise TraceFormatError(msg)
-    if TOOL_FILE.search(file.name):
-        msg = (
-            f"{printable(file.name)}: data for one of TensorBoard's tools, not a trace; "
-            "give the run's directory, or its HOST.xplane.pb"
-        )
-        raise TraceFormatError(msg)
-    if file.name.endswith(CAPTURE_FILE):
-        msg = (
-            f"{printable(file.name)}: a capture file, not a trace; "
-            "give the run's directory, or its HOST.xplane.pb"
-        )
-        raise TraceFormatError(msg)
+    for pattern, words in _NO_TRACES:
+        if pattern.search(file.name):
+            msg = f"{printable(file.name)}: {words}"
+            raise TraceFormatError(msg)
     path = file.parent
     capture_file = path / f"{host}{CAPTURE_FILE}"
     return RunFiles(

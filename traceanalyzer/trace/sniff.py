@@ -13,6 +13,9 @@ JSON: Final = "json"
 XSPACE: Final = "xspace"
 LOCAL_TRACE: Final = "local.trace"
 
+EVENTS_FILE: Final = (
+    "TensorBoard's events (metrics), not a profile; give the directory that holds plugins/profile"
+)
 # What else users hand over, by how it begins; and what to tell them.
 _OTHERS: Final = (
     (b"PK\x03\x04", "a zip archive; unpack it, and give the directory"),
@@ -58,10 +61,7 @@ def what_it_is(head: bytes) -> str | None:
     if head[_TAR_MAGIC] == b"ustar":
         return "a tar archive; unpack it, and give the directory"
     if b"brain.Event:" in head[:64]:
-        return (
-            "TensorBoard's events (metrics), not a profile; give the directory that holds "
-            "plugins/profile"
-        )
+        return EVENTS_FILE
     if not head.strip(b"\x00"):
         return "nothing but zero bytes: the copy or the disk failed; copy it again, or record again"
     return _what_text(head) if _is_text(head) else None

@@ -26,8 +26,8 @@ from traceanalyzer.report.costs import joint_cost
 from traceanalyzer.report.inline import line, listing, prose, time
 from traceanalyzer.report.ruled_out import ruled_out
 from traceanalyzer.report.sections.data_path import data_path
+from traceanalyzer.report.sections.step_bar import typical_step
 from traceanalyzer.report.sources import evidence_shown, place_of
-from traceanalyzer.report.text import sentence
 from traceanalyzer.report.views import cause_title
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
@@ -138,7 +138,9 @@ def _card(facts: PageFacts, change: Change, number: dict[str, int], *, is_open: 
         *_ops(facts, change),
         *_ruled_out(facts, change, found),
     ]
-    links = [Link(text="Timeline", to=f"op-{change.op_ids[0]}")] if change.op_ids else []
+    step = typical_step(facts.devices[0]) if facts.devices else ""
+    links = [Link(text="Timeline", to=step)] if step and change.op_ids else []
+    links += [Link(text="Ops", to="ops")] if change.op_ids else []
     return Card(
         id=f"change-{change.id}",
         title=prose(change.title),
@@ -166,7 +168,7 @@ def _facts(facts: PageFacts, change: Change) -> Text:
     elif cost.host_us is not None:
         found += [", host time ", time(cost.host_us), " in total"]
     if change.saving.note:
-        found.append(f". {sentence(change.saving.note)}")
+        found.append(f". Saving: {change.saving.note.rstrip('.')}.")
     return tuple(found)
 
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.format import counted
-from traceanalyzer.model.blocks import Bar, Part, Section, StepBar
-from traceanalyzer.report.inline import time
+from traceanalyzer.model.blocks import Bar, Bullets, Note, Part, Section, StepBar
+from traceanalyzer.report.inline import prose, time
+from traceanalyzer.report.text import sentence
 
 if TYPE_CHECKING:
-    from traceanalyzer.model.blocks import BarPart, Text
+    from traceanalyzer.model.blocks import BarPart, Block, Text
     from traceanalyzer.report.page_facts import PageFacts
     from traceanalyzer.report.step_parts import DeviceSteps
 
@@ -54,15 +55,15 @@ def _bar(facts: PageFacts, device: DeviceSteps) -> Bar:
         label=device_name(device.host, device.device, facts),
         total=total,
         parts=tuple(
-            Part(kind=p.kind, label=p.label, value=round(p.value, 3), to=_typical(device))
+            Part(kind=p.kind, label=p.label, value=round(p.value, 3), to=typical_step(device))
             for p in parts
         ),
         by_placement=min(total, round(wait_us, 3)) if wait_us else None,
     )
 
 
-def _typical(device: DeviceSteps) -> str:
-    """Return the step that is closest to the mean, as a place in the timeline."""
+def typical_step(device: DeviceSteps) -> str:
+    """Return the step that is closest to the mean, as a place in the timeline; "" without steps."""
     if not device.has_steps:
         return ""
     distance = np.where(device.regular, abs(device.duration_us - device.step_us), np.inf)
@@ -90,5 +91,11 @@ def _predicted(facts: PageFacts) -> Section:
     )
     if facts.step_us and facts.has_steps:
         note = (*note, " A step takes ", time(facts.step_us), " here, without a GPU.")
-    block = StepBar(unit="count", bars=(bar,), note=note)
-    return Section(id="step", title="Placement with a GPU", blocks=(block,))
+    blocks: list[Block] = [StepBar(unit="count", bars=(bar,), note=note)]
+    if there is not None and there.program_differs:
+        differs = tuple(prose(sentence(text)) for text in there.program_differs)
+        blocks += [
+            Note(text=("The program may behave differently there:",)),
+            Bullets(items=differs),
+        ]
+    return Section(id="step", title="Placement with a GPU", blocks=tuple(blocks))

@@ -139,9 +139,9 @@ def _next(host: Host, event: int) -> str | None:
     work = host.timeline.work
     if work is None or event < 0:
         return None
-    copy, row = int(work.copy[event]), int(work.row[event])
-    if copy >= 0:
-        return copy_words(str(host.tables.transfers["direction"].iloc[copy]))
+    transfer, row = int(work.transfer[event]), int(work.row[event])
+    if transfer >= 0:
+        return copy_words(str(host.tables.transfers["direction"].iloc[transfer]))
     return _op(host, row) if row >= 0 else str(host.tables.kernels["name"].iloc[event])
 
 

@@ -1,0 +1,119 @@
+"""All renderings show the same figures: page, terminal, Markdown, report.json, and tables."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from functools import cache
+from html import unescape
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from tests.report.sections.samples import SAMPLES, sample
+from tests.report.test_first_screen import every, waiting
+from traceanalyzer.diagnosis import cpu_ops
+from traceanalyzer.model import blocks as b
+from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.document import dumps
+from traceanalyzer.report.html import render_page
+from traceanalyzer.report.inline import quantity
+from traceanalyzer.report.markdown import page_markdown
+from traceanalyzer.report.terminal import print_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.model import Report
+
+RUNS = (*SAMPLES, "a GPU that waits")
+
+
+def diagnosed(name: str) -> Diagnosis:
+    return sample(name) if name in SAMPLES else waiting()
+
+
+@cache
+def report(name: str) -> Report:
+    return assemble(diagnosed(name))
+
+
+def page(name: str) -> b.Page:
+    made = report(name).page
+    assert made is not None
+    return made
+
+
+def figures(shown: b.Page) -> Iterator[str]:
+    """Walk the figures of the answer, the step bar, and the changes."""
+    for inline in (*shown.happened, *shown.next):
+        if isinstance(inline, b.Quantity):
+            yield quantity(inline.value, inline.unit)
+    for block in every(shown, b.StepBar):
+        for bar in block.bars:
+            yield quantity(bar.total, block.unit)
+            yield from (quantity(part.value, block.unit) for part in bar.parts)
+    for table in every(shown, b.Changes):
+        for row in table.rows:
+            for inline in row.saves:
+                if isinstance(inline, b.Quantity):
+                    yield quantity(inline.value, inline.unit)
+
+
+def in_the_terminal(shown: b.Page) -> str:
+    console = Console(file=io.StringIO(), width=10_000)
+    print_page(shown, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def in_a_browser(shown: b.Page) -> str:
+    return unescape(re.sub(r"<[^>]*>", "", render_page(shown)))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_each_rendering_shows_each_figure(name: str) -> None:
+    shown = page(name)
+    found = set(figures(shown))
+
+    assert found
+    for text in (in_the_terminal(shown), page_markdown(shown), in_a_browser(shown)):
+        assert not {figure for figure in found if figure not in text}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_data_have_the_figures_of_the_page(name: str) -> None:
+    data = json.loads(dumps(report(name)))
+    (bars,) = (block.bars for block in every(page(name), b.StepBar))
+
+    if page(name).kind == "D":
+        assert bars[0].total == data["on_a_gpu"]["replayed"]
+        return
+    for bar, device in zip(bars, data["timeline"]["devices"], strict=True):
+        assert bar.total == pytest.approx(device["us_per_step"], abs=0.002)
+        by_kind = {part.kind: part.value for part in bar.parts}
+        took = {phase["phase"]: phase["us"] for phase in device["phases"]}
+        assert by_kind.get("compute", 0) == pytest.approx(took.get("compute", 0), abs=0.002)
+        assert by_kind.get("cpu_op", 0) == pytest.approx(took.get("host_op", 0), abs=0.002)
+        assert by_kind.get("input", 0) == pytest.approx(took.get("input", 0), abs=0.002)
+    waits = [bar.by_placement for bar in bars if bar.by_placement is not None]
+    assert sum(waits) == pytest.approx(data["summary"]["exposed_us_per_step"] or 0, abs=0.002)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_tables_have_the_figures_of_the_page(name: str) -> None:
+    run = diagnosed(name).run
+    data = report(name).summary
+
+    assert data.cpu_ops == len(cpu_ops(run))
+    assert data.cpu_op_us == pytest.approx(cpu_ops(run)["host_self_ps"].sum() / 1e6, abs=0.001)
+    for table in every(page(name), b.Table):
+        if "host_self_us" not in {column.name for column in table.columns} or table.id:
+            continue
+        took = [column.name for column in table.columns].index("host_self_us")
+        for row, target in zip(table.rows, table.ids, strict=True):
+            of_op = run.ops["host_self_ps"][run.ops["op_id"] == target.removeprefix("op-")]
+            assert row[took] == int(of_op.iloc[0]) / 1e6
