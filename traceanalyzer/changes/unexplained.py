@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.causes.knowledge.finding_text import name_scope
-from traceanalyzer.changes.change import Candidate, Change
 from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted, listed
+from traceanalyzer.model.changes import Candidate, Change
 from traceanalyzer.placement.scopes import last_minor
 
 if TYPE_CHECKING:
