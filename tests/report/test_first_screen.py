@@ -35,9 +35,9 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.capture_file.document import CaptureFile, Note
-from traceanalyzer.changes.change import Saving
 from traceanalyzer.diagnosis import Diagnosis, diagnose
 from traceanalyzer.model import blocks as b
+from traceanalyzer.model.changes import Saving
 from traceanalyzer.report.inline import plain
 from traceanalyzer.report.page_of import page_of
 from traceanalyzer.report.sections.changes import saving_text

@@ -17,8 +17,8 @@ from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from traceanalyzer.changes.change import Change
     from traceanalyzer.model.blocks import BarPart, Inline, Text
+    from traceanalyzer.model.changes import Change
     from traceanalyzer.report.page_facts import PageFacts
 
 _NO_GPU: Final = "no_gpu_visible"

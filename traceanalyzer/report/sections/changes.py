@@ -35,10 +35,10 @@ from traceanalyzer.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceanalyzer.changes.change import Change, Place, Saving
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Evidence
     from traceanalyzer.model.blocks import Block, Cell, Inline, Text
+    from traceanalyzer.model.changes import Change, Place, Saving
     from traceanalyzer.report.page_facts import PageFacts
 
 _MOST_CHANGES: Final = 200
