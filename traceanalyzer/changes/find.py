@@ -36,7 +36,7 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
     failed = {each.cause for each in diagnosis.outcomes if each.status == "failed"}
     causes = [c for c in (all_causes() if causes is None else causes) if c.id not in failed]
     run = diagnosis.run
-    capture_files = [host.capture_file for host in run.hosts if host.capture_file is not None]
+    capture_files = [capture_file for _, capture_file in run.captured]
     savings = Savings(diagnosis)
     sources = Sources(capture_files)
     placement = PlacementChanges(
