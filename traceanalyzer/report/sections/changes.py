@@ -168,7 +168,7 @@ def _facts(facts: PageFacts, change: Change) -> Text:
     elif cost.host_us is not None:
         found += [", host time ", time(cost.host_us), " in total"]
     if change.saving.note:
-        found.append(f". {sentence(change.saving.note)}")
+        found.append(f". Saving: {change.saving.note.rstrip('.')}.")
     return tuple(found)
 
 

@@ -110,11 +110,7 @@ class Dumps:
         self._process = os.getpid()
 
     def ask(self, version: tuple[int, ...]) -> None:
-        """Ask TensorFlow for dumps; it need not be imported yet.
-
-        Args:
-            version: TensorFlow's, `(2, 21)`; empty where it is unknown.
-        """
+        """Ask a TensorFlow of a version, empty where unknown, for dumps before it is imported."""
         if os.environ.get("TF_DUMP_GRAPH_PREFIX"):
             self._journal.note(
                 "graphs_left_out",
@@ -216,12 +212,7 @@ class Dumps:
     def finish(
         self, definitions: Mapping[str, frozenset[str]], called_at: Mapping[str, float]
     ) -> None:
-        """Take no more dumps, and delete what is not needed.
-
-        Args:
-            definitions: The nodes' names of each function that was defined.
-            called_at: When each function was first called, in seconds.
-        """
+        """Take no more dumps, and delete what is not needed; see `text_dumps.convert`."""
         self._over = True
         self._wake.set()
         self._leave()

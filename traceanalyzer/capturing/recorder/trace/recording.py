@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..evidence import Evidence
     from ..journal import Journal
-    from ..settings import Settings
+    from ..program import Settings
 
 _TRAINING = ("fit", "train_on_batch")  # methods of Keras' models
 _ENDS = {

@@ -83,8 +83,9 @@ class Window:
         return None
 
     def looked(self, load: Load) -> Action:
-        """Some time has passed, after which a look was asked for."""
-        raise NotImplementedError
+        """Some time has passed: end a session before it harms the program."""
+        bound = bound_reached(load, MOST_HEAP_BYTES, None) if self.recording else None
+        return self._end(bound) if bound else None
 
     def written(self, size: int) -> Action:  # noqa: ARG002
         """The session that has ended has left a trace of some bytes, 0 for none."""
@@ -160,11 +161,6 @@ class StepsWindow(Window):
             return self._reached(_MARKED, self._marked)
         return None
 
-    def looked(self, load: Load) -> Action:
-        """End the session before it harms the program."""
-        bound = bound_reached(load, MOST_HEAP_BYTES, None) if self.recording else None
-        return self._end(bound) if bound else None
-
     def why_nothing(self) -> str:
         """Say how far the program came."""
         if self._marked:
@@ -212,10 +208,8 @@ class TimeWindow(Window):
         if not self.recording:
             is_time = self._clock() >= self._opened + self._after_s
             return self._begin_now() if is_time else None
-        bound = bound_reached(load, MOST_HEAP_BYTES, None)
-        if self._elapsed() >= self._for_s:
-            bound = f"for {self._for_s:g} s"
-        return self._end(bound) if bound else None
+        is_over = self._elapsed() >= self._for_s
+        return self._end(f"for {self._for_s:g} s") if is_over else super().looked(load)
 
     def next_look_s(self) -> float | None:
         """Look at the beginning, and while recording."""
@@ -239,11 +233,6 @@ class WholeWindow(Window):
     def used(self) -> Action:
         """Record."""
         return self._begin("the block of code that was to be captured")
-
-    def looked(self, load: Load) -> Action:
-        """End the session before it harms the program."""
-        bound = bound_reached(load, MOST_HEAP_BYTES, None) if self.recording else None
-        return self._end(bound) if bound else None
 
     def why_nothing(self) -> str:
         """Say that nothing ran."""
