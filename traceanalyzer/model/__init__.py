@@ -19,7 +19,7 @@ from traceanalyzer.model._record import number_in as number_in
 from traceanalyzer.model.blocks import Page
 from traceanalyzer.model.changes import Change
 from traceanalyzer.model.resources import InputPipeline, Memory
-from traceanalyzer.model.times import CriticalPath, EventTimeline, Scopes, Steps, Timeline
+from traceanalyzer.model.times import CriticalPath, Steps, Timeline
 from traceanalyzer.model.transfers import CopyGraph, Island
 
 SCHEMA_VERSION: Final = 1
@@ -250,7 +250,6 @@ class Tables(Record):
     copies: Table
     steps: Table
     kernels: Table
-    all_ops: PackedTable | None = None  # as many as fit; see `traceanalyzer.report.ops`
 
 
 class Report(Record):
@@ -268,7 +267,6 @@ class Report(Record):
     on_a_gpu: OnAGpu | None = None
     steps: Steps | None = None
     timeline: Timeline | None = None
-    scopes: Scopes | None = None
     critical_path: tuple[CriticalPath, ...] = ()
     copy_graph: CopyGraph | None = None
     islands: tuple[Island, ...] = ()
@@ -277,5 +275,4 @@ class Report(Record):
     input_pipeline: InputPipeline | None = None
     beliefs: tuple[Belief, ...] = ()
     page: Page | None = None  # what a reader sees of all this
-    trace: EventTimeline | None = None  # what happened when
     tables: Tables

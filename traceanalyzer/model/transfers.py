@@ -85,41 +85,6 @@ class ReadBack(Record):
     idle_us: Us | None  # of the device, right after a copy
 
 
-class CopyGroup(Record):
-    """Ops at one end of copies, shown as one: of a name scope or of a type."""
-
-    #: ``memory`` stands for the unknown ops of a memory, ``others`` for groups that were cut.
-    kind: Literal["op", "scope", "type", "memory", "others"]
-    label: str
-    ops: Count
-    node: str  # its node of the copy graph with the most copies, and the name of that
-    name: str
-    islands: tuple[int, ...] = ()  # numbers, from 1, of the ``islands`` that have ops in it
-
-
-class GroupCopies(Record):
-    """All copies of one direction from a group of ops to another, between two memories."""
-
-    source: Count  # index into ``sources``
-    target: Count  # index into ``targets``
-    source_memory: str
-    target_memory: str
-    direction: Direction
-    bytes: Count | None  # of the copies of known size
-    unknown_bytes: Count  # number of copies of unknown size
-    count: Count
-    total_us: Us | None
-    exposed_us: Us | None
-
-
-class CopyGroups(Record):
-    """All copies by groups of ops; each copy is in one flow."""
-
-    sources: tuple[CopyGroup, ...]
-    targets: tuple[CopyGroup, ...]
-    flows: tuple[GroupCopies, ...]
-
-
 class CopyGraph(Record):
     """Who copied what to whom: by op, and by device."""
 
@@ -130,7 +95,6 @@ class CopyGraph(Record):
     storms: tuple[CopyStorm, ...] = ()
     read_backs: tuple[ReadBack, ...] = ()
     read_backs_total: Count | None = None  # before ``read_backs`` was cut
-    groups: CopyGroups | None = None
 
 
 class IslandCopies(Record):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from traceanalyzer.transfers.cheapest_move import Move
     from traceanalyzer.transfers.round_trips import RoundTrip, RoundTripOp, TransferTotals
 
-MAX_ROUND_TRIPS: Final = 50
+_MAX_ROUND_TRIPS: Final = 50
 _MAX_OPS: Final = 100  # of one
 # The causes that keep an op on the CPU whatever device the program requests.
 _CANNOT_MOVE: Final = frozenset(
@@ -36,7 +36,7 @@ def round_trips(
     cannot_move = _cannot_move(diagnosis)
     return tuple(
         _round_trip(found, found.cheapest_move(cannot_move), refs)
-        for found in diagnosis.run.transfer_costs.round_trips[:MAX_ROUND_TRIPS]
+        for found in diagnosis.run.transfer_costs.round_trips[:_MAX_ROUND_TRIPS]
     )
 
 

@@ -8,26 +8,18 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.model.transfers import (
     CopyEdge,
     CopyGraph,
-    CopyGroup,
-    CopyGroups,
     CopyNode,
     CopyStorm,
     DeviceCopies,
-    GroupCopies,
     ReadBack,
     StormEdge,
 )
 from traceanalyzer.report.convert import to_record, us
-from traceanalyzer.report.round_trips import MAX_ROUND_TRIPS
 from traceanalyzer.transfers.graph import device_graph
-from traceanalyzer.transfers.groups import transfer_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from traceanalyzer.run import Run
     from traceanalyzer.transfers.device_to_host_syncs import DeviceToHostSync
-    from traceanalyzer.transfers.groups import Group
     from traceanalyzer.transfers.small_transfers import SmallTransfers
 
 _MAX_EDGES: Final = 500
@@ -68,42 +60,7 @@ def copy_graph(run: Run) -> CopyGraph | None:
         storms=tuple(map(_small_transfers, costs.small_transfers)),
         read_backs=tuple(map(_sync, syncs)),
         read_backs_total=len(costs.device_to_host_syncs),
-        groups=_groups(run),
     )
-
-
-def _groups(run: Run) -> CopyGroups:
-    found = transfer_groups(run.transfers, run.ops)
-    labels = {node: str(known["label"]) for node, known in run.transfer_graph.nodes(data=True)}
-    numbers = _round_trip_numbers(run)
-    return CopyGroups(
-        sources=tuple(_group(group, labels, numbers) for group in found.sources),
-        targets=tuple(_group(group, labels, numbers) for group in found.targets),
-        flows=tuple(to_record(GroupCopies, {**vars(f), **f.sums}) for f in found.flows),
-    )
-
-
-def _group(found: Group, labels: Mapping[str, str], numbers: Mapping[str, set[int]]) -> CopyGroup:
-    first = found.nodes[0]
-    trips = {number for node in found.nodes for number in numbers.get(node, ())}
-    return CopyGroup(
-        kind=found.kind,
-        label=found.label,
-        ops=len(found.nodes),
-        node=first,
-        name=labels[first],
-        islands=tuple(sorted(trips)),
-    )
-
-
-def _round_trip_numbers(run: Run) -> dict[str, set[int]]:
-    """Return the numbers of the round trips that each node of the copy graph belongs to."""
-    numbers: dict[str, set[int]] = {}
-    for number, trip in enumerate(run.transfer_costs.round_trips[:MAX_ROUND_TRIPS], 1):
-        for op in trip.ops:
-            node = f"name:{op.name}" if op.op_id is None else op.op_id
-            numbers.setdefault(node, set()).add(number)
-    return numbers
 
 
 def _whole(value: float | None) -> float | None:
