@@ -35,7 +35,7 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
     """Return what a user of a run can change, most saving first."""
     causes = all_causes() if causes is None else causes
     run = diagnosis.run
-    capture_files = [host.capture_file for host in run.hosts if host.capture_file is not None]
+    capture_files = [capture_file for _, capture_file in run.captured]
     savings = Savings(diagnosis)
     sources = Sources(capture_files)
     placement = PlacementChanges(

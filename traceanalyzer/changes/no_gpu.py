@@ -41,7 +41,7 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
     findings += [f for f in predicted if f.cause == _CAUSE]
     if not findings:
         return None
-    capture_files = [h.capture_file for h in diagnosis.run.hosts if h.capture_file is not None]
+    capture_files = [capture_file for _, capture_file in diagnosis.run.captured]
     every = list(
         dict.fromkeys(o for capture_file in capture_files for o in obstacles(capture_file))
     )

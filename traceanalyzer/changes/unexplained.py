@@ -79,7 +79,7 @@ def find_cause_changes(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
     ops = [diagnosis.cpu_ops[op_id] for op_id in ids if op_id in diagnosis.cpu_ops]
     candidates = Candidates(diagnosis.run)
     possible = {op.op_id: candidates.of(op) for op in ops}
-    version = None if diagnosis.run.version is None else diagnosis.run.version.value
+    version = diagnosis.run.tensorflow_version
     found = []
     for part, members in _parts(ops, possible).items():
         op_ids = [op.op_id for op in members]

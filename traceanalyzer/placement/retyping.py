@@ -92,11 +92,7 @@ def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], va
 
 
 def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
-    """Return what type to give a variable, so that it can be on a GPU and its users compute there.
-
-    Args:
-        types: The types that all ops which use it could have; None where these are not known.
-    """
+    """Return what type a variable needs to be on a GPU, and its users to compute there."""
     taken = types_taken("VarHandleOp", "dtype", "int32")
     targets = [t for t in TARGETS.get(dtype, ()) if t.dtype in taken]
     suitable = [t for t in targets if types is None or t.dtype in types]

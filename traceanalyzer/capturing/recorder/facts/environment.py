@@ -14,34 +14,15 @@ from ..process.hooks import Part, loaded
 # Variables that decide on devices, kernels or rewrites. Named one by one or by narrow prefixes: an
 # environment holds secrets too (`TF_VAR_...` is Terraform's).
 _VARIABLES = (
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
-    "CUDA_CACHE_PATH",
-    "CUDA_HOME",
-    "HIP_VISIBLE_DEVICES",
-    "KERAS_BACKEND",
-    "LD_LIBRARY_PATH",
-    "NVIDIA_DRIVER_CAPABILITIES",
-    "NVIDIA_TF32_OVERRIDE",
-    "NVIDIA_VISIBLE_DEVICES",
-    "OMP_NUM_THREADS",
-    "TF_CONFIG",
-    "TF_CUDNN_DETERMINISTIC",
-    "TF_DETERMINISTIC_OPS",
-    "TF_USE_LEGACY_KERAS",
+    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_CACHE_PATH", "CUDA_HOME"),
+    *("HIP_VISIBLE_DEVICES", "KERAS_BACKEND", "LD_LIBRARY_PATH", "OMP_NUM_THREADS"),
+    *("NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_TF32_OVERRIDE", "NVIDIA_VISIBLE_DEVICES"),
+    *("TF_CONFIG", "TF_CUDNN_DETERMINISTIC", "TF_DETERMINISTIC_OPS", "TF_USE_LEGACY_KERAS"),
     "XLA_FLAGS",
 )
 _PREFIXES = (
-    "TF_CPP_",
-    "TF_CUDNN_",
-    "TF_DISABLE_",
-    "TF_EAGER_",
-    "TF_ENABLE_",
-    "TF_FORCE_",
-    "TF_GPU_",
-    "TF_MIN_",
-    "TF_NUM_",
-    "TF_XLA_",
+    *("TF_CPP_", "TF_CUDNN_", "TF_DISABLE_", "TF_EAGER_", "TF_ENABLE_", "TF_FORCE_", "TF_GPU_"),
+    *("TF_MIN_", "TF_NUM_", "TF_XLA_"),
 )
 _LONGEST = 1000
 _MOST_OPS = 50

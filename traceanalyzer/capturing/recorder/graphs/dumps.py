@@ -203,12 +203,6 @@ class Dumps:
             with suppress(OSError):
                 os.unlink(os.path.join(self._folder, name))
 
-    def changed_ns(self) -> int | None:
-        """Return when a dump last came or went, in nanoseconds since 1970; None where unknown."""
-        with suppress(OSError):
-            return os.stat(self._folder).st_mtime_ns
-        return None
-
     def finish(
         self, definitions: Mapping[str, frozenset[str]], called_at: Mapping[str, float]
     ) -> None:
@@ -298,7 +292,7 @@ class Dumps:
         return {name for name in self._names() if not self._is_repeated(name)}
 
     def _is_repeated(self, name: str) -> bool:
-        found = _STAGE.fullmatch(name)
+        found = _STAGE.fullmatch(name) if name.startswith(OF_DATASETS) else None
         return found is not None and found[1] in self._repeated
 
     def _names(self) -> set[str]:

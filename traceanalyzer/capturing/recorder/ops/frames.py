@@ -161,9 +161,6 @@ class FramePool:
         # By code, which is kept so that no other has its id, and instruction. Paths take longer.
         self._known: dict[tuple[int, int], tuple[int, CodeType]] = {}
 
-    def __len__(self) -> int:
-        return len(self._numbers)
-
     def add(self, file: str, line: int, name: str) -> int:
         """Return the number of a place in the code."""
         key = (_absolute(file), line, name, int(is_user_file(file)))
@@ -188,6 +185,6 @@ class FramePool:
         """Return the frame of a number; None where there is none."""
         return next(itertools.islice(self._numbers, number, None), None) if number >= 0 else None
 
-    def to_list(self, start: int = 0) -> list[Frame]:
-        """Return the frames in the order of their numbers, from `start` on."""
-        return list(self._numbers)[start:]
+    def to_list(self) -> list[Frame]:
+        """Return the frames in the order of their numbers."""
+        return list(self._numbers)

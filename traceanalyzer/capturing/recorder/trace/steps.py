@@ -12,11 +12,11 @@ makes an object of it too (framework/constant_op.py): it takes a third of a micr
 from __future__ import annotations
 
 import os
-import re
 import sys
 from typing import TYPE_CHECKING, Any, Callable
 
 from ..process.hooks import Part, hide_frame, loaded
+from .window import label_of
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _CALLS_BEFORE = 2
 # The callback `TensorBoard` marks the steps that it profiles, and no others (Keras 3 and 2).
 _MARK_SOME = ("tensorboard.py", "callbacks.py")
-_DEFINITION = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 
 
 class StepMarks(Part):
@@ -98,7 +97,6 @@ class StepMarks(Part):
 
 def _marker_of(name: str) -> Callable[[int], Any]:
     """Return what opens the marker of a step that begins with a function, given its number."""
-    found = _DEFINITION.fullmatch(name)
-    label = found.group(1) if found else name
+    label = label_of(name)
     traceme = loaded("tensorflow.python.profiler.internal._pywrap_traceme").TraceMe
     return lambda count: traceme("step", step_num=count, _r=1, graph_type=label)

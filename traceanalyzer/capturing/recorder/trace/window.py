@@ -109,8 +109,7 @@ class Window:
 
     def _label_of(self, definition: str) -> str:
         """Return the name under which calls of a function are counted."""
-        found = _DEFINITION.fullmatch(definition)
-        return found.group(1) if found else definition
+        return label_of(definition)
 
     def _counted(self, label: str, count: int) -> Action:  # noqa: ARG002
         return None
@@ -127,6 +126,12 @@ class Window:
 
     def _elapsed(self) -> float:
         return self._clock() - self._began
+
+
+def label_of(definition: str) -> str:
+    """Return the name of the Python function that a function was made of."""
+    found = _DEFINITION.fullmatch(definition)
+    return found.group(1) if found else definition
 
 
 def bound_reached(load: Load, heap_bytes: int, eager_ops: int | None) -> str | None:
