@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.report.example_page import MARKDOWN, example_page, hostile_page
+from tests.report.example_page import MARKDOWN, example_page
+from tests.report.hostile_page import hostile_page
 from tests.report.page.browsing import ARGUMENTS, NAMES, chromium
 from tests.report.page.looking import Window, strange, window_of
 from traceanalyzer.report.html import render_page

@@ -23,7 +23,7 @@ def explore(facts: PageFacts, report: Report) -> Section | None:
     tabs = (
         timeline_tab(facts.diagnosis),
         ops_tab(facts.diagnosis, facts.changes),
-        transfers_tab(run, report.copy_graph, report.islands),
+        transfers_tab(run, report.transfer_graph, report.round_trips),
         scopes_tab(run),
         steps_tab(facts.devices, report.steps, report.timeline, report.input_pipeline),
         memory_tab(report.memory),
