@@ -105,15 +105,12 @@ def analyse_on_a_gpu(run: Run) -> Analysis | None:
         None if it had one, or nothing was captured beside the trace.
     """
     if run not in _ON_A_GPU:
-        captured = [host for host in run.hosts if host.capture_file is not None]
-        required = [gpus_required(h.capture_file) for h in captured if h.capture_file is not None]
-        gpus = max([1, *required])
-        found = None if run.gpu_used or not captured else Analysis()
-        for host in captured if found is not None else ():
-            if found is not None and host.capture_file is not None:
-                found.machine = with_gpus(machine_of(host.capture_file), gpus)
-                _add_host(found, run, host, host.capture_file)
-        _ON_A_GPU[run] = found
+        gpus = max([1, *(gpus_required(capture_file) for _, capture_file in run.captured)])
+        found = Analysis()
+        for host, capture_file in () if run.gpu_used else run.captured:
+            found.machine = with_gpus(machine_of(capture_file), gpus)
+            _add_host(found, run, host, capture_file)
+        _ON_A_GPU[run] = None if found.machine is None else found
     return _ON_A_GPU[run]
 
 
@@ -204,8 +201,8 @@ def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
 
 
 def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401 - a row of the op table
-    version = None if run.version is None else run.version.value
-    return explanation_by_registry(str(row.type), _types(row.input_types), version)
+    types = _types(row.input_types)
+    return explanation_by_registry(str(row.type), types, run.tensorflow_version)
 
 
 def _rows(host: Host) -> Iterator[tuple[Any, OpRecord | None]]:

@@ -113,7 +113,7 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
     not_applicable: dict[str, str] = {}
     for cause in applied:
         with contained(cause.id, failed):
-            reason = _not_applicable(cause, run)
+            reason = cause.why_not(run)
             if reason is None:
                 found += list(cause.check(run))
             else:
@@ -140,12 +140,6 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
     )
 
 
-def _not_applicable(cause: Cause, run: Run) -> str | None:
-    if cause.examines_runs or run.gpu_used:
-        return cause.not_applicable(run)
-    return cause.not_applicable(run) or "TensorFlow used no GPU: see the prediction for one"
-
-
 def _outcome(
     cause: str, failed: Mapping[str, str], fired: set[str], not_applicable: Mapping[str, str]
 ) -> CauseOutcome:
@@ -168,7 +162,7 @@ def _on_a_gpu(
     every = (*analysis.cpu_ops.values(), *analysis.on_host.values())
     findings = [_without_harm(finding, rare) for finding in attribute(run, every, causes, {})]
     explained = {op_id for finding in findings for op_id in finding.op_ids}
-    capture_files = [host.capture_file for host in run.hosts if host.capture_file is not None]
+    capture_files = [capture_file for _, capture_file in run.captured]
     hidden = hidden_there(tuple(cpu_ops(run)["op_id"]), capture_files)
     ordered = _most_expensive_first(findings, run, costs)
     hides_gpus = hidden is not None and hidden.certainty != "possible"

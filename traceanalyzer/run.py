@@ -140,6 +140,16 @@ class Run:
     #: TensorFlow's version, where it is known.
     version: TfVersion | None = None
 
+    @property
+    def tensorflow_version(self) -> str | None:
+        """TensorFlow's version, such as `2.21.0`; None if unknown."""
+        return None if self.version is None else self.version.value
+
+    @property
+    def captured(self) -> list[tuple[Host, CaptureFile]]:
+        """The hosts that were captured, each with its capture file."""
+        return [(h, h.capture_file) for h in self.hosts if h.capture_file is not None]
+
     @cached_property
     def ops(self) -> pd.DataFrame:
         """A row for each op of each host."""
@@ -206,7 +216,6 @@ class Run:
                 device_properties=host.device_properties,
                 capture_file=host.capture_file,
                 joined=host.tables.joined,
-                timeline=host.timeline,
             )
             for host in self.hosts
         ]

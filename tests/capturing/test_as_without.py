@@ -240,17 +240,6 @@ def test_a_script_that_ended_early_might_have_imported_tensorflow(folder: Path, 
     assert done.ours == [ENDED_EARLY]
 
 
-def test_tells_that_there_is_no_tensorflow(folder: Path, tmp_path: Path) -> None:
-    bare = tmp_path / "bare"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
-    name = script(folder, "import tensorflow")
-    done = captured(["--python", str(bare / "bin" / "python"), name], folder)
-    assert done.without_ours == finished([str(bare / "bin" / "python"), name], folder)
-    [line] = done.ours
-    assert line.startswith("TensorFlow is not installed for ")
-    assert line.endswith(": nothing was recorded")
-
-
 def test_a_tensorflow_that_is_too_old_is_none(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "old" / "tensorflow").mkdir(parents=True)
     script(tmp_path / "old" / "tensorflow", "__version__ = '2.11.0'", "__init__.py")

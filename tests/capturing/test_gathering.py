@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.capture_file.journal import Journal
-from traceanalyzer.capturing.gathering import (
-    recorded_sessions,
-    session_to_report,
-    set_aside_unfinished,
-)
+from traceanalyzer.capturing.gathering import recorded_sessions, session_to_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,13 +57,3 @@ def test_our_newest_with_ops_is_reported(tmp_path: Path) -> None:
     assert chosen(scripts) == "scripts"
     assert chosen(idle) == "idle"
     assert chosen() is None
-
-
-def test_an_unfinished_trace_has_another_name(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    for folder in ("run", "run-2", "other"):
-        session(tmp_path / folder / "host.xplane.pb")
-    aside = set_aside_unfinished(run, [run / "host.xplane.pb"])
-    assert aside == [tmp_path / "run-2" / "host.xplane.pb.incomplete"]
-    assert (run / "host.xplane.pb").exists()
-    assert (tmp_path / "other" / "host.xplane.pb").exists()

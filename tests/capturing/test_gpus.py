@@ -20,7 +20,6 @@ class Nvml(ModuleType):
 
     def __init__(self, processes: list[SimpleNamespace]) -> None:
         super().__init__("pynvml")
-        self.used = [1 << 30, 5 << 30, 3 << 30]
         self.generations = [4, 1]  # it goes to sleep
         self.processes = processes
         self.is_open = False
@@ -40,9 +39,6 @@ class Nvml(ModuleType):
     def nvmlShutdown(self) -> None:  # noqa: N802
         self.is_open = False
 
-    def nvmlSystemGetDriverVersion(self) -> bytes:  # noqa: N802
-        return b"550.54"
-
     def nvmlDeviceGetCount(self) -> int:  # noqa: N802
         return 1
 
@@ -52,12 +48,8 @@ class Nvml(ModuleType):
     def nvmlDeviceGetName(self, _: int) -> str:  # noqa: N802
         return "NVIDIA Test"
 
-    def nvmlDeviceGetCudaComputeCapability(self, _: int) -> tuple[int, int]:  # noqa: N802
-        return 9, 0
-
     def nvmlDeviceGetMemoryInfo(self, _: int) -> SimpleNamespace:  # noqa: N802
-        used = self.used.pop(0) if len(self.used) > 1 else self.used[0]
-        return SimpleNamespace(total=8 << 30, used=used)
+        return SimpleNamespace(total=8 << 30, used=1 << 30)
 
     def nvmlDeviceGetCurrPcieLinkGeneration(self, _: int) -> int:  # noqa: N802
         return self.generations.pop(0) if len(self.generations) > 1 else self.generations[0]
@@ -85,7 +77,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, nvml: Nvml) -> list[dict[str, Any]]
     watch = GpuWatch()
     watch.start(os.getpid())
     until = time.monotonic() + 10
-    while len(nvml.used) > 1 and time.monotonic() < until:
+    while len(nvml.generations) > 1 and time.monotonic() < until:
         time.sleep(0.01)
     return watch.finish()
 
@@ -96,12 +88,7 @@ def test_tells_what_the_driver_tells(monkeypatch: pytest.MonkeyPatch) -> None:
         {
             "index": 0,
             "name": "NVIDIA Test",
-            "uuid": None,
-            "driver_version": "550.54",
-            "compute_capability": "9.0",
             "memory_total_bytes": 8 << 30,
-            "memory_used_bytes": 1 << 30,
-            "memory_peak_bytes": 5 << 30,
             "utilisation_percent": {"mean": 40.0, "max": 40},
             "pcie_generation": 4,
             "pcie_width": 16,
@@ -135,6 +122,6 @@ def test_what_comes_later_under_a_number_from_outside_may_be_the_script(
 
 def test_tells_nothing_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     nvml = Nvml([])
-    nvml.used = [0]
+    nvml.generations = [0]
     monkeypatch.setattr(Nvml, "nvmlInit", lambda _: 1 / 0)
     assert watched(monkeypatch, nvml) == []

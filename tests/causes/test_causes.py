@@ -40,7 +40,7 @@ every_matching_blocker = pytest.mark.parametrize(
 def findings(cause: Cause, example: Example) -> list[Finding]:
     """What the cause finds, where the question arises."""
     run = example.run()
-    return [] if cause.not_applicable(run) is not None else list(cause.check(run))
+    return [] if cause.why_not(run) is not None else list(cause.check(run))
 
 
 @every_example

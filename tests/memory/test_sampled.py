@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.memory.sampled import sampled
+from traceanalyzer.memory.use import sampled
 
 
 def test_a_short_peak_in_a_long_series_stays() -> None:

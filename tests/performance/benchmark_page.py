@@ -1,15 +1,16 @@
 """Measures the report's page in a browser: how soon it is there and how soon it answers.
 
-Run as `python -m tests.performance.benchmark_page`, from the folder of the repository. Prints
-milliseconds: the median of several and the longest, each from the call to the painted frame.
+Run as `python -m tests.performance.benchmark_page [TRACE...]`, from the folder of the repository.
+Prints milliseconds: the median of several and the longest, each from the call to the painted frame.
+Of each trace it writes the page as `traceanalyzer report` does, and prints size and first paint.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -17,14 +18,10 @@ from typing import TYPE_CHECKING, Final
 from playwright.sync_api import sync_playwright
 
 import traceanalyzer
-from tests.performance.benchmark_report import write_trace
-from tests.performance.synthetic import synthetic_trace
-from tests.report.made_timeline import with_many_events
-from tests.report.page.browsing import ARGUMENTS, chromium, visit
-from tests.report.page.made_ops import made_rows, report_of
-from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.events import event_timeline
-from traceanalyzer.report.page.render import write_page
+from tests.report.example_page import example_page, packed_ops, timeline
+from tests.report.page.browsing import ARGUMENTS, chromium
+from tests.report.page.looking import Window, window_of
+from traceanalyzer.report.html import render_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,26 +31,19 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _ROUNDS: Final = 5
-_OPS: Final = 50_000
-_SORTS: Final = ("Op", "Type", "Cause", "Host time", "GPU waits", "Source")
-_QUERIES: Final = (
-    "placement:cpu cause:dtype >1ms",
-    "block_3 matmul",
-    "-layer",
-    "type:Cast -placement:cpu bytes>1MB source:train",
-    "l",
-    "",
-)
+_OPS: Final = (10_000, 50_000)
+_EVENTS_PER_LANE: Final = 25_000  # 100,000 in all
+_FRAMES: Final = 120
+_QUERIES: Final = ("placement:cpu cause:dtype >1ms", "block_3 matmul", "-layer", "l", "")
+_SORTS: Final = ("Op", "Type", "Host time", "GPU wait", "Source")
 _FIRST_PAINT: Final = """
-() => performance.getEntriesByType("paint")
-  .find((entry) => entry.name === "first-contentful-paint").startTime
-"""
-_SECONDS_TO_GRID: Final = """
-() => new Promise((done) => {
-  const look = () => document.querySelector(".ops-body .ops-row")
-    ? done(performance.now()) : requestAnimationFrame(look);
-  look();
-})
+async () => {
+  for (;;) {
+    const [entry] = performance.getEntriesByName("first-contentful-paint");
+    if (entry) return entry.startTime;
+    await new Promise((done) => setTimeout(done, 5));
+  }
+}
 """
 _PAINTED: Final = """
 async (act) => {
@@ -67,46 +57,46 @@ async (act) => {
 """
 _SORT: Final = _PAINTED.replace(
     "ACT",
-    '[...document.querySelectorAll(".ops-head button")]'
+    '[...document.querySelectorAll(".grid-head button")]'
     ".find((button) => button.textContent.startsWith(act)).click()",
 )
-_FILTER: Final = _PAINTED.replace(
-    "ACT",
-    'const box = document.getElementById("ops-filter"); box.value = act;'
-    ' box.dispatchEvent(new Event("input"))',
-)
-_SCROLL: Final = _PAINTED.replace(
-    "ACT", 'document.querySelector(".ops-grid").scrollTop = Number(act)'
-)
-
-
-_EVENTS: Final = 10_000_000
-_OPEN_TIMELINE: Final = """
-async () => {
+# From the last key to the painted rows, the pause in typing included.
+_FILTER: Final = """
+async (query) => {
+  const grid = document.querySelector(".grid");
+  const box = document.querySelector("#ops input");
   const begin = performance.now();
-  document.getElementById("timeline").scrollIntoView();
-  while (!performance.getEntriesByName("timeline-draw").length)
-    await new Promise((done) => setTimeout(done, 2));
+  box.value = query;
+  box.dispatchEvent(new Event("input"));
+  while (grid.dataset.query !== query) await new Promise((done) => setTimeout(done, 1));
   await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   return performance.now() - begin;
 }
 """
-_DRAWN: Final = 'performance.getEntriesByName("timeline-draw")[0].duration'
-_TIMELINE_KEY: Final = _PAINTED.replace(
-    "ACT",
-    'document.querySelector(".tl-canvas").dispatchEvent('
-    'new KeyboardEvent("keydown", { key: act, bubbles: true }))',
-)
-# The box waits for a pause in the typing; Enter asks at once.
-_TIMELINE_FIND: Final = _PAINTED.replace(
-    "ACT",
-    'const box = document.querySelector(".tl-tools input"); box.value = act;'
-    ' box.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }))',
-)
+_SCROLL: Final = _PAINTED.replace("ACT", 'document.querySelector(".grid").scrollTop = Number(act)')
+# Zooms in and moves along, a frame at a time; returns frames per second and the longest drawing.
+_PAN: Final = """
+async (frames) => {
+  const canvas = document.querySelector(".tl-box canvas");
+  const press = (key) => canvas.dispatchEvent(new KeyboardEvent("keydown", { key }));
+  const frame = () => new Promise(requestAnimationFrame);
+  press("0");
+  for (let k = 0; k < 3; k += 1) press("w");
+  await frame();
+  let longest = 0;
+  const begin = performance.now();
+  for (let k = 0; k < frames; k += 1) {
+    press(k % 40 < 20 ? "d" : "a");
+    await frame();
+    longest = Math.max(longest, performance.getEntriesByName("timeline-draw")[0]?.duration ?? 0);
+  }
+  return [(1000 * frames) / (performance.now() - begin), longest];
+}
+"""
 
 
 def main() -> None:
-    """Measures each part of the page."""
+    """Measures the example with many ops and events, and the pages of the traces named."""
     executable = chromium()
     if executable is None:
         msg = "no chromium on PATH; name one in CHROMIUM"
@@ -114,87 +104,93 @@ def main() -> None:
     with sync_playwright() as driver, tempfile.TemporaryDirectory() as folder:
         browser = driver.chromium.launch(executable_path=executable, args=list(ARGUMENTS))
         print(f"chromium {browser.version}, {os.cpu_count()} cores")
-        measure_ops(browser, Path(folder))
+        for count in _OPS:
+            measure_ops(browser, Path(folder), count)
         measure_timeline(browser, Path(folder))
+        for trace in map(Path, sys.argv[1:]):
+            measure_trace(browser, trace, Path(folder))
         browser.close()
 
 
-def measure_ops(browser: Browser, folder: Path) -> None:
+def measure_ops(browser: Browser, folder: Path, count: int) -> None:
     """Measures the table of every op: sorted, filtered and scrolled."""
-    report = report_of(made_rows(_OPS))
-    packed = report.tables.all_ops
-    if packed is None:
-        raise AssertionError
-    path = folder / "ops.html"
-    write_page(report, path)
-    print(f"{packed.rows:,} of {_OPS:,} ops in {len(packed.data) / 1e6:.2f} MB of base64")
-    print(f"page {path.stat().st_size / 1e6:.2f} MB")
-    paints, grids = [], []
-    for _ in range(_ROUNDS):
-        seen = visit(browser, path)
-        grids.append(seen.page.evaluate(_SECONDS_TO_GRID))
-        paints.append(seen.page.evaluate(_FIRST_PAINT))
-        seen.close()
-    _tell("first contentful paint", paints)
-    _tell("grid of ops drawn", grids)
-    page = visit(browser, path).page
-    page.evaluate(_SECONDS_TO_GRID)
+    print(f"\n{count:,} ops")
+    path = written(render_page(example_page(packed_ops(count))), folder)
+    first_paint(browser, path)
+    seen = opened(browser, path, "#ops")
+    seen.until("document.querySelector('.grid-body [role=row]')")
     for heading in _SORTS:
-        _tell(f"sort by {heading}", [page.evaluate(_SORT, heading) for _ in range(2)])
+        tell(f"sort by {heading}", [seen.run(_SORT, heading) for _ in range(3)])
     for query in _QUERIES:
         times = []
         for _ in range(_ROUNDS):
-            page.evaluate(_FILTER, "no-such-op")
-            times.append(page.evaluate(_FILTER, query))
-        _tell(f"filter {query or '(nothing)'}", times)
-    tops = [str(28 * packed.rows * k // _ROUNDS) for k in range(_ROUNDS)]
-    _tell("scroll far", [page.evaluate(_SCROLL, top) for top in tops])
+            seen.run(_FILTER, "no-such-op")
+            times.append(seen.run(_FILTER, query))
+        tell(f"filter {query or '(nothing)'}", times)
+    tops = [str(30 * count * k // _ROUNDS) for k in range(_ROUNDS)]
+    tell("scroll far", [seen.run(_SCROLL, top) for top in tops])
+    seen.page.context.close()
 
 
 def measure_timeline(browser: Browser, folder: Path) -> None:
-    """Measures the timeline of ten million events: made, opened, moved in and searched."""
-    logs = write_trace(folder / "logs", synthetic_trace(2))
-    diagnosis = traceanalyzer.diagnose(traceanalyzer.load(logs))
-    many = with_many_events(diagnosis, _EVENTS)
-    begin = time.perf_counter()
-    trace = event_timeline(many)
-    print(f"{'timeline put together':<52} {1000 * (time.perf_counter() - begin):7.0f}")
-    if trace is None:
-        raise AssertionError
-    size = (len(trace.events.data) + len(trace.names.data)) / 1e6
-    print(
-        f"{trace.events_total:,} events as {trace.events.rows:,} pieces in {size:.2f} MB of base64"
-    )
-    path = folder / "timeline.html"
-    report = replace(assemble(diagnosis), trace=trace)
-    begin = time.perf_counter()
-    write_page(report, path)
-    print(f"{'page written':<52} {1000 * (time.perf_counter() - begin):7.0f}")
-    print(f"page {path.stat().st_size / 1e6:.2f} MB")
-    paints, opens = [], []
+    """Measures the timeline of 100,000 events: opened and moved in."""
+    events = timeline(_EVENTS_PER_LANE)
+    print(f"\n{events.events.events_total:,} events")
+    path = written(render_page(example_page(events=events)), folder)
+    first_paint(browser, path)
+    opens = []
     for _ in range(_ROUNDS):
-        seen = visit(browser, path)
-        paints.append(seen.page.evaluate(_FIRST_PAINT))
-        opens.append(seen.page.evaluate(_OPEN_TIMELINE))
-        seen.close()
-    _tell("first contentful paint", paints)
-    _tell("timeline opened and drawn", opens)
-    page = visit(browser, path).page
-    page.evaluate(_OPEN_TIMELINE)
-    for name, key in (("whole run", "0"), ("zoomed in", "w"), ("moved", "d")):
-        times, draws = [], []
-        for _ in range(_ROUNDS):
-            times.append(page.evaluate(_TIMELINE_KEY, key))
-            draws.append(page.evaluate(_DRAWN))
-        _tell(f"timeline, {name}", times)
-        _tell(f"  of it drawing, {name}", draws)
-    page.evaluate(_TIMELINE_KEY, "0")
-    words = ("matmul", "layer_3", "no such name")
-    _tell("timeline, search", [page.evaluate(_TIMELINE_FIND, word) for word in words])
-    _tell("  of it drawing", [page.evaluate(_DRAWN)])
+        seen = opened(browser, path)
+        begin = time.perf_counter()
+        seen.run("() => document.querySelector('.timeline').scrollIntoView()")
+        seen.until("performance.getEntriesByName('timeline-draw').length")
+        opens.append(1000 * (time.perf_counter() - begin))
+        seen.page.context.close()
+    tell("timeline opened and drawn", opens)
+    seen = opened(browser, path, "#timeline")
+    seen.until("performance.getEntriesByName('timeline-draw').length")
+    runs = [seen.run(_PAN, _FRAMES) for _ in range(3)]
+    print(f"{'frames per second, moving':<52} {median(rate for rate, _ in runs):7.0f}")
+    tell("longest drawing", [longest for _, longest in runs])
+    seen.page.context.close()
 
 
-def _tell(what: str, times: Sequence[float]) -> None:
+def measure_trace(browser: Browser, trace: Path, folder: Path) -> None:
+    """Measures the page of a trace."""
+    print(f"\n{trace}")
+    path = folder / "report.html"
+    traceanalyzer.write_report(traceanalyzer.diagnose(traceanalyzer.load(trace)), html=path)
+    print(f"page {path.stat().st_size / 1e6:.2f} MB")
+    first_paint(browser, path)
+
+
+def written(text: str, folder: Path) -> Path:
+    """Write a page."""
+    path = folder / "page.html"
+    path.write_text(text, encoding="utf-8", newline="\n")
+    print(f"page {path.stat().st_size / 1e6:.2f} MB")
+    return path
+
+
+def opened(browser: Browser, path: Path, anchor: str = "") -> Window:
+    """Open a page in a window of its own."""
+    seen = window_of(browser, path)
+    seen.go(anchor)
+    return seen
+
+
+def first_paint(browser: Browser, path: Path) -> None:
+    """Measures how soon something is seen."""
+    paints = []
+    for _ in range(_ROUNDS):
+        seen = opened(browser, path)
+        paints.append(seen.run(_FIRST_PAINT))
+        seen.page.context.close()
+    tell("first contentful paint", paints)
+
+
+def tell(what: str, times: Sequence[float]) -> None:
+    """Print the median and the longest of times."""
     print(f"{what:<52} {median(times):7.0f} {max(times):7.0f}")
 
 

@@ -28,7 +28,6 @@ from traceanalyzer.placement.placer import (
     Decision,
     Placement,
     Setting,
-    doubts_of,
     place,
 )
 from traceanalyzer.placement.registry import Registry, load
@@ -243,7 +242,7 @@ class Placed:
 
     def doubt(self, name: str) -> str:
         """Why the replay may be wrong for a node."""
-        return doubts_of(self.placement).get(self.written.index(name), "")
+        return self.placement.doubts.get(self.written.index(name), "")
 
     def blockers(self, name: str, device_type: str = "GPU") -> Blockers:
         """What keeps a node from a type of device."""

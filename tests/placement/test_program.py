@@ -21,7 +21,7 @@ from traceanalyzer.capture_file.document import (
 )
 from traceanalyzer.capture_file.function_records import Function, Instance
 from traceanalyzer.placement.devices import Machine
-from traceanalyzer.placement.placer import Decision, doubts_of
+from traceanalyzer.placement.placer import Decision
 from traceanalyzer.placement.program import (
     FunctionPlacement,
     ProgramPlacement,
@@ -130,7 +130,7 @@ def devices(placed: FunctionPlacement) -> dict[str, str]:
 
 
 def doubtful(placed: FunctionPlacement) -> set[str]:
-    doubts = doubts_of(placed.placement)
+    doubts = placed.placement.doubts
     names = placed.placement.nodes.graph.names
     return {name for at, name in enumerate(names) if at in doubts}
 
@@ -351,7 +351,7 @@ def test_any_capture_file_is_placed(capture_file: CaptureFile) -> None:
         assert len(placed.eager) == len(capture_file.signatures)
         for found in placed.functions.values():
             for each in found:
-                assert doubts_of(each.placement).keys() <= {*range(len(each.placement.devices))}
+                assert each.placement.doubts.keys() <= {*range(len(each.placement.devices))}
 
 
 def test_a_result_of_what_asks_for_no_device_is_in_doubt_with_all() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.changes.change import Candidate, Change, Edit, Saving
+from traceanalyzer.model.changes import Candidate, Change, Edit, Saving
 
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis

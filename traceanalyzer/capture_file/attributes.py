@@ -43,11 +43,7 @@ _SIGN: Final = 1 << 63
 
 
 class AttributePool:
-    """Collects attribute sets, each distinct one once.
-
-    Attributes:
-        sets: The distinct sets, in the order in which they were met.
-    """
+    """Collects attribute sets, each distinct one once."""
 
     def __init__(self) -> None:
         self.sets: list[Attributes] = []
@@ -66,9 +62,6 @@ class AttributePool:
         """Return the index of the set that a NodeDef's `attr` entries make.
 
         Most nodes repeat the bytes of another; only new ones are decoded.
-
-        Raises:
-            BrokenMessageError: An entry is no message.
         """
         if sum(map(len, entries)) > _LONGEST:  # a constant: its contents are not worth keeping
             return self.add(dict(map(attribute_of_entry, entries)))
@@ -80,11 +73,7 @@ class AttributePool:
 
 
 def attribute_of_entry(entry: bytes | memoryview) -> tuple[str, Json]:
-    """Decode an entry of a map from names to AttrValues.
-
-    Raises:
-        BrokenMessageError: The bytes are no message.
-    """
+    """Decode an entry of a map from names to AttrValues."""
     name, value = "", memoryview(b"")
     for number, field, _ in fields(memoryview(entry)):
         if number == 1:

@@ -87,9 +87,6 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         folder: Where the capture file will lie; by default where the first session's trace does.
         source: What reads the text of the program's lines; None to leave it out.
         command: The words of the command line that made the capture; None where none did.
-
-    Returns:
-        The capture file, within its size limit.
     """
     journal, pools = read_journal(work / JOURNAL), Pools()
     definitions = _first_of_each_name(
@@ -118,9 +115,14 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     frames, statements, source_notes = (
         source.add(decoder.frames) if source else (decoder.frames, (), ())
     )
-    devices = _devices(journal, decoder.frames)
+    files = sorted({frame.file for frame in decoder.frames if frame.is_user})
+    devices, questions = _facts(journal, "devices"), []
+    if devices is not None and isinstance(recorded := devices.get("gpu_questions"), list):
+        questions = _gpu_questions(recorded, files)
+        devices["gpu_questions"] = [list(question) for question in questions]
     chosen = _chosen(decoder.scopes, decoder.frames)
-    by_answer = _chosen_by_answer(chosen, decoder.frames, devices or {})
+    answers = GpuAnswers(files if questions and chosen else (), questions)
+    by_answer = frozenset(at for at in chosen if answers.reach(decoder.frames[at]))
     capture_file = CaptureFile(
         tool=version("traceanalyzer"),
         host=host,
@@ -208,46 +210,26 @@ def _with_manner(record: _Object, frames: Sequence[Frame]) -> _Object:
     return {**record, "manner": manner_of(running, str(record.get("value")))}
 
 
-def _devices(journal: Journal, frames: Iterable[Frame]) -> _Object | None:
-    """Return the devices; of questions which GPUs there are, those whose answer may matter."""
-    found = _facts(journal, "devices")
-    questions = None if found is None else found.get("gpu_questions")
-    if found is None or not isinstance(questions, list):
-        return found
-    places: list[Json] = [
-        [file, line]
-        for file in sorted({frame.file for frame in frames if frame.is_user})
+def _gpu_questions(recorded: list[Json], files: Iterable[str]) -> list[tuple[str, int]]:
+    """Return the questions which GPUs there are whose answer may matter."""
+    found = [
+        (file, line)
+        for file in files
         for line in sorted(set(questions_without_tensorflow(file)))
         if may_choose(file, line, is_script=False)
     ]
-    for each in questions:
+    for each in recorded:
         match each:
             case [[str(file), int(line)], bool(is_script)]:
                 if may_choose(file, line, is_script=is_script):
-                    places.append([file, line])
-    return {**found, "gpu_questions": places}
+                    found.append((file, line))
+    return found
 
 
 def _chosen(scopes: Sequence[Scope], frames: Sequence[Frame]) -> frozenset[int]:
     asking = {scope.frame for scope in scopes if _names_cpu(scope)}
     lines = sorted(at for at in asking if at != UNKNOWN and frames[at].is_user)
     return frozenset(at for at in lines if may_choose_device(frames[at]))
-
-
-def _chosen_by_answer(
-    chosen: Iterable[int], frames: Sequence[Frame], devices: _Object
-) -> frozenset[int]:
-    """Return those of the chosen lines whose request depends on whether there is a GPU."""
-    recorded = devices.get("gpu_questions")
-    questions: list[tuple[str, int]] = []
-    for each in recorded if isinstance(recorded, list) else ():
-        match each:
-            case [str(file), int(line)]:
-                questions.append((file, line))
-    if not questions or not chosen:
-        return frozenset()
-    answers = GpuAnswers({frame.file for frame in frames if frame.is_user}, questions)
-    return frozenset(at for at in chosen if answers.reach(frames[at]))
 
 
 def _of_machine(scope: Scope, by_answer: Collection[int]) -> Scope:

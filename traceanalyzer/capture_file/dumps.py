@@ -241,9 +241,6 @@ def parse_graph(data: bytes | memoryview, attributes: AttributePool | None = Non
     Args:
         attributes: Where attribute sets are put; None to pass over them.
 
-    Returns:
-        The graph; names and op types that recur are one object.
-
     Raises:
         BrokenMessageError: The bytes are not a GraphDef.
     """

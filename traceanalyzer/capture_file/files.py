@@ -79,9 +79,6 @@ def write(capture_file: CaptureFile, path: Path) -> None:
 def read(path: Path) -> CaptureFile | None:
     """Read a capture file.
 
-    Returns:
-        The capture file, or None where there is no such file.
-
     Raises:
         CaptureFileError: It is there but cannot be read: of another version, or damaged.
     """

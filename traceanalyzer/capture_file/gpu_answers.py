@@ -44,11 +44,6 @@ class GpuAnswers:
     """Knows the statements that depend on which GPUs there are."""
 
     def __init__(self, files: Iterable[str], questions: Iterable[tuple[str, int]]) -> None:
-        """Follow the answers.
-
-        Args:
-            questions: File and line of each question which GPUs there are.
-        """
         self._trees = {f: tree for f in files if (tree := syntax_of(f)) is not None}
         self._asking = {id(found) for place in questions if (found := self._statement_at(*place))}
         self._functions: dict[str, _Function] = {}

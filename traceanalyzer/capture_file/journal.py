@@ -27,7 +27,7 @@ _LAST_COUNTS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Journal:
     """The records of a journal.
 
@@ -46,30 +46,25 @@ class Journal:
 
 
 def read_journal(path: Path) -> Journal:
-    """Read a journal; a script may be killed at any moment, so it may end anywhere.
-
-    Args:
-        path: The file; it may be missing.
-    """
+    """Read a journal; a script may be killed at any moment, so it may end anywhere."""
     journal = Journal()
-    broken = 0
     try:
-        file = path.open("rb")
+        lines = path.open("rb")
     except OSError:
         return journal
-    with file:
-        for line in file:
+    with lines:
+        for line in lines:
             record = _record(line)
             kind = None if record is None else record.get("kind")
             if record is None or not isinstance(kind, str):
-                broken += line.endswith(b"\n") and not line.isspace()
+                journal.broken += line.endswith(b"\n") and not line.isspace()
             elif kind in _REPEATED:
                 journal.many[kind].append(record)
             elif kind in _LAST_COUNTS:
                 journal.last[kind] = record
             else:
                 journal.unknown[kind] += 1
-    return Journal(many=journal.many, last=journal.last, unknown=journal.unknown, broken=broken)
+    return journal
 
 
 def _record(line: bytes) -> dict[str, Json] | None:
@@ -87,10 +82,6 @@ class Pools:
     """Collects frames, scopes and attribute sets, each distinct one once.
 
     What a record holds that is not as the journal has it becomes unknown: -1, or an empty text.
-
-    Attributes:
-        attributes: The attribute sets.
-        damaged: How many records were not as the journal has them.
     """
 
     def __init__(self) -> None:

@@ -96,9 +96,11 @@ class _Reading:
         return text or None
 
     def _add_statements(self, file: str, line: int, lines: Sequence[str]) -> None:
+        found: list[Statement] = []
         if file not in self.parsed:
             self.parsed[file] = FileStatements(file, lines)
-        for statement in self.parsed[file].at(line):
+            found += self.parsed[file].of_strategies()
+        for statement in (*found, *self.parsed[file].at(line)):
             size = sum(map(len, statement.text))
             if (file, statement.line) not in self.statements and size <= self.text_left:
                 self.text_left -= size

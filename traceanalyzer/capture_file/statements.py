@@ -47,6 +47,12 @@ class FileStatements:
                 yield from self._kept(self._constants[name])
                 left += self._names_in(self._constants[name])
 
+    def of_strategies(self) -> Iterator[Statement]:
+        """Walk the statements that create a `tf.distribute` strategy."""
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.stmt) and any(map(_makes_strategy, own(node))):
+                yield from self._kept(node)
+
     def _names_in(self, statement: ast.AST) -> list[str]:
         """Return the constants that a statement uses."""
         names = {node.id for node in own(statement) if isinstance(node, ast.Name)}
@@ -72,6 +78,11 @@ class FileStatements:
             and isinstance(each.targets[0], ast.Name)
             and times_bound[each.targets[0].id] == 1
         }
+
+
+def _makes_strategy(node: ast.AST) -> bool:
+    named = node.func if isinstance(node, ast.Call) else None
+    return isinstance(named, ast.Attribute) and named.attr.endswith("Strategy")
 
 
 def _bound_by(node: ast.AST) -> Iterator[str]:

@@ -60,11 +60,7 @@ class Program:
         return Path(self.target), Path(self.target) / "__main__.py"
 
     def check(self) -> None:
-        """Refuse early what the interpreter could only refuse as well.
-
-        Raises:
-            TraceAnalyzerError: There is no such script, or it is not a script.
-        """
+        """Refuse early what the interpreter could only refuse as well."""
         if self.is_module or self.target == "-":
             return
         script = Path(self.target)
@@ -80,12 +76,7 @@ class Program:
 
 
 def interpreter(command: str | None) -> tuple[str, ...]:
-    """Return the words that start the interpreter.
-
-    Args:
-        command: A path or a name, which options may follow; None for this interpreter, with the
-            options that it was started with.
-    """
+    """Return the words that start the interpreter; by default this one, with its own options."""
     if command is None:
         return (sys.executable, *_own_options(sys.orig_argv[1:]))
     try:

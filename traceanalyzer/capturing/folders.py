@@ -31,14 +31,9 @@ def host_name() -> str:
 
 @contextlib.contextmanager
 def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
-    """Make the folder of a run, before the script starts; remove it again if it stays empty.
+    """Make the folder of a run, `LOGDIR/plugins/profile/NAME`; remove it again if it stays empty.
 
-    Args:
-        logdir: Log directory, which may not exist.
-        name: Name of the run; None for the time, as TensorFlow names its runs.
-
-    Yields:
-        The run's folder, `LOGDIR/plugins/profile/NAME`.
+    Without a name, the time is the name, as TensorFlow names its runs.
 
     Raises:
         TraceAnalyzerError: It cannot be made or written to, or there is such a run.
@@ -90,11 +85,7 @@ def _make_run(runs: Path, name: str | None) -> Path:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[bool]:
-    """Lock a folder, at the longest until this process ends, even if it is killed.
-
-    Yields:
-        Whether it is locked: not if another process did so, nor on some network file systems.
-    """
+    """Lock a folder, at the longest until this process ends; yield whether that was possible."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         try:
@@ -120,11 +111,7 @@ def _remove_leftovers(runs: Path) -> None:
 
 @contextlib.contextmanager
 def work_folder() -> Iterator[Path]:
-    """Make a temporary folder, for what the recorder and TensorFlow write while the script runs.
-
-    Raises:
-        TraceAnalyzerError: There is no room for one.
-    """
+    """Make a temporary folder, for what the recorder and TensorFlow write while the script runs."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="traceanalyzer-")).resolve()
         (folder / "graphs").mkdir()

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import mmap
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from traceanalyzer.capturing.folders import host_name
+from traceanalyzer.errors import TraceAnalyzerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from traceanalyzer.capture_file.journal import Journal
+    from traceanalyzer.capture_file.source_lines import SourceLines
 
 _BY_THE_SCRIPT: Final = "script"
-_INCOMPLETE: Final = ".incomplete"
 
 # Names of events that only ops cause; an xplane file holds names as they are.
 _OPS: Final = (b"ExecutorState::Process", b"EagerExecute", b"EagerLocalExecute", b"FunctionRun")
@@ -97,30 +101,43 @@ def delete_scratch(logdir: Path, journal: Journal) -> None:
         shutil.rmtree(logdir / f".traceanalyzer-{pid}", ignore_errors=True)
 
 
-def set_aside_unfinished(run: Path, finished: Iterable[Path]) -> list[Path]:
-    """Rename traces of our runs that TensorFlow did not finish; return their new names.
+def write_capture_file(  # noqa: PLR0913 - a fact each
+    trace: Path,
+    work: Path,
+    *,
+    log: list[str],
+    gpus: list[dict[str, Any]],
+    source: SourceLines | None,
+    command: Sequence[str] | None = None,
+) -> None:
+    """Write the capture file beside a trace; `log` says why TensorFlow saw no GPU."""
+    from traceanalyzer.capture_file.build import build  # noqa: PLC0415 - loads numpy: not before
+    from traceanalyzer.capture_file.files import path_beside, write  # noqa: PLC0415
 
-    Args:
-        run: The run's folder; further windows of the same capture are in folders beside it.
-        finished: The traces that the journal names.
+    log_source = "probe" if log else "none"
+    facts: dict[str, Any] = {"log": log, "log_source": log_source, "gpus": gpus, "source": source}
+    made = build(work, host_name(), folder=trace.parent, command=command, **facts)
+    write(made, path_beside(trace))
+
+
+def write_page(trace: Path, page: Path, prepare: Callable[[], None] | None = None) -> list[str]:
+    """Write the page, in a process that may fail; return what it says of the run.
+
+    Raises:
+        TraceAnalyzerError: It failed, and why.
+        OSError: It could not be started.
     """
-    whole = {path.resolve() for path in finished}
-    folders = (run, *run.parent.glob(f"{run.name}-*"))
-    traces = [trace for folder in folders for trace in folder.glob("*.xplane.pb")]
-    return [
-        trace.rename(trace.with_name(trace.name + _INCOMPLETE))
-        for trace in traces
-        if trace.resolve() not in whole
-    ]
-
-
-def page_command(trace: Path, page: Path) -> list[str]:
-    """Return the command line that writes the page: a process that fails is only a page less."""
     run = [sys.executable, "-P", "-c", _REPORT, json.dumps(sys.path)]
-    return [*run, "report", str(trace), "-o", str(page)]
-
-
-def reason_of(stderr: str, code: int) -> str:
-    """Return why that process failed, in a line."""
-    last = stderr.strip().rpartition("\n")[2].removeprefix("traceanalyzer: ")
-    return last or f"the report ended with code {code}"
+    ended = subprocess.run(  # noqa: S603 - ourselves
+        [*run, "report", str(trace), "-o", str(page)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        preexec_fn=prepare,
+    )
+    if ended.returncode:
+        last = ended.stderr.strip().rpartition("\n")[2].removeprefix("traceanalyzer: ")
+        raise TraceAnalyzerError(last or f"the report ended with code {ended.returncode}")
+    return ended.stdout.splitlines()[:-1]  # the last one names the page

@@ -25,7 +25,6 @@ class _Gpu:
 
     handle: Any
     facts: dict[str, Any]
-    peak_bytes: int = 0
     link: tuple[int, int] | None = None
     utilisation: list[int] = field(default_factory=list)
     processes: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -47,15 +46,9 @@ class GpuWatch:
         self._thread.start()
 
     def finish(self) -> list[dict[str, Any]]:
-        """Stop.
+        """Stop, and return a record for each GPU, of JSON's types, with null for what is not known.
 
-        Returns:
-            A record for each GPU, of JSON's types: `index, name, uuid, driver_version,
-            compute_capability, memory_total_bytes, memory_used_bytes` (when the script started),
-            `memory_peak_bytes` (of all processes), `utilisation_percent: {mean, max}`,
-            `pcie_generation`, `pcie_width` (the best that was seen: a GPU that has nothing to do
-            lowers them) and `other_processes: [{pid, name, memory_bytes}]`, with null for what is
-            not known.
+        The link is the best that was seen: a GPU with nothing to do lowers it.
         """
         if self._thread.ident is None:
             return []
@@ -80,29 +73,20 @@ class GpuWatch:
 
 
 def _gpus(nvml: Any) -> list[_Gpu]:  # noqa: ANN401 - the module pynvml, or a test's
-    driver = _answer(lambda: _text(nvml.nvmlSystemGetDriverVersion()))
     gpus = []
     for index in range(nvml.nvmlDeviceGetCount()):
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        capability = _answer(nvml.nvmlDeviceGetCudaComputeCapability, handle)
         memory = _answer(nvml.nvmlDeviceGetMemoryInfo, handle)
         facts = {
             "index": index,
             "name": _answer(lambda gpu: _text(nvml.nvmlDeviceGetName(gpu)), handle),
-            "uuid": _answer(lambda gpu: _text(nvml.nvmlDeviceGetUUID(gpu)), handle),
-            "driver_version": driver,
-            "compute_capability": ".".join(map(str, capability)) if capability else None,
             "memory_total_bytes": memory and int(memory.total),
-            "memory_used_bytes": memory and int(memory.used),
         }
         gpus.append(_Gpu(handle=handle, facts=facts))
     return gpus
 
 
 def _sample(nvml: Any, gpu: _Gpu, script: int) -> None:  # noqa: ANN401
-    memory = _answer(nvml.nvmlDeviceGetMemoryInfo, gpu.handle)
-    if memory:
-        gpu.peak_bytes = max(gpu.peak_bytes, int(memory.used))
     link = (
         _answer(nvml.nvmlDeviceGetCurrPcieLinkGeneration, gpu.handle),
         _answer(nvml.nvmlDeviceGetCurrPcieLinkWidth, gpu.handle),
@@ -157,7 +141,6 @@ def _parent(pid: int) -> int | None:
 def _record(gpu: _Gpu) -> dict[str, Any]:
     seen = gpu.utilisation
     return gpu.facts | {
-        "memory_peak_bytes": gpu.peak_bytes or None,
         "utilisation_percent": (
             {"mean": round(sum(seen) / len(seen), 1), "max": max(seen)} if seen else None
         ),

@@ -5,10 +5,8 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib
-import importlib.util
 import logging
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,14 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from traceanalyzer.capture_file.journal import read_journal
 from traceanalyzer.capturing import no_gpu
-from traceanalyzer.capturing.command import STARTUP
 from traceanalyzer.capturing.folders import host_name, reserved_run, work_folder
 from traceanalyzer.capturing.gathering import (
-    page_command,
-    reason_of,
     recorded_sessions,
     session_to_report,
     warnings_of,
+    write_capture_file,
+    write_page,
 )
 from traceanalyzer.capturing.gpus import GpuWatch
 from traceanalyzer.errors import TraceAnalyzerError
@@ -31,7 +28,8 @@ from traceanalyzer.errors import TraceAnalyzerError
 if TYPE_CHECKING:
     from types import TracebackType
 
-_RECORDER: Final = "_traceanalyzer_recorder"
+_RECORDER: Final = "traceanalyzer.capturing.recorder.program"
+_OF_COMMAND: Final = "_traceanalyzer_recorder"  # the same, as `traceanalyzer capture` loads it
 _PAGE: Final = "traceanalyzer-report.html"
 _START_TIME: Final = 19  # of /proc/PID/stat: the 22nd field of proc(5), counted from after the name
 _RESOLUTION_S: Final = 0.02  # of both files; Python takes longer to read its first line
@@ -72,11 +70,7 @@ class Capture:
         self.notes: list[str] = []
 
     def __enter__(self) -> Self:
-        """Begin to record.
-
-        Raises:
-            TraceAnalyzerError: Nothing can be recorded, and why.
-        """
+        """Begin to record."""
         if Capture._under_way is not None:
             msg = "another capture is under way in this program; one has to end first"
             raise TraceAnalyzerError(msg)
@@ -99,13 +93,7 @@ class Capture:
         self._end()
 
     def report(self, path: str | os.PathLike[str] = _PAGE) -> Path:
-        """Write the page about what was recorded.
-
-        Args:
-            path: The page.
-
-        Returns:
-            The page.
+        """Write the page about what was recorded, and return its path.
 
         Raises:
             TraceAnalyzerError: There is no trace, or none that can be read.
@@ -114,24 +102,15 @@ class Capture:
             msg = "; ".join(self.notes) or "the block has not ended"
             raise TraceAnalyzerError(msg)
         page = Path(path)
-        done = subprocess.run(  # noqa: S603 - ourselves
-            page_command(self.trace, page),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise TraceAnalyzerError(reason_of(done.stderr, done.returncode))
+        write_page(self.trace, page)
         return page
 
     def _attach(self) -> None:
-        recorder = _load_recorder()
-        program = recorder("program")
-        if program.Attachment.of_program is not None:
+        if _OF_COMMAND in sys.modules:
             msg = "this program is being captured already, by `traceanalyzer capture`"
             raise TraceAnalyzerError(msg)
-        settings = recorder("settings").Settings(
+        recorder = importlib.import_module(_RECORDER)
+        settings = recorder.Settings(
             work=str(self._work),
             logdir=str(self.run_path.parents[2]),
             run=self.run_path.name,
@@ -139,7 +118,7 @@ class Capture:
             window={"kind": "whole"},
             **self._levels,
         )
-        journal = recorder("journal").Journal(settings.journal)
+        journal = recorder.Journal(settings.journal)
         journal.note(
             "captured_in_code",
             "info",
@@ -147,7 +126,7 @@ class Capture:
             "and graphs of functions where an op ran before, are not recorded; "
             "`traceanalyzer capture` records all of them",
         )
-        attachment = program.Attachment(settings, journal)
+        attachment = recorder.Attachment(settings, journal)
         attachment.before_tensorflow()
         try:
             importlib.import_module("tensorflow")
@@ -173,8 +152,6 @@ class Capture:
             _log.warning(note)
 
     def _conclude(self) -> None:
-        from traceanalyzer.capture_file.build import build  # noqa: PLC0415 - loads numpy: not before
-        from traceanalyzer.capture_file.files import path_beside, write  # noqa: PLC0415
         from traceanalyzer.capture_file.source_lines import SourceLines  # noqa: PLC0415
 
         self._attachment.finish("until its end")
@@ -189,16 +166,8 @@ class Capture:
             SourceLines(since_s=_process_start_s(), of_this_process=True) if self._source else None
         )
         for session in sessions:
-            capture_file = build(
-                self._work,
-                host_name(),
-                log=[] if problem is None else [problem],
-                log_source="none" if problem is None else "probe",
-                gpus=gpus,
-                folder=session.trace.parent,
-                source=source,
-            )
-            write(capture_file, path_beside(session.trace))
+            log = [] if problem is None else [problem]
+            write_capture_file(session.trace, self._work, log=log, gpus=gpus, source=source)
 
 
 def capture(  # noqa: PLR0913 - one for each thing to choose
@@ -312,22 +281,6 @@ class _StepsCapture:
         if self._is_recording:
             self._is_recording = False
             self.captured.__exit__(None, None, None)
-
-
-def _load_recorder() -> Any:  # noqa: ANN401 - imports a module of it
-    """Load the recorder as it is loaded elsewhere; return what imports its modules."""
-    if _RECORDER not in sys.modules:
-        folder = STARTUP.parent
-        spec = importlib.util.spec_from_file_location(
-            _RECORDER, folder / "__init__.py", submodule_search_locations=[str(folder)]
-        )
-        if spec is None or spec.loader is None:
-            msg = f"{folder} is not as it was installed"
-            raise TraceAnalyzerError(msg)
-        package = importlib.util.module_from_spec(spec)
-        sys.modules[_RECORDER] = package
-        spec.loader.exec_module(package)
-    return lambda name: importlib.import_module(f"{_RECORDER}.{name}")
 
 
 def _process_start_s() -> float:

@@ -69,15 +69,10 @@ def driver_problem() -> str | None:
 def device_lines(
     interpreter: Sequence[str], variables: Mapping[str, str], mask: set[signal.Signals]
 ) -> list[str]:
-    """Return what TensorFlow logs about devices when it looks for them.
-
-    Args:
-        interpreter: The script's interpreter, with its options.
-        variables: The script's environment.
-        mask: The signals that are to be blocked in it.
+    """Return what TensorFlow logs about devices when the script's interpreter lists them.
 
     Raises:
-        OSError: TensorFlow did not list its devices, and why.
+        OSError: It did not list its devices, and why.
     """
     words = [*interpreter, "-c", _PROBE]
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
 from dataclasses import dataclass, field
@@ -17,15 +16,14 @@ from traceanalyzer.capturing import command, no_gpu
 from traceanalyzer.capturing.folders import host_name, reserved_run, work_folder
 from traceanalyzer.capturing.gathering import (
     delete_scratch,
-    page_command,
-    reason_of,
     recorded_sessions,
     session_to_report,
-    set_aside_unfinished,
     warnings_of,
+    write_capture_file,
+    write_page,
 )
 from traceanalyzer.capturing.gpus import GpuWatch
-from traceanalyzer.capturing.supervise import holding_signals, run, run_aside
+from traceanalyzer.capturing.supervise import holding_signals, prepared, run
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable
 
@@ -35,11 +33,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capturing.command import Program
     from traceanalyzer.capturing.gathering import Recorded
 
-_FINDS_TENSORFLOW: Final = (
-    "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorflow') is None)"
-)
-_NO_TENSORFLOW: Final = 1
-_PATIENCE_S: Final = 10.0
 _NOTHING: Final = "nothing was recorded"
 _ASKED_TO_END: Final = {-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGQUIT}
 # What the recorder notes about processes.
@@ -85,14 +78,9 @@ class Request:
 
 
 def record(request: Request, say: Callable[[str], None]) -> int:
-    """Run a script and record it.
+    """Run a script and record it; return its exit code, or minus the signal that killed it.
 
-    Args:
-        request: What to run, and what to write.
-        say: Takes each line of ours, once the script has ended.
-
-    Returns:
-        How the script ended: its exit code, or the negative number of the signal that killed it.
+    Once the script has ended, `say` takes each line of ours.
 
     Raises:
         TraceAnalyzerError: It was not started, and why.
@@ -176,8 +164,6 @@ class _Capture:
         delete_scratch(self.folder.parents[2], self.journal)
         sessions = recorded_sessions(self.journal)
         yield from map(_line_about, sessions)
-        for trace in set_aside_unfinished(self.folder, [session.trace for session in sessions]):
-            yield f"{_near(trace)}: TensorFlow did not finish this trace"
         warnings = [printable(warning) for warning in warnings_of(self.journal)]
         yield from warnings
         if "environment" not in self.journal.last:
@@ -199,25 +185,13 @@ class _Capture:
             return f"{program.interpreter[0]} did not start the recorder"
         if "attached" in self.journal.last:
             return "TensorFlow could not be recorded"
-        if status >= 0 and self._is_tensorflow_missing():
-            return f"TensorFlow is not installed for {program.interpreter[0]}"
         if status != 0:  # it might have imported it further on
             return "the script ended before it had imported TensorFlow"
         has_others = any(note.get("id") in _PROCESSES for note in self.journal.many["note"])
         others = " itself, and processes that it starts are not recorded" if has_others else ""
         return f"the script did not import TensorFlow{others}"
 
-    def _is_tensorflow_missing(self) -> bool:
-        """Whether the script's interpreter cannot find it; False where that is unknown."""
-        words = [*self.request.program.interpreter, "-c", _FINDS_TENSORFLOW]
-        try:
-            return run_aside(words, os.environ, self.mask, _PATIENCE_S).returncode == _NO_TENSORFLOW
-        except (OSError, subprocess.TimeoutExpired):
-            return False
-
     def _write_capture_files(self, sessions: Sequence[Recorded], status: int) -> Iterator[str]:
-        from traceanalyzer.capture_file.build import build  # noqa: PLC0415 - loads numpy: not before
-        from traceanalyzer.capture_file.files import path_beside, write  # noqa: PLC0415
         from traceanalyzer.capture_file.source_lines import SourceLines  # noqa: PLC0415
 
         log: list[str] = []
@@ -227,27 +201,21 @@ class _Capture:
             yield f"why no GPU was visible is not recorded: {printable(error)}"
         without_trace = self.folder / f"{host_name()}.xplane.pb"
         for trace in [session.trace for session in sessions] or [without_trace]:
+            source = SourceLines(since_s=self.started_s) if self.request.source else None
             try:
-                capture_file = build(
+                write_capture_file(
+                    trace,
                     self.work,
-                    host_name(),
                     log=log,
-                    log_source="probe" if log else "none",
                     gpus=self.gpus,
-                    folder=trace.parent,
-                    source=SourceLines(since_s=self.started_s) if self.request.source else None,
+                    source=source,
                     command=self.request.words,
                 )
-                write(capture_file, path_beside(trace))
             except (OSError, TraceAnalyzerError) as error:
                 yield f"the capture file is missing: {printable(error)}"
 
     def _why_no_gpu(self, status: int) -> list[str]:
-        """Return log lines that say why TensorFlow saw no GPU, if it saw none.
-
-        Raises:
-            OSError: TensorFlow could not be asked.
-        """
+        """Return log lines that say why TensorFlow saw no GPU, if it saw none."""
         if not no_gpu.saw_no_gpu(self.journal) or status in _ASKED_TO_END:
             return []
         problem = no_gpu.driver_problem()
@@ -266,16 +234,12 @@ class _Capture:
             return
         again = f"traceanalyzer report {_near(chosen.trace.parent)}"
         try:
-            ended = run_aside(page_command(chosen.trace, page), os.environ, self.mask)
-        except OSError as error:
+            lines = write_page(chosen.trace, page, prepared(self.mask))
+        except (OSError, TraceAnalyzerError) as error:
             yield f"no report: {printable(error)}; try {again}"
-            return
-        if ended.returncode == 0:
-            yield from ended.stdout.splitlines()[:-1]  # the last one names the page
-            yield f"the report: {printable(page)}"
         else:
-            reason = reason_of(ended.stderr, ended.returncode)
-            yield f"no report: {printable(reason)}; try {again}"
+            yield from lines
+            yield f"the report: {printable(page)}"
 
 
 def _load_what_gathering_needs() -> None:

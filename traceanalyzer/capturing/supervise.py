@@ -34,8 +34,7 @@ _libc: Final = ctypes.CDLL(None)
 def holding_signals() -> Iterator[set[signal.Signals]]:
     """Hold back signals until `run` looks at them: nothing interrupts the making of the files.
 
-    Yields:
-        The signals that were blocked before, for processes to be started.
+    Yields the signals that were blocked before, for processes to be started.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
     of_children = signal.getsignal(signal.SIGCHLD)
@@ -56,22 +55,15 @@ def run(
     mask: Collection[int],
     started: Callable[[int], None],
 ) -> int:
-    """Run a process to its end, within `holding_signals`.
+    """Run a process to its end, within `holding_signals`; `started` gets its id.
 
-    Args:
-        words: The command line.
-        variables: The environment.
-        mask: The signals that are to be blocked in it.
-        started: Called with the process id.
-
-    Returns:
-        Its exit code, or the negative number of the signal that killed it.
+    Returns its exit code, or the negative number of the signal that killed it.
     """
     script = subprocess.Popen(  # noqa: S603 - what the user named
         words,
         env=variables,
         close_fds=False,  # what the shell opened for the script stays open
-        preexec_fn=_prepared(mask),  # noqa: PLW1509 - no thread has been started yet
+        preexec_fn=prepared(mask),  # noqa: PLW1509 - no thread has been started yet
     )
     started(script.pid)
     while True:
@@ -93,12 +85,7 @@ def run_aside(
     mask: Collection[int],
     time_limit_s: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a short process of our own, within `holding_signals`; Ctrl-C ends it.
-
-    Raises:
-        OSError: It cannot be started.
-        subprocess.TimeoutExpired: It took too long, and was killed.
-    """
+    """Run a short process of our own, within `holding_signals`; Ctrl-C ends it."""
     return subprocess.run(  # noqa: S603 - an interpreter, ours or the script's
         words,
         env=variables,
@@ -108,11 +95,11 @@ def run_aside(
         errors="replace",
         timeout=time_limit_s,
         check=False,
-        preexec_fn=_prepared(mask),
+        preexec_fn=prepared(mask),
     )
 
 
-def _prepared(mask: Collection[int]) -> Callable[[], None]:
+def prepared(mask: Collection[int]) -> Callable[[], None]:
     """Return what a new process does before it becomes another program."""
     parent = os.getpid()
 

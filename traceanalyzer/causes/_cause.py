@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -73,7 +73,9 @@ class Cause:
     match: Callable[[CpuOp, Blocker], CauseMatch | None] = _matches_nothing
     #: Returns the text of the finding about ops whose first blocker belongs to this cause.
     describe: Callable[[BlockedOps], FindingText] | None = None
-    #: Returns why the cause cannot apply to a run, or None.
+    #: What a run must have for `check` to find anything: a GPU in use, or a capture file.
+    needs: Literal["nothing", "gpu", "capture"] = "nothing"
+    #: Returns another reason why the cause cannot apply to a run, or None.
     not_applicable: Callable[[Run], str | None] = lambda _: None
 
     @property
@@ -87,7 +89,14 @@ class Cause:
         known = self.documentation or self.id.replace("_", " ")
         return known.strip().partition("\n")[0].rstrip(".")
 
-    @property
-    def examines_runs(self) -> bool:
-        """Whether it examines whole runs, not only single blockers."""
-        return self.check is not _finds_nothing
+    def why_not(self, run: Run) -> str | None:
+        """Return why the cause cannot apply to a run, or None.
+
+        Single blockers are found in a run only if it used a GPU; otherwise in the prediction.
+        """
+        needs_gpu = self.needs == "gpu" or self.check is _finds_nothing
+        if needs_gpu and not run.gpu_used:
+            return "TensorFlow used no GPU: see the prediction for one"
+        if self.needs == "capture" and not run.captured:
+            return "what it examines is not recorded without a capture"
+        return self.not_applicable(run)

@@ -54,20 +54,15 @@ _ABOUT_KERNELS: Final = frozenset(
 )
 
 
-def not_applicable(run: Run) -> str | None:
-    return None if run.gpu_used else "TensorFlow used no GPU"
-
-
 def check(run: Run) -> Iterator[Finding]:
     """Walk the findings of ops whose registered kernels are unknown."""
-    captured = [host.capture_file for host in run.hosts if host.capture_file is not None]
     by_type: dict[str, list[CpuOp]] = {}
     for cpu_op in analyse(run).cpu_ops.values():
         # Ops with blockers belong to other causes; calls have the name of a captured function.
         op_type = cpu_op.explanation.type
         if cpu_op.explanation.blockers or not _is_foreign(op_type):
             continue
-        if all(capture_file.definition(op_type) is None for capture_file in captured):
+        if all(file.definition(op_type) is None for _, file in run.captured):
             by_type.setdefault(op_type, []).append(cpu_op)
     for op_type, ops in by_type.items():
         is_likely = all(op.explanation.contradiction and not op.explanation.doubt for op in ops)
@@ -142,11 +137,4 @@ def _unknown(op_type: str) -> Evidence:
     return observed("kernel_registry", f"no version of TensorFlow has an op {op_type}")
 
 
-CAUSE = Cause(
-    __name__,
-    __doc__,
-    not_applicable=not_applicable,
-    check=check,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, __doc__, needs="gpu", check=check, match=match, describe=describe)

@@ -63,25 +63,19 @@ _SET_BY: Final = {
 }
 
 
-def not_applicable(run: Run) -> str | None:
-    if all(host.capture_file is None for host in run.hosts):
-        return "the optimizer's options are not recorded without a capture"
-    return None
-
-
 def check(run: Run) -> Iterator[Finding]:
-    for host in run.hosts:
+    for host, capture_file in run.captured:
         moved: dict[str, dict[int, Evidence]] = defaultdict(dict)
-        for row, set_by, evidence in _moved(host):
+        for row, set_by, evidence in _moved(host, capture_file):
             moved[set_by][row] = evidence
         for set_by, by_row in moved.items():
             yield _finding(host, set_by, by_row)
 
 
-def _moved(host: Host) -> Iterator[tuple[int, str, Evidence]]:
+def _moved(host: Host, capture_file: CaptureFile) -> Iterator[tuple[int, str, Evidence]]:
     """Walk the rows on the CPU that were placed elsewhere, with what set the option."""
-    ops, joined, capture_file = host.tables.ops, host.tables.joined, host.capture_file
-    if joined is None or capture_file is None:
+    ops, joined = host.tables.ops, host.tables.joined
+    if joined is None:
         return
     columns = zip(ops["placement"], ops["role"], joined.records, strict=True)
     for row, (placement, role, record) in enumerate(columns):
@@ -128,4 +122,4 @@ def _finding(host: Host, set_by: str, moved: dict[int, Evidence]) -> Finding:
     )
 
 
-CAUSE = Cause(__name__, __doc__, check=check, not_applicable=not_applicable)
+CAUSE = Cause(__name__, __doc__, needs="capture", check=check)

@@ -57,9 +57,7 @@ _SUGGESTED: Final = {"int64": "int64", "float32": "float"}
 
 
 def not_applicable(run: Run) -> str | None:
-    if run.gpu_used or any(host.capture_file is not None for host in run.hosts):
-        return None
-    return "TensorFlow used no GPU"
+    return None if run.gpu_used or run.captured else "TensorFlow used no GPU"
 
 
 def check(run: Run) -> Iterator[Finding]:

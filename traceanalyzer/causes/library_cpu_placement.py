@@ -89,10 +89,6 @@ class _LibraryCode:
 LIBRARY_CODE: Final = read("library_code", _LibraryCode)
 
 
-def not_applicable(run: Run) -> str | None:
-    return None if run.gpu_used else "TensorFlow used no GPU: see the prediction for one"
-
-
 def check(run: Run) -> Iterator[Finding]:
     """Walk the eager summaries that a trace alone shows."""
     for host in run.hosts:
@@ -176,11 +172,4 @@ def _named(ops: BlockedOps) -> str:
     return f" ({listed(names)})" if 0 < len(names) <= _MOST_NAMES else ""
 
 
-CAUSE = Cause(
-    __name__,
-    __doc__,
-    not_applicable=not_applicable,
-    check=check,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, __doc__, needs="gpu", check=check, match=match, describe=describe)

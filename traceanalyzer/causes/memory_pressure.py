@@ -40,7 +40,6 @@ from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.error_handlers import (
     handled_ops,
     handler_evidence,
-    no_errors_known,
     raised_at,
     raised_evidence,
 )
@@ -70,21 +69,21 @@ _FIXES: Final = (
 
 
 def not_applicable(run: Run) -> str | None:
-    return None if any(_swaps(host) for host in run.hosts) else no_errors_known(run)
+    if run.captured or any(map(_swaps, run.hosts)):
+        return None
+    return "the program's errors are not recorded without a capture"
 
 
 def check(run: Run) -> Iterator[Finding]:
-    for host in run.hosts:
-        capture_file = host.capture_file
+    for host, capture_file in run.captured:
         distinct: dict[object, CaughtError] = {}  # one per handler, and per line without a handler
-        for error in () if capture_file is None else capture_file.errors:
+        for error in capture_file.errors:
             failed, is_caught = exhaustion(error.message), error.handler >= 0
             is_of_memory = error.where == "resource_exhausted" and failed.is_of_memory
             if is_of_memory and not (is_caught and failed.is_on_host):
                 distinct.setdefault(error.handler if is_caught else error.raised[:1], error)
         for error in distinct.values():
-            if capture_file is not None:
-                yield from _exhausted(run, host, capture_file, error)
+            yield from _exhausted(run, host, capture_file, error)
     for host in run.hosts:
         swaps = _swaps(host)
         if swaps:
@@ -97,7 +96,7 @@ def _exhausted(
     """Walk the finding about an error: it ended the program, or its handler requests the CPU."""
     raised, handler = raised_at(capture_file, error), capture_file.frame(error.handler)
     failed = exhaustion(error.message)
-    handled = None if handler is None else handled_ops(run, host, handler)
+    handled = None if handler is None else handled_ops(run, host, capture_file, handler)
     if handler is not None and handled is None:
         return
     at = "" if raised is None else f" at {line_text(raised)}"

@@ -116,7 +116,7 @@ def check(run: Run) -> Iterator[Finding]:
         & ~ops["type"].isin(PYTHON_CALLBACKS)
     ]
     missing = _missing_gpus(run)
-    captured = [host.capture_file for host in run.hosts if host.capture_file is not None]
+    captured = [capture_file for _, capture_file in run.captured]
     lacked = [capture_file for capture_file, _ in missing]
     if found.empty and not missing:
         return
@@ -137,8 +137,7 @@ def _by_trace(run: Run, found: pd.DataFrame) -> Finding:
         if is_described
         else ""
     )
-    version = None if run.version is None else run.version.value
-    coverage = observed("kernel_registry", coverage_text(found, version))
+    coverage = observed("kernel_registry", coverage_text(found, run.tensorflow_version))
     return Finding(
         cause=CAUSE.id,
         sub_reason="gpu_described_but_unused" if is_described else None,
@@ -177,8 +176,7 @@ def _evidence(run: Run) -> Iterator[Evidence]:
 
 def _missing_gpus(run: Run) -> list[tuple[CaptureFile, Failure]]:
     """Return the programs that failed because they requested a GPU that did not exist."""
-    captured = [host.capture_file for host in run.hosts if host.capture_file is not None]
-    failures = [(capture_file, failure(capture_file)) for capture_file in captured]
+    failures = [(capture_file, failure(capture_file)) for _, capture_file in run.captured]
     return [(c, failed) for c, failed in failures if failed is not None and failed.missing]
 
 

@@ -41,7 +41,6 @@ from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.error_handlers import (
     handled_ops,
     handler_evidence,
-    no_errors_known,
     raised_evidence,
 )
 from traceanalyzer.causes.knowledge.finding_text import observed
@@ -87,11 +86,11 @@ class _Refusal(NamedTuple):
 
 
 def check(run: Run) -> Iterator[Finding]:
-    for host in run.hosts:
+    for host, capture_file in run.captured:
         findings: dict[str, Finding] = {}  # a loop can raise the same error again and again
-        for error in () if host.capture_file is None else host.capture_file.errors:
-            if error.where == _WHERE and host.capture_file is not None:
-                finding = _finding(run, host, host.capture_file, error)
+        for error in capture_file.errors:
+            if error.where == _WHERE:
+                finding = _finding(run, host, capture_file, error)
                 findings.setdefault(finding.scope, finding)
         yield from findings.values()
 
@@ -99,7 +98,7 @@ def check(run: Run) -> Iterator[Finding]:
 def _finding(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError) -> Finding:
     refusal = _refusal(capture_file, error.message)
     handler = capture_file.frame(error.handler)
-    handled = None if handler is None else handled_ops(run, host, handler)
+    handled = None if handler is None else handled_ops(run, host, capture_file, handler)
     message = error.message.strip().partition("{{node")[0].partition("\nThe op is created")[0]
     evidence = [raised_evidence(capture_file, error, message.strip())]
     if refusal.made_at is not None:
@@ -155,4 +154,4 @@ def _compile_the_rest(op: str) -> Fix:
     )
 
 
-CAUSE = Cause(__name__, __doc__, check=check, not_applicable=no_errors_known)
+CAUSE = Cause(__name__, __doc__, needs="capture", check=check)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from traceanalyzer.changes.change import Candidate as Candidate
-from traceanalyzer.changes.change import Change as Change
-from traceanalyzer.changes.change import Edit as Edit
-from traceanalyzer.changes.change import Saving as Saving
-from traceanalyzer.changes.change import diff_of as diff_of
 from traceanalyzer.changes.find import changes_of as changes_of
+from traceanalyzer.model.changes import Candidate as Candidate
+from traceanalyzer.model.changes import Change as Change
+from traceanalyzer.model.changes import Edit as Edit
+from traceanalyzer.model.changes import Saving as Saving
+from traceanalyzer.model.changes import diff_of as diff_of

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.changes.change import Candidate, Change, Saving
 from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted
+from traceanalyzer.model.changes import Candidate, Change, Saving
 from traceanalyzer.tables.step_kinds import eager_loop, regular_steps
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.intervals import inside_ps, union
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.changes.change import Place
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.input_pipeline.fixes import InputFix
     from traceanalyzer.input_pipeline.verdict import HostInput
+    from traceanalyzer.model.changes import Place
     from traceanalyzer.run import Host, Run
     from traceanalyzer.timeline.walk import Parts
 

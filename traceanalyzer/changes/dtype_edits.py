@@ -13,8 +13,9 @@ from traceanalyzer.placement.kernel_types import definition_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceanalyzer.changes.change import Edit
     from traceanalyzer.changes.source import Source, Sources
+    from traceanalyzer.changes.variable_users import Combination
+    from traceanalyzer.model.changes import Edit
 
 _MAKERS: Final = ("Variable", "VariableV1", "get_variable", "add_weight", "add_variable")
 # Where functions that make tensors or arrays take the dtype; None: only by name.
@@ -65,6 +66,12 @@ _OPERATORS: Final[dict[str, type[ast.operator]]] = {
 }
 # What Python's functions call an input, if not as the op does.
 _RENAMED: Final = {"input": ("input_tensor", "images", "logits", "x"), "arr": ("arr", "values")}
+_SLICES: Final = "IndexedSlices"
+_METHODS: Final = {
+    "AssignAddVariableOp": "assign_add",
+    "AssignSubVariableOp": "assign_sub",
+    "AssignVariableOp": "assign",
+}
 _VERSION: Final = re.compile(r"V\d+$")
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CAST: Final = re.compile(r"(?P<name>\w+) = tf\.cast\((?P=name), tf\.(?P<dtype>\w+)\)")
@@ -155,6 +162,49 @@ def _retyped(source: Source, node: ast.AST, dtype: str) -> Iterator[tuple[ast.AS
 def _spelt(call: ast.Call, dtype: str) -> str:
     root = root_of(call.func)
     return f"{root}.{dtype}" if root in {"tf", "np", "numpy", "tensorflow"} else f'"{dtype}"'
+
+
+def combined_edit(sources: Sources, other: Combination, dtype: str) -> tuple[Edit | None, bool]:
+    """Return the edit that casts what a variable is combined with, and whether that is all.
+
+    A literal needs no edit: Python converts it.
+    """
+    source = sources.at(*other.place)
+    makers = [] if source is None else _combining(source, other)
+    if source is None or len(makers) != 1:
+        return None, False
+    given = makers[0]
+    if isinstance(given, _LITERALS):
+        return None, True
+    old = _dtype_argument(given)
+    if old is not None and not isinstance(old, ast.Name):
+        return source.replaced(_retyped(source, old, dtype)), True
+    return source.rewritten(
+        [(start_of(given), "tf.cast("), (end_of(given), f", tf.{dtype})")]
+    ), True
+
+
+def _combining(source: Source, other: Combination) -> list[ast.expr]:
+    """Return what a statement may combine with a variable, by the type of the op."""
+    method = _METHODS.get(other.op)
+    if method is None and other.op.startswith("ResourceScatter"):
+        method = _CAPITAL.sub("_", other.op.removeprefix("Resource")).lower()
+    if method is not None:
+        calls = source.calls(method)
+        at = 1 if method.startswith("scatter_nd") else 0
+        given = [argument(call, at, "value", "delta", "sparse_delta", "updates") for call in calls]
+        slices = [
+            argument(each, 0, "values")
+            for each in given
+            if isinstance(each, ast.Call) and name_of(each) == _SLICES
+        ]
+        return [each for each in slices or given if each is not None]
+    definition = definition_of(other.op)
+    if definition is None or other.slot >= len(definition.inputs):
+        return []
+    name = definition.inputs[other.slot].name
+    found = (_input(maker, other.op, name) for maker in _makers(source, other.op))
+    return [each for each in found if each is not None]
 
 
 # --- inputs and arguments of ops ----------------------------------------------------------------

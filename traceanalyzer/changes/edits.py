@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.changes.source import argument, name_of
 
 if TYPE_CHECKING:
-    from traceanalyzer.changes.change import Edit
     from traceanalyzer.changes.source import Source, Sources
+    from traceanalyzer.model.changes import Edit, Place
 
 _CPU: Final = re.compile(r"\bcpu(:\d+)?", re.IGNORECASE)
 _GPU: Final = "/GPU:0"
@@ -41,7 +41,25 @@ def device_edit(sources: Sources, file: str, line: int, *, soft: bool = True) ->
                 source, given = defined, node.value
     if given is None or not _names_cpu(sources, file, given):
         return None
-    return source.replaced([(given, _on_gpu(source, given, soft))])
+    return source.replaced([(given, _on_gpu(source, given, soft=soft))])
+
+
+def strategy_edit(sources: Sources) -> tuple[Place | None, Edit | None]:
+    """Return the line that creates the program's strategy, and the edit that gives it the GPU.
+
+    Nothing if the program creates several; no edit if the line names no CPU.
+    """
+    made = sources.of_strategies()
+    if len(made) != 1:
+        return None, None
+    ((source, call),) = made
+    file = source.statement.file
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    named = [each for each in given if _names_cpu(sources, file, each)]
+    place = (file, source.statement.line)
+    if len(named) != 1:
+        return place, None
+    return place, source.replaced([(named[0], _on_gpu(source, named[0], soft=True))])
 
 
 def _names_cpu(sources: Sources, file: str, node: ast.AST) -> bool:
@@ -60,7 +78,7 @@ def _names_cpu(sources: Sources, file: str, node: ast.AST) -> bool:
     )
 
 
-def _on_gpu(source: Source, node: ast.AST, soft: bool) -> str:  # noqa: FBT001 - passed on
+def _on_gpu(source: Source, node: ast.AST, *, soft: bool) -> str:
     if not soft:
         return "None"
     if isinstance(node, ast.Constant):

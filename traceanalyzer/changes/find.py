@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.causes import all_causes
 from traceanalyzer.changes.beside import changes_beside
-from traceanalyzer.changes.change import Change
 from traceanalyzer.changes.no_gpu import gpu_change
 from traceanalyzer.changes.placement import PlacementChanges
 from traceanalyzer.changes.saving import Savings
 from traceanalyzer.changes.source import Sources
 from traceanalyzer.changes.unexplained import find_cause_changes
 from traceanalyzer.findings import finding_id
+from traceanalyzer.model.changes import Change, with_distinct_ids
 from traceanalyzer.source_files import shown_files
 
 if TYPE_CHECKING:
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.causes import Cause
-    from traceanalyzer.changes.change import Place
     from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.model.changes import Place
     from traceanalyzer.run import Run
 
 
@@ -36,18 +35,22 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
     """Return what a user of a run can change, most saving first."""
     causes = all_causes() if causes is None else causes
     run = diagnosis.run
-    capture_files = [host.capture_file for host in run.hosts if host.capture_file is not None]
+    capture_files = [capture_file for _, capture_file in run.captured]
     savings = Savings(diagnosis)
     sources = Sources(capture_files)
-    placement = PlacementChanges(sources, savings, soft=all(map(_is_soft, capture_files)))
+    placement = PlacementChanges(
+        capture_files, sources, savings, soft=all(map(_is_soft, capture_files))
+    )
     found = placement.of(diagnosis.cpu_ops, diagnosis.findings, causes, is_prediction=False)
     there = diagnosis.on_a_gpu
     if there is not None:
         found += placement.of(there.analysis.cpu_ops, there.findings, causes, is_prediction=True)
     unknown = find_cause_changes(diagnosis, savings)
     gpu = gpu_change(diagnosis, sources)
+    if gpu is not None and there is not None and there.hides_gpus:
+        found = [replace(c, needs=(*c.needs, gpu.id)) if c.is_prediction else c for c in found]
     found += [*unknown, *([] if gpu is None else [gpu]), *changes_beside(diagnosis)]
-    found = sorted(_numbered(found), key=_order)
+    found = sorted(with_distinct_ids(found), key=_order)
     if run.hosts and not capture_files and (unknown or gpu is not None):
         at = next((k for k, c in enumerate(found) if c.kind in _SETTLED), -1)
         found.insert(at + 1, _record(bool(unknown)))
@@ -85,17 +88,6 @@ def _order(change: Change) -> tuple[bool, bool, bool, float, str]:
         -(saving.high_us or 0.0),
         change.title,
     )
-
-
-def _numbered(changes: Sequence[Change]) -> list[Change]:
-    """Return changes with distinct ids: the ones alike are numbered in order."""
-    used: Counter[str] = Counter()
-    ids: dict[int, str] = {}
-    for change in sorted(changes, key=lambda c: c.place or ("", 0)):
-        used[change.id] += 1
-        count = used[change.id]
-        ids[id(change)] = change.id if count == 1 else f"{change.id}-{count}"
-    return [replace(change, id=ids[id(change)]) for change in changes]
 
 
 def _shown(changes: Sequence[Change], run: Run) -> list[Change]:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.capture_file.document import Frame
-    from traceanalyzer.changes.change import Place
     from traceanalyzer.changes.remedies import Blocked, Remedy
     from traceanalyzer.changes.source import Sources
     from traceanalyzer.model import Fix
+    from traceanalyzer.model.changes import Place
     from traceanalyzer.placement.blocker import Blocker
 
 _NAMED: Final = 2  # op types in a title
@@ -56,7 +56,7 @@ class Group:
     @cached_property
     def fixes(self) -> tuple[Fix, ...]:
         """What the leading cause advises."""
-        return self.lead[0].text.fixes
+        return self.lead[0].fixes
 
     @property
     def types(self) -> list[str]:
@@ -130,6 +130,9 @@ def _scope_title(group: Group, sources: Sources) -> str:
     made = {_place_of(b.made_at) for b in blockers if b.resource is not None} - {None}
     own = {_place_of(b.frame) for b in blockers if b.resource is None} - {None}
     if len(made) == 1 and own <= made:
+        names = {b.resource.name for b in blockers if b.resource is not None}
+        if len(names) > 1:
+            return f"Create {counted(len(names), 'variable')} on the GPU"
         return f"Create {_variable_name(group, sources, next(iter(made)))} on the GPU"
     return f"Run {_few(group.types)} on the GPU"
 
@@ -148,17 +151,22 @@ def _variable_name(group: Group, sources: Sources, made_at: Place | None) -> str
 
 
 def _fix_title(group: Group) -> str:
-    """Return the first sentence of a fix that is short and says what to do."""
-    text = group.fixes[0].text if group.fixes else ""
+    own = first_sentence(group.fixes)
+    return own or f"Avoid {_few(group.types)} at {line_of(group.remedy)}"
+
+
+def first_sentence(fixes: Sequence[Fix]) -> str:
+    """Return the first sentence of the first fix that is short and says what to do, or ""."""
+    text = fixes[0].text if fixes else ""
     for sentence in text.split(". ")[:2]:
         first = sentence.partition(": ")[0].partition("; ")[0].rstrip(".")
-        if first and not first.startswith(_NOT_IMPERATIVE) and " creates the op" not in first:
-            if len(first) <= _LONGEST_TITLE:
-                return first
-            clause = first.partition(", ")[0].partition(" (")[0]
-            if len(clause) <= _LONGEST_TITLE:
-                return clause
-    return f"Avoid {_few(group.types)} at {line_of(group.remedy)}"
+        if not first or first.startswith(_NOT_IMPERATIVE) or " creates the op" in first:
+            continue
+        clause = "" if first.startswith("If ") else first.partition(", ")[0].partition(" (")[0]
+        for short in (first, *filter(None, [clause])):
+            if len(short) <= _LONGEST_TITLE:
+                return short
+    return ""
 
 
 def detail(group: Group) -> str:

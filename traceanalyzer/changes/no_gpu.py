@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.visibility import obstacles
-from traceanalyzer.changes.change import Candidate, Change, Saving
 from traceanalyzer.changes.edits import unhiding_edit
+from traceanalyzer.model.changes import Candidate, Change, Saving
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from traceanalyzer.capture_file.visibility import Obstacle
-    from traceanalyzer.changes.change import Edit
     from traceanalyzer.changes.source import Sources
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.findings import Finding
+    from traceanalyzer.model.changes import Edit
 
 _CAUSE: Final = "no_gpu_visible"
 _TITLES: Final = {
@@ -41,7 +41,7 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
     findings += [f for f in predicted if f.cause == _CAUSE]
     if not findings:
         return None
-    capture_files = [h.capture_file for h in diagnosis.run.hosts if h.capture_file is not None]
+    capture_files = [capture_file for _, capture_file in diagnosis.run.captured]
     every = list(
         dict.fromkeys(o for capture_file in capture_files for o in obstacles(capture_file))
     )

@@ -2,45 +2,76 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.causes import BlockedOps
-from traceanalyzer.changes.change import Change
-from traceanalyzer.changes.dtype_edits import op_edit, variable_edits
-from traceanalyzer.changes.edits import device_edit
+from traceanalyzer.changes.dtype_edits import combined_edit, op_edit, variable_edits
+from traceanalyzer.changes.edits import device_edit, strategy_edit
 from traceanalyzer.changes.group import (
     Group,
     detail,
+    first_sentence,
     line_of,
     op_advice,
     title,
     variable_types,
 )
-from traceanalyzer.changes.remedies import Blocked, Remedies, Remedy
+from traceanalyzer.changes.remedies import STRATEGY, Blocked, Remedies, Remedy
+from traceanalyzer.changes.variable_users import combinations
 from traceanalyzer.findings import CERTAINTIES
+from traceanalyzer.model import SourceWhere
+from traceanalyzer.model.changes import Change, with_distinct_ids
 from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.causes import Cause
-    from traceanalyzer.changes.change import Edit, Effort
     from traceanalyzer.changes.saving import Savings
     from traceanalyzer.changes.source import Sources
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, Fix
+    from traceanalyzer.model.changes import Edit, Effort, Kind, Place
 
 _PIPELINE: Final = "dataset.map("
+_NOTHING_TO_EDIT: Final = "A library makes these ops: there is nothing to change in your code."
+# Causes whose changes are made elsewhere in this package.
+_ELSEWHERE: Final = frozenset({"no_gpu_visible", "host_pipeline"})
+# Ops that share what they hold with others by name: it is lost to those on another device.
+_PAIRED: Final = re.compile(r"(?:(?:Ordered)?Map)?(?:Stage|Unstage)\w*")
+
+
+class _Edits(NamedTuple):
+    """The edits of a change, and lines that must change too, for which there is none."""
+
+    edits: tuple[Edit, ...] = ()
+    also: tuple[Place, ...] = ()
+    place: Place | None = None  #: the line to edit if there is no edit
+
+
+_NO_EDITS: Final = _Edits()
 
 
 class PlacementChanges:
     """The changes for the ops on the CPU, of the run or as predicted for a GPU machine."""
 
-    def __init__(self, sources: Sources, savings: Savings, *, soft: bool) -> None:
+    def __init__(
+        self,
+        capture_files: Sequence[CaptureFile],
+        sources: Sources,
+        savings: Savings,
+        *,
+        soft: bool,
+    ) -> None:
+        self._capture_files = capture_files
         self._sources = sources
         self._savings = savings
         self._soft = soft
@@ -55,69 +86,136 @@ class PlacementChanges:
     ) -> list[Change]:
         """Return a change for each remedy of ops that do harm."""
         found = {op_id: finding for finding in findings for op_id in finding.op_ids}
+        whole = {cause.id for cause in causes if cause.describe is None}
         remedies = Remedies(cpu_ops.values(), causes)
         groups: dict[Remedy, list[Blocked]] = {}
         of_op: dict[str, set[Remedy]] = {}
         for op_id, cpu_op in cpu_ops.items():
-            blocked = remedies.of(cpu_op) if op_id in found else ()
+            finding = found.get(op_id)
+            if finding is None or finding.cause in whole:
+                continue
+            blocked = remedies.of(cpu_op)
             if not any(each.text.harm == "by_design" for each in blocked):
                 for each in blocked:
                     groups.setdefault(each.remedy, []).append(each)
                     of_op.setdefault(op_id, set()).add(each.remedy)
         made: dict[Remedy, Group] = {}
         for remedy, members in groups.items():
-            harmful = [m for m in members if found[m.cpu_op.op_id].harm == "harmful"]
+            harmful = [
+                m
+                for m in members
+                if found[m.cpu_op.op_id].harm == "harmful"
+                and (m.text.harm == "harmful" or m.is_dragged_along)
+                and not _stays(m)
+            ]
             if harmful:
                 made[remedy] = Group(remedy, tuple(members), tuple(harmful))
+        paired = {op_id for op_id, op in cpu_ops.items() if _PAIRED.fullmatch(op.explanation.type)}
         edits = {remedy: self._edits(group) for remedy, group in made.items()}
         _merge(made, edits, of_op)
-        changes = {
-            remedy: self._change(group, edits[remedy], found, of_op, is_prediction=is_prediction)
+        edits |= {remedy: _NO_EDITS for remedy, g in made.items() if _splits(g, paired)}
+        own = [
+            self._change(group, edits[remedy], found, of_op, is_prediction=is_prediction)
             for remedy, group in made.items()
-        }
+        ]
+        changes = dict(zip(made, with_distinct_ids(own), strict=True))
         return [
-            replace(change, needs=_needs(change, remedy, of_op, changes))
-            for remedy, change in changes.items()
+            *(
+                replace(change, needs=_needs(change, remedy, of_op, changes))
+                for remedy, change in changes.items()
+            ),
+            *(
+                self._of_finding(finding, is_prediction=is_prediction)
+                for finding in findings
+                if finding.cause in whole - _ELSEWHERE and finding.harm == "harmful"
+            ),
         ]
 
-    def _edits(self, group: Group) -> tuple[Edit, ...]:
+    def _of_finding(self, finding: Finding, *, is_prediction: bool) -> Change:
+        """Return the change for a cause that is found in a whole run, such as lack of memory."""
+        fix = finding.fixes[0] if finding.fixes else None
+        places = [e.where for e in finding.evidence if isinstance(e.where, SourceWhere)]
+        place = next(((w.file, w.line) for w in places if w.line is not None), None)
+        advice = "" if fix is None else fix.code or fix.text
+        return Change(
+            id=finding.id,
+            kind="edit",
+            title=first_sentence(finding.fixes) or finding.title,
+            detail=finding.title,
+            place=place,
+            instead=advice,
+            why=finding.why,
+            saving=self._savings.of_placement(
+                finding.op_ids, finding.op_ids, is_prediction=is_prediction
+            ),
+            certainty=finding.certainty,
+            effort=_effort(finding.fixes, ()),
+            is_verified=fix is not None and fix.checked,
+            finding_ids=(finding.id,),
+            op_ids=finding.op_ids,
+            is_prediction=is_prediction,
+        )
+
+    def _edits(self, group: Group) -> _Edits:
         """Return the edits of the user's lines; none if they are unknown or not understood."""
         remedy = group.remedy
         place = remedy.file, remedy.line
         match remedy.kind:
             case "scope":
                 edit = device_edit(self._sources, *place, soft=self._soft)
-                return () if edit is None else (edit,)
+                return _NO_EDITS if edit is None else _Edits((edit,))
             case "variable":
                 types = variable_types(group)
-                return variable_edits(self._sources, *place, types[0]) if types else ()
+                return self._retyped(place, types[0]) if types else _NO_EDITS
             case "fix":
                 advice = op_advice(group)
                 edit = None if advice is None else op_edit(self._sources, *place, advice)
-                return () if edit is None else (edit,)
-        return ()
+                return _NO_EDITS if edit is None else _Edits((edit,))
+        if group.lead[0].cause.id == STRATEGY:
+            made_at, edit = strategy_edit(self._sources)
+            return _Edits(() if edit is None else (edit,), place=made_at)
+        return _NO_EDITS
+
+    def _retyped(self, place: Place, dtype: str) -> _Edits:
+        """Return the edits of a variable's dtype and of what it is combined with."""
+        edits = variable_edits(self._sources, *place, dtype)
+        if not edits:
+            return _NO_EDITS
+        constant = "" if edits[0].line == place[1] else edits[0].old[0].split("=")[0].strip()
+        of_line = {(edit.file, edit.line): edit for edit in edits}
+        also: list[Place] = []
+        for other in combinations(self._capture_files, place):
+            if constant and _mentions(self._sources, other.made_at, constant):
+                continue
+            edit, is_all = combined_edit(self._sources, other, dtype)
+            if edit is not None and of_line.setdefault((edit.file, edit.line), edit) == edit:
+                continue
+            if edit is not None or not is_all:
+                also.append(other.place)
+        return _Edits(tuple(of_line.values()), tuple(dict.fromkeys(also)))
 
     def _change(
         self,
         group: Group,
-        edits: tuple[Edit, ...],
+        edited: _Edits,
         found: Mapping[str, Finding],
         of_op: Mapping[str, set[Remedy]],
         *,
         is_prediction: bool,
     ) -> Change:
         remedy, fixes = group.remedy, group.fixes
+        edits = edited.edits
         op_ids = [op_id for op_id in group.op_ids if found[op_id].harm == "harmful"]
         alone = [op_id for op_id in op_ids if of_op[op_id] == {remedy}]
         advice = "" if not fixes else fixes[0].code or fixes[0].text
-        place = (remedy.file, remedy.line) if remedy.file else None
+        place = (remedy.file, remedy.line) if remedy.file else edited.place
         change = Change(
             id=_id(group),
             kind="edit",
             title=title(group, self._sources),
             detail=detail(group),
             place=(edits[0].file, edits[0].line) if edits else place,
-            also=tuple((edit.file, edit.line) for edit in edits[1:]),
+            also=(*((edit.file, edit.line) for edit in edits[1:]), *edited.also),
             edits=edits,
             instead="" if edits else advice,
             why=_why(group),
@@ -136,18 +234,25 @@ class PlacementChanges:
                 return replace(change, is_verified=bool(variable_types(group)))
             case "library":
                 around = fixes[0].text if fixes else ""
-                return replace(change, kind="library", around=around)
+                kind: Kind = "edit" if edits else "library"
+                return replace(change, kind=kind, around=around or _NOTHING_TO_EDIT)
         return change
+
+
+def _mentions(sources: Sources, place: Place | None, name: str) -> bool:
+    source = None if place is None else sources.at(*place)
+    nodes = () if source is None else source.nodes
+    return any(isinstance(node, ast.Name) and node.id == name for node in nodes)
 
 
 def _merge(
     groups: dict[Remedy, Group],
-    edits: Mapping[Remedy, tuple[Edit, ...]],
+    edits: Mapping[Remedy, _Edits],
     of_op: Mapping[str, set[Remedy]],
 ) -> None:
     """Make one group of those with the same edit, such as of a constant that two scopes use."""
     first: dict[tuple[Edit, ...], Remedy] = {}
-    for remedy, of_remedy in edits.items():
+    for remedy, (of_remedy, *_) in edits.items():
         kept = first.setdefault(of_remedy, remedy)
         if not of_remedy or kept is remedy:
             continue
@@ -157,6 +262,22 @@ def _merge(
             if remedy in remedies:
                 remedies.remove(remedy)
                 remedies.add(kept)
+
+
+def _stays(blocked: Blocked) -> bool:
+    """Return whether a replay without the scope still puts the op on the CPU."""
+    explanation = blocked.cpu_op.explanation
+    is_replayed = explanation.basis == "replay"
+    return blocked.remedy.kind == "scope" and is_replayed and not explanation.is_complete
+
+
+def _splits(group: Group, paired: AbstractSet[str]) -> bool:
+    """Return whether a change would move some of the ops that share a staging area, not all.
+
+    `StageSize` has no GPU kernel: with `Stage` on the GPU it finds nothing.
+    """
+    moved = paired & set(group.op_ids)
+    return bool(moved) and moved != paired
 
 
 def _why(group: Group) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.causes import Cause, CauseMatch, FindingText
     from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.model import Fix
     from traceanalyzer.placement.blocker import Blocker
 
 RemedyKind: TypeAlias = Literal[
@@ -35,7 +36,7 @@ _SCOPED: Final = frozenset(
 _PLACED: Final = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
 _INT32: Final = "int32"  # the only dtype of numbers that no variable on a GPU has
 _LIBRARY: Final = "library_cpu_placement"
-_STRATEGY: Final = "distribution_strategy_cpu"
+STRATEGY: Final = "distribution_strategy_cpu"
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class Blocked:
     match: CauseMatch
     text: FindingText
     remedy: Remedy
+    #: What is advised: for an op that follows another one, what is for that.
+    fixes: tuple[Fix, ...]
     #: Whether the op follows another one, whose remedy this is.
     is_dragged_along: bool
 
@@ -85,7 +88,8 @@ class Remedies:
             if blocked is None:
                 return ()
             found.append(blocked)
-        decisive = [b for b in found if b.cause.id == _LIBRARY] or [
+        by_library = [b for b in found if b.cause.id == _LIBRARY and b.text.harm != "harmless"]
+        decisive = by_library or [
             b
             for b in found
             if b.blocker.kind is BlockerKind.NO_KERNEL or b.text.harm == "by_design"
@@ -97,28 +101,30 @@ class Remedies:
             match = cause.match(cpu_op, blocker)
             if match is not None and cause.describe is not None:
                 text = cause.describe(BlockedOps(((cpu_op, blocker),)))
-                leader = self._leader(cpu_op, blocker, text)
+                leader = self._leader(cpu_op, blocker)
                 return Blocked(
                     cpu_op=cpu_op,
                     blocker=blocker,
                     cause=cause,
                     match=match,
                     text=text,
-                    remedy=_remedy(cpu_op, blocker, cause.id, text) if leader is None else leader,
+                    remedy=_remedy(cpu_op, blocker, cause.id, text)
+                    if leader is None
+                    else leader.remedy,
+                    fixes=text.fixes if leader is None else leader.fixes,
                     is_dragged_along=leader is not None,
                 )
         return None
 
-    def _leader(self, cpu_op: CpuOp, blocker: Blocker, text: FindingText) -> Remedy | None:
-        """Return the remedy for the op that this one follows, or is colocated with."""
-        if blocker.link not in {"class", "follows"} or any(fix.code for fix in text.fixes):
+    def _leader(self, cpu_op: CpuOp, blocker: Blocker) -> Blocked | None:
+        """Return the blocker of the op that this one follows, or is colocated with."""
+        if blocker.link not in {"class", "follows"}:
             return None
         leader = self._op_of_node.get((blocker.function, blocker.name))
         if leader is None or leader is cpu_op:
             return None
         own = next((b for b in leader.explanation.blockers if _is_same(b, blocker)), None)
-        blocked = None if own is None else self._blocked(leader, own)
-        return None if blocked is None else blocked.remedy
+        return None if own is None else self._blocked(leader, own)
 
 
 def _is_same(own: Blocker, dragging: Blocker) -> bool:
@@ -146,15 +152,13 @@ def _remedy(cpu_op: CpuOp, blocker: Blocker, cause: str, text: FindingText) -> R
     scope = blocker.scope_frame if blocker.kind in _SCOPED and _is_scoped(blocker) else None
     if scope is not None and scope.is_user:
         return Remedy("scope", scope.file, scope.line)
-    line = (cpu_op.file or "", cpu_op.line or 0)
-    if cause == _STRATEGY:
+    if cause == STRATEGY:
         return Remedy("library", advice=advice)
-    if scope is not None:
-        return Remedy("library", *line, advice)
-    made = _made(cpu_op, blocker)
+    made = None if scope is not None else _made(cpu_op, blocker)
     if made is not None:
         return Remedy("variable", made.file, made.line)
-    if blocker.made_in is not None or cpu_op.explanation.library is not None:
+    line = (cpu_op.file or "", cpu_op.line or 0)
+    if scope is not None or blocker.made_in is not None or cpu_op.explanation.library is not None:
         return Remedy("library", *line, advice)
     frame = blocker.frame or blocker.made_at
     return Remedy("fix", *(line if frame is None else (frame.file, frame.line)), advice)

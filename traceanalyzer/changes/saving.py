@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.changes.change import Saving
 from traceanalyzer.diagnosis import rare_ops
+from traceanalyzer.model.changes import Saving
 from traceanalyzer.tables.step_kinds import regular_steps
 from traceanalyzer.units import PS_PER_US
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from traceanalyzer.changes.change import Edit
+from traceanalyzer.model.changes import Edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +34,16 @@ class Sources:
         statement = self._statements.get(file, {}).get(line)
         source = None if statement is None else Source(statement)
         return source if source is not None and source.nodes else None
+
+    def of_strategies(self) -> list[tuple[Source, ast.Call]]:
+        """Return what creates a `tf.distribute` strategy, with the call that does."""
+        found = []
+        for of_file in self._statements.values():
+            for statement in dict.fromkeys(of_file.values()):
+                source = Source(statement)
+                calls = [n for n in source.nodes if isinstance(n, ast.Call)]
+                found += [(source, n) for n in calls if name_of(n).endswith("Strategy")]
+        return found
 
     def constant(self, file: str, name: str) -> Source | None:
         """Return the statement that defines a constant of a file: `KIND = tf.int32`."""

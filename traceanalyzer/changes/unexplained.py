@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.causes.knowledge.finding_text import name_scope
-from traceanalyzer.changes.change import Candidate, Change
 from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted, listed
+from traceanalyzer.model.changes import Candidate, Change
 from traceanalyzer.placement.scopes import last_minor
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def find_cause_changes(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
     ops = [diagnosis.cpu_ops[op_id] for op_id in ids if op_id in diagnosis.cpu_ops]
     candidates = Candidates(diagnosis.run)
     possible = {op.op_id: candidates.of(op) for op in ops}
-    version = None if diagnosis.run.version is None else diagnosis.run.version.value
+    version = diagnosis.run.tensorflow_version
     found = []
     for part, members in _parts(ops, possible).items():
         op_ids = [op.op_id for op in members]

@@ -103,9 +103,10 @@ def capture(  # noqa: PLR0913 - as many as it has options
     SCRIPT and its ARGUMENTS are those of `python SCRIPT ARGUMENTS`. Its terminal, signals, output,
     and exit code are as without the capture.
 
-    A script of less than 20 s is recorded whole. Of a longer one some seconds of its steps are
-    recorded: where a function is called repeatedly, `fit` of Keras trains, or eager ops repeat. The
-    report says how much that is. Choose another part with --steps, or with --after and --for.
+    A script of less than 20 s is recorded whole, but for loops of more than 10,000 eager ops. Of a
+    longer one some seconds of its steps are recorded: where a function is called repeatedly, `fit`
+    of Keras trains, or eager ops repeat. The report says how much that is. Choose another part with
+    --steps, or with --after and --for.
 
     The log directory gets the trace (HOST.xplane.pb) and beside it the capture file
     (HOST.placement.json.gz): requested devices, dtypes, source lines, and the graphs that

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.memory.allocators import allocator_device, allocator_kind
 from traceanalyzer.memory.growth import Growth, by_step, growth, step_spans
 from traceanalyzer.memory.records import records_of
-from traceanalyzer.memory.sampled import sampled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.memory.allocators import AllocatorKind
     from traceanalyzer.memory.ledger import Ledger, Numbers
     from traceanalyzer.memory.records import Records
 
 
 MOST_ALLOCATORS: Final = 64  # of a host; what is no trace of TensorFlow's may name a million
 _KINDS: Final = ("device", "unknown", "pinned_host", "host")
+_A_STRETCH: Final = 4  # points: its first, its lowest, its highest and its last
+AllocatorKind: TypeAlias = Literal["device", "pinned_host", "host", "unknown"]
+
+# `GPUProcessState::GetGPUAllocator` (gpu_process_state.cc) and XLA's (gpu_helpers.cc).
+_GPU: Final = re.compile(r"GPU_(?:collectivememory_)?(\d+)_bfc")
+# Names without TensorFlow's number of the device: `PluggableDeviceProcessState`
+# (pluggable_device_process_state.cc), `GpuCudaMallocAsyncAllocator` (which has CUDA's number), and
+# allocators of TPUs.
+_DEVICE: Final = re.compile(r"PluggableDevice_\d+_bfc|gpu_async_\d+|cuda_malloc_async|device -?\d+")
+# `gpu_host_bfc`, `cuda_host_bfc` in TensorFlow 1, `pluggable_device_host_bfc`, XLA's
+# `xla_gpu_host_bfc`: memory of the host that the system may not move, so that devices can copy it.
+_PINNED: Final = re.compile(r"\w*_host_bfc")
+# `cpu`, `mklcpu`, `bfc_cpu_allocator_for_gpu` (process_state.cc).
+_HOST: Final = re.compile(r"cpu\w*|mkl_?cpu|\w*_cpu_\w+")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -152,3 +165,52 @@ def _peak(records: Records, book: Ledger) -> Peak:
         fragmentation=share if 0 <= share <= 1 else None,
         holders=records.groups(rows, book.size[live]),
     )
+
+
+def allocator_kind(name: str) -> AllocatorKind:
+    """Return what kind of memory an allocator hands out."""
+    if _GPU.fullmatch(name) or _DEVICE.fullmatch(name):
+        return "device"
+    if _PINNED.fullmatch(name):
+        return "pinned_host"
+    return "host" if _HOST.fullmatch(name) else "unknown"
+
+
+def allocator_device(name: str) -> str | None:
+    """Return the device whose memory it is, `/device:GPU:0`, or None if its name does not say."""
+    gpu = _GPU.fullmatch(name)
+    return None if gpu is None else f"/device:GPU:{gpu[1]}"
+
+
+def sampled(
+    at_ps: NDArray[np.int64], level: NDArray[np.int64], points: int = 1000
+) -> NDArray[np.int64]:
+    """Choose the points that draw a series as all of them would, at that many points' width.
+
+    The time is cut into equal stretches, and of each the first, the lowest, the highest and the
+    last point stay. The last one counts: it is the level that holds until the next.
+
+    Args:
+        at_ps: When, rising, int64.
+        level: The level from then on, int64.
+        points: How many to choose at most.
+
+    Returns:
+        Indices, rising, int64.
+    """
+    n = len(at_ps)
+    if n <= points:
+        return np.arange(n, dtype=np.int64)
+    inner = np.linspace(float(at_ps[0]), float(at_ps[-1]), points // _A_STRETCH + 1)[1:-1]
+    begin = np.unique([0, *np.searchsorted(at_ps, inner).tolist(), n])
+    chosen = {
+        int(k)
+        for first, end in pairwise(begin.tolist())
+        for k in (
+            first,
+            first + level[first:end].argmin(),
+            first + level[first:end].argmax(),
+            end - 1,
+        )
+    }
+    return np.array(sorted(chosen), np.int64)

@@ -17,6 +17,7 @@ from traceanalyzer.model._record import PackedTable as PackedTable
 from traceanalyzer.model._record import Table as Table
 from traceanalyzer.model._record import number_in as number_in
 from traceanalyzer.model.blocks import Page
+from traceanalyzer.model.changes import Change
 from traceanalyzer.model.resources import InputPipeline, Memory
 from traceanalyzer.model.times import CriticalPath, EventTimeline, Scopes, Steps, Timeline
 from traceanalyzer.model.transfers import CopyGraph, Island
@@ -261,6 +262,7 @@ class Report(Record):
     health: tuple[Health, ...]
     summary: Summary
     findings: tuple[Finding, ...]
+    changes: tuple[Change, ...] = ()  # most saving first
     unexplained: Unexplained
     rules: tuple[RuleStatus, ...]
     on_a_gpu: OnAGpu | None = None

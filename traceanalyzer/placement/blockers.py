@@ -18,6 +18,7 @@ from traceanalyzer.placement.devices import (
     DeviceName,
     DeviceNameError,
     Machine,
+    is_of_type,
     parse_device,
 )
 from traceanalyzer.placement.eager import EagerDecision, EagerSetting, place_eager
@@ -113,10 +114,6 @@ def _without_kernel(support: SupportedTypes, device_type: str, node: int = -1) -
     return None
 
 
-def _is_of(device: str, device_type: str) -> bool:
-    return bool(device) and parse_device(device).type == device_type
-
-
 def _first_of(machine: Machine, device_type: str) -> str:
     return next(iter(machine.matching(DeviceName(type=device_type))), "")
 
@@ -202,7 +199,7 @@ class _NodeSearch:
     def has_moved(self, state: Placement) -> bool:
         """Return whether the node is there, in a graph that TensorFlow would not refuse."""
         is_refused = bool(state.failures) and not self.before.failures
-        return not is_refused and _is_of(state.devices[self._node], self._type)
+        return not is_refused and is_of_type(state.devices[self._node], self._type)
 
     def next(self, state: Placement, found: Sequence[Blocker]) -> list[Blocker]:
         if not self._goal:
@@ -324,7 +321,7 @@ class _EagerSearch:
         return place_eager(changed, setting, has_kernels=has_kernels)
 
     def has_moved(self, state: EagerPlacement) -> bool:
-        return _is_of(state.device, self._type)
+        return is_of_type(state.device, self._type)
 
     def next(self, state: EagerPlacement, found: Sequence[Blocker]) -> list[Blocker]:
         if not self._goal:
@@ -343,7 +340,7 @@ class _EagerSearch:
                 for at, each in enumerate(op.inputs)
                 if each.dtype == "resource"
                 and at not in removed
-                and not _is_of(each.device, self._type)
+                and not is_of_type(each.device, self._type)
             )
             return next(left, None)
         if state.decision is EagerDecision.SMALL_INPUTS:

@@ -29,12 +29,7 @@ if TYPE_CHECKING:
 def explanation_by_registry(
     op_type: str, input_types: Sequence[str] | None, version: str | None
 ) -> PlacementExplanation:
-    """Explain an op that ran on the CPU by the kernel registry alone.
-
-    Args:
-        input_types: The types of its inputs; None if unknown.
-        version: TensorFlow's version, or None.
-    """
+    """Explain an op that ran on the CPU by the kernel registry alone."""
     kernels = nearest(version)
     rewritten = original(op_type)
     types = rewritten.ops if rewritten is not None else (op_type,)

@@ -71,21 +71,13 @@ class Groups:
         self._merge(a, b)
 
     def join(self, one: int, other: int) -> None:
-        """Put two nodes into one group.
-
-        Raises:
-            DeviceConflictError: They cannot be on one device; they remain apart.
-        """
+        """Put two nodes into one group."""
         a, b = self.root(one), self.root(other)
         if a != b:
             self._merge(a, b)
 
     def assign(self, node: int, device: str) -> None:
-        """Hold a node's group to the device that the node was put on.
-
-        Raises:
-            DeviceConflictError: The group is assigned elsewhere.
-        """
+        """Hold a node's group to the device that the node was put on."""
         root, name = self.root(node), parse_device(device)
         if self.assigned[root] == name:
             return
@@ -145,12 +137,6 @@ class Candidates:
     """Finds the devices that a group may be on, the one TensorFlow prefers first."""
 
     def __init__(self, machine: Machine, default_device: str, *, soft: bool) -> None:
-        """Take the parameters that are the same for all groups of a graph.
-
-        Args:
-            default_device: The device preferred over all others, "" for none.
-            soft: Whether a request that cannot be met is given up.
-        """
         self._machine = machine
         self._default = default_device
         self._soft = soft

@@ -78,9 +78,6 @@ class DeviceName(NamedTuple):
 
         Args:
             soft: Give up the type and number where they differ, rather than fail.
-
-        Raises:
-            DeviceConflictError: They ask for different things.
         """
         if self == other:
             return self
@@ -129,9 +126,6 @@ def parse_device(text: str) -> DeviceName:
     Args:
         text: `/job:localhost/replica:0/task:0/device:GPU:0`, a part of that, or `/gpu:0`;
             "" requests nothing.
-
-    Raises:
-        DeviceNameError: It is no device name.
     """
     if text == "/":
         return ANYWHERE
@@ -152,6 +146,11 @@ def parse_device(text: str) -> DeviceName:
     numbers = {key: int(known[key] or 0) for key in ("replica", "task", "id") if key in known}
     name = DeviceName(job=known.get("job"), type=known.get("type"), **numbers)
     return ANYWHERE if name == ANYWHERE else name
+
+
+def is_of_type(device: str, device_type: str) -> bool:
+    """Return whether a device is known, and of a type."""
+    return bool(device) and parse_device(device).type == device_type
 
 
 def type_in_scope(device: str) -> str | None:
@@ -183,11 +182,7 @@ class Machine:
 
     @classmethod
     def of(cls, devices: Iterable[str]) -> Machine:
-        """Return the machine of these devices; XLA's and others that no ops run on are left out.
-
-        Raises:
-            DeviceNameError: One is no device.
-        """
+        """Return the machine of these devices; XLA's and others that no ops run on are left out."""
         known = [d for d in devices if parse_device(d).type in _ORDER]
         return cls(tuple(sorted(known, key=_rank)))
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.blockers import BlockerFinder, Blockers, eager_blockers
-from traceanalyzer.placement.devices import CPU, GPU, parse_device
+from traceanalyzer.placement.devices import CPU, GPU, is_of_type
 from traceanalyzer.placement.grown_graphs import newest
-from traceanalyzer.placement.placer import doubts_of
 from traceanalyzer.placement.program import place_program
 from traceanalyzer.placement.recorded_blockers import BlockerRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from traceanalyzer.capture_file.document import CaptureFile, Frame
     from traceanalyzer.model import Certainty
@@ -96,7 +95,6 @@ class ReplayedExplanations:
         self._recorded = self.program if self._is_own else place_program(capture_file)
         self._records = BlockerRecords(capture_file, self.program.kernels.registry)
         self._finders: dict[int, BlockerFinder] = {}
-        self._doubts: dict[int, Mapping[int, str]] = {}
         self._instances: dict[str, list[FunctionPlacement]] = {}
 
     def of(self, op_type: str, record: RecordedOp) -> PlacementExplanation | None:
@@ -157,7 +155,7 @@ class ReplayedExplanations:
 
     def _signature_on_host(self, number: int) -> PlacementExplanation | None:
         placed = self.program.eager[number]
-        if not placed.device or parse_device(placed.device).type != GPU:
+        if not is_of_type(placed.device, GPU):
             return None
         signature = self._capture_file.signatures[number]
         blocker = self._records.in_host_memory_eager(signature, placed.device)
@@ -166,14 +164,12 @@ class ReplayedExplanations:
     def _node_on_host(self, placed: FunctionPlacement, name: str) -> PlacementExplanation | None:
         placement = placed.placement
         node = placement.nodes.graph.index(name)
-        if node < 0 or not placement.devices[node]:
-            return None
-        if parse_device(placement.devices[node]).type != GPU:
+        if not is_of_type(placement.devices[node], GPU):
             return None
         blocker = self._records.in_host_memory(placed, node)
         if blocker is None:
             return None
-        doubt = self._doubt(placed, node) or placed.doubt or self._disagreement(placed, node)
+        doubt = placement.doubts.get(node) or placed.doubt or self._disagreement(placed, node)
         return self._on_host(blocker, placement.nodes.support[node], doubt)
 
     def _on_host(
@@ -191,7 +187,7 @@ class ReplayedExplanations:
     def _of_signature(self, number: int) -> PlacementExplanation | None:
         placed = self.program.eager[number]
         signature = self._capture_file.signatures[number]
-        if not placed.device or parse_device(placed.device).type != CPU:
+        if not is_of_type(placed.device, CPU):
             return None
         found = eager_blockers(self.program.eager_ops[number], self.program.eager_setting)
         seen = {t.device for t in signature.outputs} or {placed.device}
@@ -213,11 +209,11 @@ class ReplayedExplanations:
     def _of_node(self, placed: FunctionPlacement, name: str) -> PlacementExplanation | None:
         placement = placed.placement
         node = placement.nodes.graph.index(name)
-        if not placement.devices[node] or parse_device(placement.devices[node]).type != CPU:
+        if not is_of_type(placement.devices[node], CPU):
             return None
         found, follows, earlier_doubt = self._blockers(placed, node)
         disagreement = self._disagreement(placed, node)
-        doubt = self._doubt(placed, node) or placed.doubt or disagreement or earlier_doubt
+        doubt = placement.doubts.get(node) or placed.doubt or disagreement or earlier_doubt
         return PlacementExplanation(
             type=placement.nodes.graph.ops[node],
             blockers=without_copies(found.found),
@@ -272,11 +268,6 @@ class ReplayedExplanations:
         if not assigned or own.placement.devices[node] != assigned[node]:
             return _DISAGREES
         return ""
-
-    def _doubt(self, placed: FunctionPlacement, node: int) -> str:
-        if id(placed) not in self._doubts:
-            self._doubts[id(placed)] = doubts_of(placed.placement)
-        return self._doubts[id(placed)].get(node, "")
 
     def _certainty(self, doubt: str, *, is_complete: bool) -> Certainty:
         is_sure = is_complete and not doubt and self.program.kernels.exact

@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from traceanalyzer.placement.placer import doubts_of
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -27,14 +25,7 @@ class FirstPlaced(NamedTuple):
 
 
 def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, FirstPlaced]]:
-    """Return the nodes of each of a session's graphs that keep the device of an earlier graph.
-
-    Args:
-        instances: The session's graphs in the order in which they were placed.
-
-    Returns:
-        For each graph, where each such node was first placed.
-    """
+    """Return, by graph, the nodes that keep the device of an earlier graph: where each got it."""
     found: list[Mapping[int, FirstPlaced]] = []
     latest: dict[str, FirstPlaced] = {}
     for at, instance in enumerate(instances):
@@ -85,15 +76,12 @@ def with_kept(
             where the earlier replay gives them.
     """
     assigned, guessed = {}, {}
-    doubts: dict[int, Mapping[int, str]] = {}
     for node, (earlier, at) in kept.items():
         device = recorded[node] if recorded else earlier.devices[at]
         if device:
             assigned[node] = device
-        if id(earlier) not in doubts:
-            doubts[id(earlier)] = doubts_of(earlier)
-        if at in doubts[id(earlier)]:
-            guessed[node] = doubts[id(earlier)][at]
+        if at in earlier.doubts:
+            guessed[node] = earlier.doubts[at]
     return replace(
         setting,
         assigned={**setting.assigned, **assigned},

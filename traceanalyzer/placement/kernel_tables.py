@@ -95,11 +95,7 @@ def tabulated() -> Mapping[Minor, str]:
 
 @lru_cache(maxsize=1024)
 def minor_of(version: str) -> Minor:
-    """Return the minor version of a release, `2.21` of `2.21.0`.
-
-    Raises:
-        ValueError: This is no version.
-    """
+    """Return the minor version of a release, `2.21` of `2.21.0`."""
     found = _RELEASE.fullmatch(version.strip())
     if found is None:
         msg = f"{version!r} is no version of TensorFlow; write it like 2.21"

@@ -85,13 +85,7 @@ def describe(
     registry: Registry,
     functions: Collection[str] = frozenset(),
 ) -> Nodes:
-    """Find what the placer must know of each node.
-
-    Args:
-        attributes: The pool that the graph's attribute sets are in.
-        registry: The kernels of the TensorFlow that places it.
-        functions: Names of functions, which are ops too and run anywhere.
-    """
+    """Find what the placer must know of each node."""
     kinds = _Kinds(attributes, registry, functions)
     described = [kinds.of(op, at) for op, at in zip(graph.ops, graph.attributes, strict=True)]
     position = {name: at for at, name in enumerate(graph.names)}
@@ -165,13 +159,13 @@ class _Kind:
     """What all nodes of one op type with equal attributes have in common."""
 
     support: SupportedTypes
-    inputs: tuple[str, ...] | None  # None: not known
-    outputs: tuple[str, ...] | None
     classes: tuple[str, ...]
-    is_exempt: bool
-    is_dataset: bool
-    element: str  # the type of its list's elements, "" for none
-    doubt: str
+    inputs: tuple[str, ...] | None = None  # None: not known
+    outputs: tuple[str, ...] | None = None
+    is_exempt: bool = False
+    is_dataset: bool = False
+    element: str = ""  # the type of its list's elements, "" for none
+    doubt: str = ""
 
     def gives_variant(self, output: int) -> bool:
         """Return whether an output is a variant."""
@@ -179,24 +173,20 @@ class _Kind:
         return outputs is not None and output < len(outputs) and outputs[output] == "variant"
 
     @property
+    def made(self) -> str:
+        """The type of what it makes of nothing: it has no inputs and one output; "" for others."""
+        outputs = self.outputs or ()
+        return outputs[0] if self.inputs == () and len(outputs) == 1 else ""
+
+    @property
     def is_generator(self) -> bool:
         """See `IsGeneratorNode` (core/common_runtime/placer.cc)."""
-        return (
-            self.inputs == ()
-            and self.outputs is not None
-            and len(self.outputs) == 1
-            and not self.outputs[0].endswith("_ref")
-        )
+        return bool(self.made) and not self.made.endswith("_ref")
 
     @property
     def makes_resource(self) -> bool:
         """See `IsRefOrResourceGeneratorNode` (core/common_runtime/colocation_graph.cc)."""
-        return (
-            self.inputs == ()
-            and self.outputs is not None
-            and len(self.outputs) == 1
-            and _is_held(self.outputs[0])
-        )
+        return _is_held(self.made)
 
 
 def _is_held(dtype: str) -> bool:
@@ -241,13 +231,7 @@ class _Kinds:
         if definition is None:
             return _Kind(
                 support=self._registry.supported_types(op, attributes, self._functions),
-                inputs=None,
-                outputs=None,
                 classes=classes_of(attributes),
-                is_exempt=False,
-                is_dataset=False,
-                element="",
-                doubt="",
             )
         complete = definition.complete(attributes or {})
         try:

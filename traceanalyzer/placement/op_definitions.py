@@ -95,9 +95,6 @@ class OpDefinition:
     def types_of(self, argument: Argument, attributes: Attributes) -> tuple[str, ...]:
         """Return the type of each tensor of an argument; `float_ref` for a reference.
 
-        Args:
-            attributes: In the capture file's encoding; defaults need not be filled in.
-
         Raises:
             AttributesError: An attribute that it needs is missing, or no type, number or list.
         """
@@ -116,19 +113,11 @@ class OpDefinition:
         return tuple(t + _REF for t in types) if argument.is_ref else tuple(types)
 
     def input_types(self, attributes: Attributes) -> tuple[str, ...]:
-        """Return the type of each input; `float_ref` for a reference.
-
-        Raises:
-            AttributesError: As in `types_of`.
-        """
+        """Return the type of each input; `float_ref` for a reference."""
         return tuple(t for a in self.inputs for t in self.types_of(a, attributes))
 
     def output_types(self, attributes: Attributes) -> tuple[str, ...]:
-        """Return the type of each output; `float_ref` for a reference.
-
-        Raises:
-            AttributesError: As in `types_of`.
-        """
+        """Return the type of each output; `float_ref` for a reference."""
         return tuple(t for a in self.outputs for t in self.types_of(a, attributes))
 
     def attributes_of_inputs(self, input_types: Sequence[str]) -> dict[str, Json]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.placement.colocation import Candidates, Groups
@@ -99,7 +100,7 @@ class Region:
     bound: Sequence[Edge]  #: the edges inside that bind two nodes to one device
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Placement:
     """Where the nodes of a graph, or of a region of it, were put: by node, in the graph's order."""
 
@@ -120,15 +121,34 @@ class Placement:
     #: sure.
     failures: Sequence[Failure]
 
+    @cached_property
+    def doubts(self) -> Mapping[int, str]:
+        """Why the replay may be wrong, by node; a node that is not there is in no doubt.
+
+        A doubt spreads to the colocation group of its node, unless a member of that was assigned
+        before the placer ran; and to what may follow a node in doubt, where it has a choice. If
+        TensorFlow would refuse the graph, all of it is in doubt.
+        """
+        nodes = self.nodes
+        if self.failures:
+            first = self.failures[0]
+            name = nodes.graph.names[first.node]
+            text = f"TensorFlow would refuse the graph: {name}: {first.message}"
+            return dict.fromkeys(range(len(nodes)), text)
+        found = {
+            at: support.doubt
+            for at, support in enumerate(nodes.support)
+            if support.doubt and at not in self.changes.kernels
+        }
+        found.update(nodes.doubts)
+        found.update(self.setting.guessed)
+        return _spread(self, found) if found else found
+
 
 def place(
     nodes: Nodes, setting: Setting, changes: Changes = NO_CHANGES, region: Region | None = None
 ) -> Placement:
-    """Place a graph, or a region of it, as TensorFlow does.
-
-    Args:
-        setting: The machine and what else TensorFlow takes into account.
-    """
+    """Place a graph, or a region of it, as TensorFlow does."""
     if region is None:
         region = Region(inside=range(len(nodes)), around={}, bound=nodes.bound)
     return _Run(nodes, setting, changes, region).placement()
@@ -326,29 +346,6 @@ class _Run:
             self._groups.assign(root, device)
         except DeviceConflictError as error:
             self._failures.append(Failure(node, str(error)))
-
-
-def doubts_of(placement: Placement) -> Mapping[int, str]:
-    """Return why the replay may be wrong, by node; a node that is not there is in no doubt.
-
-    A doubt spreads to the colocation group of its node, unless a member of that was assigned
-    before the placer ran; and to what may follow a node in doubt, where it has a choice. If
-    TensorFlow would refuse the graph, all of it is in doubt.
-    """
-    nodes = placement.nodes
-    if placement.failures:
-        first = placement.failures[0]
-        name = nodes.graph.names[first.node]
-        text = f"TensorFlow would refuse the graph: {name}: {first.message}"
-        return dict.fromkeys(range(len(nodes)), text)
-    found = {
-        at: support.doubt
-        for at, support in enumerate(nodes.support)
-        if support.doubt and at not in placement.changes.kernels
-    }
-    found.update(nodes.doubts)
-    found.update(placement.setting.guessed)
-    return _spread(placement, found) if found else found
 
 
 def _spread(placement: Placement, doubts: dict[int, str]) -> dict[int, str]:

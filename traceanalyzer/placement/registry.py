@@ -219,11 +219,7 @@ def supported() -> tuple[str, ...]:
 
 
 def load(version: str) -> Registry:
-    """Return the registry of a minor version, `2.21`, or a release of it.
-
-    Raises:
-        ValueError: There is no table of that version, or it is no version.
-    """
+    """Return the registry of a minor version, `2.21`, or a release of it."""
     minor = kernel_tables.minor_of(version)
     if minor not in kernel_tables.tabulated():
         there = supported()

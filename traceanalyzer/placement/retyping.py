@@ -92,11 +92,7 @@ def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], va
 
 
 def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
-    """Return what type to give a variable, so that it can be on a GPU and its users compute there.
-
-    Args:
-        types: The types that all ops which use it could have; None where these are not known.
-    """
+    """Return what type a variable needs to be on a GPU, and its users to compute there."""
     taken = types_taken("VarHandleOp", "dtype", "int32")
     targets = [t for t in TARGETS.get(dtype, ()) if t.dtype in taken]
     suitable = [t for t in targets if types is None or t.dtype in types]
@@ -121,7 +117,7 @@ def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
 
 # --- Uses of a variable ------------------------------------------------------------------------
 
-_READS: Final = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd"})
+READS: Final = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd"})
 _MOST: Final = 200  # uses of one variable
 
 
@@ -178,9 +174,9 @@ class VariableUses:
         for user, _ in self._taking(graph, node):
             op = graph.ops[user]
             yield from _use(op, self._capture_file.attribute_set(graph.attributes[user]), dtype)
-            for taker, slot in self._taking(graph, user) if op in _READS else ():
+            for taker, slot in self._taking(graph, user) if op in READS else ():
                 known = self._capture_file.attribute_set(graph.attributes[taker])
-                name = _attribute_at(graph.ops[taker], known, slot)
+                name = attribute_at(graph.ops[taker], known, slot)
                 if known.get(name) == dtype:
                     yield _Use(graph.ops[taker], known, name)
 
@@ -201,7 +197,7 @@ def _use(op: str, attributes: Attributes, dtype: str) -> Iterator[_Use]:
         yield _Use(op, attributes, name)
 
 
-def _attribute_at(op: str, attributes: Attributes, slot: int) -> str:
+def attribute_at(op: str, attributes: Attributes, slot: int) -> str:
     """Return the attribute that is the type of an input, "" for none."""
     definition = definition_of(op)
     for argument in () if definition is None else definition.inputs:

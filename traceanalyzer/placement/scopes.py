@@ -108,7 +108,6 @@ def scopes_of_making(
     """Return the scopes that a resource was made in, each of which requests its device by itself.
 
     Args:
-        resource: The resource, or None.
         below: The number of a resource: what was made after it cannot have decided on its device.
 
     Returns:
@@ -156,11 +155,7 @@ def _of_owners(
 
 
 def _requesting(scopes: Iterable[Scope], requested: str) -> tuple[tuple[Scope, ...], bool]:
-    """Return which scopes request a type of device, and whether another ends them.
-
-    Args:
-        scopes: Scopes one around the other, the innermost first.
-    """
+    """Return which scopes, innermost first, request a type of device; whether another ends them."""
     found = []
     for scope in scopes:
         if type_in_scope(scope.device) == type_in_scope(requested):
@@ -199,12 +194,6 @@ class ReadDevices:
         *,
         unsure_as_recorded: bool = False,
     ) -> None:
-        """Prepare.
-
-        Args:
-            resources: Where each resource is on it, "" for not known.
-            unsure_as_recorded: Whether unsure requests are what they were.
-        """
         self._unsure = frozenset(unsure_scopes(capture_file)) if unsure_as_recorded else frozenset()
         self._capture_file = capture_file
         self._machine = machine

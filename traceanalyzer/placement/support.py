@@ -176,12 +176,7 @@ def _named(registry: Registry, definition: OpDefinition, attribute: str) -> froz
 
 
 def since(op: str, version: str, holds: Callable[[Support], bool]) -> str | None:
-    """Return the version from which on something holds of an op, up to a given one.
-
-    Returns:
-        The oldest minor version with a table since which it always holds; None if it does not hold
-        in the given one.
-    """
+    """Return the oldest version from which on something holds of an op, up to a given one."""
     first = None
     versions = supported()
     for earlier in reversed(versions[: versions.index(version) + 1]):

@@ -78,6 +78,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         health=trace_health(run),
         summary=_summary(diagnosis, idle_share(times, devices), steps),
         findings=findings,
+        changes=changes_of(diagnosis),
         unexplained=_unexplained(diagnosis),
         rules=tuple(
             RuleStatus(cause=o.cause, status=o.status, reason=o.reason, title=titles.get(o.cause))
@@ -104,7 +105,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         ),
     )
 
-    page = page_of(diagnosis, changes_of(diagnosis), report)
+    page = page_of(diagnosis, report.changes, report)
     verdict = " ".join(filter(None, (plain(page.happened), plain(page.next))))
     return replace(report, page=page, summary=replace(report.summary, verdict=verdict))
 

@@ -40,7 +40,12 @@ def loads(text: str, *, source: str = "report") -> Report:
         TraceFormatError: The text is no report of this schema version.
     """
     try:
-        return msgspec.convert(json.loads(text), Report, dec_hook=_where)
+        plain = json.loads(text)
+        version = plain.get("schema_version") if isinstance(plain, dict) else None
+        if isinstance(version, int) and version != SCHEMA_VERSION:
+            reason = f"it has version {version}"
+            raise ValueError(reason)  # noqa: TRY301 - one message for all that is no such report
+        return msgspec.convert(plain, Report, dec_hook=_where)
     except (ValueError, RecursionError) as error:
         reason = str(error).partition("\n")[0]
         msg = (

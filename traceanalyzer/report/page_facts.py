@@ -23,9 +23,9 @@ from traceanalyzer.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceanalyzer.changes.change import Change
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.findings import Finding
+    from traceanalyzer.model.changes import Change
     from traceanalyzer.placement.on_a_gpu import Failure
     from traceanalyzer.report.step_parts import DeviceSteps
     from traceanalyzer.run import Host, Run

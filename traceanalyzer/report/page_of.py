@@ -19,10 +19,10 @@ from traceanalyzer.report.sections.step_bar import step_bar
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from traceanalyzer.changes.change import Change
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import Report
     from traceanalyzer.model.blocks import Section
+    from traceanalyzer.model.changes import Change
 
 
 def page_of(

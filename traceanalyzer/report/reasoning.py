@@ -206,7 +206,7 @@ class Reasoner:
         self._causes = causes
         self._titles = {cause.id: cause.title for cause in causes}
         self._hosts = {host.name: host for host in self._run.hosts}
-        self._version = None if self._run.version is None else self._run.version.value
+        self._version = self._run.tensorflow_version
         self._candidates = Candidates(self._run)
 
     def of(self, row: Any, file: str | None) -> OpReasoning:  # noqa: ANN401 - a row of the op table

@@ -41,8 +41,7 @@ def round_trips(
 
 
 def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
-    version = None if diagnosis.run.version is None else diagnosis.run.version.value
-    registry = nearest(version).registry
+    registry = nearest(diagnosis.run.tensorflow_version).registry
     stuck = {
         op_id
         for finding in diagnosis.findings

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 def ruled_out(run: Run, host: Host, cpu_op: CpuOp, causes: Collection[str]) -> Iterator[RuledOut]:
     """Yield the causes that a fact excludes, apart from those that the op has."""
     blocker = {cause.partition("/")[0] for cause in causes}
-    version = None if run.version is None else run.version.value
-    for cause, because in _excluded(run, host, cpu_op, nearest(version)):
+    for cause, because in _excluded(run, host, cpu_op, nearest(run.tensorflow_version)):
         if cause not in blocker:
             yield RuledOut(cause=cause, because=because)
 

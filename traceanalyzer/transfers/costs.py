@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traceanalyzer.timeline.device_parts import HostTimeline
-from traceanalyzer.timeline.intervals import Intervals
-from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.transfers.device_to_host_syncs import device_to_host_syncs
 from traceanalyzer.transfers.measured_round_trips import measured_round_trips
 from traceanalyzer.transfers.recorded_graphs import RecordedGraphs, node_types
@@ -38,7 +35,6 @@ class HostFacts:
     device_properties: Mapping[str, Mapping[str, str]]  #: by device plane
     capture_file: CaptureFile | None
     joined: Joined | None  #: its op table, joined with the capture file
-    timeline: HostTimeline = field(default_factory=HostTimeline)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,19 +50,12 @@ def run_traffic(
     transfers: pd.DataFrame, kernels: pd.DataFrame, hosts: Sequence[HostFacts]
 ) -> Traffic:
     """Measure the transfers of a run against what is known of its hosts' links."""
-    links, kernel_times = {}, {}
+    links = {}
     for host in hosts:
         gpus = host.capture_file.gpus if host.capture_file else ()
         for (device, direction), link in hardware_links(host.device_properties, gpus).items():
             links[host.name, device, direction] = link
-        for device_parts in host.timeline.devices:
-            parts, device = device_parts.parts, device_parts.device
-            ran = parts.phase == Phase.COMPUTE
-            shift_ps = host.timeline.shifts_ps[device]  # tables keep the device's own clock
-            kernel_times[host.name, device] = Intervals(
-                parts.start_ps[ran] - shift_ps, parts.end_ps[ran] - shift_ps
-            )
-    return traffic(transfers, kernels, links, kernel_times)
+    return traffic(transfers, kernels, links)
 
 
 def transfer_costs(

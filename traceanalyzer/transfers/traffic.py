@@ -63,7 +63,6 @@ def traffic(
     transfers: pd.DataFrame,
     kernels: pd.DataFrame,
     links: Mapping[tuple[str, str, str], Link],
-    kernel_times: Mapping[tuple[str, str], Intervals],
 ) -> Traffic:
     """Measure transfers.
 
@@ -72,7 +71,6 @@ def traffic(
         kernels: The kernel table.
         links: The known links, by host, device and direction. One that a transfer outran is not
             the link it took. If none is known, the fastest large transfer in that direction counts.
-        kernel_times: When a kernel ran, by host and device; computed for devices that lack it.
     """
     fastest = _fastest(transfers)
     columns = [transfers[c] for c in ("host", "device", "direction")]
@@ -87,10 +85,7 @@ def traffic(
         link = _link(links.get((host, device, direction)), fastest.get(direction))
         chosen.append(-1 if link is None else numbers.setdefault(link, len(numbers)))
     rows = rows_of_devices(transfers)
-    times = {
-        device: kernel_times[device] if device in kernel_times else _kernel_times(kernels, *device)
-        for device in rows
-    }
+    times = {device: _kernel_times(kernels, *device) for device in rows}
     return Traffic(
         hidden_ps=_hidden_ps(transfers, rows, times),
         link=np.array(chosen, np.int64)[inverse.reshape(-1)],

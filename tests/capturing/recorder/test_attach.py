@@ -28,8 +28,7 @@ from traceanalyzer.capturing.recorder.graphs.dumps import Dumps, FirstCall
 from traceanalyzer.capturing.recorder.journal import Journal
 from traceanalyzer.capturing.recorder.ops import signatures
 from traceanalyzer.capturing.recorder.ops.origins import MACHINE
-from traceanalyzer.capturing.recorder.program import Attachment
-from traceanalyzer.capturing.recorder.settings import Settings
+from traceanalyzer.capturing.recorder.program import Attachment, Settings
 from traceanalyzer.capturing.recorder.trace import recording
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from traceanalyzer.capturing.recorder.ops import frames
 from traceanalyzer.capturing.recorder.ops.frames import (
     is_user_file,
     library_frame,
-    place,
     user_frame,
 )
 
@@ -59,16 +58,6 @@ def test_a_function_without_a_file_is_told_by_its_caller() -> None:
     assert found.f_code.co_name == "test_a_function_without_a_file_is_told_by_its_caller"
 
 
-def _frame_in(file: str, then: str) -> FrameType | None:
-    """Return what `then` makes of the running frame, in code of a file that is not there."""
-    names: dict[str, object] = {"sys": sys, "user_frame": user_frame}
-    exec(compile(f"def inner():\n    return {then}\n", file, "exec"), names)  # noqa: S102
-    inner = names["inner"]
-    assert callable(inner)
-    found: FrameType | None = inner()
-    return found
-
-
 def test_a_folder_on_the_path_that_packages_were_installed_into_is_none_of_the_users(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -77,17 +66,6 @@ def test_a_folder_on_the_path_that_packages_were_installed_into_is_none_of_the_u
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), str(tmp_path / "project")])
     assert not is_user_file(str(tmp_path / "site" / "keras_addon" / "layers.py"))
     assert is_user_file(str(tmp_path / "project" / "layers.py"))
-
-
-def test_the_innermost_frame_that_is_the_users() -> None:
-    then = "user_frame(sys._getframe())"
-    found = _frame_in("/usr/lib/python3/dist-packages/six.py", then)
-    assert found is not None
-    assert found.f_code.co_name == "_frame_in"
-    found = _frame_in("/srv/user/train.py", then)
-    assert found is not None
-    assert place(found) == ("/srv/user/train.py", 2, "inner")
-    assert user_frame(None) is None
 
 
 def called_through(*files: str) -> FrameType:

@@ -10,8 +10,6 @@ from traceanalyzer.capturing.recorder.ops.origins import UNKNOWN, Origins
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
-
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
@@ -24,16 +22,3 @@ def test_a_line_may_ask_for_a_device_in_full_one_time_and_in_short_another(tmp_p
 
     assert origins.of("CPU:0", frames, line) is None
     assert origins.of(_CPU, frames, line) == UNKNOWN
-
-
-def test_a_source_that_cannot_be_read_leaves_the_programs_scope_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fail(*_: object) -> list[str]:
-        raise SyntaxError  # of an encoding that is not known, before Python 3.10
-
-    monkeypatch.setattr("linecache.getlines", fail)
-    frames = FramePool()
-    line = frames.add("program.py", 1, "<module>")
-
-    assert Origins(lambda _: -1).of(_CPU, frames, line) == UNKNOWN

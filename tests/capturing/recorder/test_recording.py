@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from traceanalyzer.capturing.recorder.journal import Journal
-from traceanalyzer.capturing.recorder.settings import Settings
+from traceanalyzer.capturing.recorder.program import Settings
 from traceanalyzer.capturing.recorder.trace import recording
 from traceanalyzer.capturing.recorder.trace.cooperation import ScriptSession
 from traceanalyzer.capturing.recorder.trace.profiler import ProfilerError

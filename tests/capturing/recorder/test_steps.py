@@ -49,14 +49,9 @@ def marks(monkeypatch: pytest.MonkeyPatch) -> Marks:
     return found
 
 
-@pytest.fixture(params=[False, True], ids=["free", "counted"])
-def is_counted(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
-
-
 @pytest.fixture
-def steps(is_counted: bool) -> Iterator[StepMarks]:  # noqa: FBT001 - a fixture
-    found = StepMarks((lambda: None) if is_counted else None)
+def steps() -> Iterator[StepMarks]:
+    found = StepMarks(None)
     found.install()
     yield found
     found.uninstall()
@@ -73,27 +68,6 @@ def _own_step(number: int) -> Any:  # noqa: ANN401 - a context
     return trace.Trace("train", step_num=number, _r=1)
 
 
-def _make_objects_of_other_ops(count: int) -> None:
-    for _ in range(count):
-        trace.Trace("tf.constant")
-
-
-@pytest.mark.parametrize("is_counted", [False], ids=["free"], indirect=True)
-def test_outside_of_sessions_the_class_is_tensorflows_after_a_while(
-    steps: StepMarks, marks: Marks
-) -> None:
-    _make_objects_of_other_ops(20_000)
-    assert trace.Trace.__init__ is NATIVE
-    steps.session_started()
-    _call(steps, times=4)
-    _make_objects_of_other_ops(20_000)
-    assert trace.Trace.__init__ is not NATIVE
-    steps.session_stopped()
-    _make_objects_of_other_ops(20_000)
-    assert trace.Trace.__init__ is NATIVE
-    assert marks.steps == ["train 3"]
-
-
 def test_steps_are_marked_from_the_third_call_on(steps: StepMarks, marks: Marks) -> None:
     steps.session_started()
     _call(steps, times=2)
@@ -102,17 +76,11 @@ def test_steps_are_marked_from_the_third_call_on(steps: StepMarks, marks: Marks)
     assert (marks.steps, marks.open) == (["train 3", "train 4"], ["train 5"])
 
 
-@pytest.mark.parametrize(
-    ("is_counted", "first"),
-    [(False, 12), (True, 11)],
-    ids=["free", "counted"],
-    indirect=["is_counted"],
-)
-def test_a_later_session_marks_what_it_can_know(steps: StepMarks, marks: Marks, first: int) -> None:
+def test_a_later_session_marks_from_its_first_call_on(steps: StepMarks, marks: Marks) -> None:
     _call(steps, times=10)
     steps.session_started()
     _call(steps, times=4)
-    assert marks.steps == [f"train {n}" for n in range(first, 14)]
+    assert marks.steps == ["train 11", "train 12", "train 13"]
 
 
 def test_a_program_that_marks_its_steps_is_left_to_it(steps: StepMarks, marks: Marks) -> None:

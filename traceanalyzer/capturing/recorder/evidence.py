@@ -33,14 +33,7 @@ class Evidence:
         before_call: Callable[[str], None],
         before_step: Callable[[], None] | None,
     ) -> None:
-        """Prepare.
-
-        Args:
-            journal: Where to write.
-            dumps: TensorFlow's dumps of graphs.
-            before_call: Called with the name of a function, or of what else the program calls.
-            before_step: Called when the program marks a step's beginning; None if nobody counts.
-        """
+        """Prepare; `before_step` is called when the program marks a step, None if nobody counts."""
         frames = FramePool()
         self._journal = journal
         self._dumps = dumps

@@ -37,13 +37,7 @@ class Journal:
             pass
 
     def note(self, id: str, severity: str, message: str) -> None:  # noqa: A002 - as in health
-        """Record, once, what was not recorded and why.
-
-        Args:
-            id: Short name of the limit, as in the report's health.
-            severity: `info` or `warning`.
-            message: A line for the user.
-        """
+        """Record, once, what was not recorded and why, as in the report's health."""
         if id not in self._noted:
             self._noted.add(id)
             self.write("note", id=id, severity=severity, message=message)

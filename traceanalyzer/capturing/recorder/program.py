@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import json
 import os
 import platform
 import re
 import time
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from .facts.gpu_choices import watch_variable
 from .journal import Journal
 from .process.children import note_fork, note_other_starts
 from .process.ending import watch_ending
 from .process.importing import watch_import
-from .settings import read_settings
 
 if TYPE_CHECKING:
     from .evidence import Evidence
     from .graphs.dumps import Dumps
-    from .settings import Settings
     from .trace.recording import Recording
 
 _OLDEST = (2, 12)
@@ -34,9 +33,36 @@ _DISTRIBUTION = re.compile(
 )
 
 
+class Settings(NamedTuple):
+    """What to record, and where to write it."""
+
+    work: str  # folder of the journal and of TensorFlow's dumps
+    logdir: str  # absolute; traces go to `plugins/profile/RUN/HOST.xplane.pb` in it
+    run: str
+    host: str
+    host_tracer_level: int = 2
+    python_tracer_level: int = 0
+    device_tracer_level: int = 1
+    # `{"kind": "auto"}`, `{"kind": "whole"}`, `{"kind": "steps", "first", "last"}` or
+    # `{"kind": "time", "after_s", "for_s"}`
+    window: dict[str, Any] = {"kind": "auto"}  # noqa: RUF012 - never changed
+
+    @property
+    def graphs(self) -> str:
+        """Folder for TensorFlow's dumps of graphs."""
+        return os.path.join(self.work, "graphs")
+
+    @property
+    def journal(self) -> str:
+        """File of the journal."""
+        return os.path.join(self.work, "journal.jsonl")
+
+
 def prepare(path: str) -> None:
     """Have the program recorded from where it imports TensorFlow to its end."""
-    settings = read_settings(path)
+    with open(path, encoding="utf-8") as file:
+        found = json.load(file)
+    settings = Settings(**{name: found[name] for name in Settings._fields})
     journal = Journal(settings.journal)
     journal.write("started", pid=os.getpid())
     attachment = Attachment.of_program = Attachment(settings, journal)

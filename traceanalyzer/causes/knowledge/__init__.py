@@ -1,1 +1,1 @@
-"""What causes know: library habits, substitutes, host work, and how to say it."""
+"""What several causes share: advice, evidence, and the text of findings."""

@@ -78,14 +78,10 @@ class Candidates:
     """Names the causes that are not excluded for the ops of a run."""
 
     def __init__(self, run: Run) -> None:
-        self._version = None if run.version is None else run.version.value
+        self._version = run.tensorflow_version
         self._kernels = nearest(self._version)
         self._registry = self._kernels.registry
-        self._not_pinning = {
-            host.name
-            for host in run.hosts
-            if host.capture_file is not None and pins_nothing(host.capture_file)
-        }
+        self._not_pinning = {host.name for host, file in run.captured if pins_nothing(file)}
         self._with_replicas: set[_Function] = set()
         self._with_gradients: set[_Function] = set()
         self._gradients_on_cpu: set[tuple[_Function, str]] = set()

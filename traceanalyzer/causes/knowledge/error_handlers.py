@@ -35,13 +35,6 @@ class HandledOps:
     evidence: tuple[Evidence, ...]
 
 
-def no_errors_known(run: Run) -> str | None:
-    """Return why nothing is known about a program's errors, or None if they were recorded."""
-    if all(host.capture_file is None for host in run.hosts):
-        return "the program's errors are not recorded without a capture"
-    return None
-
-
 def raised_at(capture_file: CaptureFile, error: CaughtError) -> Frame | None:
     """Return the user's line that raised an error, if known."""
     return capture_file.frame(error.raised[0]) if error.raised else None
@@ -59,10 +52,10 @@ def handler_evidence(handler: Frame) -> Evidence:
     return observed("handler", "the error was caught here", line=handler)
 
 
-def handled_ops(run: Run, host: Host, handler: Frame) -> HandledOps | None:
+def handled_ops(
+    run: Run, host: Host, capture_file: CaptureFile, handler: Frame
+) -> HandledOps | None:
     """Find the ops that a handler, given by the line of its `except`, put on the CPU."""
-    if host.capture_file is None:
-        return None
     body = _handler_lines(handler.file, handler.line)
     members = []
     scopes: dict[Frame, str] = {}
@@ -70,7 +63,7 @@ def handled_ops(run: Run, host: Host, handler: Frame) -> HandledOps | None:
         blockers = cpu_op.explanation.blockers
         if cpu_op.host != host.name or not blockers:
             continue
-        found = [_cpu_scope(host.capture_file, blocker) for blocker in blockers]
+        found = [_cpu_scope(capture_file, blocker) for blocker in blockers]
         inside = [f for f in found if f is not None and _is_inside(f[0], handler, body)]
         if len(inside) == len(found):
             members.append((cpu_op, blockers[0]))

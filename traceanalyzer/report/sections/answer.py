@@ -13,15 +13,12 @@ from traceanalyzer.report.inline import line, listing, part, prose, time
 from traceanalyzer.report.sections.changes import saving_text
 from traceanalyzer.report.text import sentence
 from traceanalyzer.source_files import shown_files
-from traceanalyzer.tables.step_kinds import eager_loop
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from traceanalyzer.changes.change import Change
     from traceanalyzer.model.blocks import BarPart, Inline, Text
+    from traceanalyzer.model.changes import Change
     from traceanalyzer.report.page_facts import PageFacts
 
 _NO_GPU: Final = "no_gpu_visible"
@@ -29,7 +26,6 @@ _NEARLY_ALL: Final = 0.95  # of the wait, for one place to be named alone
 _MOST: Final = 0.5
 _OP_LEVEL: Final = 2  # host tracer level from which ops leave events
 _WORTH_NAMING: Final = 0.05  # of a step
-_MUCH: Final = 0.2  # of a step
 _MOSTLY_COMPUTING: Final = 0.7  # of a step
 _PARTS: Final[tuple[tuple[BarPart, str], ...]] = (
     ("compute", "compute"),
@@ -41,48 +37,14 @@ _PARTS: Final[tuple[tuple[BarPart, str], ...]] = (
     ("program", "your program"),
     ("unknown", "unknown"),
 )
-_ADVICE: Final[dict[str, str]] = {
-    "input": (
-        "Let the input run ahead of the model: end the pipeline with `.prefetch(tf.data.AUTOTUNE)` "
-        "and give `map` `num_parallel_calls=tf.data.AUTOTUNE`."
-    ),
-    "transfer": (
-        "Copy the input while the GPU computes: "
-        "`dataset.apply(tf.data.experimental.prefetch_to_device('/GPU:0'))`."
-    ),
-    "launch": (
-        "Launch fewer, larger kernels: `jit_compile=True` merges small ones, and a larger batch "
-        "needs fewer steps."
-    ),
-    "runtime": (
-        "Give TensorFlow more work per call: `jit_compile=True`, or with Keras "
-        "`model.compile(..., steps_per_execution=10)`."
-    ),
-    "program": (
-        "Do more in each call of TensorFlow: with Keras "
-        "`model.compile(..., steps_per_execution=10)`; in a loop of your own, print or log only "
-        "every n steps."
-    ),
-    "compute": (
-        "Placement needs no change. To go faster, make the kernels faster: `traceanalyzer tables` "
-        "lists them; mixed precision helps most models."
-    ),
-    "unknown": (
-        "The trace does not show what the GPU waits for most of the time: record host threads too, "
-        "with `traceanalyzer capture script.py`."
-    ),
-}
-_CAPTURE: Final = "`traceanalyzer capture script.py`"
-_WITHOUT_CHANGES: Final[Mapping[str, str]] = {
-    "A": f"Run {_CAPTURE}: it records why these ops are on the CPU.",
-    "B": "",
-    "C": (
-        f"Run {_CAPTURE}: it finds out why there is no GPU, and which ops would stay on the CPU "
-        "with one."
-    ),
-    "D": "Placement needs no change for a machine with a GPU.",
-    "E": "",
-}
+_COMPUTES: Final = (
+    "Placement needs no change. To go faster, make the kernels faster: `traceanalyzer tables` "
+    "lists them; mixed precision helps most models."
+)
+_UNKNOWN: Final = (
+    "The trace does not show what the GPU waits for most of the time: record host threads too, "
+    "with `traceanalyzer capture script.py`."
+)
 _OTHER_WORK: Final = frozenset({"work_after_the_recording", "work_of_child_processes"})
 
 
@@ -118,13 +80,20 @@ def to_do(facts: PageFacts) -> Text:
         is_placed_well = facts.kind == "D" and (first.kind == "gpu" or not first.is_by_placement)
         said = ("Placement needs no change. ",) if is_placed_well else ()
         return (*said, *_first_change(first))
+    return _without_changes(facts)
+
+
+def _without_changes(facts: PageFacts) -> Text:
     worst = next((f for f in facts.findings.values() if f.harm == "harmful" and f.fixes), None)
     if worst is not None and (facts.kind in {"A", "D"} or worst.certainty == "certain"):
         return (Strong(text="Start with: "), *prose(sentence(worst.title)))
-    as_graph = _as_graph(facts)
-    if facts.kind == "B" and facts.has_gpu_times:
-        return as_graph or prose(_ADVICE[_largest_part(facts)])
-    return (*(as_graph if facts.kind == "C" else ()), *prose(_WITHOUT_CHANGES[facts.kind]))
+    if facts.kind == "D":
+        return prose("Placement needs no change for a machine with a GPU.")
+    if facts.kind != "B" or not facts.step_us:
+        return ()
+    if facts.part_us("compute") >= _MOSTLY_COMPUTING * facts.step_us:
+        return prose(_COMPUTES)
+    return prose(_UNKNOWN) if facts.part_us("unknown") >= _MOST * facts.step_us else ()
 
 
 # --- what happened -----------------------------------------------------------------------------
@@ -370,33 +339,11 @@ def _first_change(change: Change) -> Text:
         said += [Code(text=first.check), "."]
     saved = saving_text(change.saving)
     if saved and change.saving.kind != "proxy":
-        said += [" It saves ", *saved, "."]
+        subject = "A fix" if change.kind == "find_cause" else "It"
+        said += [f" {subject} saves ", *saved, "."]
     return tuple(said)
-
-
-def _as_graph(facts: PageFacts) -> Text:
-    """Say that Python runs the ops of a step one by one, if that takes much of it."""
-    loop = eager_loop(facts.run.ops, facts.run.steps)
-    around_us = facts.part_us("program", "runtime", "launch")
-    if loop is None or not facts.step_us or around_us < _MUCH * facts.step_us:
-        return ()
-    place = f" ({loop.place})" if loop.place else ""
-    return prose(
-        f"Run a step as one graph, under `@tf.function`: Python now runs its {loop.ops:,} ops one "
-        f"by one{place}. "
-    )
 
 
 def _lower(title: str) -> str:
     second = title[1:2]
     return title if second.isupper() or not title else f"{title[0].lower()}{title[1:]}"
-
-
-def _largest_part(facts: PageFacts) -> BarPart:
-    """Return the kind of the part of the step to work on."""
-    if facts.part_us("compute") >= _MOSTLY_COMPUTING * (facts.step_us or 0.0):
-        return "compute"
-    waits: Iterator[tuple[float, BarPart]] = (
-        (facts.part_us(kind), kind) for kind, _ in _PARTS if kind not in {"compute", "cpu_op"}
-    )
-    return max(waits)[1]

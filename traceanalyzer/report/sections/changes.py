@@ -28,7 +28,6 @@ from traceanalyzer.report.ruled_out import ruled_out
 from traceanalyzer.report.sections.data_path import data_path
 from traceanalyzer.report.sections.step_bar import typical_step
 from traceanalyzer.report.sources import evidence_shown, place_of
-from traceanalyzer.report.text import sentence
 from traceanalyzer.report.views import cause_title
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
@@ -36,10 +35,10 @@ from traceanalyzer.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceanalyzer.changes.change import Change, Place, Saving
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Evidence
     from traceanalyzer.model.blocks import Block, Cell, Inline, Text
+    from traceanalyzer.model.changes import Change, Place, Saving
     from traceanalyzer.report.page_facts import PageFacts
 
 _MOST_CHANGES: Final = 200
@@ -169,7 +168,7 @@ def _facts(facts: PageFacts, change: Change) -> Text:
     elif cost.host_us is not None:
         found += [", host time ", time(cost.host_us), " in total"]
     if change.saving.note:
-        found.append(f". {sentence(change.saving.note)}")
+        found.append(f". Saving: {change.saving.note.rstrip('.')}.")
     return tuple(found)
 
 

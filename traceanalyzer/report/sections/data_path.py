@@ -56,13 +56,15 @@ def _end(transfers: pd.DataFrame, end: str, *, bytes_after: float | None) -> Pat
     """Return the op at an end of transfers that most bytes belong to."""
     if transfers.empty:
         return None
-    known = transfers.dropna(subset=[end])
-    if known.empty:
+    named = transfers.dropna(subset=[f"{end}_name"])
+    if named.empty:
         return PathStep(label="an unknown op", device="gpu", bytes_after=bytes_after)
-    sizes = known["bytes"].fillna(0).astype("int64").groupby(known[end].astype(str)).sum()
-    op_id = str(sizes.idxmax())
-    name = known.loc[known[end].astype(str) == op_id, f"{end}_name"].iloc[0]
-    label = str(name).rpartition("/")[2]
+    names = named[f"{end}_name"].astype(str)
+    sizes = named["bytes"].fillna(0).astype("int64").groupby(names).sum()
+    name = str(sizes.idxmax())
+    ids = named.loc[names == name, end].dropna()
+    op_id = None if ids.empty else str(ids.iloc[0])
+    label = name.rpartition("/")[2]
     if len(sizes) > 1:
         label = f"{label} and {counted(len(sizes) - 1, 'more')}"
     return PathStep(label=label, device="gpu", op_id=op_id, bytes_after=bytes_after)

@@ -120,19 +120,23 @@ _NAMES: Final = {
 
 
 def _checked(facts: PageFacts) -> Iterator[Fold]:
-    """Yield the causes that were looked for and not found, without those that are possible."""
+    """Yield the causes that were looked for and not found, without those that are possible.
+
+    While ops are unexplained, only what a fact excludes counts: the trace may not show the others.
+    """
     open_causes = possible_causes(facts)
     titles = {cause.id: cause.title for cause in all_causes()}
     excluded = {out.cause: out.because for f in facts.findings.values() for out in f.ruled_out}
+    not_found = "" if len(facts.diagnosis.unexplained) else "not found in this run"
     rows = []
     for outcome in facts.diagnosis.outcomes:
-        if outcome.cause in open_causes or outcome.status == "fired":
-            continue
-        title = prose(titles.get(outcome.cause, outcome.cause))
+        because = excluded.get(outcome.cause, not_found)
         if outcome.status == "failed":
-            rows.append((title, prose(f"The check failed: {outcome.reason}. Please report this.")))
-        elif outcome.status == "silent":
-            because = excluded.get(outcome.cause) or "not found in this run"
+            because = f"the check failed: {outcome.reason}; please report this"
+        elif outcome.status != "silent" or outcome.cause in open_causes:
+            because = ""
+        if because:
+            title = prose(titles.get(outcome.cause, outcome.cause))
             rows.append((title, prose(sentence(because))))
     if rows:
         table = Table(columns=_CAUSE_COLUMNS, rows=tuple(rows), total_rows=len(rows))

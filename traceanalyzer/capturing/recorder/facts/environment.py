@@ -14,34 +14,15 @@ from ..process.hooks import Part, loaded
 # Variables that decide on devices, kernels or rewrites. Named one by one or by narrow prefixes: an
 # environment holds secrets too (`TF_VAR_...` is Terraform's).
 _VARIABLES = (
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
-    "CUDA_CACHE_PATH",
-    "CUDA_HOME",
-    "HIP_VISIBLE_DEVICES",
-    "KERAS_BACKEND",
-    "LD_LIBRARY_PATH",
-    "NVIDIA_DRIVER_CAPABILITIES",
-    "NVIDIA_TF32_OVERRIDE",
-    "NVIDIA_VISIBLE_DEVICES",
-    "OMP_NUM_THREADS",
-    "TF_CONFIG",
-    "TF_CUDNN_DETERMINISTIC",
-    "TF_DETERMINISTIC_OPS",
-    "TF_USE_LEGACY_KERAS",
+    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_CACHE_PATH", "CUDA_HOME"),
+    *("HIP_VISIBLE_DEVICES", "KERAS_BACKEND", "LD_LIBRARY_PATH", "OMP_NUM_THREADS"),
+    *("NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_TF32_OVERRIDE", "NVIDIA_VISIBLE_DEVICES"),
+    *("TF_CONFIG", "TF_CUDNN_DETERMINISTIC", "TF_DETERMINISTIC_OPS", "TF_USE_LEGACY_KERAS"),
     "XLA_FLAGS",
 )
 _PREFIXES = (
-    "TF_CPP_",
-    "TF_CUDNN_",
-    "TF_DISABLE_",
-    "TF_EAGER_",
-    "TF_ENABLE_",
-    "TF_FORCE_",
-    "TF_GPU_",
-    "TF_MIN_",
-    "TF_NUM_",
-    "TF_XLA_",
+    *("TF_CPP_", "TF_CUDNN_", "TF_DISABLE_", "TF_EAGER_", "TF_ENABLE_", "TF_FORCE_", "TF_GPU_"),
+    *("TF_MIN_", "TF_NUM_", "TF_XLA_"),
 )
 _LONGEST = 1000
 _MOST_OPS = 50
@@ -53,8 +34,7 @@ _LONGEST_NAME = 200  # characters of a name
 def variables() -> dict[str, str]:
     """Return the environment variables that can decide on devices, kernels or rewrites.
 
-    Call it before TensorFlow is imported: its packages set some themselves (seen with 2.12:
-    `TF_CPP_MIN_LOG_LEVEL`).
+    To be called before TensorFlow is imported: its packages set some themselves (2.12).
     """
     return {
         name: value[:_LONGEST]
@@ -69,24 +49,15 @@ def environment_facts() -> dict[str, Any]:
 
     keras = sys.modules.get("keras")
     return {
-        "python": {
-            "version": platform.python_version(),
-            "executable": sys.executable,
-            "flags": {
-                name: getattr(sys.flags, name)
-                for name in ("optimize", "dev_mode", "isolated", "no_site", "utf8_mode")
-            },
-        },
+        "python": {"version": platform.python_version()},
         "tensorflow": {
             "version": tf.__version__,
-            "git_version": tf.version.GIT_VERSION,
             "build": _plain(dict(tf.sysconfig.get_build_info())),
         },
         "keras_version": getattr(keras, "__version__", None),
         "platform": platform.platform(),
         "script": sys.argv[0] if sys.argv else "",
         "cwd": _value_of(os.getcwd),
-        "cpu_count": os.cpu_count(),
     }
 
 
@@ -112,17 +83,11 @@ def device_facts() -> dict[str, Any]:
             "details",
             lambda: {g.name: _plain(config.experimental.get_device_details(g)) for g in gpus},
         ),
-        ("memory_growth", lambda: {g.name: config.experimental.get_memory_growth(g) for g in gpus}),
         ("memory", partial(_memory, config)),
         ("memory_limit", partial(_memory_limits, current)),
         ("soft_device_placement", lambda: current.soft_device_placement),
-        ("log_device_placement", lambda: current.log_device_placement),
-        ("jit", lambda: str(config.optimizer.get_jit())),
         ("optimizer_options", lambda: _plain(config.optimizer.get_experimental_options())),
         ("deterministic_ops", _is_deterministic),
-        ("mixed_precision_policy", _policy),
-        ("functions_run_eagerly", config.functions_run_eagerly),
-        ("tensor_float_32", config.experimental.tensor_float_32_execution_enabled),
     ):
         facts[name] = _value_of(ask)
     return facts
@@ -169,15 +134,6 @@ def _is_deterministic() -> bool:
     return bool(config.is_op_determinism_enabled())
 
 
-def _policy() -> Any:
-    keras = sys.modules.get("keras")
-    if keras is None:
-        return None
-    mixed = keras.mixed_precision
-    policy = mixed.dtype_policy() if hasattr(mixed, "dtype_policy") else mixed.global_policy()
-    return str(policy.name)
-
-
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
     """Return a dictionary with values of JSON's types."""
     return {
@@ -218,9 +174,6 @@ def foreign_kernels(types: Iterable[str]) -> list[dict[str, Any]]:
 
     The process that has loaded the library can be asked, also where there is no GPU
     (python/framework/kernels.py, `get_registered_kernels_for_op`, of 2.12 and 2.21).
-
-    Args:
-        types: Types of ops of the program; names of functions may be among them.
     """
     own = loaded("tensorflow").raw_ops
     registered = loaded("tensorflow.python.framework.op_def_registry").get

@@ -110,11 +110,7 @@ class Dumps:
         self._process = os.getpid()
 
     def ask(self, version: tuple[int, ...]) -> None:
-        """Ask TensorFlow for dumps; it need not be imported yet.
-
-        Args:
-            version: TensorFlow's, `(2, 21)`; empty where it is unknown.
-        """
+        """Ask a TensorFlow of a version, empty where unknown, for dumps before it is imported."""
         if os.environ.get("TF_DUMP_GRAPH_PREFIX"):
             self._journal.note(
                 "graphs_left_out",
@@ -207,21 +203,10 @@ class Dumps:
             with suppress(OSError):
                 os.unlink(os.path.join(self._folder, name))
 
-    def changed_ns(self) -> int | None:
-        """Return when a dump last came or went, in nanoseconds since 1970; None where unknown."""
-        with suppress(OSError):
-            return os.stat(self._folder).st_mtime_ns
-        return None
-
     def finish(
         self, definitions: Mapping[str, frozenset[str]], called_at: Mapping[str, float]
     ) -> None:
-        """Take no more dumps, and delete what is not needed.
-
-        Args:
-            definitions: The nodes' names of each function that was defined.
-            called_at: When each function was first called, in seconds.
-        """
+        """Take no more dumps, and delete what is not needed; see `text_dumps.convert`."""
         self._over = True
         self._wake.set()
         self._leave()
@@ -307,7 +292,7 @@ class Dumps:
         return {name for name in self._names() if not self._is_repeated(name)}
 
     def _is_repeated(self, name: str) -> bool:
-        found = _STAGE.fullmatch(name)
+        found = _STAGE.fullmatch(name) if name.startswith(OF_DATASETS) else None
         return found is not None and found[1] in self._repeated
 
     def _names(self) -> set[str]:

@@ -103,15 +103,7 @@ class FunctionRecorder(Part):
         defined: Callable[[str], None],
         session_graphs: list[list[Any]],
     ) -> None:
-        """Prepare.
-
-        Args:
-            journal: Where to write.
-            scope_frames: The pool that the numbers in `scopes.locations` belong to.
-            dumps: Whose files of functions like earlier ones are not needed.
-            defined: Called with the name of a function that was defined.
-            session_graphs: The graphs that v1 sessions ran, those that are alike together.
-        """
+        """Prepare; the numbers in `scopes.locations` are those of `scope_frames`."""
         super().__init__()
         self._journal = journal
         self._scope_frames = scope_frames

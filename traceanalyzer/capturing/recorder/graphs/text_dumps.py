@@ -34,13 +34,8 @@ def convert(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Write text dumps as protos: only the program's own protobuf can read them all.
 
-    Args:
-        folder: Where the dumps are.
-        names: All dumps.
-        of_graph: The numbers of the sessions' graphs, by dump, where they are known.
-        definitions: The nodes' names of each function that was defined.
-        called_at: When each function was first called, in seconds.
-        journal: Where to note what fails.
+    The graphs of sessions have numbers, where these are known. Functions were defined with these
+    names of nodes, and were first called at these times, in seconds.
     """
     texts = {name for name in names if name.endswith(".pbtxt")}
     for index, name in enumerate(sorted(n for n in texts if "placer_input" in n)):

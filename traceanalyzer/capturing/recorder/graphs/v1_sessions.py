@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import importlib
 import threading
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -68,7 +67,6 @@ _VERSION = "_traceanalyzer_version"  # on a session: that of the graph it last p
 _MOST_GRAPHS = 20  # later ones count as the last of these
 _MOST_LIKE = 20  # graphs of the same ops that differ by lines
 _LONGEST_WAIT_S = 1.0
-_UNSETTLED_NS = 20_000_000  # two changes of a folder may have one time that lies no further back
 
 
 class Sessions(Part):
@@ -86,7 +84,6 @@ class Sessions(Part):
         self._placing = threading.Lock()
         self._running: Counter[int] = Counter()
         self._active: set[int] = set()  # that ran since the dumps were last looked at
-        self._looked_at: int | None = None  # the folder's time by then
         self._marker: Any = None
 
     def install(self) -> None:
@@ -194,12 +191,7 @@ class Sessions(Part):
 
         Dumps of graphs that ran at the same time cannot be assigned and are dropped.
         """
-        changed = self._dumps.changed_ns()
-        if changed is None or changed != self._looked_at:
-            one = next(iter(self._active)) if len(self._active) == 1 else None
-            self._dumps.ran(one)
-            settled = changed is not None and time.time_ns() - changed > _UNSETTLED_NS
-            self._looked_at = changed if settled and self._dumps.changed_ns() == changed else None
+        self._dumps.ran(next(iter(self._active)) if len(self._active) == 1 else None)
         self._active = {number for number, count in self._running.items() if count > 0}
 
     def _number(self, graph: Any) -> int:

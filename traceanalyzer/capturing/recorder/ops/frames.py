@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import sys
@@ -29,8 +30,6 @@ _PLUMBING = tuple(
 )
 _MOST_KNOWN = 10_000
 known_files: dict[str, bool] = {}  # whether a file is the user's, of those asked for
-_known_libraries: dict[str, bool] = {}
-_known_folders: dict[str, bool] = {}  # whether a folder of Python's path holds installed packages
 
 
 def is_user_file(file: str) -> bool:
@@ -48,15 +47,12 @@ def is_user_file(file: str) -> bool:
     return known
 
 
+@functools.lru_cache(maxsize=None)
 def is_library_file(file: str) -> bool:
     """Return whether a file is of an installed package that is neither TensorFlow nor ours."""
-    known = _known_libraries.get(file)
-    if known is None:
-        path = _absolute(file)
-        is_installed = _is_of_package(path) and not is_user_file(file)
-        known = is_installed and not path.startswith((_RECORDER, _tensorflow_folder()))
-        _known_libraries[file] = known
-    return known
+    path = _absolute(file)
+    is_installed = _is_of_package(path) and not is_user_file(file)
+    return is_installed and not path.startswith((_RECORDER, _tensorflow_folder()))
 
 
 def _is_of_package(path: str) -> bool:
@@ -67,17 +63,14 @@ def _is_of_package(path: str) -> bool:
     )
 
 
+@functools.lru_cache(maxsize=None)
 def _holds_packages(folder: str) -> bool:
     """Return whether packages were installed into a folder, unless it is the script's own."""
-    known = _known_folders.get(folder)
-    if known is None:
-        own = {os.path.dirname(_absolute(sys.argv[0])) if sys.argv else "", _absolute(os.curdir)}
-        known = False
-        if folder not in own:
-            with suppress(OSError):
-                known = any(name.endswith(".dist-info") for name in os.listdir(folder))
-        _known_folders[folder] = known
-    return known
+    own = {os.path.dirname(_absolute(sys.argv[0])) if sys.argv else "", _absolute(os.curdir)}
+    if folder not in own:
+        with suppress(OSError):
+            return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    return False
 
 
 def _absolute(file: str) -> str:
@@ -168,9 +161,6 @@ class FramePool:
         # By code, which is kept so that no other has its id, and instruction. Paths take longer.
         self._known: dict[tuple[int, int], tuple[int, CodeType]] = {}
 
-    def __len__(self) -> int:
-        return len(self._numbers)
-
     def add(self, file: str, line: int, name: str) -> int:
         """Return the number of a place in the code."""
         key = (_absolute(file), line, name, int(is_user_file(file)))
@@ -195,6 +185,6 @@ class FramePool:
         """Return the frame of a number; None where there is none."""
         return next(itertools.islice(self._numbers, number, None), None) if number >= 0 else None
 
-    def to_list(self, start: int = 0) -> list[Frame]:
-        """Return the frames in the order of their numbers, from `start` on."""
-        return list(self._numbers)[start:]
+    def to_list(self) -> list[Frame]:
+        """Return the frames in the order of their numbers."""
+        return list(self._numbers)

@@ -97,11 +97,7 @@ class Origins(Part):
     """Knows whose device is requested; see the module."""
 
     def __init__(self, resource_of: Callable[[Any], int]) -> None:
-        """Prepare.
-
-        Args:
-            resource_of: Returns the number of the resource that a tensor is a handle of, or -1.
-        """
+        """Prepare; `resource_of` returns the number of a tensor's resource, or -1."""
         super().__init__()
         self._resource_of = resource_of
         self._texts: dict[tuple[str, int | None], str] = {}
@@ -129,17 +125,11 @@ class Origins(Part):
         self.after(saving, "set_cpu0", self.of_host)
 
     def of(self, requested: Any, frames: FramePool, opened: int) -> int | None:
-        """Return whose device a scope asks for.
+        """Return whose device the scope asks for that a line opened.
 
-        Args:
-            requested: What it was given: the very object.
-            frames: Where lines have their numbers.
-            opened: The line that opened it, or -1.
-
-        Returns:
-            The number of a resource; `OP` less the number of the signature that made a tensor;
-            `UNKNOWN` for something else's; `MACHINE` for the first device there is; None where a
-            program or a library spells the device out.
+        That is the number of a resource; `OP` less the number of the signature that made a tensor;
+        `UNKNOWN` for something else's; `MACHINE` for the first device there is; None where it is
+        spelt out. `requested` is the very object that the scope was given.
         """
         if self.is_known(requested):
             return self.known(requested)

@@ -69,9 +69,7 @@ class _Locations(List[Any]):
 def locations(op: Any) -> tuple[tuple[str, int, int | None], ...]:
     """Return the device scopes that an op of a graph was made in, innermost first.
 
-    Returns:
-        Of each, the device requested, the number of the frame that opened the scope, -1 where that
-        is not known, and whose device it is, see `Origins.of`.
+    Of each: the device requested; the number of the frame that opened it, or -1; whose device.
     """
     copied = getattr(op, COPIED, None)
     if copied is not None and copied[1] is not None:
@@ -162,12 +160,7 @@ class Scopes(Part):
         return leave
 
     def opened(self) -> list[tuple[str, int, int | None]]:
-        """Return the eager scopes that are open in this thread, innermost first.
-
-        Returns:
-            Each as `locations` has it, "" for a scope that lifts what is requested around it. None
-            where they are not known, or there are none.
-        """
+        """Return the scopes open in this thread, as `locations`; "" lifts what is around."""
         found: list[tuple[str, int, int | None]] = []
         at = self.local.chain
         while at > _NO_SCOPE and len(found) < _MOST_SCOPES:

@@ -107,28 +107,13 @@ class Signatures:
         inputs: tuple[Any, ...],
         attributes: tuple[Any, ...],
     ) -> int:
-        """Describe an op.
-
-        Args:
-            key: Under which its number is kept.
-            op: Its type.
-            frame: The user's line, or None.
-            scope: The device that scopes request.
-            inputs: One entry an argument of its OpDef, or tensors alone.
-            attributes: Names and values in turn.
-        """
+        """Describe an op; attributes are names and values in turn."""
         known = self._attributes(op, inputs, attributes)
         described = list(itertools.islice(self._inputs(op, inputs, known), _MOST_TENSORS))
-        found = {
-            "op": op,
-            "is_function": False,
-            "scope": text(scope),
-            "attributes": known,
-            "inputs": [each for each, _ in described],
-        }
-        number = self._add(key, frame, found)
+        takes = [each for each, _ in described]
+        number = self._add(key, frame, op, scope, takes, known)
         unknown = [(each, attr) for each, attr in described if attr and attr not in known]
-        if unknown and self._signatures[number]["inputs"] is found["inputs"]:
+        if unknown and self._signatures[number]["inputs"] is takes:
             self._unknown[number] = unknown
         return number
 
@@ -136,25 +121,13 @@ class Signatures:
         self, key: Any, name: str, frame: FrameType | None, scope: Any, inputs: Iterable[Any]
     ) -> int:
         """Describe a call of a function; its inputs are bound to the function's `_Arg`s in turn."""
-        found = {
-            "op": name,
-            "is_function": True,
-            "scope": text(scope),
-            "attributes": {},
-            "inputs": [self._tensor(value) for value in inputs],
-        }
-        return self._add(key, frame, found)
+        takes = [self._tensor(value) for value in inputs]
+        return self._add(key, frame, name, scope, takes, {}, is_function=True)
 
     def add_read(self, key: Any, variable: Any, frame: FrameType | None, scope: Any) -> int:
         """Describe the read of a variable that was passed where a tensor is wanted."""
-        found = {
-            "op": "ReadVariableOp",
-            "is_function": False,
-            "scope": text(scope),
-            "attributes": {"dtype": self._dtype(variable)},
-            "inputs": [self._tensor(variable.handle)],
-        }
-        number = self._add(key, frame, found)
+        takes, known = [self._tensor(variable.handle)], {"dtype": self._dtype(variable)}
+        number = self._add(key, frame, "ReadVariableOp", scope, takes, known)
         # It runs where the variable is, whatever was asked for (eager/placement_utils.cc,
         # MaybePinToResourceDevice).
         self._signatures[number]["outputs"] = [self._value_of(variable)]
@@ -212,7 +185,17 @@ class Signatures:
             if arg.type_attr:
                 found["attributes"].setdefault(arg.type_attr, output["dtype"])
 
-    def _add(self, key: Any, frame: FrameType | None, found: dict[str, Any]) -> int:
+    def _add(  # noqa: PLR0913, PLR0917
+        self,
+        key: Any,
+        frame: FrameType | None,
+        op: str,
+        scope: Any,
+        inputs: list[dict[str, Any]],
+        attributes: dict[str, Any],
+        *,
+        is_function: bool = False,
+    ) -> int:
         with self._lock:
             if len(self._signatures) >= _MOST_SIGNATURES:
                 self._journal.note(
@@ -221,20 +204,28 @@ class Signatures:
                     f"there are more than {_MOST_SIGNATURES} different eager ops: of further ones "
                     "only the type is recorded",
                 )
-                key, frame = ("other", found["op"]), None
-                found = {**found, "attributes": {}, "inputs": []}
+                key, frame, inputs, attributes = ("other", op), None, [], {}
                 if key in self.numbers:
                     return self.numbers[key]
-            found["frame"] = self._frames.add_frame(frame)
-            # Other lines of the library under that line may make ops of the same signature.
-            found["library"] = self._frames.add_frame(library_frame(sys._getframe(1)))
-            found["scope_frame"] = self._scopes.local.frame
-            found["scopes"] = self._scopes.opened()
-            found["outputs"] = []
             number = len(self._signatures)
-            self._signatures.append(found)
+            scopes = self._scopes.opened()
+            self._signatures.append(
+                {
+                    "op": op,
+                    "is_function": is_function,
+                    "scope": text(scope),
+                    "attributes": attributes,
+                    "inputs": inputs,
+                    "frame": self._frames.add_frame(frame),
+                    # Other lines of the library under that line may make ops of the same signature.
+                    "library": self._frames.add_frame(library_frame(sys._getframe(1))),
+                    "scope_frame": self._scopes.local.frame,
+                    "scopes": scopes,
+                    "outputs": [],
+                }
+            )
             is_other = key[0] == "other"
-            origin = UNKNOWN if is_other else origin_of_outputs(number, found["scopes"])
+            origin = UNKNOWN if is_other else origin_of_outputs(number, scopes)
             self.origins.append(origin)
             self._codes.append(frame.f_code if frame is not None else None)
             self.numbers[key] = number

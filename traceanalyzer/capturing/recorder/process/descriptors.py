@@ -22,11 +22,7 @@ class OwnDescriptor:
 
     @classmethod
     def duplicate(cls, original: int) -> OwnDescriptor:
-        """Make a duplicate that is closed on exec; the original stays open.
-
-        Raises:
-            OSError: The original is closed, or there can be no more.
-        """
+        """Make a duplicate that is closed on exec; the original stays open."""
         try:
             return cls(fcntl.fcntl(original, fcntl.F_DUPFD_CLOEXEC, _HIGH))
         except OSError:  # perhaps the limit is lower than that
@@ -37,11 +33,7 @@ class OwnDescriptor:
         return self._file is not None and _file_of(self.number) == self._file
 
     def point_to(self, other: int) -> None:
-        """Lead elsewhere, unless the number is the program's by now.
-
-        Raises:
-            OSError: The other is closed.
-        """
+        """Lead elsewhere, unless the number is the program's by now."""
         if self.is_ours():
             os.dup2(other, self.number, inheritable=False)
             self._file = _file_of(self.number)

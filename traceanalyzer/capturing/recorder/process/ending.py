@@ -212,11 +212,7 @@ class _Ending:
 
 
 def _pipe() -> tuple[OwnDescriptor, OwnDescriptor]:
-    """Return both ends of a pipe, the second of which never blocks.
-
-    Raises:
-        OSError: There can be no more descriptors.
-    """
+    """Return both ends of a pipe, the second of which never blocks."""
     from .descriptors import OwnDescriptor
 
     ends = os.pipe()

@@ -76,13 +76,10 @@ unseen = _Unseen()
 
 
 def loaded(name: str) -> Any:
-    """Return a module of TensorFlow that has been imported.
+    """Return a module of TensorFlow that has been imported, or raise ImportError.
 
     A program may take TensorFlow out of `sys.modules`. To import it a second time ends the process
     (`PyExceptionRegistry::Init() already called`), so what is needed late is asked for here.
-
-    Raises:
-        ImportError: It is not there any more.
     """
     module = sys.modules.get(name)
     if module is None or "tensorflow" not in sys.modules:

@@ -6,13 +6,13 @@ import ctypes
 import os
 import shutil
 import time
-from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Iterator, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from .service import Levels, ProfilerService, ServiceError
 
 if TYPE_CHECKING:
     from ..journal import Journal
-    from ..settings import Settings
+    from ..program import Settings
 
 # The Python API honours ProfilerOptions in 2.12.1, 2.18.1 and 2.19.1, and ignores them in 2.20.0
 # and 2.21.0 (tried with each).
@@ -20,9 +20,6 @@ _IGNORES_OPTIONS_SINCE = (2, 20)
 
 _DEFAULTS = Levels()
 _LET_GO_S = 2.0
-
-_VARINT, _LENGTH = 0, 2
-_FIXED = {1: 8, 5: 4}
 
 
 class ProfilerError(Exception):
@@ -71,11 +68,7 @@ class Profiler:
         self.method = "api"  # or `server`: how the last session was begun
 
     def start(self) -> None:
-        """Begin a session; when this returns, the profiler records.
-
-        Raises:
-            ProfilerError: It does not.
-        """
+        """Begin a session; when this returns, the profiler records."""
         ignores = self._native.version >= _IGNORES_OPTIONS_SINCE
         is_by_service = ignores and self.requested != _DEFAULTS and self._start_by_service()
         self.method = "server" if is_by_service else "api"
@@ -91,24 +84,14 @@ class Profiler:
         self._session = session
 
     def stop(self, destination: str) -> Levels | None:
-        """End the session and write its trace.
+        """End the session, write its trace, and return the levels in force, None if unknown.
 
-        Args:
-            destination: File of the trace; its folder is made, and only a whole trace gets there.
-
-        Returns:
-            The levels that were in force, as this TensorFlow is known to honour them; None where
-            nothing proves any. The reader of traces knows better where a trace states them (2.21).
-
-        Raises:
-            ProfilerError: There is no whole trace.
+        Where a trace states its levels (2.21), its reader knows.
         """
         try:
             self._export()
-            source = _only_trace(self._scratch)
-            _check_whole(source)
             os.makedirs(os.path.dirname(destination), exist_ok=True)
-            os.replace(source, destination)
+            os.replace(_only_trace(self._scratch), destination)
         except OSError as error:
             raise ProfilerError(error.strerror or str(error)) from error
         finally:
@@ -182,60 +165,8 @@ def _only_trace(folder: str) -> str:
     """Return the trace somewhere under a folder."""
     for parent, _, names in os.walk(folder):
         for name in names:
-            if name.endswith(".xplane.pb"):
-                return os.path.join(parent, name)
-    message = "TensorFlow wrote no trace"
+            path = os.path.join(parent, name)
+            if name.endswith(".xplane.pb") and os.path.getsize(path):
+                return path
+    message = "TensorFlow wrote no trace; it can write none of more than 2 GiB"
     raise ProfilerError(message)
-
-
-def _check_whole(path: str) -> None:
-    """Follow the lengths of an XSpace's fields to the end of its file.
-
-    Raises:
-        ProfilerError: They do not lead there: the disk was full, or the trace over 2 GiB, which
-            TensorFlow writes as an empty file.
-    """
-    size = os.path.getsize(path)
-    with open(path, "rb") as file:
-        reached = max(_ends_of_fields(file, size), default=0)
-    if not size or reached != size:
-        message = (
-            f"TensorFlow wrote {size} bytes, which are not a whole trace: the disk is full, or the "
-            "trace is over 2 GiB"
-        )
-        raise ProfilerError(message)
-
-
-def _ends_of_fields(file: BinaryIO, size: int) -> Iterator[int]:
-    """Yield where each field of the message in a file ends.
-
-    A message that is cut short ends before or beyond `size`; what is no message ends early.
-    """
-    position = 0
-    while position < size:
-        file.seek(position)
-        head = file.read(20)  # a tag and a length, ten bytes each at most
-        tag, at = _varint_at(head, 0)
-        field, kind = tag >> 3, tag & 7
-        end = -1
-        if kind == _VARINT:
-            end = position + _varint_at(head, at)[1]
-        elif kind == _LENGTH:
-            length, after = _varint_at(head, at)
-            end = position + after + length
-        elif kind in _FIXED:
-            end = position + at + _FIXED[kind]
-        if not field or end <= position:
-            return
-        yield end
-        position = end
-
-
-def _varint_at(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number and the place after it."""
-    value = 0
-    for place in range(at, len(data)):
-        value |= (data[place] & 0x7F) << 7 * (place - at)
-        if data[place] < 0x80:  # noqa: PLR2004
-            return value, place + 1
-    return value, len(data) + 1

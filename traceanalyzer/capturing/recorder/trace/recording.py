@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..evidence import Evidence
     from ..journal import Journal
-    from ..settings import Settings
+    from ..program import Settings
 
 _TRAINING = ("fit", "train_on_batch")  # methods of Keras' models
 _ENDS = {
@@ -56,7 +56,6 @@ class Recording:
         self._lock = threading.RLock()
         self._session: _Session | None = None
         self._script: ScriptSession | None = None
-        self._script_index = 0
         self._scripts = 0
         self._wanted: str | None = None  # a session, as soon as it can be had
         self._is_used = False
@@ -149,9 +148,8 @@ class Recording:
                 self._wanted = "from the end of the program's own profiler"
             if self._script is None:
                 self._script = script
-                self._script_index = self._index
+                self._evidence.session_started(self._index)
                 self._index += 1
-                self._evidence.session_started(self._script_index)
 
     def _script_ends(self, script: ScriptSession) -> None:
         with self._shielded():

@@ -52,14 +52,7 @@ class ProfilerService:
         self._profile: Any = None  # the call under way
 
     def start(self, levels: Levels, folder: str, host: str, is_on: Callable[[], bool]) -> None:
-        """Have the program profiled; when this returns, the profiler records.
-
-        Args:
-            levels: What to record.
-            folder: Where the service makes a folder for the trace.
-            host: Name of the trace file, before `.xplane.pb`.
-            is_on: Whether a profiler is active in this process.
-        """
+        """Have the program profiled; when this returns, the profiler records."""
         import grpc
 
         direct = (("grpc.enable_http_proxy", 0),)
@@ -78,11 +71,7 @@ class ProfilerService:
             time.sleep(0.001)
 
     def stop(self) -> None:
-        """End the profile, and wait until its file is written.
-
-        Raises:
-            ServiceError: The service is gone, or did not finish in time.
-        """
+        """End the profile, and wait until its file is written."""
         terminate = self._channel.unary_unary(_SERVICE + "Terminate")
         try:
             terminate(_field(1, _SESSION.encode()), timeout=_WRITE_S)
@@ -95,8 +84,7 @@ class ProfilerService:
     def cancel(self) -> None:
         """End the profile, and have nothing written if that was not done.
 
-        The service looks every millisecond whether its client is still there
-        (`profiler_service_impl.cc`, `IsCancelled`).
+        The service looks every millisecond whether its client is still there (`IsCancelled`).
         """
         self._profile.cancel()
         self._channel.close()

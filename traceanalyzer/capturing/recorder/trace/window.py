@@ -83,8 +83,9 @@ class Window:
         return None
 
     def looked(self, load: Load) -> Action:
-        """Some time has passed, after which a look was asked for."""
-        raise NotImplementedError
+        """Some time has passed: end a session before it harms the program."""
+        bound = bound_reached(load, MOST_HEAP_BYTES, None) if self.recording else None
+        return self._end(bound) if bound else None
 
     def written(self, size: int) -> Action:  # noqa: ARG002
         """The session that has ended has left a trace of some bytes, 0 for none."""
@@ -108,8 +109,7 @@ class Window:
 
     def _label_of(self, definition: str) -> str:
         """Return the name under which calls of a function are counted."""
-        found = _DEFINITION.fullmatch(definition)
-        return found.group(1) if found else definition
+        return label_of(definition)
 
     def _counted(self, label: str, count: int) -> Action:  # noqa: ARG002
         return None
@@ -126,6 +126,12 @@ class Window:
 
     def _elapsed(self) -> float:
         return self._clock() - self._began
+
+
+def label_of(definition: str) -> str:
+    """Return the name of the Python function that a function was made of."""
+    found = _DEFINITION.fullmatch(definition)
+    return found.group(1) if found else definition
 
 
 def bound_reached(load: Load, heap_bytes: int, eager_ops: int | None) -> str | None:
@@ -159,11 +165,6 @@ class StepsWindow(Window):
         if self._leader is None or self._leader == _MARKED:
             return self._reached(_MARKED, self._marked)
         return None
-
-    def looked(self, load: Load) -> Action:
-        """End the session before it harms the program."""
-        bound = bound_reached(load, MOST_HEAP_BYTES, None) if self.recording else None
-        return self._end(bound) if bound else None
 
     def why_nothing(self) -> str:
         """Say how far the program came."""
@@ -212,10 +213,8 @@ class TimeWindow(Window):
         if not self.recording:
             is_time = self._clock() >= self._opened + self._after_s
             return self._begin_now() if is_time else None
-        bound = bound_reached(load, MOST_HEAP_BYTES, None)
-        if self._elapsed() >= self._for_s:
-            bound = f"for {self._for_s:g} s"
-        return self._end(bound) if bound else None
+        is_over = self._elapsed() >= self._for_s
+        return self._end(f"for {self._for_s:g} s") if is_over else super().looked(load)
 
     def next_look_s(self) -> float | None:
         """Look at the beginning, and while recording."""
@@ -239,11 +238,6 @@ class WholeWindow(Window):
     def used(self) -> Action:
         """Record."""
         return self._begin("the block of code that was to be captured")
-
-    def looked(self, load: Load) -> Action:
-        """End the session before it harms the program."""
-        bound = bound_reached(load, MOST_HEAP_BYTES, None) if self.recording else None
-        return self._end(bound) if bound else None
 
     def why_nothing(self) -> str:
         """Say that nothing ran."""

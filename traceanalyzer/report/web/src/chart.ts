@@ -6,6 +6,7 @@ import { announce, button, colours, make } from "./dom";
 import { drawer } from "./figures";
 import { cut, quantity } from "./format";
 import { state } from "./state";
+import { moment } from "./timeline_detail";
 
 const HEIGHT = 220;
 const NEAR = 0.3; // share of a limit from which it is drawn
@@ -84,7 +85,11 @@ function draw(figure: HTMLElement, chart: Chart): void {
       y: { range: () => [0, top] },
     },
     axes: [
-      { ...shared, values: (_, at) => at.map((x) => (isBars && !Number.isInteger(x) ? "" : xText(x))), grid: { show: false }, size: 30 },
+      {
+        ...shared, grid: { show: false }, size: 30,
+        values: (_, at, __, ___, pitch) => at.map((x) => (isBars && !Number.isInteger(x) ? ""
+          : chart.x_unit === "us" ? moment(x, pitch) : xText(x))),
+      },
       {
         ...shared, values: (_, at) => at.map((y) => quantity(y, chart.y_unit)), size: 70,
         grid: { stroke: () => colour("--line"), width: 1 },

@@ -46,9 +46,9 @@ async function show(id: string | null): Promise<void> {
   if (id === null) return;
   const [html] = await Promise.all([detailsOf(id), drawFirst("big_table")]);
   if (state.get("op") !== id) return;
-  const known = rowOf(id);
   const rest = make("div", { class: "drawer-blocks" });
   rest.innerHTML = html;
+  const known = rowOf(id, new Set([...rest.querySelectorAll("dt")].map((term) => term.textContent ?? "")));
   const title = known.title ?? `op ${id}`;
   panel.replaceChildren(
     make("div", { class: "drawer-head" },
@@ -67,15 +67,15 @@ async function show(id: string | null): Promise<void> {
   panel.focus({ preventScroll: true });
 }
 
-// The op's row of the table, its figures in full.
-function rowOf(id: string): { title: string | null; list: HTMLElement } {
+// The op's row of the table, but for what the blocks say already.
+function rowOf(id: string, said: Set<string>): { title: string | null; list: HTMLElement } {
   const list = make("dl", { class: "key-values" });
   const table = tables.get("op_id")?.data;
   const row = table?.rowOf("op_id", id) ?? -1;
   if (!table || row < 0) return { title: null, list };
   for (const column of table.columns.slice(1)) {
     const value = table.at(column, row);
-    if (value === null || value === "") continue;
+    if (value === null || value === "" || said.has(column.title)) continue;
     const unit = unitOf(column);
     const shown = unit
       ? make("data", { title: exact(Number(value), unit) }, quantity(Number(value), unit))

@@ -118,7 +118,7 @@ function described(source: FlowNode, target: FlowNode, flow: Flow): string {
 export function beginFlows(): void {
   drawer<Flows>("flows", (figure, block) => {
     if (!block.flows.length) return;
-    const box = make("div", { class: "picture" });
+    const box = make("div", { class: "picture", tabindex: 0, role: "group", "aria-label": "Flows" });
     figure.append(box);
     let width = 0;
     new ResizeObserver(() => {

@@ -150,8 +150,9 @@ function show(target: string): void {
   if (!element) return;
   reveal(element);
   element.scrollIntoView();
-  const focused = element.querySelector<HTMLElement>("summary, h2, h3") ?? element;
-  if (!focused.matches("summary")) focused.tabIndex = -1;
+  const focused = document.getElementById(`tab-${target}`)
+    ?? element.querySelector<HTMLElement>("summary, h2, h3") ?? element;
+  if (!focused.matches("summary, [role=tab]")) focused.tabIndex = -1;
   focused.focus({ preventScroll: true });
 }
 

@@ -23,6 +23,7 @@ export const KINDS: Record<string, string> = {
 };
 const LEGEND = ["compute", "copy", "host_op", "input", "launch", "runtime", "program"];
 const NAMES_SUMMED = 6;
+const STEPS = 3; // that are shown first
 
 /** Returns a range of microseconds from a link or the address; null if it holds none. */
 export function rangeOf(text: string | null): [number, number] | null {
@@ -30,6 +31,18 @@ export function rangeOf(text: string | null): [number, number] | null {
   if (!found) return null;
   const [from, to] = [Number(found[1]), Number(found[2])];
   return to > from ? [from, to] : null;
+}
+
+/** Returns what is shown first: a few steps in the middle of the run, or all of a run without. */
+export function firstView(data: Events, whole: View): View {
+  const lane = data.lanes.find(({ kind, to, from }) => kind === "steps" && to > from);
+  if (!lane) return whole;
+  const steps = lane.to - lane.from;
+  const begin = lane.from + Math.max(0, Math.floor((steps - STEPS) / 2));
+  const end = Math.min(lane.to, begin + STEPS) - 1;
+  const [from, to] = [data.start[begin], data.end[end]];
+  const margin = (to - from) * 0.02;
+  return to > from ? { from: Math.max(0, from - margin), to: Math.min(whole.to, to + margin) } : whole;
 }
 
 class TimelineView {
@@ -41,6 +54,7 @@ class TimelineView {
   private isMarked: Uint8Array | null = null;
   private isDue = false;
   private readonly whole: View;
+  private readonly first: View;
   private readonly canvas = make("canvas", {
     tabindex: 0, role: "application", "aria-roledescription": "timeline",
     "aria-label": "Timeline. Left and right arrows go from event to event, up and down from row to "
@@ -59,7 +73,8 @@ class TimelineView {
 
   constructor(figure: HTMLElement, private readonly data: Events) {
     this.whole = { from: 0, to: Math.max(1, data.last) };
-    this.view = this.whole;
+    this.first = firstView(data, this.whole);
+    this.view = this.first;
     const tool = (label: string, name: string, action: () => void): HTMLElement =>
       button(label, action, { "aria-label": name, title: name });
     const tools = make("div", { class: "table-tools", role: "group", "aria-label": "Timeline" },
@@ -72,6 +87,7 @@ class TimelineView {
       tool("+", "Zoom in", () => this.zoom(1 / 1.6)),
       tool("◀", "Earlier", () => this.pan(-0.5)),
       tool("▶", "Later", () => this.pan(0.5)),
+      ...(this.first === this.whole ? [] : [button("Steps", () => this.move(this.first))]),
       button("Whole run", () => this.move(this.whole)),
       tool("Σ", "Add up what is in view", () => this.addUp(this.view)));
     const used = new Set(Array.from(data.names.kind, (kind) => data.names.kinds[kind]));
@@ -106,8 +122,8 @@ class TimelineView {
   private move(next: View): void {
     this.view = this.clamped(next);
     this.redraw();
-    const isWhole = this.view.from === 0 && this.view.to === this.whole.to;
-    state.setSoon("time.view", isWhole ? null : this.written(this.view));
+    const isFirst = this.view.from === this.first.from && this.view.to === this.first.to;
+    state.setSoon("time.view", isFirst ? null : this.written(this.view));
   }
 
   private written = ({ from, to }: View): string =>
@@ -130,7 +146,7 @@ class TimelineView {
   }
 
   private takeView(text: string | null): void {
-    this.view = this.clamped(this.units(text) ?? this.whole);
+    this.view = this.clamped(this.units(text) ?? this.first);
     this.redraw();
   }
 
@@ -199,14 +215,15 @@ class TimelineView {
     else if (top > this.box.scrollTop + room) this.box.scrollTop = top - room;
   }
 
-  // The op that is selected anywhere on the page is marked; its first event is brought into view.
+  // The op that is selected anywhere on the page is marked, and its next event is selected.
   private takeOp(id: string | null): void {
     const found = id ? namesOf(this.data, id) : null;
     this.isMarked = found?.events ? found.isWanted : null;
     const isHere = this.selected >= 0 && id === this.data.names.opId(this.data.what[this.selected]);
     if (this.isMarked && !isHere) {
-      const event = nextWanted(this.data, this.isMarked, this.view.from - 1, -1, true);
-      if (event >= 0 && this.data.start[event] <= this.view.to) this.select(event);
+      let event = nextWanted(this.data, this.isMarked, this.view.from - 1, -1, true);
+      if (event < 0) event = nextWanted(this.data, this.isMarked, -1, -1, true);
+      if (event >= 0) this.select(event, !state.get("time.view"));
     }
     this.redraw();
   }

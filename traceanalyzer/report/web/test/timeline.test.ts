@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { rangeOf } from "../src/timeline";
+import { firstView, rangeOf } from "../src/timeline";
 import { eventAt, type Events, firstBeyond, laneOf, namesWith, nextWanted, sums } from "../src/timeline_data";
 import { detail, moment, ticks } from "../src/timeline_detail";
 
@@ -98,6 +98,15 @@ it("writes round times with as many decimals as distinguish them", () => {
   expect(ticks({ from: 0, to: 1000 }, 1, 500).map(([at]) => at + 0)).toEqual([0, 500, 1000]);
   expect(moment(1500, 500)).toBe("1.5\u00a0ms");
   expect(moment(0, 0.5)).toBe("0.0\u00a0µs");
+});
+
+it("begins with a few steps in the middle of the run", () => {
+  const data = made(Array.from({ length: 9 }, (_, k): Made => [k * 100, k * 100 + 90, 0]));
+  const whole = { from: 0, to: 890 };
+  expect(firstView(data, whole)).toBe(whole); // no lane of steps
+  data.lanes[0].kind = "steps";
+  const { from, to } = firstView(data, whole);
+  expect([Math.round(from), Math.round(to)]).toEqual([294, 596]);
 });
 
 it("reads ranges of links", () => {

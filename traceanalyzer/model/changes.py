@@ -1,15 +1,12 @@
-"""The records of this package: a change, its edits, and what it saves."""
+"""What a user can change: edits, what they save, and how sure that is."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from difflib import unified_diff
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from traceanalyzer.model import Certainty
+from traceanalyzer.model._record import Certainty, Record
 
 Place: TypeAlias = tuple[str, int]  # file and line
 
@@ -26,8 +23,7 @@ Kind: TypeAlias = Literal[
 Effort: TypeAlias = Literal["one line", "few lines", "restructure", "command"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Edit:
+class Edit(Record):
     """Lines of the user's program, and what to replace them with."""
 
     file: str
@@ -64,8 +60,7 @@ def _hunk(edit: Edit, shift: int) -> str:
     return "".join(f"{line}\n" for line in (head, *lines))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Saving:
+class Saving(Record):
     """What a change saves."""
 
     kind: Literal["measured", "estimated", "upper_bound", "proxy", "none"]
@@ -76,8 +71,7 @@ class Saving:
     note: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Candidate:
+class Candidate(Record):
     """A possible cause of ops that nothing explains."""
 
     cause: str
@@ -88,8 +82,7 @@ class Candidate:
     edit: str  #: what to change if this is the cause
 
 
-@dataclass(frozen=True, kw_only=True)
-class Change:
+class Change(Record):
     """One edit that a user can make, or one thing to do."""
 
     id: str  #: the same when the program is recorded again
@@ -102,7 +95,7 @@ class Change:
     instead: str = ""  #: code or text if there are no edits
     why: str = ""
     around: str = ""  #: inside a library: what to do around it
-    saving: Saving = field(default_factory=lambda: Saving(kind="none"))
+    saving: Saving = Saving(kind="none")
     certainty: Certainty = "certain"
     effort: Effort = "few lines"
     is_verified: bool = False  #: a replay of the placer shows that the ops move
@@ -117,3 +110,14 @@ class Change:
     def diff(self) -> str:
         """All edits as one unified diff; "" if there are none."""
         return diff_of(self.edits)
+
+
+def with_distinct_ids(changes: Sequence[Change]) -> list[Change]:
+    """Return changes with distinct ids: the ones alike are numbered in order."""
+    used: Counter[str] = Counter()
+    ids: dict[int, str] = {}
+    for change in sorted(changes, key=lambda c: c.place or ("", 0)):
+        used[change.id] += 1
+        count = used[change.id]
+        ids[id(change)] = change.id if count == 1 else f"{change.id}-{count}"
+    return [replace(change, id=ids[id(change)]) for change in changes]

@@ -1,0 +1,105 @@
+"""Applies changes to programs with `patch`, and captures the edited programs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import traceanalyzer as ta
+from tests.emulator.oracle import the_oracle
+from traceanalyzer.changes import changes_of, diff_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tests.labelled import LabelledProgram
+    from traceanalyzer.changes import Change
+    from traceanalyzer.run import Run
+
+_CAPTURE: Final = "tests.labelled.captured_in_fork:capture"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Applied:
+    """A program before and after the edits of all its changes."""
+
+    all_changes: tuple[Change, ...]
+    #: Those with edits, but for one that makes a GPU visible.
+    changes: tuple[Change, ...]
+    #: By change, the lines and types of its ops that are still on the CPU.
+    left: Mapping[str, set[tuple[int, str]]]
+    printed_before: str
+    printed_after: str
+
+
+@cache
+def only_found(program: LabelledProgram) -> Applied:
+    """Capture a program, and find its changes."""
+    before, _ = _captured(program, program.path)
+    every = changes_of(ta.diagnose(before))
+    return Applied(all_changes=every, changes=(), left={}, printed_before="", printed_after="")
+
+
+@cache
+def applied(program: LabelledProgram) -> Applied:
+    """Capture a program, apply the edits of its changes, and capture it again."""
+    before, printed_before = _captured(program, program.path)
+    every = changes_of(ta.diagnose(before))
+    edited = tuple(each for each in every if each.edits and each.kind != "gpu")
+    after, printed_after = _captured(program, patched(program.path, edited))
+    still = _on_cpu(after)
+    left = {each.title: _on_cpu(before, each.op_ids) & still for each in edited}
+    return Applied(
+        all_changes=every,
+        changes=edited,
+        left={title: kinds for title, kinds in left.items() if kinds},
+        printed_before=printed_before,
+        printed_after=printed_after,
+    )
+
+
+def patched(path: Path, applied: Iterable[Change]) -> Path:
+    """Return a copy of a program, edited by `patch`."""
+    folder = Path(tempfile.mkdtemp(prefix="changes-"))
+    copy = Path(shutil.copy(path, folder))
+    edits = dict.fromkeys(edit for change in applied for edit in change.edits)
+    done = subprocess.run(
+        [shutil.which("patch") or "patch", "-p0", "--fuzz=0"],
+        cwd=folder,
+        input=diff_of(edits),
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "offset" not in done.stdout
+    return copy
+
+
+def _captured(program: LabelledProgram, path: Path) -> tuple[Run, str]:
+    """Capture a program on emulated GPUs; return the run, and what it printed."""
+    logdir = Path(tempfile.mkdtemp(prefix="changes-"))
+    outcome = the_oracle().run(
+        _CAPTURE,
+        *(str(path), str(logdir), 2),
+        gpus=program.emulated_gpus,
+        environment=program.environment,
+    )
+    assert outcome.exit_code == 0, outcome.error or outcome.stderr
+    return ta.load(logdir), outcome.stdout
+
+
+def _on_cpu(run: Run, op_ids: Iterable[str] | None = None) -> set[tuple[int, str]]:
+    """Return the lines and types of ops on the CPU."""
+    ops = run.ops
+    chosen = (ops["placement"] == "cpu") & ops["source_line"].notna()
+    if op_ids is not None:
+        chosen &= ops["op_id"].isin(list(op_ids))
+    rows = ops[chosen]
+    types = rows["type"].astype(str).str.removeprefix("_Mkl")
+    return set(zip(rows["source_line"].astype(int), types, strict=True))

@@ -1,0 +1,68 @@
+"""Changes applied with `patch`: the edited programs run, and TensorFlow puts the ops on the GPU."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.changes.applied import applied, only_found
+from tests.labelled import HELD_OUT, PROGRAMS, QUESTIONS, LabelledProgram
+
+_SMALL: Final = tomllib.loads(
+    Path(__file__).with_name("programs.toml").read_text(encoding="utf-8")
+)["program"]
+_QUICK: Final = {"a scatter whose updates have the variable's dtype"}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(p, marks=[] if p["title"] in _QUICK else pytest.mark.slow, id=p["title"])
+        for p in _SMALL
+    ],
+)
+def test_the_edits_of_a_small_program_move_its_ops_and_keep_its_results(
+    program: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(program["source"].removeprefix("\n"), encoding="utf-8")
+
+    found = applied(LabelledProgram(path))
+
+    edits = [edit for change in found.changes for edit in change.edits]
+    assert {(edit.file, edit.line) for edit in edits} == {
+        ("train.py", line) for line in program["places"]
+    }
+    assert {change.is_verified for change in found.changes} == {program.get("is_verified", True)}
+    assert found.left == {}
+    assert found.printed_after == found.printed_before != ""
+
+
+_LABELLED: Final = {p.name: p for p in (*PROGRAMS, *HELD_OUT, *QUESTIONS)}
+_EXPECTED: Final = tomllib.loads(
+    Path(__file__).with_name("labelled.toml").read_text(encoding="utf-8")
+)
+
+
+def test_edits_are_applied_to_forty_programs() -> None:
+    assert len(_SMALL) + sum(each["is_edited"] for each in _EXPECTED.values()) >= 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _EXPECTED)
+def test_the_changes_of_a_labelled_program_come_first_and_move_its_ops(name: str) -> None:
+    """Their places are the lines to edit: of a scope or a variable, not of the ops."""
+    expected, program = _EXPECTED[name], _LABELLED[name]
+
+    found = applied(program) if expected["is_edited"] else only_found(program)
+
+    first = [each for each in found.all_changes[:3] if each.is_by_placement]
+    places = {each.place for each in first if each.kind != "gpu"}
+    assert first
+    assert places <= {(program.path.name, line) for line in expected["lines"]}
+    assert found.left == {}
+    assert bool(found.changes) == expected["is_edited"]
+    assert found.printed_after == found.printed_before
