@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from playwright.sync_api import sync_playwright
 
-from tests.report.page.browsing import ARGUMENTS, chromium, visit
+from tests.report.page.browsing import ARGUMENTS, chromium
+from tests.report.page.looking import window_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +67,8 @@ def take(page: Path, folder: Path) -> None:
 
 
 def _take(browser: Browser, page: Path, look: Look, file: Path) -> None:
-    seen = visit(browser, page, look.width, reduced_motion="reduce", **look.options)
+    seen = window_of(browser, page, look.width, reduced_motion="reduce", **look.options)
+    seen.go("")
     if look.name == "print":
         seen.page.emulate_media(media="print")
     seen.page.wait_for_load_state("networkidle")
@@ -74,4 +76,4 @@ def _take(browser: Browser, page: Path, look: Look, file: Path) -> None:
     whole = seen.page.evaluate("document.documentElement.scrollHeight")
     frame = {"x": 0, "y": 0, "width": look.width, "height": min(look.height, whole)}
     seen.page.screenshot(path=file, full_page=True, clip=frame)  # type: ignore[arg-type]
-    seen.close()
+    seen.page.context.close()

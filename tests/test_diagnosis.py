@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +13,6 @@ from traceanalyzer.diagnosis import cpu_ops, diagnose
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.views import nothing_on_the_cpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -174,15 +172,3 @@ def test_a_line_that_may_hide_no_gpu_where_there_is_one_is_no_cause(
     assert there.certainty in {"likely", "possible"}
     assert words in there.why
     assert "on every machine" not in there.why
-
-
-def test_a_replay_that_keeps_nothing_on_the_cpu_says_so_and_of_how_many_ops() -> None:
-    capture_file = CaptureFile(tool="", host="h", complete=True, devices={})
-    report = assemble(diagnose(captured(run_of({}, **_NO_GPU), capture_file, (None,))))
-    assert "is unknown" in nothing_on_the_cpu(report)
-
-    assert report.on_a_gpu is not None
-    replayed = replace(report, on_a_gpu=replace(report.on_a_gpu, replayed=7, not_replayed=2))
-    assert "No op would stay on the CPU (7 ops replayed); 2 could not" in nothing_on_the_cpu(
-        replayed
-    )

@@ -17,9 +17,8 @@ from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.document import dumps
 from traceanalyzer.report.memory import memory
-from traceanalyzer.report.page.render import render_page
+from traceanalyzer.report.write import text_of
 from traceanalyzer.tables.schema import SCHEMAS
 from traceanalyzer.tables.step_kinds import main_steps
 from traceanalyzer.timeline.critical_path import critical_path
@@ -132,7 +131,7 @@ def check_copies(run: Run) -> None:
 
 def check_report(run: Run, report: Report) -> None:
     """No rule fails, no cause is false, and another version's kernels make nothing certain."""
-    document, page = dumps(report), render_page(report)
+    document, page = text_of(report, "json"), text_of(report, "html")
     assert re.fullmatch(r"\S.*\.", report.summary.verdict)
     assert all(rule.status != "failed" for rule in report.rules)
     assert "</html>" in page

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 OFFENCES: Final = {
     "Imports follow the flow: bytes, columns, tables, causes, report": (
         "tables/steps.py",
-        "from traceanalyzer.report import page",
-        "traceanalyzer.tables.steps -> traceanalyzer.report.page",
+        "from traceanalyzer.report import html",
+        "traceanalyzer.tables.steps -> traceanalyzer.report.html",
     ),
     "A report is read without TensorFlow, TensorBoard and protobuf": (
         "run.py",

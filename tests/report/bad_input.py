@@ -1,4 +1,4 @@
-"""Reports with one thing wrong everywhere: each text hostile, or each figure the same number."""
+"""Reports in which each text is hostile."""
 
 from __future__ import annotations
 
@@ -102,42 +102,3 @@ def _packed(table: PackedTable, change: Callable[[str], str]) -> PackedTable:
     written += b" " * (-(4 + len(written)) % 8)
     body = struct.pack("<I", len(written)) + written + plain[4 + length :]
     return replace(table, data=base64.b64encode(zlib.compress(body)).decode("ascii"))
-
-
-def kinds_of_records(value: Any) -> set[type]:  # noqa: ANN401
-    """Returns the types of all records in a document."""
-    if isinstance(value, tuple):
-        return set().union(*map(kinds_of_records, value)) if value else set()
-    if not is_dataclass(value) or isinstance(value, type):
-        return set()
-    inner = [kinds_of_records(getattr(value, field.name)) for field in fields(value)]
-    return {type(value)}.union(*inner)
-
-
-def with_numbers(report: Report, number: float, only: type | None = None) -> Report:
-    """Returns the report with each time and share this number, or those of one kind of record."""
-    changed: Report = _numbered(report, number, only)
-    return changed
-
-
-def _numbered(value: Any, number: float, only: type | None) -> Any:  # noqa: ANN401
-    if isinstance(value, tuple):
-        return tuple(_numbered(item, number, only) for item in value)
-    if isinstance(value, PackedTable) or not is_dataclass(value) or isinstance(value, type):
-        return value
-    if isinstance(value, Table):
-        if only not in (None, Table):
-            return value
-        rows = tuple(
-            tuple(number if isinstance(cell, float) else cell for cell in row) for row in value.rows
-        )
-        return replace(value, rows=rows)
-    found = {}
-    for field in fields(value):
-        inner = getattr(value, field.name)
-        is_number = isinstance(inner, float) and "float" in str(field.type)
-        if is_number and only in (None, type(value)):
-            found[field.name] = number
-        else:
-            found[field.name] = _numbered(inner, number, only)
-    return replace(value, **found)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.model.times import EventLane, EventTimeline, IdleGap
-from traceanalyzer.report.event_lanes import KINDS
+from traceanalyzer.model.times import EventLane, EventTimeline
+from traceanalyzer.report.lanes import KINDS
 from traceanalyzer.report.packed import Numbers, Texts, pack
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ class Made(NamedTuple):
     name: str | None
     kind: str
     op_id: str | None = None
-    finding_id: str | None = None
     count: int = 1
 
 
@@ -42,7 +41,7 @@ class MadeLane(NamedTuple):
     is_program: bool = False
 
 
-def made_timeline(lanes: Sequence[MadeLane], gaps: Sequence[IdleGap] = ()) -> EventTimeline:
+def made_timeline(lanes: Sequence[MadeLane]) -> EventTimeline:
     """A timeline of these lanes, in nanoseconds."""
     things: dict[tuple[str | None, ...], int] = {}
     gap, duration, what, count = [], [], [], []
@@ -52,7 +51,7 @@ def made_timeline(lanes: Sequence[MadeLane], gaps: Sequence[IdleGap] = ()) -> Ev
         for event in lane.events:
             start = round(1000 * event.start_us)
             took = round(1000 * event.duration_us)
-            key = (event.name, event.kind, event.op_id, event.finding_id)
+            key = (event.name, event.kind, event.op_id)
             gap.append(start - before)
             duration.append(took)
             what.append(things.setdefault(key, len(things)))
@@ -60,7 +59,7 @@ def made_timeline(lanes: Sequence[MadeLane], gaps: Sequence[IdleGap] = ()) -> Ev
             before = start + took
             end = max(end, before)
     columns = {"gap": gap, "duration": duration, "what": what, "count": count}
-    names = [*zip(*things, strict=True)] or [(), (), (), ()]
+    names = [*zip(*things, strict=True)] or [(), (), ()]
     return EventTimeline(
         unit_ns=1,
         end_us=end / 1000,
@@ -88,13 +87,11 @@ def made_timeline(lanes: Sequence[MadeLane], gaps: Sequence[IdleGap] = ()) -> Ev
         events_total=sum(count),
         merged_total=sum(c for c in count if c > 1),
         merged_below_us=None if max(count, default=1) == 1 else 1.0,
-        gaps=tuple(gaps),
-        gaps_total=len(gaps),
     )
 
 
 def _names(columns: Sequence[Sequence[str | None]]) -> PackedTable:
-    name, kind, op_id, finding = columns
+    name, kind, op_id = columns
     kinds = Texts(np.array([KINDS.index(str(k)) for k in kind], np.int64), KINDS)
     return pack(
         {
@@ -102,7 +99,6 @@ def _names(columns: Sequence[Sequence[str | None]]) -> PackedTable:
             "kind": kinds,
             "op_id": _texts(op_id),
             "op": _texts([n if i else None for n, i in zip(name, op_id, strict=True)]),
-            "finding_id": _texts(finding),
         },
         len(name),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
@@ -73,3 +74,31 @@ def read(page: str) -> Element:
     reader.close()
     assert [element.tag for element in reader.open] == [""]
     return reader.root
+
+
+# Words of programs, which no figure may read as.
+_WRONG = re.compile(
+    r"\b(NaN|nan|undefined|null|None|Infinity|inf|Undefined)\b|(?<![\w.,%])[-\u2212]0(\.0*)?(?![\d.])"
+)
+
+
+def said(page: Element) -> str:
+    """Return what the page says, without its scripts and code."""
+
+    def words(element: Element) -> str:
+        if element.tag in {"script", "style", "code", "pre", "bdi"}:
+            return ""
+        return " ".join(c if isinstance(c, str) else words(c) for c in element.children)
+
+    return " ".join(words(page).split())
+
+
+def wrong_figures(page: Element) -> list[str]:
+    """Return where a figure reads as a word of a program."""
+    text = said(page)
+    found = [text[max(0, m.start() - 30) : m.end() + 10] for m in _WRONG.finditer(text)]
+    for element in page.all():
+        for name, value in element.attributes.items():
+            if name not in {"content", "href", "id"} and value and _WRONG.search(value):
+                found.append(f"<{element.tag} {name}={value[:60]}>")
+    return found

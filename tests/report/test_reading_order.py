@@ -1,4 +1,4 @@
-"""What costs most is read first: in the data and on the page."""
+"""What costs most is read first in the data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 import traceanalyzer as ta
-from tests.report.markup import read
 from tests.traces import Event, gpu, host, iterator, kernel, line, op, stream, thread, us, write
 from tests.traces import xspace as space_of
 from traceanalyzer.cli import main
@@ -122,22 +121,6 @@ def test_the_data_begin_with_what_costs_most(document: dict[str, Any], unequal: 
     assert told == sorted(told)
     assert sorted(-cost for _, cost in told) == sorted(map(float, unequal.costs.values()))
     assert [o["type"] for o in document["findings"][0]["ops"]] == [DEAREST]
-
-
-def test_the_page_begins_with_what_costs_most(
-    document: dict[str, Any], unequal: Made, tmp_path: Path
-) -> None:
-    ids = [finding["id"] for finding in document["findings"]]
-    with pytest.raises(SystemExit):
-        main(["report", str(unequal.logs), "-o", str(tmp_path / "page.html")])
-    page = read((tmp_path / "page.html").read_text(encoding="utf-8"))
-    findings = page.one("section", id="findings")
-
-    cards = [card.attributes["id"] or "" for card in findings.all("article")]
-    links = [a.attributes["href"] or "" for a in next(findings.all("tbody")).all("a")]
-    assert [card.removeprefix("finding-") for card in cards] == ids
-    assert links == [f"#{card}" for card in cards]
-    assert DEAREST in next(findings.all("article")).one("h3").text
 
 
 def order(run: Run, rules: Sequence[Cause] | None = None) -> list[tuple[str, str]]:

@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.report.bad_input import HOSTILE_TEXTS
-from tests.report.markup import Element, read
-from tests.report.page.test_bad_input import wrong_figures, wrong_geometry
+from tests.report.markup import Element, read, wrong_figures
 from tests.traces import (
     event,
     gpu,
@@ -88,8 +87,7 @@ def test_little_or_impossible_gives_a_correct_page(name: str, tmp_path: Path) ->
         assert name == "no plane"
         return
     assert wrong_figures(page) == []
-    assert wrong_geometry(page) == []
-    assert page.one("p", class_="verdict").text
+    assert page.one("h1").text
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,6 @@ from tests.traces import (
 from traceanalyzer.costs import Costs
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.page.render import render_page
-from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.timeline import critical_paths, timeline
 from traceanalyzer.run import load
 
@@ -62,7 +60,6 @@ def test_the_gpus_idle_share_is_of_the_steps_not_of_the_recording(tmp_path: Path
 
     assert report.run.duration_us == 1000
     assert report.summary.gpu_idle_share == pytest.approx(0.25)
-    assert "of a step, for any reason" in render_page(report)
 
 
 def test_without_steps_the_whole_recording_is_told_of() -> None:
@@ -101,14 +98,3 @@ def test_what_is_not_attributed_is_not_proved() -> None:
     found = {p.phase: p.us for p in path.phases}
     assert found == {"compute": 40, "runtime": 10, "program": 10, "unattributed": 40}
     assert path.proved_share == 0.6
-
-
-def test_of_several_devices_the_one_that_computed_least_is_told(run: Run) -> None:
-    found = steps_of(run).phases
-
-    assert found is not None
-    assert found.device == "/device:GPU:0"
-    assert found.steps.total_rows == 4
-    for row in found.steps.records():
-        assert (row["kind"], row["duration_us"]) == ("regular", 100.0)
-        assert (row["compute_us"], row["host_op_us"]) == (22.0, 40.0)

@@ -33,7 +33,8 @@ _SETTLED: Final = frozenset({"find_cause", "gpu"})  # by a capture
 
 def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> tuple[Change, ...]:
     """Return what a user of a run can change, most saving first."""
-    causes = all_causes() if causes is None else causes
+    failed = {each.cause for each in diagnosis.outcomes if each.status == "failed"}
+    causes = [c for c in (all_causes() if causes is None else causes) if c.id not in failed]
     run = diagnosis.run
     capture_files = [capture_file for _, capture_file in run.captured]
     savings = Savings(diagnosis)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
@@ -17,11 +17,12 @@ from traceanalyzer.placement.kernel_types import definition_of, python_name
 from traceanalyzer.placement.retyping import TARGETS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.changes.remedies import Blocked, Remedy
     from traceanalyzer.changes.source import Sources
+    from traceanalyzer.findings import Finding
     from traceanalyzer.model import Fix
     from traceanalyzer.model.changes import Place
     from traceanalyzer.placement.blocker import Blocker
@@ -40,6 +41,8 @@ class Group:
     members: tuple[Blocked, ...]
     #: Those whose finding says that they do harm.
     harmful: tuple[Blocked, ...]
+    #: The finding of each op, by its id.
+    found: Mapping[str, Finding] = field(compare=False, repr=False)
 
     @cached_property
     def op_ids(self) -> tuple[str, ...]:
@@ -55,8 +58,18 @@ class Group:
 
     @cached_property
     def fixes(self) -> tuple[Fix, ...]:
-        """What the leading cause advises."""
-        return self.lead[0].fixes
+        """What the leading cause advises; its finding may know better than the cause alone."""
+        first = self.lead[0]
+        finding = self.found[first.cpu_op.op_id]
+        is_own = finding.cause == first.cause.id and not finding.blockers
+        if first.is_dragged_along or not is_own:
+            return first.fixes
+        return finding.fixes[::-1] if self.is_short_of_memory else finding.fixes
+
+    @property
+    def is_short_of_memory(self) -> bool:
+        """Whether what the ops work on may not fit the GPU."""
+        return any("memory_pressure" in self.found[op_id].modifiers for op_id in self.op_ids)
 
     @property
     def types(self) -> list[str]:
@@ -71,6 +84,8 @@ class Group:
 def title(group: Group, sources: Sources) -> str:
     """Return what to do, in a few words."""
     remedy = group.remedy
+    if group.is_short_of_memory:
+        return _fix_title(group)
     if remedy.kind == "scope":
         return _scope_title(group, sources)
     types = variable_types(group) if remedy.kind == "variable" else []

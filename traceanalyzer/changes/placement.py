@@ -109,7 +109,7 @@ class PlacementChanges:
                 and not _stays(m)
             ]
             if harmful:
-                made[remedy] = Group(remedy, tuple(members), tuple(harmful))
+                made[remedy] = Group(remedy, tuple(members), tuple(harmful), found)
         paired = {op_id for op_id, op in cpu_ops.items() if _PAIRED.fullmatch(op.explanation.type)}
         edits = {remedy: self._edits(group) for remedy, group in made.items()}
         _merge(made, edits, of_op)
@@ -160,6 +160,8 @@ class PlacementChanges:
         """Return the edits of the user's lines; none if they are unknown or not understood."""
         remedy = group.remedy
         place = remedy.file, remedy.line
+        if group.is_short_of_memory:
+            return _NO_EDITS
         match remedy.kind:
             case "scope":
                 edit = device_edit(self._sources, *place, soft=self._soft)
@@ -257,7 +259,9 @@ def _merge(
         if not of_remedy or kept is remedy:
             continue
         one, other = groups[kept], groups.pop(remedy)
-        groups[kept] = Group(kept, one.members + other.members, one.harmful + other.harmful)
+        groups[kept] = replace(
+            one, members=one.members + other.members, harmful=one.harmful + other.harmful
+        )
         for remedies in of_op.values():
             if remedy in remedies:
                 remedies.remove(remedy)

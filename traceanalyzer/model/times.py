@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias
 
-from traceanalyzer.model._record import Count, PackedTable, Record, Share, Table, Us
+from traceanalyzer.model._record import Count, PackedTable, Record, Share, Us
 
 LaneKind: TypeAlias = Literal["steps", "stream", "copies", "thread"]
 StepSource: TypeAlias = Literal["markers", "inferred", "missing"]
@@ -17,17 +17,6 @@ class StepKinds(Record):
     partial: Count
 
 
-class StepPhases(Record):
-    """The phases of each step, on the device that computed least.
-
-    They add up to the step, except before the device's first event and after its last.
-    """
-
-    host: str
-    device: str | None  # None for the program's own thread, if no device ran kernels
-    steps: Table  # step, kind, duration_us, and by phase: compute_us, host_op_us, ...
-
-
 class Steps(Record):
     """How steps were found and how long they took; the rows are in ``tables.steps``."""
 
@@ -38,7 +27,6 @@ class Steps(Record):
     p95_us: Us | None = None
     kinds: StepKinds | None = None
     times: PackedTable | None = None  # step, kind, duration_us: if ``tables.steps`` was cut
-    phases: StepPhases | None = None
 
 
 class PhaseTime(Record):
@@ -110,28 +98,10 @@ class EventLane(Record):
     begin_us: float | None = None  # where the offsets of `TraceWhere` count from
 
 
-class IdleGap(Record):
-    """An interval in which a device ran nothing or, without devices, the program waited."""
-
-    host: str
-    device: str | None
-    start_us: Us  # from the run's first event
-    duration_us: Us
-    step: str | None
-    phase: str | None  # that most of the gap waited for, and how much of it
-    phase_us: Us | None
-    op_id: str | None  # that took most of that; None if less than a tenth of the gap
-    op: str | None
-    finding_id: str | None
-    before: str | None  # what ran before, and after
-    after: str | None
-    op_us: Us | None = None
-
-
 class EventTimeline(Record):
     """Every event by lane; short ones are merged if there are many.
 
-    ``names``: ``name``, ``kind``, ``op_id``, ``op`` (that op's name), ``finding_id``.
+    ``names``: ``name``, ``kind``, ``op_id``, ``op`` (that op's name).
     ``events``, by lane and start: ``gap`` since the end of the previous event of the lane (the
     first: since 0) and ``duration``, in units of ``unit_ns``; ``what``, a row of ``names``;
     ``count``, how many events are merged in it.
@@ -146,16 +116,3 @@ class EventTimeline(Record):
     events_total: Count  # of the lanes shown, before short ones were merged
     merged_total: Count  # of these, how many are merged
     merged_below_us: Us | None  # only shorter ones are merged
-    gaps: tuple[IdleGap, ...]
-    gaps_total: Count
-
-
-class Scopes(Record):
-    """Time of the whole recording by name scope.
-
-    ``nodes``: ``parent``, an earlier row; ``name``; ``kind``: scope, op, function, group, or others
-    (siblings left out); of all ops below, their number ``ops`` and the times ``cpu_us`` (CPU ops),
-    ``device_us`` (kernels) and ``launch_us`` (host threads launching for devices).
-    """
-
-    nodes: Table

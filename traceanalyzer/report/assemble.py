@@ -28,27 +28,23 @@ from traceanalyzer.model import (
 )
 from traceanalyzer.report.convert import to_record
 from traceanalyzer.report.costs import copies_of_unknown_size, gain, joint_cost, op_cost, path_us
-from traceanalyzer.report.events import event_timeline
 from traceanalyzer.report.inline import plain
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.memory import memory
 from traceanalyzer.report.myths import myths
-from traceanalyzer.report.ops import all_ops
 from traceanalyzer.report.page_of import page_of
 from traceanalyzer.report.round_trips import round_trips
 from traceanalyzer.report.run_info import devices_of, run_info
-from traceanalyzer.report.scopes import scopes
 from traceanalyzer.report.sources import evidence_shown, line_texts
 from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.tables import copy_table, kernel_table, op_table, step_table
 from traceanalyzer.report.timeline import critical_paths, idle_share, timeline
-from traceanalyzer.report.transfers import copy_graph
-from traceanalyzer.report.views import ranked
+from traceanalyzer.report.transfers import transfer_graph
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pandas as pd
 
@@ -59,7 +55,7 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Run
 
 _MAX_OPS: Final = 500  # ops of a finding
-_BULK_BYTES: Final = 3_200_000  # of what is packed: the page has 5 MB for everything
+_HARM_ORDER: Final = ("harmful", "harmless", "by_design")
 
 
 def assemble(diagnosis: Diagnosis) -> Report:
@@ -67,11 +63,9 @@ def assemble(diagnosis: Diagnosis) -> Report:
     run = diagnosis.run
     devices = devices_of(run)
     steps = steps_of(run)
-    findings = ranked(_finding(f, run, diagnosis.costs) for f in diagnosis.findings)
+    findings = _ranked(_finding(f, run, diagnosis.costs) for f in diagnosis.findings)
     titles = {cause.id: cause.title for cause in all_causes()}
-    searched = all_ops(diagnosis)
     times = timeline(run)
-    left_bytes = _BULK_BYTES - (0 if searched is None else len(searched.data))
     report = Report(
         tool=ToolInfo(version=version("traceanalyzer")),
         run=run_info(run, devices, steps),
@@ -87,18 +81,15 @@ def assemble(diagnosis: Diagnosis) -> Report:
         on_a_gpu=_on_a_gpu(diagnosis),
         steps=steps,
         timeline=times,
-        scopes=scopes(run),
         critical_path=critical_paths(diagnosis.costs),
-        copy_graph=copy_graph(run),
-        islands=round_trips(diagnosis, partial(_refs_of, run)),
-        islands_total=len(run.transfer_costs.round_trips),
+        transfer_graph=transfer_graph(run),
+        round_trips=round_trips(diagnosis, partial(_refs_of, run)),
+        round_trips_total=len(run.transfer_costs.round_trips),
         memory=memory(run),
         input_pipeline=input_pipeline(run),
-        beliefs=myths(run),
-        trace=event_timeline(diagnosis, left_bytes),
+        myths=myths(run),
         tables=Tables(
             ops=op_table(run),
-            all_ops=searched,
             copies=copy_table(run),
             steps=step_table(run),
             kernels=kernel_table(run.kernels),
@@ -169,6 +160,19 @@ def _finding(
     )
 
 
+def _ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings by harm, each by the most a fix could save, and then by host time."""
+    return tuple(sorted(findings, key=_rank))
+
+
+def _rank(finding: Finding) -> tuple[int, float, float]:
+    cost = finding.cost
+    saved = None if finding.gain_us_per_step is None else finding.gain_us_per_step.high
+    saved = cost.exposed_us_per_step if saved is None else saved
+    took = cost.host_us if cost.host_us_per_step is None else cost.host_us_per_step
+    return _HARM_ORDER.index(finding.harm), -(saved or 0.0), -(took or 0.0)
+
+
 def _most_expensive(op_ids: Sequence[str], run: Run) -> pd.DataFrame:
     rows = run.ops[run.ops["op_id"].isin(op_ids)]
     return rows.sort_values("host_self_ps", ascending=False, kind="stable").head(_MAX_OPS)
@@ -183,7 +187,7 @@ def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
     unmeasured = copies_of_unknown_size(run.transfers)
     return OnAGpu(
         assumed=assumed.assumption,
-        findings=ranked(
+        findings=_ranked(
             _finding(f, run, diagnosis.costs, is_measured=False) for f in assumed.findings
         ),
         unexplained=Unexplained(

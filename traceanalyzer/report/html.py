@@ -70,7 +70,7 @@ class _Sheet:
     """What a page gathers while it is rendered: rules of its style, and data for its script."""
 
     def __init__(self) -> None:
-        self.data: dict[str, str] = {}
+        self.data: dict[str, Markup] = {}
         self._rules: dict[str, str] = {}
 
     def width(self, part: float, whole: float) -> str:
@@ -93,7 +93,7 @@ class _Sheet:
 
     def add(self, name: str, data: str) -> str:
         """Keep JSON for the script; no text in it can end the script element."""
-        self.data[name] = data.replace("<", "\\u003c")
+        self.data[name] = Markup(data.replace("<", "\\u003c"))  # noqa: S704
         return name
 
     def details(self, of_ops: Mapping[str, tuple[Block, ...]]) -> None:
@@ -142,6 +142,7 @@ def environment() -> Environment:
         diff_head=_diff_head,
         early_script=Markup(_static("early.js")),  # noqa: S704 - our own text
         is_number=lambda column: column.kind in _COLUMNS_OF_NUMBERS,
+        line_break=Markup("&#10;"),
         licences=json.loads(_static("licences.json")),
         quantity=_quantity,
         row_link_column=_row_link_column,

@@ -81,8 +81,6 @@ def timeline_block(run: Run, explained: Collection[str]) -> Timeline | None:
         events_total=len(whole.start_ps),
         merged_total=int(events.number[events.number > 1].sum()),
         merged_below_us=None if below_ps is None else below_ps / PS_PER_US,
-        gaps=(),
-        gaps_total=0,
     )
     joined = arrows_between(lanes, whole, called)
     return Timeline(events=timeline, arrows=_packed_arrows(joined, events.first))

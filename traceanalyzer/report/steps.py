@@ -7,27 +7,19 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model.times import StepKinds, StepPhases, Steps
-from traceanalyzer.report.convert import in_us, table
+from traceanalyzer.model.times import StepKinds, Steps
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP, main_steps
-from traceanalyzer.timeline.phase import PHASE_COLUMNS, Phase, phases_within
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pandas as pd
 
     from traceanalyzer.model import PackedTable
-    from traceanalyzer.run import Host, Run
-    from traceanalyzer.timeline.walk import Parts
+    from traceanalyzer.run import Run
 
 _MAX_SHOWN: Final = 500  # as the table of steps has them
 _MAX_TIMES: Final = 50_000
-_MAX_PHASES: Final = 200
-_FIRST: Final = (Phase.COMPUTE, Phase.COPY, *(p for p in Phase if p < Phase.COMPUTE))
-_PHASES: Final = [PHASE_COLUMNS[p] for p in (*_FIRST, *(p for p in Phase if p not in _FIRST))]
 _LEFT_OUT: Final = {
     WARM_UP: "warming up at the start",
     OUTLIER: "far from the median",
@@ -59,7 +51,6 @@ def steps_of(run: Run) -> Steps:
         count=int(of_one.sum()),
         kinds=StepKinds(**{k: int(of_one.get(k, 0)) for k in (REGULAR, *_LEFT_OUT)}),
         times=_times(rows[rows["host"] == busiest]),
-        phases=_step_phases(run),
         median_us=float(np.median(took_us)) if len(took_us) else None,
         p95_us=float(np.percentile(took_us, 95)) if len(took_us) else None,
     )
@@ -105,39 +96,3 @@ def _overlap(rows: pd.DataFrame) -> list[str]:
         return []
     verb = "begins" if number == 1 else "begin"
     return [f"{counted(number, 'step')} {verb} before the previous one ends"]
-
-
-def _step_phases(run: Run) -> StepPhases | None:
-    """Return the phases of each step on the device that computed least.
-
-    Without devices, those of the program's own thread; None without steps or either.
-    """
-    found = [part for host in run.hosts for part in _phases_of(host)]
-    if not found:
-        return None
-    of_devices = [part for part in found if part[1] is not None]
-    host, device, steps = min(of_devices or found, key=lambda part: _computed(part[2]))
-    empty = [name for name in _PHASES if not steps[name].any()]
-    return StepPhases(
-        host=host, device=device, steps=table(in_us(steps.drop(columns=empty)), _MAX_PHASES)
-    )
-
-
-def _phases_of(host: Host) -> Iterator[tuple[str, str | None, pd.DataFrame]]:
-    steps = main_steps(host.tables.steps).sort_values("start_ps", kind="stable")
-    if steps.empty:
-        return
-    start_ps = steps["start_ps"].to_numpy(np.int64)
-    duration_ps = steps["duration_ps"].to_numpy(np.int64)
-    shown = steps[["step", "kind", "duration_ps"]].reset_index(drop=True).astype({"kind": str})
-    timelines: list[tuple[str | None, Parts]] = [(d.device, d.parts) for d in host.timeline.devices]
-    if host.timeline.program is not None:
-        timelines.append((None, host.timeline.program))
-    for device, parts in timelines:
-        took = phases_within(parts, start_ps, duration_ps).reset_index(drop=True)
-        yield host.name, device, shown.join(took[_PHASES])
-
-
-def _computed(steps: pd.DataFrame) -> float:
-    whole = int(steps[_PHASES].to_numpy().sum())
-    return int(steps[PHASE_COLUMNS[Phase.COMPUTE]].sum()) / whole if whole else 0.0

@@ -10,7 +10,8 @@ import pandas as pd
 from traceanalyzer.model import Table
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.report.convert import in_us, table
-from traceanalyzer.report.ops import most_expensive_ops
+from traceanalyzer.source_files import shown_files
+from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Run
@@ -19,8 +20,14 @@ _MAX_ROWS: Final = 500
 
 
 def op_table(run: Run) -> Table:
-    """Return the most expensive ops."""
-    return table(in_us(most_expensive_ops(run)), total_rows=len(run.ops))
+    """Return the most expensive ops on the CPU, by host time, and of the others, by any time."""
+    ops = run.ops
+    time = ops["host_self_ps"] + ops["kernel_ps"]
+    ranked = ops.loc[time.sort_values(ascending=False, kind="stable").index]
+    on_cpu = (ranked["placement"] == "cpu") & (ranked["role"] == Role.COMPUTE)
+    chosen = pd.concat([ranked[on_cpu].head(_MAX_ROWS), ranked[~on_cpu].head(_MAX_ROWS)])
+    files = pd.Series(shown_files(chosen["source_file"], run), index=chosen.index, dtype=object)
+    return table(in_us(chosen.assign(source_file=files)), total_rows=len(ops))
 
 
 def copy_table(run: Run) -> Table:

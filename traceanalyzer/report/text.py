@@ -107,3 +107,11 @@ def cut_long(text: str, length: int = _LONGEST) -> str:
         return text
     half = length // 2
     return f"{text[:half]} … {len(text) - 2 * half:,} characters left out … {text[-half:]}"
+
+
+_ACRONYMS = {"cpu": "CPU", "gpu": "GPU", "xla": "XLA", "tf": "TF"}
+
+
+def cause_title(cause: str) -> str:
+    """Return a cause's id as words."""
+    return " ".join(_ACRONYMS.get(word, word) for word in cause.split("_"))

@@ -6,35 +6,27 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.model.transfers import (
-    CopyEdge,
-    CopyGraph,
-    CopyGroup,
-    CopyGroups,
-    CopyNode,
-    CopyStorm,
-    DeviceCopies,
-    GroupCopies,
-    ReadBack,
-    StormEdge,
+    DeviceToHostSyncRecord,
+    DeviceTransfers,
+    SmallTransfersEdge,
+    SmallTransfersRecord,
+    TransferEdge,
+    TransferGraph,
+    TransferNode,
 )
 from traceanalyzer.report.convert import to_record, us
-from traceanalyzer.report.round_trips import MAX_ROUND_TRIPS
 from traceanalyzer.transfers.graph import device_graph
-from traceanalyzer.transfers.groups import transfer_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from traceanalyzer.run import Run
     from traceanalyzer.transfers.device_to_host_syncs import DeviceToHostSync
-    from traceanalyzer.transfers.groups import Group
     from traceanalyzer.transfers.small_transfers import SmallTransfers
 
 _MAX_EDGES: Final = 500
 _MAX_SYNCS: Final = 100
 
 
-def copy_graph(run: Run) -> CopyGraph | None:
+def transfer_graph(run: Run) -> TransferGraph | None:
     """Return who copied what to whom; None if nothing was copied."""
     if run.transfers.empty:
         return None
@@ -54,56 +46,21 @@ def copy_graph(run: Run) -> CopyGraph | None:
             (sync.source for sync in syncs),
         )
     )
-    return CopyGraph(
-        nodes=tuple(to_record(CopyNode, graph.nodes[node], op_id=node) for node in nodes),
+    return TransferGraph(
+        nodes=tuple(to_record(TransferNode, graph.nodes[node], op_id=node) for node in nodes),
         edges=tuple(
-            to_record(CopyEdge, figures, source=source, target=target, direction=direction)
+            to_record(TransferEdge, figures, source=source, target=target, direction=direction)
             for source, target, direction, figures in shown
         ),
         devices=tuple(
-            to_record(DeviceCopies, figures, source=source, target=target, direction=direction)
+            to_record(DeviceTransfers, figures, source=source, target=target, direction=direction)
             for source, target, direction, figures in sorted(between_devices, key=lambda e: e[:3])
         ),
         edges_total=len(edges),
-        storms=tuple(map(_small_transfers, costs.small_transfers)),
-        read_backs=tuple(map(_sync, syncs)),
-        read_backs_total=len(costs.device_to_host_syncs),
-        groups=_groups(run),
+        small_transfers=tuple(map(_small_transfers, costs.small_transfers)),
+        device_to_host_syncs=tuple(map(_sync, syncs)),
+        device_to_host_syncs_total=len(costs.device_to_host_syncs),
     )
-
-
-def _groups(run: Run) -> CopyGroups:
-    found = transfer_groups(run.transfers, run.ops)
-    labels = {node: str(known["label"]) for node, known in run.transfer_graph.nodes(data=True)}
-    numbers = _round_trip_numbers(run)
-    return CopyGroups(
-        sources=tuple(_group(group, labels, numbers) for group in found.sources),
-        targets=tuple(_group(group, labels, numbers) for group in found.targets),
-        flows=tuple(to_record(GroupCopies, {**vars(f), **f.sums}) for f in found.flows),
-    )
-
-
-def _group(found: Group, labels: Mapping[str, str], numbers: Mapping[str, set[int]]) -> CopyGroup:
-    first = found.nodes[0]
-    trips = {number for node in found.nodes for number in numbers.get(node, ())}
-    return CopyGroup(
-        kind=found.kind,
-        label=found.label,
-        ops=len(found.nodes),
-        node=first,
-        name=labels[first],
-        islands=tuple(sorted(trips)),
-    )
-
-
-def _round_trip_numbers(run: Run) -> dict[str, set[int]]:
-    """Return the numbers of the round trips that each node of the copy graph belongs to."""
-    numbers: dict[str, set[int]] = {}
-    for number, trip in enumerate(run.transfer_costs.round_trips[:MAX_ROUND_TRIPS], 1):
-        for op in trip.ops:
-            node = f"name:{op.name}" if op.op_id is None else op.op_id
-            numbers.setdefault(node, set()).add(number)
-    return numbers
 
 
 def _whole(value: float | None) -> float | None:
@@ -111,20 +68,20 @@ def _whole(value: float | None) -> float | None:
     return int(value) if value is not None and float(value).is_integer() else value
 
 
-def _small_transfers(found: SmallTransfers) -> CopyStorm:
+def _small_transfers(found: SmallTransfers) -> SmallTransfersRecord:
     return to_record(
-        CopyStorm,
+        SmallTransfersRecord,
         found,
         count_per_step=_whole(found.count_per_step),
         each_us=us(found.time_each_ps),
         total_us=us(found.time_ps),
-        edges=tuple(StormEdge(source=a, target=b, count=n) for a, b, n in found.edges),
+        edges=tuple(SmallTransfersEdge(source=a, target=b, count=n) for a, b, n in found.edges),
     )
 
 
-def _sync(found: DeviceToHostSync) -> ReadBack:
+def _sync(found: DeviceToHostSync) -> DeviceToHostSyncRecord:
     return to_record(
-        ReadBack,
+        DeviceToHostSyncRecord,
         found,
         count_per_step=_whole(found.count_per_step),
         bytes_each=_whole(found.bytes_each),

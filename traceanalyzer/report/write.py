@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
-from traceanalyzer.report.markdown import page_markdown
-from traceanalyzer.report.page.render import render_page
+from traceanalyzer.report.html import render_page
+from traceanalyzer.report.markdown import markdown_of, page_markdown
 from traceanalyzer.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 Form: TypeAlias = Literal["html", "json", "markdown"]
 
 
+def _html(report: Report) -> str:
+    return "" if report.page is None else render_page(report.page, markdown_of(report.page))
+
+
 def _markdown(report: Report) -> str:
     return "" if report.page is None else page_markdown(report.page)
 
 
 _TEXT_OF: Final[Mapping[Form, Callable[[Report], str]]] = {
-    "html": render_page,
+    "html": _html,
     "json": dumps,
     "markdown": _markdown,
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.report.example_page import LOOKUP
+from tests.report.example_explore import LOOKUP
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,7 +28,7 @@ from traceanalyzer.report.ruled_out import ruled_out
 from traceanalyzer.report.sections.data_path import data_path
 from traceanalyzer.report.sections.step_bar import typical_step
 from traceanalyzer.report.sources import evidence_shown, place_of
-from traceanalyzer.report.views import cause_title
+from traceanalyzer.report.text import cause_title
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 

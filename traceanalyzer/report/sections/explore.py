@@ -27,7 +27,7 @@ def explore(diagnosis: Diagnosis, report: Report, changes: Sequence[Change]) -> 
     tabs = (
         timeline_tab(diagnosis),
         ops_tab(diagnosis, changes),
-        transfers_tab(run, report.copy_graph, report.islands),
+        transfers_tab(run, report.transfer_graph, report.round_trips),
         scopes_tab(run),
         steps_tab(step_parts(run), report.steps, report.input_pipeline),
         memory_tab(report.memory),

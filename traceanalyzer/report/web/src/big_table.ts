@@ -81,6 +81,7 @@ export class TableView {
     state.watch(`${this.block.id}.q`, take);
     state.watch(`${this.block.id}.sort`, () => this.takeSort());
     state.watch("op", () => this.showSelected());
+    state.watch("figures", () => this.draw());
     this.takeSort(false);
     take(state.get(`${this.block.id}.q`));
     this.showSelected();
@@ -255,8 +256,9 @@ export class TableView {
     }
     if (unit) {
       const figure = Number(value);
-      return make("div", { ...attributes, class: figure ? "n" : "n quiet", title: exact(figure, unit) },
-        quantity(figure, unit));
+      const shown = [quantity(figure, unit), exact(figure, unit)];
+      if (state.get("figures")) shown.reverse();
+      return make("div", { ...attributes, class: figure ? "n" : "n quiet", title: shown[1] }, shown[0]);
     }
     const shown = cut(String(value), at === 0 ? 90 : 60);
     return make("div", { ...attributes, class: at === 0 ? "first" : null, title: cut(String(value), 2000) },

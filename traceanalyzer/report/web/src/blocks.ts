@@ -51,8 +51,6 @@ export interface EventTimeline {
   events_total: number;
   merged_total: number;
   merged_below_us: number | null;
-  gaps: IdleGap[];
-  gaps_total: number;
 }
 
 export interface Flow {
@@ -89,22 +87,6 @@ export interface IcicleNode {
   kind: string;
   values: number[];
   op_id?: string | null;
-}
-
-export interface IdleGap {
-  host: string;
-  device: string | null;
-  start_us: number;
-  duration_us: number;
-  step: string | null;
-  phase: string | null;
-  phase_us: number | null;
-  op_id: string | null;
-  op: string | null;
-  finding_id: string | null;
-  before: string | null;
-  after: string | null;
-  op_us?: number | null;
 }
 
 export interface PackedTable {

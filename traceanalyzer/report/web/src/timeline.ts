@@ -37,9 +37,11 @@ export function rangeOf(text: string | null): [number, number] | null {
 export function firstView(data: Events, whole: View): View {
   const lane = data.lanes.find(({ kind, to, from }) => kind === "steps" && to > from);
   if (!lane) return whole;
-  const steps = lane.to - lane.from;
-  const begin = lane.from + Math.max(0, Math.floor((steps - STEPS) / 2));
-  const end = Math.min(lane.to, begin + STEPS) - 1;
+  const begin = lane.from + Math.max(0, Math.floor((lane.to - lane.from - STEPS) / 2));
+  let end = Math.min(lane.to, begin + STEPS) - 1;
+  const length = data.end[begin] - data.start[begin];
+  // Steps that are far apart are shown one at a time.
+  if (data.end[end] - data.start[begin] > 2 * STEPS * length) end = begin;
   const [from, to] = [data.start[begin], data.end[end]];
   const margin = (to - from) * 0.02;
   return to > from ? { from: Math.max(0, from - margin), to: Math.min(whole.to, to + margin) } : whole;

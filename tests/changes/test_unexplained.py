@@ -1,0 +1,85 @@
+"""Changes for what a bare trace does not explain: ops, and that there is no GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import traceanalyzer as ta
+from tests.causes.examples import Example
+from tests.samples import CASES
+from traceanalyzer.changes import changes_of
+from traceanalyzer.trace.tfevents import TfVersion
+
+if TYPE_CHECKING:
+    from traceanalyzer.changes import Change
+
+_LOOKUP = [
+    {"name": "tower/items/embedding_lookup", "type": "ResourceGather", "host_self_ps": 9_000_000},
+    {"name": "tower/items/embedding_lookup/Identity", "type": "Identity"},
+    {"name": "tower/items/strided_slice", "type": "StridedSlice"},
+    {"name": "gradient_tape/tower/items/Reshape", "type": "Reshape"},
+    {"name": "Adagrad/Adagrad/update/Unique", "type": "Unique"},
+    {"name": "Adagrad/Adagrad/update/ResourceScatterAdd", "type": "ResourceScatterAdd"},
+]
+
+
+def changes(*ops: dict[str, object], version: str = "2.4") -> list[Change]:
+    """The changes for ops of a bare trace beside a GPU."""
+    run = Example(title="", ops=ops).run()
+    run = replace(run, version=TfVersion(value=version, source="trace"))
+    return list(changes_of(ta.diagnose(run)))
+
+
+def test_a_variable_and_its_update_are_one_change_with_candidates_and_checks() -> None:
+    """They are in two name scopes; the optimizer's does not name the variable."""
+    found, record = changes(*_LOOKUP)
+
+    assert (found.kind, record.kind) == ("find_cause", "record")
+    assert found.title == "Find out why the variable of `tower/items` is on the CPU"
+    assert len(found.op_ids) == len(_LOOKUP)
+    first = found.candidates[0]
+    assert first.cause == "resource_on_cpu"
+    assert (first.explains_directly, first.explains_following) == (2, 4)
+    assert first.check == "print(variable.device)"
+    assert all(each.check and each.edit for each in found.candidates)
+
+
+def test_a_version_that_keeps_embeddings_on_the_cpu_is_a_candidate() -> None:
+    titles = {
+        v: [c.title for c in changes(*_LOOKUP, version=v)[0].candidates] for v in ("2.4", "2.9")
+    }
+
+    assert any("Embedding" in title for title in titles["2.4"])
+    assert not any("Embedding" in title for title in titles["2.9"])
+
+
+def test_two_variables_are_two_changes() -> None:
+    users = {"name": "tower/users/embedding_lookup", "type": "ResourceGather"}
+
+    found = [c for c in changes(*_LOOKUP[:3], users) if c.kind == "find_cause"]
+
+    assert [len(change.op_ids) for change in found] == [3, 1]
+    assert found[0].saving.high_us == 11
+
+
+def test_a_trace_without_a_gpu_has_a_checklist_and_then_a_capture() -> None:
+    logs = next(case.logs for case in CASES if case.name == "keras_fit")
+
+    gpu, record, *_ = changes_of(ta.diagnose(ta.load(logs)))
+
+    assert (gpu.kind, record.kind) == ("gpu", "record")
+    assert any("list_physical_devices" in each.check for each in gpu.candidates)
+    assert "traceanalyzer capture" in record.instead
+
+
+def test_a_captured_trace_without_a_gpu_predicts_changes() -> None:
+    logs = next(case.logs for case in CASES if case.name == "recommender")
+
+    gpu, *others = changes_of(ta.diagnose(ta.load(logs)))
+
+    predicted = [each for each in others if each.is_prediction]
+    assert gpu.kind == "gpu"
+    assert "Create `asked` as int64" in {each.title for each in predicted}
+    assert all(each.saving.kind in {"proxy", "none"} for each in predicted)
+    assert not any(each.kind == "record" for each in others)

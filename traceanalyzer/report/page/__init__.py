@@ -1,1 +1,0 @@
-"""The report as one HTML file: made from the document alone, readable without scripts."""
