@@ -100,7 +100,7 @@ class TestBelonging:
 
         assert run.hosts[0].capture_file is None
         assert rows(run.ops, "source_line") == [None]
-        found = told(run)["sidecar_foreign"]
+        found = told(run)["capture_file_foreign"]
         assert found.severity == "warning"
         assert "recorded at 2001-09-09 01:46:40 UTC and the trace at 2023-11-14" in found.message
         assert {f.certainty for f in report(run).findings} == {"likely"}
@@ -119,7 +119,7 @@ class TestBelonging:
         run = captured(other.capture_file(), host(python("MatMul", "Add", "Mul")))
 
         assert run.hosts[0].capture_file is None
-        assert "other ops" in told(run)["sidecar_foreign"].message
+        assert "other ops" in told(run)["capture_file_foreign"].message
 
 
 class TestReading:
@@ -234,4 +234,4 @@ def test_an_op_on_a_gpu_is_no_cpu_op(captured: Captured) -> None:
 
     run = captured(made.capture_file(), host(python("MatMul")))
 
-    assert rows(run.ops, "placement", "placement_source") == [("gpu:0", "sidecar")]
+    assert rows(run.ops, "placement", "placement_source") == [("gpu:0", "capture_file")]

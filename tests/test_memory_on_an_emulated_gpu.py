@@ -86,7 +86,7 @@ def test_of_a_small_one_memory_is_ruled_out(report: Report) -> None:
 
 
 def test_what_the_memory_did_is_answered(report: Report) -> None:
-    (told,) = [b.answer for b in report.beliefs if b.id == "memory"]
+    (told,) = [b.answer for b in report.myths if b.id == "memory"]
 
     assert told.startswith("GPU memory peaked at ")
     assert told.endswith("TensorFlow raises ResourceExhausted (here once).")

@@ -12,7 +12,7 @@ from traceanalyzer.report.assemble import assemble
 
 if TYPE_CHECKING:
     from traceanalyzer.model import Report
-    from traceanalyzer.model.transfers import Island
+    from traceanalyzer.model.transfers import RoundTripRecord
 
 PROGRAM = """\
 import tensorflow as tf
@@ -50,8 +50,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return assemble(ta.diagnose(ta.load(logs)))
 
 
-def of(report: Report, function: str) -> list[Island]:
-    return [island for island in report.islands if island.function == function]
+def of(report: Report, function: str) -> list[RoundTripRecord]:
+    return [island for island in report.round_trips if island.function == function]
 
 
 def test_ops_that_a_scope_keeps_on_the_cpu_can_go_to_the_gpu(report: Report) -> None:

@@ -277,7 +277,7 @@ def _capture(host: Host) -> Iterator[Health]:
         is_foreign = host.capture_file_is_foreign
         why = "belongs to another recording" if is_foreign else "could not be read"
         yield _warning(
-            "sidecar_foreign" if is_foreign else "sidecar_unreadable",
+            "capture_file_foreign" if is_foreign else "capture_file_unreadable",
             f"the capture file beside the trace {why}, so only the trace is analyzed: "
             f"{host.capture_file_problem}",
         )

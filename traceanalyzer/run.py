@@ -299,7 +299,7 @@ def _recorded_version(hosts: Sequence[Host]) -> TfVersion | None:
     for host in hosts:
         version = host.capture_file.tensorflow_version if host.capture_file else None
         if version is not None:
-            return TfVersion(value=printable(version), source="sidecar")
+            return TfVersion(value=printable(version), source="capture_file")
     return None
 
 

@@ -60,7 +60,7 @@ def _is_right(name: str, steps: int, repetitions: int) -> bool:
     kinds = set()
     for _ in range(repetitions):
         pipeline = predicted(name, steps)
-        fix = pipeline.cures[0]
+        fix = pipeline.fixes[0]
         kinds.add(fix.kind)
         host = next(h for h in pipeline.hosts if h.host == pipeline.host)
         waits.append((host.wait_mean_us or 0.0) / 1000)

@@ -26,7 +26,7 @@ def test_names_the_slow_stage_and_its_fix(name: str, stage: str, line: str | Non
     found = predicted(name, steps=40)
 
     assert found.verdict == "too_slow"
-    fix = found.cures[0]
+    fix = found.fixes[0]
     assert fix.kind == FIXES[name]
     (host,) = found.hosts
     assert host.slow_stage is not None

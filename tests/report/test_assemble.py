@@ -87,8 +87,8 @@ def test_a_copy_of_unknown_size_is_no_copy_of_0_bytes(tmp_path: Path) -> None:
     made = assemble(ta.diagnose(ta.load(write(tmp_path, space))))
 
     cost = {f.cause: f.cost for f in made.findings}
-    assert made.copy_graph is not None
-    assert [edge.bytes for edge in made.copy_graph.edges] == [None]
+    assert made.transfer_graph is not None
+    assert [edge.bytes for edge in made.transfer_graph.edges] == [None]
     assert cost["python_callback"].copy_bytes is None
     assert cost["no_gpu_kernel"].copy_bytes == 0
 

@@ -1,4 +1,4 @@
-"""What the report says of copies: how fast, what is read back, storms, and round trips."""
+"""What the report says of copies: how fast, what is read back, small_transfers, and round trips."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def test_edges_tell_rates_and_what_compute_hid(tmp_path: Path) -> None:
         ],
     )
 
-    assert report.copy_graph is not None
-    (devices,) = report.copy_graph.devices
-    (edge,) = report.copy_graph.edges
+    assert report.transfer_graph is not None
+    (devices,) = report.transfer_graph.devices
+    (edge,) = report.transfer_graph.edges
     for told in (devices, edge):
         assert (told.hidden_us, told.total_us) == (40.0, 100.0)
         assert (told.bytes_per_s, told.link_bytes_per_s, told.link_source) == (
@@ -82,13 +82,13 @@ def test_a_predicate_read_back_and_a_storm(tmp_path: Path) -> None:
     storm = [copy("D2D", 1, us(t + 5 * k, 1)) for t in (400, 1400) for k in range(12)]
     report = made(tmp_path, [], [*back, *storm])
 
-    graph = report.copy_graph
+    graph = report.transfer_graph
     assert graph is not None
-    (told,) = graph.read_backs
+    (told,) = graph.device_to_host_syncs
     assert (told.reader, told.source, told.source_name) == ("predicate", "name:p", "p")
     assert (told.count_per_step, told.bytes_each, told.total_us) == (1, 1, 4.0)
-    assert graph.read_backs_total == 1
-    (small,) = graph.storms
+    assert graph.device_to_host_syncs_total == 1
+    (small,) = graph.small_transfers
     assert (small.count, small.count_per_step, small.each_us) == (24, 12, 1.0)
     assert (small.source, small.target, small.direction) == ("gpu:0", "gpu:0", "d2d")
     nodes = {node.op_id for node in graph.nodes}
@@ -106,7 +106,7 @@ def test_an_island_and_what_to_move(tmp_path: Path) -> None:
     ops = [op("u", "Unique", us(105, 9)), op("s", "AsString", us(205, 9))]
     report = made(tmp_path, ops, copies)
 
-    text, numbers = report.islands
+    text, numbers = report.round_trips
     assert [o.name for o in text.ops] == ["s"]
     assert text.move is None
     assert [o.name for o in numbers.ops] == ["u"]

@@ -57,7 +57,7 @@ def set_at(plain: Any, path: str, value: object) -> None:  # noqa: ANN401
         ("findings.0.cost.copy_bytes", 1.5, "$.findings[0].cost.copy_bytes"),
         ("findings.0.evidence.1.where", {"x": 1}, "$.findings[0].evidence[1].where"),
         ("unexplained.ops.0.cost", None, "$.unexplained.ops[0].cost"),
-        ("copy_graph.edges.0.direction", "up", "$.copy_graph.edges[0].direction"),
+        ("transfer_graph.edges.0.direction", "up", "$.transfer_graph.edges[0].direction"),
         ("tables.ops.total_rows", -1, "$.tables.ops.total_rows"),
         ("tables.steps.rows.0.0", {}, "$.tables.steps.rows[0][0]"),
     ],
@@ -79,13 +79,23 @@ def test_text_is_inert_in_a_terminal() -> None:
     assert again.summary.verdict == EXAMPLES["hostile"]().summary.verdict
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", '{"schema_version": 2}', '{"schema_version": 1}', "{" * 10**5, "[" * 10**5]
-)
+@pytest.mark.parametrize("text", ["", "[]", '{"schema_version": 2}', "{" * 10**5, "[" * 10**5])
 def test_what_is_no_report_is_one_line_of_error(text: str) -> None:
     with pytest.raises(TraceFormatError, match=r"r\.json: not a report") as caught:
         document.loads(text, source="r.json")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_report_of_another_version_is_one_line_of_error(version: int) -> None:
+    plain = as_read(gpu_run()) | {"schema_version": version}
+
+    with pytest.raises(TraceFormatError) as caught:
+        document.loads(json.dumps(plain), source="r.json")
+    assert str(caught.value) == (
+        f"r.json: not a report of schema version 2: it has version {version}; write it again with "
+        "`traceanalyzer report --json`"
+    )
 
 
 def test_keys_of_later_versions_are_ignored() -> None:

@@ -43,7 +43,7 @@ def test_no_golden_report_lies(file: Path) -> None:
 def test_no_report_of_a_run_with_gpus_lies(folder: str) -> None:
     report = assemble(diagnose(ta.load(CORPUS / folder)))
 
-    assert report.beliefs or "mac" in folder
+    assert report.myths or "mac" in folder
     assert lies_of(dumps(report)) == []
 
 

@@ -31,7 +31,7 @@ def test_the_verdict_comes_first_with_its_figures(tmp_path: Path) -> None:
     )
     (found,) = slow.hosts
     assert (found.wait_mean_us, found.wait_share, found.other_us) == (6000.0, 0.6, 4000.0)
-    assert [cure.gain_us_per_step.high for cure in slow.cures] == [6000.0]
+    assert [cure.gain_us_per_step.high for cure in slow.fixes] == [6000.0]
 
 
 def test_one_that_keeps_up_is_by_design(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_one_that_keeps_up_is_by_design(tmp_path: Path) -> None:
         "The input pipeline runs on the CPU by design, and it keeps up: a step waits 100 µs for "
         "input, 1 % of its time (mean of 10 steps)."
     )
-    assert fast.cures == ()
+    assert fast.fixes == ()
 
 
 def test_what_is_not_known_is_said_and_is_no_zero(tmp_path: Path) -> None:

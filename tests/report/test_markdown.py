@@ -43,3 +43,15 @@ def test_hostile_names_are_inert() -> None:
     assert not any(character in text for character in "\x00\x07\x1b\x9b\u2028\u202e\u200b\ud800")
     for row in re.findall(r"^\|.*$", text, re.MULTILINE):
         assert row.endswith("|")
+
+
+def test_what_does_not_fit_an_issue_is_left_out_and_counted() -> None:
+    found = sample("recommender")
+    many = [change(found, id=f"c{k}", why="It is so. " * 100) for k in range(150)]
+
+    text = page_markdown(page_of(found, many))
+
+    assert len(text) < 65_536
+    shown = text.count("\n### ")
+    assert 0 < shown < 150
+    assert f"{150 - shown} parts of “Each change in full”" in text

@@ -112,8 +112,8 @@ class TestEagerOps:
         assert sorted(
             rows(found.ops, "device", "placement", "placement_certainty", "placement_source")
         ) == [
-            (CPU, "cpu", "certain", "sidecar"),
-            (GPU, "gpu:0", "certain", "sidecar"),
+            (CPU, "cpu", "certain", "capture_file"),
+            (GPU, "gpu:0", "certain", "capture_file"),
         ]
 
     @pytest.mark.parametrize(("taken_from", "certainty"), [(CPU, "certain"), (GPU, "likely")])
@@ -143,7 +143,7 @@ class TestGraphOps:
             ("f", 21, "/device:GPU:0", CPU)
         ]
         assert rows(ops, "placement", "placement_certainty", "placement_source") == [
-            ("cpu", "certain", "sidecar")
+            ("cpu", "certain", "capture_file")
         ]
         assert rows(ops, "input_types", "output_types", "signature") == [(None, None, None)]
 

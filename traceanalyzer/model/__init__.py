@@ -1,6 +1,6 @@
 """The report: the document that page, JSON and terminal show.
 
-Field for field this is ``report.json``, schema version 1. Names carry their unit: ``_us`` is
+Field for field this is ``report.json``, schema version 2. Names carry their unit: ``_us`` is
 microseconds with three decimals, ``_share`` a fraction between 0 and 1, ``bytes`` whole bytes.
 ``None`` means unknown, never zero.
 """
@@ -20,9 +20,9 @@ from traceanalyzer.model.blocks import Page
 from traceanalyzer.model.changes import Change
 from traceanalyzer.model.resources import InputPipeline, Memory
 from traceanalyzer.model.times import CriticalPath, Steps, Timeline
-from traceanalyzer.model.transfers import CopyGraph, Island
+from traceanalyzer.model.transfers import RoundTripRecord, TransferGraph
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 Harm: TypeAlias = Literal["harmful", "harmless", "by_design"]
 Severity: TypeAlias = Literal["info", "warning", "error"]
@@ -105,7 +105,7 @@ class Summary(Record):
     exposed_us_per_step: Us | None
 
 
-class Belief(Record):
+class Myth(Record):
     """What many believe moves ops to the CPU, and what it did in this run."""
 
     id: str  # "memory", "other_processes", "transfer_cost", "float64", "gpu_allocator"
@@ -138,7 +138,7 @@ class SourceWhere(Record, Where):
 class CaptureFileWhere(Record, Where):
     """An entry of the capture file."""
 
-    sidecar: str
+    capture_file: str
 
 
 class Evidence(Record):
@@ -255,7 +255,7 @@ class Tables(Record):
 class Report(Record):
     """The whole document."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     tool: ToolInfo
     run: RunInfo
     health: tuple[Health, ...]
@@ -268,11 +268,11 @@ class Report(Record):
     steps: Steps | None = None
     timeline: Timeline | None = None
     critical_path: tuple[CriticalPath, ...] = ()
-    copy_graph: CopyGraph | None = None
-    islands: tuple[Island, ...] = ()
-    islands_total: Count | None = None  # before ``islands`` was cut
+    transfer_graph: TransferGraph | None = None
+    round_trips: tuple[RoundTripRecord, ...] = ()
+    round_trips_total: Count | None = None  # before ``round_trips`` was cut
     memory: Memory | None = None
     input_pipeline: InputPipeline | None = None
-    beliefs: tuple[Belief, ...] = ()
+    myths: tuple[Myth, ...] = ()
     page: Page | None = None  # what a reader sees of all this
     tables: Tables

@@ -76,7 +76,7 @@ class Memory(Record):
     allocators_total: Count | None = None  # before ``allocators`` was cut
 
 
-class InputCure(Record):
+class InputFixRecord(Record):
     """A change to an input pipeline. Several are alternatives: their gains do not add up."""
 
     kind: str  # "parallel", "prefetch", "vectorise", "cache", "generator", "read_in_parallel"
@@ -109,8 +109,8 @@ class InputPipeline(Record):
 
     verdict: InputVerdict
     text: str
-    host: str  # whose steps wait longest; verdict, text and cures are about it
-    cures: tuple[InputCure, ...]  # the best first
+    host: str  # whose steps wait longest; verdict, text and fixes are about it
+    fixes: tuple[InputFixRecord, ...]  # the best first
     hosts: tuple[InputHost, ...]
     stages: Table
     waits: Table  # one row a step

@@ -9,7 +9,7 @@ LinkSource: TypeAlias = Literal["pcie", "memory", "seen"]
 Reader: TypeAlias = Literal["python", "predicate", "host_argument", "cpu_op", "unknown"]
 
 
-class CopyNode(Record):
+class TransferNode(Record):
     """An end of a copy: an op, or a device if the op is unknown (``host``, ``gpu:0``)."""
 
     op_id: str
@@ -17,7 +17,7 @@ class CopyNode(Record):
     placement: str
 
 
-class DeviceCopies(Record):
+class DeviceTransfers(Record):
     """All copies of one direction between two devices."""
 
     source: str
@@ -39,11 +39,11 @@ class DeviceCopies(Record):
     sync_count: Count | None = None
 
 
-class CopyEdge(DeviceCopies):
+class TransferEdge(DeviceTransfers):
     """All copies of one direction between two nodes."""
 
 
-class StormEdge(Record):
+class SmallTransfersEdge(Record):
     """Small copies along an edge of the copy graph."""
 
     source: str
@@ -51,7 +51,7 @@ class StormEdge(Record):
     count: Count
 
 
-class CopyStorm(Record):
+class SmallTransfersRecord(Record):
     """Many small copies per step, whose fixed cost is far above that of their bytes."""
 
     source: str
@@ -63,11 +63,11 @@ class CopyStorm(Record):
     each_us: Us
     total_us: Us
     carrying_us: Us | None  # what the bytes alone would take on their link
-    edges: tuple[StormEdge, ...]
+    edges: tuple[SmallTransfersEdge, ...]
     edges_total: Count
 
 
-class ReadBack(Record):
+class DeviceToHostSyncRecord(Record):
     """A scalar that is copied to the host each step. Times are totals of the run."""
 
     host: str
@@ -85,19 +85,19 @@ class ReadBack(Record):
     idle_us: Us | None  # of the device, right after a copy
 
 
-class CopyGraph(Record):
+class TransferGraph(Record):
     """Who copied what to whom: by op, and by device."""
 
-    nodes: tuple[CopyNode, ...]
-    edges: tuple[CopyEdge, ...]
-    devices: tuple[DeviceCopies, ...]
+    nodes: tuple[TransferNode, ...]
+    edges: tuple[TransferEdge, ...]
+    devices: tuple[DeviceTransfers, ...]
     edges_total: Count | None = None  # before ``edges`` was cut
-    storms: tuple[CopyStorm, ...] = ()
-    read_backs: tuple[ReadBack, ...] = ()
-    read_backs_total: Count | None = None  # before ``read_backs`` was cut
+    small_transfers: tuple[SmallTransfersRecord, ...] = ()
+    device_to_host_syncs: tuple[DeviceToHostSyncRecord, ...] = ()
+    device_to_host_syncs_total: Count | None = None  # before ``device_to_host_syncs`` was cut
 
 
-class IslandCopies(Record):
+class RoundTripTransfers(Record):
     """The copies in one direction between an island and devices."""
 
     count: Count | None
@@ -114,7 +114,7 @@ class MovedOp(Record):
     type: str
 
 
-class IslandMove(Record):
+class RoundTripMove(Record):
     """The ops to move, in either direction, so that an island copies least.
 
     Figures are of the whole trace, in bytes or, if no size is known, in copying time. They leave
@@ -131,7 +131,7 @@ class IslandMove(Record):
     unknown_after: Count  # that would still be copied
 
 
-class Island(Record):
+class RoundTripRecord(Record):
     """A round trip: ops on the CPU that take values from a device and return some to it."""
 
     host: str
@@ -141,7 +141,7 @@ class Island(Record):
     ops_total: Count
     unseen: tuple[str, ...] = ()  # nodes without an event in the trace
     between: tuple[OpRef, ...] = ()  # ops that may belong to it
-    arriving: IslandCopies
-    leaving: IslandCopies
-    move: IslandMove | None = None
+    arriving: RoundTripTransfers
+    leaving: RoundTripTransfers
+    move: RoundTripMove | None = None
     is_weighed: bool = True  # False for too many ops to search for the cheapest move

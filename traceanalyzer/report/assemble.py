@@ -39,7 +39,7 @@ from traceanalyzer.report.sources import evidence_shown, line_texts
 from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.tables import copy_table, kernel_table, op_table, step_table
 from traceanalyzer.report.timeline import critical_paths, idle_share, timeline
-from traceanalyzer.report.transfers import copy_graph
+from traceanalyzer.report.transfers import transfer_graph
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 
@@ -82,12 +82,12 @@ def assemble(diagnosis: Diagnosis) -> Report:
         steps=steps,
         timeline=times,
         critical_path=critical_paths(diagnosis.costs),
-        copy_graph=copy_graph(run),
-        islands=round_trips(diagnosis, partial(_refs_of, run)),
-        islands_total=len(run.transfer_costs.round_trips),
+        transfer_graph=transfer_graph(run),
+        round_trips=round_trips(diagnosis, partial(_refs_of, run)),
+        round_trips_total=len(run.transfer_costs.round_trips),
         memory=memory(run),
         input_pipeline=input_pipeline(run),
-        beliefs=myths(run),
+        myths=myths(run),
         tables=Tables(
             ops=op_table(run),
             copies=copy_table(run),

@@ -24,7 +24,7 @@ from traceanalyzer.model import (
 # the same. Lone surrogates are among them, because UTF-8 cannot hold one.
 _ACTIVE = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 _SCALARS = frozenset({str, int, float, bool, NoneType})
-WHERES = {"plane": TraceWhere, "file": SourceWhere, "sidecar": CaptureFileWhere}
+WHERES = {"plane": TraceWhere, "file": SourceWhere, "capture_file": CaptureFileWhere}
 
 
 def dumps(report: Report) -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from traceanalyzer.format import counted, duration_text, percent_text
 from traceanalyzer.model import Gain, Table
-from traceanalyzer.model.resources import InputCure, InputHost, InputPipeline
+from traceanalyzer.model.resources import InputFixRecord, InputHost, InputPipeline
 from traceanalyzer.report.convert import in_us, table, to_record, us
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
@@ -49,17 +49,17 @@ def input_pipeline(run: Run) -> InputPipeline | None:
         verdict=worst.verdict,
         text=_text(worst, run),
         host=worst.host,
-        cures=tuple(map(_fix, worst.fixes)),
+        fixes=tuple(map(_fix, worst.fixes)),
         hosts=tuple(_host(host) for host in use.hosts),
         stages=_stage_table(run),
         waits=_wait_table(use.hosts),
     )
 
 
-def _fix(fix: InputFix) -> InputCure:
+def _fix(fix: InputFix) -> InputFixRecord:
     low_us, high_us = fix.low_ps / PS_PER_US, fix.high_ps / PS_PER_US
     gain = Gain(low=low_us, high=high_us, basis="input wait", note=fix.basis)
-    return to_record(InputCure, fix, gain_us_per_step=gain)
+    return to_record(InputFixRecord, fix, gain_us_per_step=gain)
 
 
 def _host(host: HostInput) -> InputHost:

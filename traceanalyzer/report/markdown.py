@@ -13,6 +13,7 @@ from traceanalyzer.report.text import visible
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_LARGEST: Final = 60_000  # characters: what an issue on GitHub may have, and some room
 _ROWS: Final = 50
 _ACTIVE: Final = re.compile(r"([\\*_{}\[\]<>#|~])")  # what Markdown and HTML would act on
 _NOT_WRITTEN: Final = frozenset({"glossary"})
@@ -24,10 +25,22 @@ def page_markdown(page: b.Page) -> str:
     lines += [f"**{_text(page.happened)}**", ""]
     if page.next:
         lines += [_text(page.next), ""]
+    left_out: dict[str, int] = {}
+    room = _LARGEST - sum(map(len, lines))
     for section in page.sections:
-        inside = [line for block in section.blocks for line in _of(block)]
+        inside: list[str] = []
+        for block in section.blocks:
+            made = _of(block)
+            room -= sum(len(line) + 1 for line in made)
+            if room > 0:
+                inside += made
+            elif made:
+                left_out[section.title] = left_out.get(section.title, 0) + 1
         if inside:
             lines += [f"## {_name(section.title)}", "", *inside]
+    if left_out:
+        parts = ", ".join(f"{counted(n, 'part')} of “{title}”" for title, n in left_out.items())
+        lines.append(f"Left out: {parts}. `traceanalyzer report PATH` shows everything.")
     return _joined(lines)
 
 

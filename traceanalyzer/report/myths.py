@@ -13,7 +13,7 @@ import numpy as np
 from traceanalyzer.causes.knowledge.exhaustion import exhaustion
 from traceanalyzer.causes.knowledge.gpu_memory import driver_gpus, gpu_memory
 from traceanalyzer.format import counted, listed, percent_text, size_text
-from traceanalyzer.model import Belief
+from traceanalyzer.model import Myth
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _DOUBLE: Final = "double"
 _ALLOCATOR: Final = "TF_GPU_ALLOCATOR"
 
 
-def myths(run: Run) -> tuple[Belief, ...]:
+def myths(run: Run) -> tuple[Myth, ...]:
     """Answer what the run has figures for; nothing if TensorFlow used no GPU."""
     return tuple(_answers(run)) if run.gpu_used else ()
 
@@ -54,10 +54,10 @@ def memory_peak(run: Run) -> str:
     return fullest
 
 
-def _answers(run: Run) -> Iterator[Belief]:
+def _answers(run: Run) -> Iterator[Myth]:
     peak = memory_peak(run)
     if peak:
-        yield Belief(
+        yield Myth(
             id="memory",
             question="Was GPU memory full?",
             answer=(
@@ -86,7 +86,7 @@ def _raised(run: Run) -> str:
     return f" (here {times})" if errors else " (not here)"
 
 
-def _other_processes(host: Host) -> Iterator[Belief]:
+def _other_processes(host: Host) -> Iterator[Myth]:
     if host.capture_file is None:
         return
     for gpu, others in driver_gpus(host.capture_file):
@@ -101,7 +101,7 @@ def _other_processes(host: Host) -> Iterator[Belief]:
         mean = rates.get("mean") if isinstance(rates, dict) else None
         if isinstance(mean, int | float):
             text += f"; it was busy {mean:.0f} % of the time"
-        yield Belief(
+        yield Myth(
             id="other_processes",
             question="Were other processes on the GPU?",
             answer=(
@@ -116,13 +116,13 @@ def _named(others: Sequence[OtherProcess]) -> str:
     return f" ({listed(names)})" if names else ""
 
 
-def _copies(copies: pd.DataFrame) -> Iterator[Belief]:
+def _copies(copies: pd.DataFrame) -> Iterator[Myth]:
     across = copies[copies["direction"].isin(_ACROSS)]
     if across.empty:
         return
     size = int(across["bytes"].sum())
     sized = f" ({size_text(size)})" if size else ""
-    yield Belief(
+    yield Myth(
         id="transfer_cost",
         question="Were transfers too expensive?",
         answer=(
@@ -132,7 +132,7 @@ def _copies(copies: pd.DataFrame) -> Iterator[Belief]:
     )
 
 
-def _float64(ops: pd.DataFrame) -> Iterator[Belief]:
+def _float64(ops: pd.DataFrame) -> Iterator[Myth]:
     takes = (isinstance(types, str) and _DOUBLE in types.split(";") for types in ops["input_types"])
     double = ops[np.fromiter(takes, np.bool_, len(ops))]
     double = double[double["role"] == Role.COMPUTE]
@@ -144,7 +144,7 @@ def _float64(ops: pd.DataFrame) -> Iterator[Belief]:
     text = f"{counted(len(on_gpu), 'float64 op')} ran on the GPU ({listed(types)})"
     on_cpu = int((placement == "cpu").sum())
     rest = f" {counted(on_cpu, 'float64 op')} ran on the CPU, for the causes given there."
-    yield Belief(
+    yield Myth(
         id="float64",
         question="Was it float64?",
         answer=(
@@ -154,13 +154,13 @@ def _float64(ops: pd.DataFrame) -> Iterator[Belief]:
     )
 
 
-def _allocator(host: Host) -> Iterator[Belief]:
+def _allocator(host: Host) -> Iterator[Myth]:
     variables = ((host.capture_file.environment if host.capture_file else None) or {}).get(
         "variables"
     )
     chosen = variables.get(_ALLOCATOR) if isinstance(variables, dict) else None
     if isinstance(chosen, str) and chosen:
-        yield Belief(
+        yield Myth(
             id="gpu_allocator",
             question=f"Was it {_ALLOCATOR}?",
             answer=(

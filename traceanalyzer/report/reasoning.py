@@ -46,7 +46,7 @@ _LINKS: Final[dict[Link, str]] = {
     "follows": "follows a blocked op: ",
 }
 _WITNESS: Final = {
-    "sidecar": "the capture recorded it",
+    "capture_file": "the capture recorded it",
     "kernel": "its kernel ran there",
     "compiled": "XLA compiled it into a kernel",
     "input_pipeline": "it ran for tf.data",

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.model.transfers import Island, IslandCopies, IslandMove, MovedOp
+from traceanalyzer.model.transfers import (
+    MovedOp,
+    RoundTripMove,
+    RoundTripRecord,
+    RoundTripTransfers,
+)
 from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.kernel_tables import DEFAULT
 from traceanalyzer.placement.registry import nearest
@@ -31,7 +36,7 @@ _CANNOT_MOVE: Final = frozenset(
 
 def round_trips(
     diagnosis: Diagnosis, refs: Callable[[Sequence[str]], tuple[OpRef, ...]]
-) -> tuple[Island, ...]:
+) -> tuple[RoundTripRecord, ...]:
     """Return the round trips of a run, those that copy most first; `refs` names ops by id."""
     cannot_move = _cannot_move(diagnosis)
     return tuple(
@@ -67,9 +72,9 @@ def _round_trip(
     found: RoundTrip,
     move: Move | None,
     refs: Callable[[Sequence[str]], tuple[OpRef, ...]],
-) -> Island:
+) -> RoundTripRecord:
     known = [op.op_id for op in found.ops if op.op_id is not None]
-    return Island(
+    return RoundTripRecord(
         host=found.host,
         function=found.function,
         certainty=found.certainty,
@@ -84,18 +89,18 @@ def _round_trip(
     )
 
 
-def _copies(totals: TransferTotals) -> IslandCopies:
-    return to_record(IslandCopies, totals, total_us=us(totals.time_ps))
+def _copies(totals: TransferTotals) -> RoundTripTransfers:
+    return to_record(RoundTripTransfers, totals, total_us=us(totals.time_ps))
 
 
-def _move(found: RoundTrip, move: Move) -> IslandMove:
+def _move(found: RoundTrip, move: Move) -> RoundTripMove:
     # If nothing is known of what is copied now, there is no figure for what is saved.
     figures = (move.saved, move.stays) if move.saved > 0 or move.stays > 0 else (None, None)
     in_bytes = found.basis == "bytes"
     saved_bytes, stays_bytes = figures if in_bytes else (None, None)
     saved_ps, stays_ps = (None, None) if in_bytes else figures
     return to_record(
-        IslandMove,
+        RoundTripMove,
         move,
         to_gpu=_ops(found, move.to_gpu),
         to_cpu=_ops(found, move.to_cpu),

@@ -58,7 +58,7 @@ def place_of(evidence: Evidence) -> str:
     if isinstance(where, SourceWhere):
         return where.file if where.line is None else f"{where.file}:{where.line}"
     if isinstance(where, CaptureFileWhere):
-        return f"capture file: {where.sidecar}"
+        return f"capture file: {where.capture_file}"
     if isinstance(where, TraceWhere):
         return f"trace: {where.plane}" + ("" if where.line is None else f", {where.line}")
     return ""

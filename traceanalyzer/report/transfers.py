@@ -6,13 +6,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.model.transfers import (
-    CopyEdge,
-    CopyGraph,
-    CopyNode,
-    CopyStorm,
-    DeviceCopies,
-    ReadBack,
-    StormEdge,
+    DeviceToHostSyncRecord,
+    DeviceTransfers,
+    SmallTransfersEdge,
+    SmallTransfersRecord,
+    TransferEdge,
+    TransferGraph,
+    TransferNode,
 )
 from traceanalyzer.report.convert import to_record, us
 from traceanalyzer.transfers.graph import device_graph
@@ -26,7 +26,7 @@ _MAX_EDGES: Final = 500
 _MAX_SYNCS: Final = 100
 
 
-def copy_graph(run: Run) -> CopyGraph | None:
+def transfer_graph(run: Run) -> TransferGraph | None:
     """Return who copied what to whom; None if nothing was copied."""
     if run.transfers.empty:
         return None
@@ -46,20 +46,20 @@ def copy_graph(run: Run) -> CopyGraph | None:
             (sync.source for sync in syncs),
         )
     )
-    return CopyGraph(
-        nodes=tuple(to_record(CopyNode, graph.nodes[node], op_id=node) for node in nodes),
+    return TransferGraph(
+        nodes=tuple(to_record(TransferNode, graph.nodes[node], op_id=node) for node in nodes),
         edges=tuple(
-            to_record(CopyEdge, figures, source=source, target=target, direction=direction)
+            to_record(TransferEdge, figures, source=source, target=target, direction=direction)
             for source, target, direction, figures in shown
         ),
         devices=tuple(
-            to_record(DeviceCopies, figures, source=source, target=target, direction=direction)
+            to_record(DeviceTransfers, figures, source=source, target=target, direction=direction)
             for source, target, direction, figures in sorted(between_devices, key=lambda e: e[:3])
         ),
         edges_total=len(edges),
-        storms=tuple(map(_small_transfers, costs.small_transfers)),
-        read_backs=tuple(map(_sync, syncs)),
-        read_backs_total=len(costs.device_to_host_syncs),
+        small_transfers=tuple(map(_small_transfers, costs.small_transfers)),
+        device_to_host_syncs=tuple(map(_sync, syncs)),
+        device_to_host_syncs_total=len(costs.device_to_host_syncs),
     )
 
 
@@ -68,20 +68,20 @@ def _whole(value: float | None) -> float | None:
     return int(value) if value is not None and float(value).is_integer() else value
 
 
-def _small_transfers(found: SmallTransfers) -> CopyStorm:
+def _small_transfers(found: SmallTransfers) -> SmallTransfersRecord:
     return to_record(
-        CopyStorm,
+        SmallTransfersRecord,
         found,
         count_per_step=_whole(found.count_per_step),
         each_us=us(found.time_each_ps),
         total_us=us(found.time_ps),
-        edges=tuple(StormEdge(source=a, target=b, count=n) for a, b, n in found.edges),
+        edges=tuple(SmallTransfersEdge(source=a, target=b, count=n) for a, b, n in found.edges),
     )
 
 
-def _sync(found: DeviceToHostSync) -> ReadBack:
+def _sync(found: DeviceToHostSync) -> DeviceToHostSyncRecord:
     return to_record(
-        ReadBack,
+        DeviceToHostSyncRecord,
         found,
         count_per_step=_whole(found.count_per_step),
         bytes_each=_whole(found.bytes_each),

@@ -3,7 +3,7 @@
 The first rule of the decision procedure: what the trace itself shows, and what a capture recorded
 beside it. The witnesses, from the strongest to the weakest:
 
-`sidecar`          the capture file: the partition that ran it, or the device of an eager op's
+`capture_file`          the capture file: the partition that ran it, or the device of an eager op's
                    results, and the memory they are in
 `kernel`           a kernel launched for the op ran on that device
 `compiled`         XLA made the op part of a kernel
@@ -176,11 +176,11 @@ class _Witnesses:
             return None
         if record.is_on_host:
             sure = "certain" if record.has_host_inputs else "likely"
-            return Placement("host_memory", sure, "sidecar", device)
+            return Placement("host_memory", sure, "capture_file", device)
         sure = "certain" if record.is_device_certain else "likely"
         placement = placement_of_device(device)
         for_data = self._in_pipeline[row.Index] and not row.is_eager and placement == "cpu"
-        return Placement(placement, sure, "input_pipeline" if for_data else "sidecar", device)
+        return Placement(placement, sure, "input_pipeline" if for_data else "capture_file", device)
 
     def _by_events(self, row: Any) -> Placement | None:  # noqa: ANN401
         """Return where the op's own events show that it ran."""
@@ -253,8 +253,8 @@ def _divided(devices: tuple[str, ...]) -> Placement:
     """
     kinds = {placement_of_device(device) if device else "unknown" for device in devices}
     if kinds == {"cpu"}:
-        return Placement("cpu", "certain", "sidecar")
-    return Placement("unknown", "possible", "sidecar")
+        return Placement("cpu", "certain", "capture_file")
+    return Placement("unknown", "possible", "capture_file")
 
 
 def _before_a_summary(host: HostOps) -> NDArray[np.bool_]:

@@ -47,7 +47,7 @@ def tab_of(folder: Path, ops: list[Event], on_gpu: list[Event]) -> Tab:
     )
     diagnosis = ta.diagnose(ta.load(write(folder, space)))
     report = assemble(diagnosis)
-    tab = transfers_tab(diagnosis.run, report.copy_graph, report.islands)
+    tab = transfers_tab(diagnosis.run, report.transfer_graph, report.round_trips)
     assert tab is not None
     return tab
 

@@ -97,7 +97,7 @@ def made_at(cpu_op: CpuOp) -> tuple[Evidence, ...]:
 
 def observed(kind: str, text: str, place: str = "", *, line: Frame | None = None) -> Evidence:
     """Return an observation at a line of code, or else at a place in the capture file."""
-    where: Where | None = CaptureFileWhere(sidecar=place) if place else None
+    where: Where | None = CaptureFileWhere(capture_file=place) if place else None
     if line is not None:
         where = SourceWhere(file=shown_path(line), line=line.line)
     return Evidence(kind=kind, text=text, where=where)

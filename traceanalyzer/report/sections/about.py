@@ -44,7 +44,9 @@ def _recording(facts: PageFacts) -> KeyValues:
     if info.duration_us:
         rows.append(("Duration", (time(info.duration_us),)))
     if run.version is not None:
-        rows.append(("TensorFlow", (f"{run.version.value}, by {run.version.source}",)))
+        rows.append(
+            ("TensorFlow", (f"{run.version.value}, by {run.version.source.replace('_', ' ')}",))
+        )
     if info.host_tracer_level is not None:
         rows.append(("Host tracer level", (str(info.host_tracer_level),)))
     rows.append(("Report by", (f"traceanalyzer {version('traceanalyzer')}",)))

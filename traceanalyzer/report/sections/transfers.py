@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     from traceanalyzer.model.blocks import Block, Cell, Inline, Table, Text
     from traceanalyzer.model.transfers import (
-        CopyGraph,
-        CopyStorm,
-        DeviceCopies,
-        Island,
-        IslandCopies,
+        DeviceToHostSyncRecord,
+        DeviceTransfers,
         MovedOp,
-        ReadBack,
+        RoundTripRecord,
+        RoundTripTransfers,
+        SmallTransfersRecord,
+        TransferGraph,
     )
     from traceanalyzer.run import Run
     from traceanalyzer.transfers.groups import Group
@@ -67,7 +67,9 @@ _COLUMNS: Final = (
 )
 
 
-def transfers_tab(run: Run, graph: CopyGraph | None, round_trips: Sequence[Island]) -> Tab | None:
+def transfers_tab(
+    run: Run, graph: TransferGraph | None, round_trips: Sequence[RoundTripRecord]
+) -> Tab | None:
     """Return the tab; None without transfers."""
     if graph is None:
         return None
@@ -125,26 +127,26 @@ def _node(group: Group, memory: str, names: dict[str, str]) -> FlowNode:
 # --- the table -------------------------------------------------------------------------------
 
 
-def _table(graph: CopyGraph) -> Table:
+def _table(graph: TransferGraph) -> Table:
     """Return a row for each direction, and rows for what is remarkable among its transfers."""
     names = {node.op_id: node.label for node in graph.nodes}
     rows: list[dict[str, Cell]] = []
     for copies in graph.devices:
         rows.append(_direction(copies))
         ends = (copies.source, copies.target)
-        many = [s for s in graph.storms if (s.source, s.target) == ends]
+        many = [s for s in graph.small_transfers if (s.source, s.target) == ends]
         rows += [_small(small, names) for small in many[:_MOST_OF_A_KIND]]
         if copies.direction == "d2h":
-            syncs = [s for s in graph.read_backs if _is_of(s, copies.source)]
+            syncs = [s for s in graph.device_to_host_syncs if _is_of(s, copies.source)]
             rows += [_sync(sync) for sync in syncs[:_MOST_OF_A_KIND]]
     return table_of(_COLUMNS, rows, table_id="transfers-table")
 
 
-def _is_of(sync: ReadBack, memory: str) -> bool:
+def _is_of(sync: DeviceToHostSyncRecord, memory: str) -> bool:
     return sync.device is None or sync.device.rpartition("/device:")[2].lower() == memory
 
 
-def _direction(copies: DeviceCopies) -> dict[str, Cell]:
+def _direction(copies: DeviceTransfers) -> dict[str, Cell]:
     hidden = None
     if copies.hidden_us is not None and copies.total_us:
         hidden = min(1.0, copies.hidden_us / copies.total_us)
@@ -162,7 +164,7 @@ def _direction(copies: DeviceCopies) -> dict[str, Cell]:
     }
 
 
-def _remarks(copies: DeviceCopies) -> Iterator[str]:
+def _remarks(copies: DeviceTransfers) -> Iterator[str]:
     if copies.bytes_per_s and copies.link_bytes_per_s and copies.link_source:
         share = min(1.0, copies.bytes_per_s / copies.link_bytes_per_s)
         yield f"{percent_text(share)} {_LINKS[copies.link_source]}"
@@ -174,7 +176,7 @@ def _remarks(copies: DeviceCopies) -> Iterator[str]:
         yield f"{copies.sync_count:,} synchronous"
 
 
-def _small(small: CopyStorm, names: dict[str, str]) -> dict[str, Cell]:
+def _small(small: SmallTransfersRecord, names: dict[str, str]) -> dict[str, Cell]:
     remark: list[Inline] = [Quantity(value=small.bytes_each, unit="bytes"), " each"]
     if small.carrying_us is not None and small.total_us:
         carrying = percent_text(small.carrying_us / small.total_us)
@@ -199,7 +201,7 @@ def _op(node: str, names: dict[str, str]) -> Inline:
     return op_link(label, node if is_op else None)
 
 
-def _sync(sync: ReadBack) -> dict[str, Cell]:
+def _sync(sync: DeviceToHostSyncRecord) -> dict[str, Cell]:
     source: Cell = "unknown op"
     if sync.source_name is not None:
         source = (_op(sync.source, {sync.source: sync.source_name}),)
@@ -225,7 +227,7 @@ def _sync(sync: ReadBack) -> dict[str, Cell]:
 # --- round trips -----------------------------------------------------------------------------
 
 
-def _round_trips(found: Sequence[Island]) -> Iterator[Block]:
+def _round_trips(found: Sequence[RoundTripRecord]) -> Iterator[Block]:
     if not found:
         return
     items = tuple(_round_trip(trip) for trip in found[:_MOST_OF_A_KIND])
@@ -236,7 +238,7 @@ def _round_trips(found: Sequence[Island]) -> Iterator[Block]:
     yield Fold(id="round-trips", summary=(summary,), blocks=(Bullets(items=items),))
 
 
-def _round_trip(trip: Island) -> Text:
+def _round_trip(trip: RoundTripRecord) -> Text:
     ops: list[Inline] = []
     for op in trip.ops[:_OPS_NAMED]:
         ops += [op_link(op.name, op.op_id), ", "]
@@ -248,14 +250,14 @@ def _round_trip(trip: Island) -> Text:
     return (*ops[:-1], f"{crossing}{certainty}. ", _advice(trip))
 
 
-def _crossing(copies: IslandCopies) -> str:
+def _crossing(copies: RoundTripTransfers) -> str:
     if copies.count is None:
         return "transfers that are not recorded"
     size = "an unknown size" if copies.bytes is None else size_text(copies.bytes)
     return f"{size} in {counted(copies.count, 'transfer')}"
 
 
-def _advice(trip: Island) -> str:
+def _advice(trip: RoundTripRecord) -> str:
     move = trip.move
     if move is None:
         return "No possible move would copy less." if trip.is_weighed else ""
