@@ -18,6 +18,7 @@ from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.sections.steps_and_input import steps_tab
 from traceanalyzer.report.step_parts import step_parts
 from traceanalyzer.report.steps import steps_of
+from traceanalyzer.report.timeline import timeline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def tab_of(run: Run) -> Tab:
-    tab = steps_tab(step_parts(run), steps_of(run), input_pipeline(run))
+    tab = steps_tab(step_parts(run), steps_of(run), timeline(run), input_pipeline(run))
     assert tab is not None
     return tab
 
@@ -53,6 +54,8 @@ def test_of_several_devices_the_chart_is_about_the_one_that_computed_least() -> 
     assert values["Compute"] == (22.0,) * 4
     assert values["CPU ops"] == (40.0,) * 4
     assert "/device:GPU:0 spent it, which computed least" in plain(only(tab.blocks, Note).text)
+    facts = [name for name, _ in only(tab.blocks, KeyValues).rows]
+    assert facts.count("Host and transfer time under compute") == 2  # one for each device
     rows = {row["device"]: row for row in records(only(tab.blocks, Table))}
     assert rows["/device:GPU:1"]["Compute"] == 90.0
     for row in rows.values():
@@ -79,4 +82,4 @@ def test_the_stage_that_bounds_the_rate_is_marked(tmp_path: Path) -> None:
 
 
 def test_nothing_known_is_no_tab() -> None:
-    assert steps_tab((), None, None) is None
+    assert steps_tab((), None, None, None) is None

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
     from traceanalyzer.model.blocks import Block, Cell, Table, Text
     from traceanalyzer.model.resources import InputPipeline
-    from traceanalyzer.model.times import Steps
+    from traceanalyzer.model.times import Steps, Timeline
     from traceanalyzer.report.step_parts import DeviceSteps
 
 _STEPS_SHOWN: Final = 400
 _STAGES_SHOWN: Final = 40
+_DEVICES_SHOWN: Final = 4
 _EXACT_DIGITS: Final = 16  # a number of fewer is exact as a floating-point one
 _KINDS: Final = {
     "warm_up": "warming up",
@@ -48,12 +49,16 @@ _STAGES: Final = (
 
 
 def steps_tab(
-    by_device: Sequence[DeviceSteps], steps: Steps | None, pipeline: InputPipeline | None
+    by_device: Sequence[DeviceSteps],
+    steps: Steps | None,
+    times: Timeline | None,
+    pipeline: InputPipeline | None,
 ) -> Tab | None:
     """Return the tab; None if nothing is known of steps, of devices, or of an input pipeline."""
     blocks: list[Block] = []
-    if steps is not None and steps.source != "missing":
-        blocks.append(KeyValues(rows=tuple(_facts(steps))))
+    facts = [*_facts(steps), *_overlap(times)]
+    if facts:
+        blocks.append(KeyValues(rows=tuple(facts)))
     if any(device.has_steps for device in by_device):
         blocks += _chart(by_device)
     if len(by_device) > 1:
@@ -70,7 +75,9 @@ def steps_tab(
     )
 
 
-def _facts(steps: Steps) -> Iterator[tuple[str, Text]]:
+def _facts(steps: Steps | None) -> Iterator[tuple[str, Text]]:
+    if steps is None or steps.source == "missing":
+        return
     counts = steps.kinds
     if counts is not None:
         others = [
@@ -85,6 +92,14 @@ def _facts(steps: Steps) -> Iterator[tuple[str, Text]]:
         yield "95th percentile", (Quantity(value=steps.p95_us, unit="us"),)
     if steps.note is not None:
         yield "How they were found", (sentence(steps.note.partition("; left out")[0]),)
+
+
+def _overlap(times: Timeline | None) -> Iterator[tuple[str, Text]]:
+    for device in () if times is None else times.devices[:_DEVICES_SHOWN]:
+        if device.overlap_share is not None:
+            share = Quantity(value=device.overlap_share, unit="share")
+            name = Code(text=device.device or "")
+            yield "Host and transfer time under compute", (share, " on ", name)
 
 
 def _chart(by_device: Sequence[DeviceSteps]) -> Iterator[Block]:
