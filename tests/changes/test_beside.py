@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 import traceanalyzer as ta
+from tests.changes.applied import only_found
 from tests.corpus import CORPUS, needs_corpus, recorded_runs
+from tests.labelled import LabelledProgram
 from traceanalyzer.changes import Change, changes_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _CNN = "tfgpu-fatma-cnn-sandor"
 
@@ -56,3 +63,57 @@ def test_changes_of_a_recorded_run_are_consistent(folder: str, run: str) -> None
     savings = [change.saving for change in found]
     assert all(s.low_us is None or s.low_us <= (s.high_us or 0.0) for s in savings)
     assert all(s.share is None or 0 <= s.share <= 1 for s in savings)
+
+
+_PYTHON_IN_A_STEP = """
+import tensorflow as tf
+
+
+@tf.function
+def step(x):
+    return tf.reduce_sum(tf.numpy_function(lambda v: v + 1, [x], tf.float32))
+
+
+for k in range(6):
+    step(tf.fill((64, 64), float(k)))
+"""
+_ONE_FIT = """
+import tensorflow as tf
+
+model = tf.keras.Sequential([tf.keras.Input((8,)), tf.keras.layers.Dense(4)])
+model.compile("sgd", "mse")
+x, y = tf.ones((64, 8)), tf.ones((64, 4))
+model.fit(x, y, validation_data=(x, y), epochs=3, verbose=0)
+model.predict(x, verbose=0)
+"""
+_PREDICT_IN_A_LOOP = """
+import tensorflow as tf
+
+model = tf.keras.Sequential([tf.keras.Input((8,)), tf.keras.layers.Dense(4)])
+for _ in range(10):
+    model.predict(tf.ones((16, 8)), verbose=0)
+"""
+
+
+def changes_of_program(text: str, folder: Path) -> tuple[Change, ...]:
+    path = folder / "train.py"
+    path.write_text(text.removeprefix("\n"), encoding="utf-8")
+    return only_found(LabelledProgram(path)).all_changes
+
+
+@pytest.mark.slow
+def test_xla_is_not_advised_for_a_step_that_it_cannot_compile(tmp_path: Path) -> None:
+    """`jit_compile=True` would make a program with a Python callback fail."""
+    found = changes_of_program(_PYTHON_IN_A_STEP, tmp_path)
+
+    assert not [change for change in found if "jit_compile" in change.instead]
+
+
+@pytest.mark.slow
+def test_a_call_of_predict_is_slow_only_in_a_loop(tmp_path: Path) -> None:
+    (folder := tmp_path / "one").mkdir()
+    once = changes_of_program(_ONE_FIT, folder)
+    often = changes_of_program(_PREDICT_IN_A_LOOP, tmp_path)
+
+    assert not [change for change in once if "predict" in change.title]
+    assert [c.place for c in often if "predict" in c.title] == [("train.py", 5)]

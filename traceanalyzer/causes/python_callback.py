@@ -83,7 +83,7 @@ def check(run: Run) -> Iterator[Finding]:
         names = sorted(set(rows["name"].astype(str)))
         calls = counted(int(rows["occurrences"].sum()), "call")
         why = "It is part of the input pipeline: harmful only if the model waits for input."
-        unused = "" if run.gpu_used else " No GPU was used, so nothing waits for it."
+        unused = "" if run.gpu_used else " No GPU was used, so no GPU waits for it."
         yield Finding(
             cause=CAUSE.id,
             sub_reason="in_input_pipeline" if in_pipeline else None,

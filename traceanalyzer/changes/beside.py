@@ -38,6 +38,14 @@ _INPUT_TITLES: Final = {  # by the kind of the fix
     "generator": "Read from several generators at once",
     "read_in_parallel": "Read several files at once",
 }
+_PIPELINE: Final = "host_pipeline"
+# XLA compiles a function whole, or not at all: no strings, callbacks, or variables on the CPU.
+_CLOSED_TO_XLA: Final = frozenset(
+    {
+        *("custom_op", "dtype_unsupported", "library_cpu_placement", "no_gpu_kernel"),
+        *("python_callback", "resource_on_cpu", "xla_not_whole"),
+    }
+)
 _RUNTIME: Final = (Phase.LAUNCH, Phase.RUNTIME)
 _KERAS: Final = (
     "train_function",
@@ -45,6 +53,9 @@ _KERAS: Final = (
     "multi_step_on_iterator",
     "one_step_on_iterator",
 )
+_PREDICT: Final = ("predict_function", "one_step_on_data_distributed")  # of Keras 2 and 3
+_DATASET_OF_KERAS: Final = "RangeDataset"  # of the batches of arrays
+_FEWEST_CALLS: Final = 4  # `fit` and its validation create two
 
 
 @dataclass(frozen=True)
@@ -65,13 +76,14 @@ def changes_beside(diagnosis: Diagnosis) -> list[Change]:
         or run.ops.loc[computes, "placement"].astype(str).str.startswith("xla").all()
     ):
         return []
-    return [*_input(run), *_read_back(run), *_iterators(run), *_overhead(run)]
+    return [*_input(diagnosis), *_read_back(run), *_iterators(run), *_overhead(diagnosis)]
 
 
 # --- input ---------------------------------------------------------------------------------------
 
 
-def _input(run: Run) -> Iterator[Change]:
+def _input(diagnosis: Diagnosis) -> Iterator[Change]:
+    run = diagnosis.run
     use = run.input_pipeline
     if use is None or use.worst.verdict != "too_slow" or use.worst.waits is None:
         return
@@ -100,7 +112,10 @@ def _input(run: Run) -> Iterator[Change]:
         detail="" if slow is None else f"stage `{slow.stage}`",
         place=_stage_line(run, host),
         instead="" if first is None else first.code,
-        why="Steps wait for the input pipeline.",
+        why=" ".join(["Steps wait for the input pipeline.", *(f.text for f in host.fixes[:1])]),
+        finding_ids=tuple(
+            f.id for f in diagnosis.findings if f.cause == _PIPELINE and f.harm == "harmful"
+        ),
         saving=saving,
         certainty="certain",
         effort="one line" if first is not None and "\n" not in first.code else "few lines",
@@ -113,7 +128,7 @@ def _alternatives(fixes: Sequence[InputFix]) -> Iterator[Candidate]:
     """Walk what would help instead: the gains of these do not add up."""
     for fix in fixes:
         yield Candidate(
-            cause="host_pipeline",
+            cause=_PIPELINE,
             title=fix.text,
             explains_directly=0,
             explains_following=0,
@@ -177,7 +192,14 @@ def _read_back(run: Run) -> Iterator[Change]:
 
 
 def _iterators(run: Run) -> Iterator[Change]:
-    """Walk the change against pipelines that are made again and again, as by `model.predict`."""
+    """Walk the change against datasets that `model.predict` creates at each call."""
+    functions = set(run.ops["function"].dropna().astype(str))
+    creates = run.ops["is_eager"] & (run.ops["type"] == _DATASET_OF_KERAS)
+    calls = run.ops[creates & (run.ops["occurrences"] >= _FEWEST_CALLS)]
+    if calls.empty or not any(name in each for name in _PREDICT for each in functions):
+        return
+    call = calls.loc[calls["occurrences"].idxmax()]
+    has_line = isinstance(call["source_file"], str) and not pd.isna(call["source_line"])
     for host in run.hosts:
         for parts in _timelines(host):
             took = parts.end_ps - parts.start_ps
@@ -193,9 +215,10 @@ def _iterators(run: Run) -> Iterator[Change]:
                 id=finding_id("runtime", "iterators"),
                 kind="runtime",
                 title="Call the model directly instead of `model.predict` in a loop",
-                detail="each call of `fit`, `evaluate`, or `predict` creates an iterator",
+                detail=f"{counted(int(call['occurrences']), 'call')}, each with its own dataset",
+                place=(call["source_file"], int(call["source_line"])) if has_line else None,
                 instead="outputs = model(inputs, training=False)",
-                why="The program creates input pipelines again and again, which takes time.",
+                why="Each call of `model.predict` creates an input pipeline, which takes time.",
                 saving=Saving(
                     kind="upper_bound",
                     high_us=made / PS_PER_US,
@@ -210,7 +233,8 @@ def _iterators(run: Run) -> Iterator[Change]:
             return
 
 
-def _overhead(run: Run) -> Iterator[Change]:
+def _overhead(diagnosis: Diagnosis) -> Iterator[Change]:
+    run = diagnosis.run
     found = [step for host in run.hosts for step in _steps(host)]
     if not found:
         return
@@ -242,7 +266,7 @@ def _overhead(run: Run) -> Iterator[Change]:
             step.program_ps,
             step,
         )
-    if step.runtime_ps >= _LEAST * step.step_ps:
+    if step.runtime_ps >= _LEAST * step.step_ps and not _is_closed_to_xla(diagnosis):
         yield _runtime(
             "launch",
             "Compile the step with XLA",
@@ -253,6 +277,14 @@ def _overhead(run: Run) -> Iterator[Change]:
             step.runtime_ps,
             step,
         )
+
+
+def _is_closed_to_xla(diagnosis: Diagnosis) -> bool:
+    """Return whether a graph has ops for which `jit_compile=True` may fail, such as a callback."""
+    ops = diagnosis.run.ops
+    found = {o for f in diagnosis.findings if f.cause in _CLOSED_TO_XLA for o in f.op_ids}
+    in_graph = ops["op_id"].isin(found) & ~ops["is_eager"] & ~ops["in_input_pipeline"]
+    return bool(in_graph.any())
 
 
 def _runtime(  # noqa: PLR0913, PLR0917 - the fields of a change

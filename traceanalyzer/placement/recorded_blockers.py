@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
 # The type whose variables are always on the CPU: the GPU may have a kernel for another.
 _WITHOUT_KERNEL: Final = "int32"
+_ADDS_A_VARIABLE: Final = "add_weight"
 
 
 class BlockerRecords:
@@ -181,7 +182,12 @@ class BlockerRecords:
         if resource is None or resource.signature < 0:
             return None, None
         maker = self._capture_file.signatures[resource.signature]
-        return self._capture_file.frame(maker.frame), self._capture_file.frame(maker.library)
+        frame = self._capture_file.frame(maker.frame)
+        library = self._capture_file.frame(maker.library)
+        # The user's own call of Keras's `add_weight` names the dtype, as `tf.Variable` does.
+        if frame is not None and library is not None and library.code == _ADDS_A_VARIABLE:
+            library = None if f".{_ADDS_A_VARIABLE}(" in (frame.text or "") else library
+        return frame, library
 
     def _made_by(self, signature: Signature) -> Resource | None:
         found = (self._capture_file.resource_of(tensor) for tensor in signature.outputs)

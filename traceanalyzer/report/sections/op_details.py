@@ -89,7 +89,9 @@ def op_details(diagnosis: Diagnosis, changes: Sequence[Change]) -> dict[str, tup
 def _why(known: OpReasoning) -> Iterator[Block]:
     yield from _view(known.here)
     if known.on_a_gpu is not None:
-        yield Note(text=(Strong(text="With a GPU: "), known.on_a_gpu.said or "on the CPU, too."))
+        yield Note(
+            text=(Strong(text="With a GPU:"), " ", known.on_a_gpu.said or "on the CPU, too.")
+        )
         yield from _view(known.on_a_gpu, is_said=True)
 
 
