@@ -11,8 +11,8 @@ import traceanalyzer as ta
 from tests.input_pipeline.paced import made_ahead
 from tests.report.sections.reading import only, plain, records
 from tests.report.sections.samples import SAMPLES, sample
-from tests.test_costs import run_of_two_gpus
-from tests.traces import host, write, xspace
+from tests.test_costs import run_of, run_of_two_gpus
+from tests.traces import eager, host, line, step, us, write, xspace
 from traceanalyzer.model.blocks import Chart, KeyValues, Note, Table
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.sections.steps_and_input import steps_tab
@@ -58,9 +58,17 @@ def test_of_several_devices_the_chart_is_about_the_one_that_computed_least() -> 
     assert facts.count("Host and transfer time under compute") == 2  # one for each device
     rows = {row["device"]: row for row in records(only(tab.blocks, Table))}
     assert rows["/device:GPU:1"]["Compute"] == 90.0
+    assert rows["/device:GPU:1"]["CPU ops"] == 0.0  # it waited for none: that is known
     for row in rows.values():
         parts = [us for part, us in row.items() if part not in {"device", "step"} and us]
         assert sum(parts) == pytest.approx(row["step"])
+
+
+def test_steps_of_one_number_stand_side_by_side() -> None:
+    steps = (step(0, us(0, 100))(eager("Unique", us(10, 30))), step(0, us(100, 100)))
+    run = run_of(host(line("python")(*steps)))
+
+    assert only(tab_of(run).blocks, Chart).x == (0.0, 1.0)
 
 
 def test_the_facts_say_which_steps_figures_leave_out() -> None:

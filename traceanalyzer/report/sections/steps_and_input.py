@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import counted
@@ -107,13 +108,11 @@ def _chart(by_device: Sequence[DeviceSteps]) -> Iterator[Block]:
     device = min(by_device, key=_computed)
     shown = slice(0, _STEPS_SHOWN)
     begin, end = device.start_us[shown], (device.start_us + device.duration_us)[shown]
-    number = device.number[shown]
-    is_numbered = all(n.isdecimal() and len(n) < _EXACT_DIGITS for n in number)
     yield Chart(
         style="bars",
         x_label="Step",
         x_unit="count",
-        x=tuple(float(n) if is_numbered else float(k) for k, n in enumerate(number)),
+        x=_numbers(device.number[shown]),
         y_unit="us",
         series=tuple(
             Series(
@@ -135,6 +134,14 @@ def _chart(by_device: Sequence[DeviceSteps]) -> Iterator[Block]:
     yield Note(text=(*on, "."))
 
 
+def _numbers(steps: Sequence[str]) -> tuple[float, ...]:
+    """Return the numbers of steps; if they do not rise, as of steps that overlap, their places."""
+    is_number = all(step.isdecimal() and len(step) < _EXACT_DIGITS for step in steps)
+    numbers = tuple(float(step) for step in steps) if is_number else ()
+    rises = len(numbers) == len(steps) and all(a < b for a, b in pairwise(numbers))
+    return numbers if rises else tuple(float(place) for place in range(len(steps)))
+
+
 def _computed(device: DeviceSteps) -> float:
     took = device.took_us.get("Compute")
     return 0.0 if took is None else float(took.sum() / device.duration_us.sum())
@@ -143,11 +150,12 @@ def _computed(device: DeviceSteps) -> float:
 def _devices(by_device: Sequence[DeviceSteps]) -> Table:
     """Return the mean step of each device, part by part."""
     several = len({device.host for device in by_device}) > 1
+    seen = {part.label for device in by_device for part in device.parts()}
     rows: list[dict[str, Cell]] = []
     for device in by_device:
         name = device.device or "your program's thread"
         row: dict[str, Cell] = {"device": f"{device.host} {name}" if several else name}
-        row |= {part.label: part.value for part in device.parts()}
+        row |= dict.fromkeys(seen, 0.0) | {part.label: part.value for part in device.parts()}
         rows.append(row | {"step": device.step_us})
     columns = (
         Column(name="device", title="Device", kind="code"),
