@@ -9,14 +9,12 @@ import { drawer, drawFirst } from "./figures";
 import { counted } from "./format";
 import { key } from "./keys";
 import { state } from "./state";
-import { aboutEvent, aboutRange, KINDS } from "./timeline_about";
+import { aboutEvent, aboutRange, legendOf } from "./timeline_about";
 import {
   eventAt, type Events, firstBeyond, laneOf, namesOf, namesWith, nextWanted, openEvents,
 } from "./timeline_data";
 import { firstView, rangeOf, type View } from "./timeline_detail";
 import { AXIS, layoutOf, Painter } from "./timeline_drawing";
-
-const LEGEND = ["compute", "copy", "host_op", "input", "launch", "runtime", "program"];
 
 class TimelineView {
   private view: View;
@@ -63,13 +61,9 @@ class TimelineView {
       ...(this.first === this.whole ? [] : [button("Steps", () => this.move(this.first))]),
       button("Whole run", () => this.move(this.whole)),
       tool("Σ", "Add up what is in view", () => this.addUp(this.view)));
-    const used = new Set(Array.from(data.names.kind, (kind) => data.names.kinds[kind]));
-    const kinds = LEGEND.filter((kind) => used.has(kind));
-    const legend = make("ul", { class: "legend" }, ...kinds.map((kind) =>
-      make("li", {}, make("span", { class: `swatch ${kind}` }), KINDS[kind])));
     const hint = make("p", { class: "quiet small" },
       "Drag to move, Shift-drag to add up a range, Ctrl-wheel to zoom. Keys: arrows, w s a d, 0, n, r.");
-    figure.append(make("div", {}, tools, legend, this.box, this.about, this.total, hint));
+    figure.append(make("div", {}, tools, legendOf(data), this.box, this.about, this.total, hint));
     this.listen();
     new ResizeObserver(later(30, () => this.resize())).observe(this.box);
     this.resize();

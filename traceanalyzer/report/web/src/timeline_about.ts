@@ -5,13 +5,21 @@ import { count, cut, duration } from "./format";
 import { type Events, laneOf, type Sum, sums } from "./timeline_data";
 import type { View } from "./timeline_detail";
 
-export const KINDS: Record<string, string> = {
+const KINDS: Record<string, string> = {
   step: "step", compute: "kernel", copy: "transfer", host_op: "CPU op", input: "input pipeline",
   launch: "kernel launch", runtime: "TensorFlow runtime", program: "your program",
   wait: "waiting for the device", call: "waiting for a function",
   unplaced: "op of unknown placement",
 };
+const LEGEND = ["compute", "copy", "host_op", "input", "launch", "runtime", "program"];
 const NAMES_SUMMED = 6;
+
+/** Returns the legend of the kinds that a timeline has. */
+export function legendOf({ names }: Events): HTMLElement {
+  const used = new Set(Array.from(names.kind, (kind) => names.kinds[kind]));
+  return make("ul", { class: "legend" }, ...LEGEND.filter((kind) => used.has(kind)).map((kind) =>
+    make("li", {}, make("span", { class: `swatch ${kind}` }), KINDS[kind])));
+}
 
 /** Returns what there is to say about an event. */
 export function aboutEvent(data: Events, event: number): Node[] {
