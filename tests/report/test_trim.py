@@ -17,6 +17,7 @@ from traceanalyzer.model.blocks import (
 )
 from traceanalyzer.report import html
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.sections.explore import explore
 from traceanalyzer.report.sections.op_details import op_details
 from traceanalyzer.report.trim import smaller
@@ -32,7 +33,7 @@ def page_of(*blocks: Table | Note) -> Page:
 @pytest.fixture(scope="module")
 def real() -> Page:
     diagnosis = sample("keras_fit")
-    section = explore(diagnosis, assemble(diagnosis), ())
+    section = explore(PageFacts(diagnosis=diagnosis), assemble(diagnosis))
     assert section is not None
     page = msgspec.structs.replace(page_of(), sections=(section,))
     return msgspec.structs.replace(page, details=op_details(diagnosis, ()))

@@ -7,19 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tables.reading import host_plane
-from tests.traces import event, line, ps, us
+from tests.traces import event, line, ps
 from traceanalyzer.tables.arrays import in_line_order, innermost, self_durations
-
-
-def test_deep_nesting() -> None:
-    inner = event("x", us(0, 1))
-    for _ in range(300):
-        inner = event("A", us(0, 1))(inner)
-    plane = host_plane(line("t")(inner))
-
-    found = innermost(plane, in_line_order(plane), np.ones(len(plane), np.bool_))
-
-    assert found.tolist() == list(range(-1, 300))
 
 
 @st.composite

@@ -54,17 +54,11 @@ def test_what_is_done_in_every_step_is_no_warming_up() -> None:
     assert kinds([900, 100, 100, 101], once=(0, 1, 2, 3)) == "wrrr"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "backend_compile",
-    ],
-)
-def test_a_program_compiled_or_tuned_in_a_step(name: str) -> None:
+def test_a_program_compiled_in_a_step() -> None:
     table = tables_of(
         host(
             line("python")(*(step(n, us(100 * n, 90)) for n in range(4))),
-            line("compiler")(event(name, us(110, 5))),
+            line("compiler")(event("backend_compile", us(110, 5))),
             line("python calls")(event("$layers.py:7 compile", us(250, 5))),
         )
     ).steps
@@ -74,7 +68,7 @@ def test_a_program_compiled_or_tuned_in_a_step(name: str) -> None:
     table = tables_of(
         host(
             line("python")(*(step(n, us(100 * n, 90)) for n in range(1, 5))),
-            line("compiler")(event(name, us(110, 5))),
+            line("compiler")(event("backend_compile", us(110, 5))),
         )
     ).steps
 

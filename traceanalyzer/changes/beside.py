@@ -30,6 +30,14 @@ if TYPE_CHECKING:
     from traceanalyzer.timeline.walk import Parts
 
 _LEAST: Final = 0.02  # of the step, or of the recording: less is not worth a change
+_INPUT_TITLES: Final = {  # by the kind of the fix
+    "prefetch": "Prefetch at the end of the input pipeline",
+    "parallel": "Run several calls of the mapped function at once",
+    "vectorise": "Batch before the mapped function",
+    "cache": "Cache the elements of the slow stage",
+    "generator": "Read from several generators at once",
+    "read_in_parallel": "Read several files at once",
+}
 _RUNTIME: Final = (Phase.LAUNCH, Phase.RUNTIME)
 _KERAS: Final = (
     "train_function",
@@ -88,7 +96,7 @@ def _input(run: Run) -> Iterator[Change]:
     yield Change(
         id=finding_id("input", "too slow"),
         kind="input",
-        title="Make the input pipeline faster" if first is None else _first_sentence(first.text),
+        title="Make the input pipeline faster" if first is None else _INPUT_TITLES[first.kind],
         detail="" if slow is None else f"stage `{slow.stage}`",
         place=_stage_line(run, host),
         instead="" if first is None else first.code,
@@ -122,10 +130,6 @@ def _stage_line(run: Run, host: HostInput) -> Place | None:
     if not isinstance(row["source_file"], str) or pd.isna(row["source_line"]):
         return None
     return row["source_file"], int(row["source_line"])
-
-
-def _first_sentence(text: str) -> str:
-    return text.partition(". ")[0].partition(": ")[0].partition("; ")[0].rstrip(".")
 
 
 # --- values read back ----------------------------------------------------------------------------

@@ -166,8 +166,9 @@ def _variable_name(group: Group, sources: Sources, made_at: Place | None) -> str
 
 
 def _fix_title(group: Group) -> str:
-    own = first_sentence(group.fixes)
-    return own or f"Avoid {_few(group.types)} at {line_of(group.remedy)}"
+    types = _few(group.types)
+    own = first_sentence(group.fixes).replace("the op ", f"{types} ")
+    return own or f"Avoid {types} at {line_of(group.remedy)}"
 
 
 def first_sentence(fixes: Sequence[Fix]) -> str:

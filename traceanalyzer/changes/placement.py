@@ -209,7 +209,6 @@ class PlacementChanges:
         edits = edited.edits
         op_ids = [op_id for op_id in group.op_ids if found[op_id].harm == "harmful"]
         alone = [op_id for op_id in op_ids if of_op[op_id] == {remedy}]
-        advice = "" if not fixes else fixes[0].code or fixes[0].text
         place = (remedy.file, remedy.line) if remedy.file else edited.place
         change = Change(
             id=_id(group),
@@ -219,7 +218,7 @@ class PlacementChanges:
             place=(edits[0].file, edits[0].line) if edits else place,
             also=(*((edit.file, edit.line) for edit in edits[1:]), *edited.also),
             edits=edits,
-            instead="" if edits else advice,
+            instead="" if edits else _instead(group),
             why=_why(group),
             saving=self._savings.of_placement(op_ids, alone, is_prediction=is_prediction),
             certainty=_certainty(group.harmful),
@@ -282,6 +281,16 @@ def _splits(group: Group, paired: AbstractSet[str]) -> bool:
     """
     moved = paired & set(group.op_ids)
     return bool(moved) and moved != paired
+
+
+def _instead(group: Group) -> str:
+    """Return code or text for a change without edits: never the line as it is now."""
+    fix = group.fixes[0] if group.fixes else None
+    if fix is None:
+        return ""
+    if group.remedy.kind == "scope" and fix.code and fix.code.startswith("with tf.device("):
+        return f'with tf.device("/GPU:0"):  # {line_of(group.remedy)}'
+    return fix.code or fix.text
 
 
 def _why(group: Group) -> str:

@@ -26,7 +26,6 @@ class Steps(Record):
     median_us: Us | None = None  # of the regular steps of all hosts, as ``p95_us``
     p95_us: Us | None = None
     kinds: StepKinds | None = None
-    times: PackedTable | None = None  # step, kind, duration_us: if ``tables.steps`` was cut
 
 
 class PhaseTime(Record):

@@ -15,18 +15,11 @@ if TYPE_CHECKING:
 
 
 class Nested(NamedTuple):
-    """The events of some lines, which nest.
+    """The events of some lines, which nest."""
 
-    Attributes:
-        order: Events line by line, by start, an enclosing event before what it encloses.
-        line_begin: First entry in `order` of each line, one longer.
-        start_ps: Start of each event.
-        end_ps: End of each event.
-    """
-
-    order: NDArray[np.int64]
-    line_begin: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
+    order: NDArray[np.int64]  #: line by line, by start, an event before what it encloses
+    line_begin: NDArray[np.int64]  #: first entry in `order` of each line, one longer
+    start_ps: NDArray[np.int64]  #: of each event, as `end_ps`
     end_ps: NDArray[np.int64]
 
 

@@ -41,7 +41,7 @@ def page_of(
         changes(facts),
         folds(facts),
         cards(facts),
-        None if report is None else explore(diagnosis, report, facts.changes),
+        None if report is None else explore(facts, report),
         about(facts),
     )
     sections = tuple(section for section in made if section is not None)

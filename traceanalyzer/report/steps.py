@@ -1,4 +1,4 @@
-"""Steps in the report: how they were found, how long they took, and their phases."""
+"""Steps in the report: how they were found, and how long they took."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ import numpy as np
 
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model.times import StepKinds, Steps
-from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP, main_steps
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from traceanalyzer.model import PackedTable
     from traceanalyzer.run import Run
 
-_MAX_SHOWN: Final = 500  # as the table of steps has them
-_MAX_TIMES: Final = 50_000
 _LEFT_OUT: Final = {
     WARM_UP: "warming up at the start",
     OUTLIER: "far from the median",
@@ -50,7 +46,6 @@ def steps_of(run: Run) -> Steps:
         # Hosts take the same steps, each for itself.
         count=int(of_one.sum()),
         kinds=StepKinds(**{k: int(of_one.get(k, 0)) for k in (REGULAR, *_LEFT_OUT)}),
-        times=_times(rows[rows["host"] == busiest]),
         median_us=float(np.median(took_us)) if len(took_us) else None,
         p95_us=float(np.percentile(took_us, 95)) if len(took_us) else None,
     )
@@ -64,20 +59,6 @@ def _origin(rows: pd.DataFrame, steps: pd.DataFrame) -> str:
     if not rows["is_inferred"].all():
         return f"marked {name} ({', '.join(sources)}){also}"
     return f"the trace marks no steps; inferred: {_INFERRED[sources[0]].format(name)}{also}"
-
-
-def _times(of_one: pd.DataFrame) -> PackedTable | None:
-    """Return every step of a host, up to a limit; None if `tables.steps` shows them all."""
-    if len(of_one) <= _MAX_SHOWN:
-        return None
-    shown = of_one.head(_MAX_TIMES)
-    kinds = shown["kind"].astype("category")
-    columns: dict[str, Numbers | Texts] = {
-        "step": Numbers(shown["step"].to_numpy(np.float64)),
-        "kind": Texts(kinds.cat.codes.to_numpy(), kinds.cat.categories.astype(str).tolist()),
-        "duration_us": Numbers(shown["duration_ps"].to_numpy(np.float64) / PS_PER_US, per=1000),
-    }
-    return pack(columns, len(of_one))
 
 
 def _left_out(of_one: pd.Series[int]) -> list[str]:

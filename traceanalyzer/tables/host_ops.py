@@ -285,9 +285,10 @@ def _devices_of_transfers(
 ) -> Strings:
     """Return the device that each send or receive ran on, where its key names one."""
     ends = [*(t.source for t in transfers), *(t.target for t in transfers)]
-    is_send = mask(name.endswith("Send") for name in plane.names)[plane.name_of[event]]
-    end = np.where(is_send, transfer, transfer + len(transfers))
-    codes = np.where(transfer >= 0, end, -1).astype(np.int32)
+    rows = np.flatnonzero(transfer >= 0)
+    is_send = mask(name.endswith("Send") for name in plane.names)[plane.name_of[event[rows]]]
+    codes = np.full(len(event), -1, np.int32)
+    codes[rows] = transfer[rows] + np.where(is_send, 0, len(transfers))
     return mapped(Strings(codes, tuple(ends)), lambda device: device or None)
 
 

@@ -173,15 +173,11 @@ def _after_set_up(sequence: _Sequence) -> InferredSteps | None:
     made = np.flatnonzero(makes[sequence.code])
     if not len(made):
         return None
-    rest = slice(int(made[-1]) + 1, None)
-    return _of_sequence(
-        sequence._replace(
-            code=sequence.code[rest],
-            is_call=sequence.is_call[rest],
-            start_ps=sequence.start_ps[rest],
-            end_ps=sequence.end_ps[rest],
-        )
-    )
+    rest = {
+        field: getattr(sequence, field)[int(made[-1]) + 1 :]
+        for field in ("code", "is_call", "start_ps", "end_ps")
+    }
+    return _of_sequence(sequence._replace(**rest))
 
 
 def _leader(sequence: _Sequence, begin: int, end: int) -> int:
@@ -242,22 +238,21 @@ def _by_ops(sequence: _Sequence, within: slice, turn: NDArray[np.int32]) -> Infe
 
 def _from_ops(sequence: _Sequence, at: NDArray[np.int64], end: int, size: int) -> InferredSteps:
     name, source = f"{size} {sequence.thing}", f"repeated {sequence.thing}"
-    return InferredSteps(name, source, *_spans(sequence, at, end))
+    return _steps(sequence, at, end, name, source)
 
 
 def _from_calls(sequence: _Sequence, at: NDArray[np.int64], end: int) -> InferredSteps:
-    name = sequence.labels[sequence.code[at[0]]]
     source = "function calls" if sequence.thing == "ops" else sequence.thing
-    return InferredSteps(name, source, *_spans(sequence, at, end))
+    return _steps(sequence, at, end, sequence.labels[sequence.code[at[0]]], source)
 
 
-def _spans(
-    sequence: _Sequence, at: NDArray[np.int64], end: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return starts and ends of steps that begin with these entries, the last before `end`."""
+def _steps(
+    sequence: _Sequence, at: NDArray[np.int64], end: int, name: str, source: str
+) -> InferredSteps:
+    """Return steps that begin with these entries, the last before `end`."""
     start = sequence.start_ps[at]
     last = sequence.end_ps[at[-1] : end].max()
-    return start, np.append(start[1:], last)
+    return InferredSteps(name, source, start, np.append(start[1:], last))
 
 
 def _by_modules(trace: Trace) -> InferredSteps | None:

@@ -29,16 +29,12 @@ _QUOTED_MESSAGES: Final = 3  # of an empty profile's own messages; one usually s
 
 
 def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int = 0) -> Trace:
-    """Read the trace of one host.
+    """Read the trace of one host; its `damage` describes the part that could not be read.
 
     Args:
         host_file: The file, as `find_runs` gives it; its content decides over its name.
-        max_bytes: Refuse what would need more memory than this; None for no limit but those that
-            no real trace reaches.
+        max_bytes: Refuse what would need more memory than this.
         near_ns: The clock of another host of the run; see `clock.on_one_clock`.
-
-    Returns:
-        The trace; its `damage` describes the part that could not be read.
 
     Raises:
         TraceNotFoundError: There is no such file.

@@ -22,15 +22,10 @@ _BATCH: Final = 1 << 16  # strings decoded at a time, which bounds the lists of 
 
 @dataclass(frozen=True, eq=False)
 class Strings:
-    """A column of strings, dictionary-coded.
+    """A column of strings, dictionary-coded."""
 
-    Attributes:
-        codes: Index into `values` for each row, -1 where there is no string; int32.
-        values: The distinct strings, and possibly some that no row uses.
-    """
-
-    codes: NDArray[np.int32]
-    values: tuple[str, ...]
+    codes: NDArray[np.int32]  #: index into `values` for each row, -1 where there is no string
+    values: tuple[str, ...]  #: the distinct strings, and possibly some that no row uses
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -57,15 +52,10 @@ class Strings:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column of whole numbers.
+    """A column of whole numbers."""
 
-    Attributes:
-        values: int64; 0 where absent. Unsigned 64-bit stats keep their bits.
-        present: Which rows have a value.
-    """
-
-    values: NDArray[np.int64]
-    present: NDArray[np.bool_]
+    values: NDArray[np.int64]  #: 0 where absent; unsigned 64-bit stats keep their bits
+    present: NDArray[np.bool_]  #: which rows have a value
 
 
 def bytes_at(buffer: NDArray[np.uint8], position: int) -> bytes:

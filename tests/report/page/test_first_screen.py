@@ -86,6 +86,19 @@ def test_diff_link_and_texts_are_copied(see: See) -> None:
     assert not seen.run("() => document.querySelector('#change-0c0c [data-copy]')")  # has no text
 
 
+def test_a_note_on_a_change_is_kept_and_copied_with_it(see: See) -> None:
+    seen = see()
+    seen.click("#change-a3f1 .note-fold summary")
+    seen.page.locator("#change-a3f1 textarea").fill("Ask Kim <b>first</b>.")
+    seen.until("document.querySelector('#change-a3f1 .noted').checkVisibility()")
+    seen.page.wait_for_timeout(100)
+    seen.page.reload()
+    seen.until("document.querySelector('#change-a3f1 textarea')?.value.startsWith('Ask Kim')")
+    seen.watch_copies()
+    seen.click("#change-a3f1 [data-copy]")
+    assert seen.copies()[0].endswith("\n> Ask Kim <b>first</b>.\n")
+
+
 def test_figures_are_exact_on_request_and_the_address_says_so(see: See) -> None:
     seen = see()
     seen.press("e")

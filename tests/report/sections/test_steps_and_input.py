@@ -11,13 +11,14 @@ import traceanalyzer as ta
 from tests.input_pipeline.paced import made_ahead
 from tests.report.sections.reading import only, plain, records
 from tests.report.sections.samples import SAMPLES, sample
-from tests.test_costs import run_of_two_gpus
-from tests.traces import host, write, xspace
+from tests.test_costs import run_of, run_of_two_gpus
+from tests.traces import eager, host, line, step, us, write, xspace
 from traceanalyzer.model.blocks import Chart, KeyValues, Note, Table
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.sections.steps_and_input import steps_tab
 from traceanalyzer.report.step_parts import step_parts
 from traceanalyzer.report.steps import steps_of
+from traceanalyzer.report.timeline import timeline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def tab_of(run: Run) -> Tab:
-    tab = steps_tab(step_parts(run), steps_of(run), input_pipeline(run))
+    tab = steps_tab(step_parts(run), steps_of(run), timeline(run), input_pipeline(run))
     assert tab is not None
     return tab
 
@@ -53,11 +54,21 @@ def test_of_several_devices_the_chart_is_about_the_one_that_computed_least() -> 
     assert values["Compute"] == (22.0,) * 4
     assert values["CPU ops"] == (40.0,) * 4
     assert "/device:GPU:0 spent it, which computed least" in plain(only(tab.blocks, Note).text)
+    facts = [name for name, _ in only(tab.blocks, KeyValues).rows]
+    assert facts.count("Host and transfer time under compute") == 2  # one for each device
     rows = {row["device"]: row for row in records(only(tab.blocks, Table))}
     assert rows["/device:GPU:1"]["Compute"] == 90.0
+    assert rows["/device:GPU:1"]["CPU ops"] == 0.0  # it waited for none: that is known
     for row in rows.values():
         parts = [us for part, us in row.items() if part not in {"device", "step"} and us]
         assert sum(parts) == pytest.approx(row["step"])
+
+
+def test_steps_of_one_number_stand_side_by_side() -> None:
+    steps = (step(0, us(0, 100))(eager("Unique", us(10, 30))), step(0, us(100, 100)))
+    run = run_of(host(line("python")(*steps)))
+
+    assert only(tab_of(run).blocks, Chart).x == (0.0, 1.0)
 
 
 def test_the_facts_say_which_steps_figures_leave_out() -> None:
@@ -79,4 +90,4 @@ def test_the_stage_that_bounds_the_rate_is_marked(tmp_path: Path) -> None:
 
 
 def test_nothing_known_is_no_tab() -> None:
-    assert steps_tab((), None, None) is None
+    assert steps_tab((), None, None, None) is None

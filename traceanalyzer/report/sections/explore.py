@@ -11,25 +11,21 @@ from traceanalyzer.report.sections.scopes import scopes_tab
 from traceanalyzer.report.sections.steps_and_input import steps_tab
 from traceanalyzer.report.sections.timeline import timeline_tab
 from traceanalyzer.report.sections.transfers import transfers_tab
-from traceanalyzer.report.step_parts import step_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceanalyzer.changes import Change
-    from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import Report
+    from traceanalyzer.report.page_facts import PageFacts
 
 
-def explore(diagnosis: Diagnosis, report: Report, changes: Sequence[Change]) -> Section | None:
+def explore(facts: PageFacts, report: Report) -> Section | None:
     """Return the section; None if nothing was recorded."""
-    run = diagnosis.run
+    run = facts.run
     tabs = (
-        timeline_tab(diagnosis),
-        ops_tab(diagnosis, changes),
+        timeline_tab(facts.diagnosis),
+        ops_tab(facts.diagnosis, facts.changes),
         transfers_tab(run, report.transfer_graph, report.round_trips),
         scopes_tab(run),
-        steps_tab(step_parts(run), report.steps, report.input_pipeline),
+        steps_tab(facts.devices, report.steps, report.timeline, report.input_pipeline),
         memory_tab(report.memory),
     )
     known = tuple(tab for tab in tabs if tab is not None)

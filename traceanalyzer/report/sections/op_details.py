@@ -112,6 +112,7 @@ def _view(view: View, *, is_said: bool = False) -> Iterator[Block]:
 
 def _named(names: Sequence[Named]) -> Iterator[Block]:
     if names:
+        yield Note(text=(Strong(text="To change:"),))
         links: tuple[Text, ...] = tuple((Link(text=n.title, to=n.to),) for n in names[:_ROWS])
         yield Bullets(items=links)
 

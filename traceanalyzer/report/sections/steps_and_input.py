@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import counted
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
 
     from traceanalyzer.model.blocks import Block, Cell, Table, Text
     from traceanalyzer.model.resources import InputPipeline
-    from traceanalyzer.model.times import Steps
+    from traceanalyzer.model.times import Steps, Timeline
     from traceanalyzer.report.step_parts import DeviceSteps
 
 _STEPS_SHOWN: Final = 400
 _STAGES_SHOWN: Final = 40
+_DEVICES_SHOWN: Final = 4
 _EXACT_DIGITS: Final = 16  # a number of fewer is exact as a floating-point one
 _KINDS: Final = {
     "warm_up": "warming up",
@@ -48,12 +50,16 @@ _STAGES: Final = (
 
 
 def steps_tab(
-    by_device: Sequence[DeviceSteps], steps: Steps | None, pipeline: InputPipeline | None
+    by_device: Sequence[DeviceSteps],
+    steps: Steps | None,
+    times: Timeline | None,
+    pipeline: InputPipeline | None,
 ) -> Tab | None:
     """Return the tab; None if nothing is known of steps, of devices, or of an input pipeline."""
     blocks: list[Block] = []
-    if steps is not None and steps.source != "missing":
-        blocks.append(KeyValues(rows=tuple(_facts(steps))))
+    facts = [*_facts(steps), *_overlap(times)]
+    if facts:
+        blocks.append(KeyValues(rows=tuple(facts)))
     if any(device.has_steps for device in by_device):
         blocks += _chart(by_device)
     if len(by_device) > 1:
@@ -70,7 +76,9 @@ def steps_tab(
     )
 
 
-def _facts(steps: Steps) -> Iterator[tuple[str, Text]]:
+def _facts(steps: Steps | None) -> Iterator[tuple[str, Text]]:
+    if steps is None or steps.source == "missing":
+        return
     counts = steps.kinds
     if counts is not None:
         others = [
@@ -87,18 +95,24 @@ def _facts(steps: Steps) -> Iterator[tuple[str, Text]]:
         yield "How they were found", (sentence(steps.note.partition("; left out")[0]),)
 
 
+def _overlap(times: Timeline | None) -> Iterator[tuple[str, Text]]:
+    for device in () if times is None else times.devices[:_DEVICES_SHOWN]:
+        if device.overlap_share is not None:
+            share = Quantity(value=device.overlap_share, unit="share")
+            name = Code(text=device.device or "")
+            yield "Host and transfer time under compute", (share, " on ", name)
+
+
 def _chart(by_device: Sequence[DeviceSteps]) -> Iterator[Block]:
     """Yield the parts of each step, on the device that computed least."""
     device = min(by_device, key=_computed)
     shown = slice(0, _STEPS_SHOWN)
     begin, end = device.start_us[shown], (device.start_us + device.duration_us)[shown]
-    number = device.number[shown]
-    is_numbered = all(n.isdecimal() and len(n) < _EXACT_DIGITS for n in number)
     yield Chart(
         style="bars",
         x_label="Step",
         x_unit="count",
-        x=tuple(float(n) if is_numbered else float(k) for k, n in enumerate(number)),
+        x=_numbers(device.number[shown]),
         y_unit="us",
         series=tuple(
             Series(
@@ -120,6 +134,14 @@ def _chart(by_device: Sequence[DeviceSteps]) -> Iterator[Block]:
     yield Note(text=(*on, "."))
 
 
+def _numbers(steps: Sequence[str]) -> tuple[float, ...]:
+    """Return the numbers of steps; if they do not rise, as of steps that overlap, their places."""
+    is_number = all(step.isdecimal() and len(step) < _EXACT_DIGITS for step in steps)
+    numbers = tuple(float(step) for step in steps) if is_number else ()
+    rises = len(numbers) == len(steps) and all(a < b for a, b in pairwise(numbers))
+    return numbers if rises else tuple(float(place) for place in range(len(steps)))
+
+
 def _computed(device: DeviceSteps) -> float:
     took = device.took_us.get("Compute")
     return 0.0 if took is None else float(took.sum() / device.duration_us.sum())
@@ -128,11 +150,12 @@ def _computed(device: DeviceSteps) -> float:
 def _devices(by_device: Sequence[DeviceSteps]) -> Table:
     """Return the mean step of each device, part by part."""
     several = len({device.host for device in by_device}) > 1
+    seen = {part.label for device in by_device for part in device.parts()}
     rows: list[dict[str, Cell]] = []
     for device in by_device:
         name = device.device or "your program's thread"
         row: dict[str, Cell] = {"device": f"{device.host} {name}" if several else name}
-        row |= {part.label: part.value for part in device.parts()}
+        row |= dict.fromkeys(seen, 0.0) | {part.label: part.value for part in device.parts()}
         rows.append(row | {"step": device.step_us})
     columns = (
         Column(name="device", title="Device", kind="code"),

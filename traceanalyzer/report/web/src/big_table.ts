@@ -102,7 +102,7 @@ export class TableView {
   private rowHeight = (): number => (this.isNarrow() ? CARD : ROW);
 
   private listen(): void {
-    const asked = later(80, () => {
+    const asked = later(30, () => {
       state.setSoon(`${this.block.id}.q`, this.box.value.trim());
       this.filter();
     });

@@ -7,13 +7,14 @@ import { watch } from "./figures";
 import { beginFlows } from "./flows";
 import { beginIcicles } from "./icicle";
 import { listen } from "./keys";
+import { beginNotes } from "./notes";
 import { beginShell } from "./shell";
 import { state } from "./state";
 import { beginTabs } from "./tabs";
 import { beginTimeline } from "./timeline";
 
 const parts = [
-  beginShell, beginTables, beginTimeline, beginFlows, beginIcicles, beginCharts, beginTabs,
+  beginShell, beginNotes, beginTables, beginTimeline, beginFlows, beginIcicles, beginCharts, beginTabs,
   beginDrawer, listen, () => watch(document), () => state.begin(),
 ];
 state.read();

@@ -2,6 +2,7 @@
 
 import { announce, button, copy, embedded, make, memory } from "./dom";
 import { key, showKeys } from "./keys";
+import { noteOn } from "./notes";
 import { reveal, state } from "./state";
 
 const root = document.documentElement;
@@ -75,7 +76,7 @@ function beginCopying(): void {
   document.addEventListener("click", (event) => {
     const from = (event.target as Element).closest?.<HTMLElement>("button");
     if (!from) return;
-    if (from.dataset.copy !== undefined) void copy(texts[from.dataset.copy], from);
+    if (from.dataset.copy !== undefined) void copy(texts[from.dataset.copy] + noteOn(from.dataset.copy), from);
     if (from.dataset.link !== undefined) void copy(state.link(from.dataset.link), from);
     if (from.matches(".copy-diff")) void copy(diffOf(from), from);
   });
