@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
+from importlib.resources import files
 
 UNKNOWN = "unknown"
 
@@ -106,3 +108,9 @@ _ACRONYMS = {"cpu": "CPU", "gpu": "GPU", "xla": "XLA", "tf": "TF"}
 def cause_title(cause: str) -> str:
     """Return a cause's id as words."""
     return " ".join(_ACRONYMS.get(word, word) for word in cause.split("_"))
+
+
+def terms() -> dict[str, str]:
+    """Return the glossary: each term with its meaning, in reading order."""
+    text = files("traceanalyzer.report").joinpath("terms.toml").read_text(encoding="utf-8")
+    return {term["name"]: term["meaning"] for term in tomllib.loads(text)["term"]}
