@@ -18,15 +18,6 @@ DIRECTIONS = {
     "unknown": "direction unknown",
 }
 
-READERS = {
-    "python": "by the program: print, float() or .numpy()",
-    "predicate": "by control flow: the condition of a tf.cond or a loop",
-    "host_argument": "by a GPU op that takes this input in host memory",
-    "cpu_op": "by a CPU op",
-    "unknown": "unknown by what",
-}
-"""Who takes a scalar that is read back."""
-
 _MARKS = 6  # upon one letter
 # Those of the blocks of combining diacritical marks, which are drawn above and below any letter.
 _HEAPED = re.compile(
