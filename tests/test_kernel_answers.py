@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from traceanalyzer.cli import main
+from traceanalyzer.cli.kernel_text import print_answer
 from traceanalyzer.kernel_answers import QuestionError, answer, as_json, cpu_only
-from traceanalyzer.report.kernel_text import print_answer
 
 
 def printed(*question: str | None, width: int = 100) -> str:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from traceanalyzer.causes import Cause, all_causes
 from traceanalyzer.cli import main
-from traceanalyzer.report.explain_text import print_cause, print_causes
+from traceanalyzer.cli.explain_text import print_cause, print_causes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -32,9 +32,9 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.cli import main
+from traceanalyzer.cli.reasoning_text import print_reasonings
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.report.reasoning import NoSuchOpError, OpReasoning, reason
-from traceanalyzer.report.reasoning_text import print_reasonings
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:

@@ -116,8 +116,8 @@ def analyze(
 ) -> None:
     """Print what happened, what to change, and where a step goes; or explain single ops."""
     if expression is not None:
+        from traceanalyzer.cli.reasoning_text import print_reasonings
         from traceanalyzer.report.reasoning import reason
-        from traceanalyzer.report.reasoning_text import print_reasonings
 
         with progress() as tell:
             reasoned = reason(_diagnosis(path, run_name, max_memory_bytes, tell), expression)
@@ -251,7 +251,7 @@ def kernels(
     if as_data:
         echo_json(kernel_answers.as_json(answer))
         return
-    from traceanalyzer.report.kernel_text import print_answer
+    from traceanalyzer.cli.kernel_text import print_answer
 
     with console() as screen:
         print_answer(answer, screen)
@@ -267,13 +267,14 @@ def explain(cause: str | None, *, terms: bool, as_data: bool) -> None:
     CAUSE is an id from a report, e.g. no_gpu_kernel. Without one, the causes are listed.
     """
     from traceanalyzer.causes import all_causes
-    from traceanalyzer.report import explain_text
+    from traceanalyzer.cli import explain_text
+    from traceanalyzer.report import text
 
     if terms:
         if cause is not None:
             msg = "--terms prints the glossary; leave out CAUSE, or --terms"
             raise click.UsageError(msg)
-        glossary = explain_text.terms()
+        glossary = text.terms()
         if as_data:
             echo_json(glossary)
             return

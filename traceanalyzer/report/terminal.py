@@ -75,14 +75,6 @@ def print_page(page: b.Page, console: Console) -> None:
                     console.print(part)
 
 
-def print_answer(page: b.Page, console: Console) -> None:
-    """Print what happened and what to do next."""
-    shown = _Blocks(console)
-    for text in (page.happened, page.next):
-        if text:
-            console.print(shown.inline(text))
-
-
 def _tables_of_changes(page: b.Page) -> Iterator[b.Changes]:
     for section in page.sections:
         yield from (block for block in section.blocks if isinstance(block, b.Changes))

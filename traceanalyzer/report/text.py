@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
+from importlib.resources import files
 
 UNKNOWN = "unknown"
 
@@ -16,15 +18,6 @@ DIRECTIONS = {
     "unknown": "direction unknown",
 }
 
-READERS = {
-    "python": "by the program: print, float() or .numpy()",
-    "predicate": "by control flow: the condition of a tf.cond or a loop",
-    "host_argument": "by a GPU op that takes this input in host memory",
-    "cpu_op": "by a CPU op",
-    "unknown": "unknown by what",
-}
-"""Who takes a scalar that is read back."""
-
 _MARKS = 6  # upon one letter
 # Those of the blocks of combining diacritical marks, which are drawn above and below any letter.
 _HEAPED = re.compile(
@@ -33,9 +26,9 @@ _HEAPED = re.compile(
 _LONGEST = 2_000  # characters of a name that are kept in reach; longer ones are read in Parquet
 
 
-def copy_words(direction: str) -> str:
-    """Return the name of a copy in a direction."""
-    return f"copy, {DIRECTIONS.get(direction, DIRECTIONS['unknown'])}"
+def transfer_words(direction: str) -> str:
+    """Return the name of a transfer in a direction."""
+    return f"transfer, {DIRECTIONS.get(direction, DIRECTIONS['unknown'])}"
 
 
 def op_label(name: str, op_type: str) -> str:
@@ -115,3 +108,9 @@ _ACRONYMS = {"cpu": "CPU", "gpu": "GPU", "xla": "XLA", "tf": "TF"}
 def cause_title(cause: str) -> str:
     """Return a cause's id as words."""
     return " ".join(_ACRONYMS.get(word, word) for word in cause.split("_"))
+
+
+def terms() -> dict[str, str]:
+    """Return the glossary: each term with its meaning, in reading order."""
+    text = files("traceanalyzer.report").joinpath("terms.toml").read_text(encoding="utf-8")
+    return {term["name"]: term["meaning"] for term in tomllib.loads(text)["term"]}

@@ -6,11 +6,11 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.model.blocks import Bullets, Code, Column, Fold, KeyValues, Section, Table
-from traceanalyzer.report.explain_text import terms
 from traceanalyzer.report.inline import time
 from traceanalyzer.report.run_info import devices_of, run_info
 from traceanalyzer.report.sections.folds import health_lines
 from traceanalyzer.report.steps import steps_of
+from traceanalyzer.report.text import terms
 
 if TYPE_CHECKING:
     from traceanalyzer.model import DeviceInfo

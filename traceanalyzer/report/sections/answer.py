@@ -130,10 +130,9 @@ def _of_what_ran(facts: PageFacts) -> Text:
 def _costly(facts: PageFacts) -> Text:
     ops = counted(len(facts.on_cpu), "op")
     if facts.wait_us is None or facts.wait_share is None:
-        took = time(int(facts.on_cpu["host_self_ps"].sum()) / PS_PER_US)
-        ran: Text = (f"{ops} ran on the CPU beside the GPU (", took, " in total).")
+        took = _took(facts, f"{ops} ran on the CPU beside the GPU", len(facts.on_cpu))
         why = "The trace has no GPU kernels, so it does not show how long the GPU waited."
-        return (*ran, f" {why}")
+        return (*took, f" {why}")
     waited = (time(facts.wait_us), *_of_a_step(facts), " (", part(facts.wait_share), ")")
     who = "The GPU waits " if len(facts.waits_us) == 1 else "On average, a GPU waits "
     said: Text = (who, *waited, f" for {ops} on the CPU", *_where(facts), ".")
@@ -194,7 +193,8 @@ def _fine(facts: PageFacts) -> Text:
         said = ("Placement is not your bottleneck: the GPU waits only ", *wait)
     elif facts.wait_us is None:
         took = duration_text(int(facts.on_cpu["host_self_ps"].sum()))
-        ran = f"the {counted(on_cpu, 'op')} on the CPU ({took}) are there by design or ran once."
+        them = "is" if on_cpu == 1 else "are"
+        ran = f"the {counted(on_cpu, 'op')} on the CPU ({took}) {them} there by design or ran once."
         said = (f"Placement is not your bottleneck: {ran}",)
     else:
         took = duration_text(int(facts.on_cpu["host_self_ps"].sum()))
@@ -229,15 +229,17 @@ def _without_gpu(facts: PageFacts) -> Text:
     is_computing = (run.ops["role"] == Role.COMPUTE) & ~run.ops["in_input_pipeline"]
     every = "All " if len(facts.on_cpu) == int(is_computing.sum()) > 1 else ""
     ops = counted(len(facts.on_cpu), "op")
-    return (*_no_gpu(facts), *_took(facts, f" {every}{ops} ran on the CPU"))
+    return (*_no_gpu(facts), *_took(facts, f" {every}{ops} ran on the CPU", len(facts.on_cpu)))
 
 
-def _took(facts: PageFacts, ran: str) -> Text:
+def _took(facts: PageFacts, ran: str, number: int) -> Text:
+    """Say that ops ran, and what they take of a step."""
     ops_us = facts.part_us("cpu_op")
     if not facts.has_steps or not facts.step_us or not ops_us:
         return (f"{ran} (", time(int(facts.on_cpu["host_self_ps"].sum()) / PS_PER_US), ").")
     took = (time(ops_us), *_of_a_step(facts), " (", part(ops_us / facts.step_us), ")")
-    return (f"{ran} and take ", *took, ".", *_more_goes_to(facts, ops_us, "More goes to"))
+    takes = "takes" if number == 1 else "take"
+    return (f"{ran} and {takes} ", *took, ".", *_more_goes_to(facts, ops_us, "More goes to"))
 
 
 def _no_gpu(facts: PageFacts) -> Text:

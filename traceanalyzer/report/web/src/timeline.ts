@@ -6,46 +6,15 @@
 import type { Timeline } from "./blocks";
 import { announce, button, later, make } from "./dom";
 import { drawer, drawFirst } from "./figures";
-import { count, counted, cut, duration } from "./format";
+import { counted } from "./format";
 import { key } from "./keys";
 import { state } from "./state";
+import { aboutEvent, aboutRange, legendOf } from "./timeline_about";
 import {
-  eventAt, type Events, firstBeyond, laneOf, namesOf, namesWith, nextWanted, openEvents, sums,
+  eventAt, type Events, firstBeyond, laneOf, namesOf, namesWith, nextWanted, openEvents,
 } from "./timeline_data";
-import type { View } from "./timeline_detail";
+import { firstView, rangeOf, type View } from "./timeline_detail";
 import { AXIS, layoutOf, Painter } from "./timeline_drawing";
-
-export const KINDS: Record<string, string> = {
-  step: "step", compute: "kernel", copy: "transfer", host_op: "CPU op", input: "input pipeline",
-  launch: "kernel launch", runtime: "TensorFlow runtime", program: "your program",
-  wait: "waiting for the device", call: "waiting for a function",
-  unplaced: "op of unknown placement",
-};
-const LEGEND = ["compute", "copy", "host_op", "input", "launch", "runtime", "program"];
-const NAMES_SUMMED = 6;
-const STEPS = 3; // that are shown first
-
-/** Returns a range of microseconds from a link or the address; null if it holds none. */
-export function rangeOf(text: string | null): [number, number] | null {
-  const found = /^(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)$/.exec(text ?? "");
-  if (!found) return null;
-  const [from, to] = [Number(found[1]), Number(found[2])];
-  return to > from ? [from, to] : null;
-}
-
-/** Returns what is shown first: a few steps in the middle of the run, or all of a run without. */
-export function firstView(data: Events, whole: View): View {
-  const lane = data.lanes.find(({ kind, to, from }) => kind === "steps" && to > from);
-  if (!lane) return whole;
-  const begin = lane.from + Math.max(0, Math.floor((lane.to - lane.from - STEPS) / 2));
-  let end = Math.min(lane.to, begin + STEPS) - 1;
-  const length = data.end[begin] - data.start[begin];
-  // Steps that are far apart are shown one at a time.
-  if (data.end[end] - data.start[begin] > 2 * STEPS * length) end = begin;
-  const [from, to] = [data.start[begin], data.end[end]];
-  const margin = (to - from) * 0.02;
-  return to > from ? { from: Math.max(0, from - margin), to: Math.min(whole.to, to + margin) } : whole;
-}
 
 class TimelineView {
   private view: View;
@@ -92,13 +61,9 @@ class TimelineView {
       ...(this.first === this.whole ? [] : [button("Steps", () => this.move(this.first))]),
       button("Whole run", () => this.move(this.whole)),
       tool("Σ", "Add up what is in view", () => this.addUp(this.view)));
-    const used = new Set(Array.from(data.names.kind, (kind) => data.names.kinds[kind]));
-    const kinds = LEGEND.filter((kind) => used.has(kind));
-    const legend = make("ul", { class: "legend" }, ...kinds.map((kind) =>
-      make("li", {}, make("span", { class: `swatch ${kind}` }), KINDS[kind])));
     const hint = make("p", { class: "quiet small" },
       "Drag to move, Shift-drag to add up a range, Ctrl-wheel to zoom. Keys: arrows, w s a d, 0, n, r.");
-    figure.append(make("div", {}, tools, legend, this.box, this.about, this.total, hint));
+    figure.append(make("div", {}, tools, legendOf(data), this.box, this.about, this.total, hint));
     this.listen();
     new ResizeObserver(later(30, () => this.resize())).observe(this.box);
     this.resize();
@@ -252,33 +217,7 @@ class TimelineView {
     const event = this.hovered >= 0 ? this.hovered : this.selected;
     this.about.replaceChildren(...(event < 0
       ? [make("span", { class: "quiet" }, "Point at an event, or go to one with the arrow keys.")]
-      : this.aboutEvent(event)));
-  }
-
-  private aboutEvent(event: number): Node[] {
-    const { data } = this;
-    const what = data.what[event];
-    const kind = data.names.kinds[data.names.kind[what]];
-    const kindName = KINDS[kind] ?? kind;
-    const many = data.count(event);
-    const name = data.names.name(what);
-    const lane = data.lanes[laneOf(data.lanes, event)];
-    const took = (data.end[event] - data.start[event]) / data.perUs;
-    const parts: Node[] = [
-      make("span", { class: `swatch ${kind}` }),
-      make("code", { title: name ? cut(name, 2000) : null }, many > 1
-        ? `${count(many)} events, merged` : cut(name ?? kindName, 110)),
-      make("span", {}, kindName),
-      make("b", {}, duration(took)),
-      make("span", { class: "quiet" }, `at ${duration(data.start[event] / data.perUs)} · `
-        + cut([lane.name, lane.device].filter(Boolean).join(" · "), 60)),
-    ];
-    const id = data.names.opId(what);
-    if (id) {
-      parts.push(make("a", { href: `#op-${encodeURIComponent(id)}` },
-        `op ${cut(data.names.op(what) ?? "", 60)}`));
-    }
-    return parts.flatMap((part) => [part, document.createTextNode(" ")]);
+      : aboutEvent(this.data, event)));
   }
 
   // --- sums
@@ -289,28 +228,9 @@ class TimelineView {
 
   private tellRange(): void {
     const { range, data } = this;
-    if (!range) {
-      this.total.replaceChildren();
-      return;
-    }
-    const say = (units: number): string => duration(units / data.perUs);
-    const rows = (list: ReturnType<typeof sums>, title: string): HTMLElement => make("table", {
-      class: "rows",
-    }, make("thead", {}, make("tr", {}, ...[title, "Events", "Time"].map((text, at) =>
-      make("th", { class: at ? "n" : null, scope: "col" }, text)))),
-    make("tbody", {}, ...list.map((sum) => make("tr", {},
-      make("td", {}, make("span", { class: `swatch ${sum.kind}` }), " ",
-        title === "Kind" ? (KINDS[sum.label] ?? sum.label) : make("code", {}, cut(sum.label, 60))),
-      make("td", { class: "n" }, count(sum.events)),
-      make("td", { class: "n" }, say(sum.units))))));
-    this.total.replaceChildren(
-      make("p", {}, make("b", {}, `Range of ${say(range.to - range.from)}`),
-        ` from ${say(range.from)}: time of all threads and streams together `,
-        button("Zoom to it", () => this.move(range)), " ",
-        button("Clear", () => state.set("time.range", null))),
-      make("div", { class: "pair" },
-        rows(sums(data, range.from, range.to, "kind"), "Kind"),
-        rows(sums(data, range.from, range.to, "name").slice(0, NAMES_SUMMED), "Name")));
+    this.total.replaceChildren(...(range ? aboutRange(data, range,
+      button("Zoom to it", () => this.move(range)),
+      button("Clear", () => state.set("time.range", null))) : []));
   }
 
   // --- pointer and keys

@@ -1,4 +1,4 @@
-// The boxes of a lane at a scale: events that are narrower than a pixel are merged.
+// The boxes of a lane at a scale, in which events narrower than a pixel are merged; axis and view.
 
 import { TIMES } from "./format";
 import { type Events, firstBeyond, type Lane } from "./timeline_data";
@@ -22,6 +22,7 @@ export interface Box {
 /** Where the events are whose op is selected: [x, width]. */
 export type Mark = [number, number];
 
+const STEPS = 3; // that are shown first
 const WIDE = 1.5; // pixels from which an event is drawn as itself
 export const FAINT = 0.25; // share of a pixel below which it is drawn pale
 
@@ -123,4 +124,26 @@ export function moment(us: number, pitch: number): string {
   const [unit, factor] = TIMES.findLast(([, f]) => size >= f) ?? TIMES[0];
   const decimals = Math.max(0, Math.min(9, Math.ceil(-Math.log10(pitch / factor) - 1e-9)));
   return `${(us / factor).toFixed(decimals)}\u00a0${unit}`;
+}
+
+/** Returns a range of microseconds from a link or the address; null if it holds none. */
+export function rangeOf(text: string | null): [number, number] | null {
+  const found = /^(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)$/.exec(text ?? "");
+  if (!found) return null;
+  const [from, to] = [Number(found[1]), Number(found[2])];
+  return to > from ? [from, to] : null;
+}
+
+/** Returns what is shown first: a few steps in the middle of the run, or all of a run without. */
+export function firstView(data: Events, whole: View): View {
+  const lane = data.lanes.find(({ kind, to, from }) => kind === "steps" && to > from);
+  if (!lane) return whole;
+  const begin = lane.from + Math.max(0, Math.floor((lane.to - lane.from - STEPS) / 2));
+  let end = Math.min(lane.to, begin + STEPS) - 1;
+  const length = data.end[begin] - data.start[begin];
+  // Steps that are far apart are shown one at a time.
+  if (data.end[end] - data.start[begin] > 2 * STEPS * length) end = begin;
+  const [from, to] = [data.start[begin], data.end[end]];
+  const margin = (to - from) * 0.02;
+  return to > from ? { from: Math.max(0, from - margin), to: Math.min(whole.to, to + margin) } : whole;
 }

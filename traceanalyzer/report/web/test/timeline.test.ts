@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { firstView, rangeOf } from "../src/timeline";
 import { eventAt, type Events, firstBeyond, laneOf, namesWith, nextWanted, sums } from "../src/timeline_data";
-import { detail, moment, ticks } from "../src/timeline_detail";
+import { detail, firstView, moment, rangeOf, ticks } from "../src/timeline_detail";
 
 type Made = [from: number, to: number, what: number];
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from difflib import get_close_matches
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
@@ -91,12 +89,6 @@ def print_cause(cause: Cause, console: Console) -> None:
     """
     for part in _page(cause, ConsoleText(console)):
         console.print(Constrain(part, _TEXT_WIDTH))
-
-
-def terms() -> dict[str, str]:
-    """Return the glossary: each term with its meaning, in reading order."""
-    text = files("traceanalyzer.report").joinpath("terms.toml").read_text(encoding="utf-8")
-    return {term["name"]: term["meaning"] for term in tomllib.loads(text)["term"]}
 
 
 def print_terms(glossary: dict[str, str], console: Console) -> None:
