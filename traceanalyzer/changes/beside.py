@@ -198,7 +198,7 @@ def _iterators(run: Run) -> Iterator[Change]:
     calls = run.ops[creates & (run.ops["occurrences"] >= _FEWEST_CALLS)]
     if calls.empty or not any(name in each for name in _PREDICT for each in functions):
         return
-    call = calls.loc[calls["occurrences"].idxmax()]
+    call = calls.sort_values("occurrences").iloc[-1]
     has_line = isinstance(call["source_file"], str) and not pd.isna(call["source_line"])
     for host in run.hosts:
         for parts in _timelines(host):

@@ -167,14 +167,14 @@ def _spelt(call: ast.Call, dtype: str) -> str:
 def combined_edit(sources: Sources, other: Combination, dtype: str) -> tuple[Edit | None, bool]:
     """Return the edit that casts what a variable is combined with, and whether that is all.
 
-    A literal needs no edit: Python converts it.
+    A literal needs no edit: Python converts it. A constant that a call makes does: `tf.ones(n)`.
     """
     source = sources.at(*other.place)
     makers = [] if source is None else _combining(source, other)
     if source is None or len(makers) != 1:
-        return None, False
+        return None, other.is_constant
     given = makers[0]
-    if isinstance(given, _LITERALS):
+    if isinstance(given, _LITERALS) or (other.is_constant and not isinstance(given, ast.Call)):
         return None, True
     old = _dtype_argument(given)
     if old is not None and not isinstance(old, ast.Name):

@@ -2,7 +2,7 @@
 
 In a function's graph, values that depend on the variable get its new dtype, down to an op whose
 result has a dtype of its own, such as a cast or a comparison. Whatever else these ops take has the
-old dtype: unless it is a constant of the same line, which Python converts, that line needs a cast.
+old dtype: unless it is a number of the same line, which Python converts, that line needs a cast.
 Eager ops have no graph: of those, only the ones that take the variable itself are known.
 """
 
@@ -31,6 +31,7 @@ class Combination(NamedTuple):
     place: Place  #: the line that makes it
     slot: int  #: which of its inputs the other value is
     made_at: Place | None  #: the line that makes the other value; None if unknown
+    is_constant: bool = False  #: whether that is a constant which the op's own line makes
 
 
 def combinations(capture_files: Iterable[CaptureFile], made_at: Place) -> tuple[Combination, ...]:
@@ -91,8 +92,8 @@ class _Uses:
                 if place is None or not is_other or source in changed:
                     continue
                 made_at = self._line(function, graph, source)
-                if graph.ops[source] != "Const" or made_at != place:
-                    yield Combination(graph.ops[node], place, slot, made_at)
+                is_constant = graph.ops[source] == "Const" and made_at == place
+                yield Combination(graph.ops[node], place, slot, made_at, is_constant)
 
     def _changed(self, graph: Graph, handles: set[int]) -> tuple[set[int], dict[int, str]]:
         """Return the nodes whose results get another dtype, and the nodes that take those.
