@@ -148,7 +148,7 @@ class TestReading:
         run = captured(content)
 
         assert rows(run.ops, "type", "source_line") == [("MatMul", None)]
-        health = told(run)["sidecar_unreadable"]
+        health = told(run)["capture_file_unreadable"]
         assert health.severity == "warning"
         assert said in health.message
 

@@ -152,7 +152,7 @@ def test_arrows_lead_from_the_producer_to_its_transfer_to_the_consumer(tmp_path:
         tuple((found[int(k)][1], found[int(k)][3]) for k in pair)  # type: ignore[arg-type]
         for pair in zip(joined["from"], joined["to"], strict=True)
     ]
-    moved = (40.0, "copy, host to device")
+    moved = (40.0, "transfer, host to device")
     assert sorted(pairs) == [((10.0, "make:Unique"), moved), (moved, (60.0, "late"))]
 
 

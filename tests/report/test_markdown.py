@@ -55,3 +55,10 @@ def test_what_does_not_fit_an_issue_is_left_out_and_counted() -> None:
     shown = text.count("\n### ")
     assert 0 < shown < 150
     assert f"{150 - shown} parts of “Each change in full”" in text
+
+
+def test_what_is_bold_is_bold_in_markdown_too() -> None:
+    found = sample("recommender")
+
+    text = page_markdown(page_of(found, [change(found)]))
+    assert "**Do this next:** Create asked as int64 (`program.py:49`)" in text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.report.text import copy_words, op_label
+from traceanalyzer.report.text import op_label, transfer_words
 from traceanalyzer.tables.thread_activity import ThreadState
 from traceanalyzer.tables.vocabulary import HOST_PLANE
 from traceanalyzer.timeline.device_work import durations
@@ -118,7 +118,7 @@ def _streams(host: Host, names: Names) -> Iterator[HostLane]:
         start, end, row = work.start_ps, work.end_ps, work.row.astype(np.int64)
     lines: dict[tuple[str, str], int] = {}
     line = np.concatenate([_lines(kernels, lines), _lines(transfers, lines)])
-    directions = transfers["direction"].astype(str).map(copy_words)
+    directions = transfers["direction"].astype(str).map(transfer_words)
     what = np.concatenate(
         [
             _named(host, kernels["name"], row[: len(kernels)], _COMPUTE, names),
@@ -181,9 +181,9 @@ def _loose_transfers(host: Host, names: Names) -> Iterator[HostLane]:
     row = np.array([row_of.get(op_id, -1) for op_id in ends], np.int64)
     start = transfers["start_ps"].to_numpy(np.int64)
     end = start + durations(transfers).clip(0)
-    directions = transfers["direction"].astype(str).map(copy_words)
+    directions = transfers["direction"].astype(str).map(transfer_words)
     yield HostLane(
-        name="copies",
+        name="transfers",
         kind="copies",
         start_ps=start,
         end_ps=end,

@@ -26,9 +26,9 @@ _HEAPED = re.compile(
 _LONGEST = 2_000  # characters of a name that are kept in reach; longer ones are read in Parquet
 
 
-def copy_words(direction: str) -> str:
-    """Return the name of a copy in a direction."""
-    return f"copy, {DIRECTIONS.get(direction, DIRECTIONS['unknown'])}"
+def transfer_words(direction: str) -> str:
+    """Return the name of a transfer in a direction."""
+    return f"transfer, {DIRECTIONS.get(direction, DIRECTIONS['unknown'])}"
 
 
 def op_label(name: str, op_type: str) -> str:

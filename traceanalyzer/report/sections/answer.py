@@ -86,7 +86,7 @@ def to_do(facts: PageFacts) -> Text:
 def _without_changes(facts: PageFacts) -> Text:
     worst = next((f for f in facts.findings.values() if f.harm == "harmful" and f.fixes), None)
     if worst is not None and (facts.kind in {"A", "D"} or worst.certainty == "certain"):
-        return (Strong(text="Start with: "), *prose(sentence(worst.title)))
+        return (Strong(text="Start with:"), " ", *prose(sentence(worst.title)))
     if facts.kind == "D":
         return prose("Placement needs no change for a machine with a GPU.")
     if facts.kind != "B" or not facts.step_us:
@@ -329,7 +329,7 @@ def _doubt(facts: PageFacts) -> Text:
 
 def _first_change(change: Change) -> Text:
     title = Link(text=change.title.replace("`", ""), to=f"change-{change.id}")
-    said: list[Inline] = [Strong(text="Do this next: "), title]
+    said: list[Inline] = [Strong(text="Do this next:"), " ", title]
     if change.place is not None:
         said += [" (", line(*change.place), ")"]
     said.append(".")

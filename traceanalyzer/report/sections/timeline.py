@@ -8,7 +8,7 @@ from traceanalyzer.format import counted
 from traceanalyzer.model.blocks import Code, Column, Note, Quantity, Tab
 from traceanalyzer.report.lane_events import timeline_block
 from traceanalyzer.report.sections.shared import op_link, table_of
-from traceanalyzer.report.text import copy_words, op_label
+from traceanalyzer.report.text import op_label, transfer_words
 from traceanalyzer.timeline.gaps import gaps_of
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.units import PS_PER_US
@@ -141,7 +141,7 @@ def _next(host: Host, event: int) -> str | None:
         return None
     transfer, row = int(work.transfer[event]), int(work.row[event])
     if transfer >= 0:
-        return copy_words(str(host.tables.transfers["direction"].iloc[transfer]))
+        return transfer_words(str(host.tables.transfers["direction"].iloc[transfer]))
     return _op(host, row) if row >= 0 else str(host.tables.kernels["name"].iloc[event])
 
 
