@@ -63,6 +63,16 @@ def test_two_variables_are_two_changes() -> None:
     assert found[0].saving.high_us == 11
 
 
+def test_many_unexplained_parts_are_a_few_changes() -> None:
+    """A page with thousands of them would take minutes and say nothing."""
+    ops = [{"name": f"net/layer_{k}/Relu", "type": "Relu"} for k in range(2_000)]
+
+    found = [c for c in changes(*ops) if c.kind == "find_cause"]
+
+    assert len(found) == 21
+    assert sum(len(change.op_ids) for change in found) == len(ops)
+
+
 def test_a_trace_without_a_gpu_has_a_checklist_and_then_a_capture() -> None:
     logs = next(case.logs for case in CASES if case.name == "keras_fit")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.frames import line_text
 from traceanalyzer.capture_file.visibility import obstacles
 from traceanalyzer.changes.edits import unhiding_edit
 from traceanalyzer.model.changes import Candidate, Change, Saving
@@ -45,20 +46,26 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
     every = list(
         dict.fromkeys(o for capture_file in capture_files for o in obstacles(capture_file))
     )
+    every.sort(key=_is_doubtful)  # those that are sure first
     edits = tuple(_edits(every, sources))
     first = findings[0]
     frame = next((each.frame for each in every if each.frame is not None), None)
     fixes = [fix for finding in findings for fix in finding.fixes]
-    codes = list(dict.fromkeys(fix.code or fix.text for fix in fixes))
-    lines = {edit.old[0].strip() for edit in edits}
+    hiding = {each.frame.text for each in every if each.frame is not None}
+    edited = {edit.old[0].strip() for edit in edits}
+    advice = [
+        fix.text if fix.code in hiding else fix.code or fix.text
+        for fix in fixes
+        if fix.code not in edited
+    ]
     return Change(
         id=first.id,
         kind="gpu",
-        title=_TITLES[every[0].reason] if every else _UNKNOWN,
+        title=_title(every[0]) if every else _UNKNOWN,
         detail="; ".join(each.text for each in every),
         place=None if frame is None else (frame.file, frame.line),
         edits=edits,
-        instead="\n".join(code for code in codes if code not in lines),
+        instead="\n".join(dict.fromkeys(advice)),
         why=first.why,
         saving=Saving(kind="none", per="run", note=_NOT_MEASURED),
         certainty=first.certainty,
@@ -69,9 +76,20 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
     )
 
 
+def _is_doubtful(obstacle: Obstacle) -> bool:
+    """Return whether a line of the program may do otherwise on a machine with a GPU."""
+    return bool(obstacle.proviso) and obstacle.frame is not None
+
+
+def _title(obstacle: Obstacle) -> str:
+    if obstacle.frame is not None and _is_doubtful(obstacle):
+        return f"Check that {line_text(obstacle.frame)} leaves a GPU visible"
+    return _TITLES[obstacle.reason]
+
+
 def _edits(every: Sequence[Obstacle], sources: Sources) -> Iterable[Edit]:
     for obstacle in every:
-        if obstacle.frame is not None:
+        if obstacle.frame is not None and not _is_doubtful(obstacle):
             edit = unhiding_edit(sources, obstacle.frame.file, obstacle.frame.line)
             if edit is not None:
                 yield edit

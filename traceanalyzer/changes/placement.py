@@ -253,7 +253,8 @@ def _merge(
 ) -> None:
     """Make one group of those with the same edit, such as of a constant that two scopes use."""
     first: dict[tuple[Edit, ...], Remedy] = {}
-    for remedy, (of_remedy, *_) in edits.items():
+    for remedy in sorted(edits, key=lambda each: (each.file, each.line, each.advice)):
+        of_remedy = edits[remedy].edits
         kept = first.setdefault(of_remedy, remedy)
         if not of_remedy or kept is remedy:
             continue

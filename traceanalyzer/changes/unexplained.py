@@ -18,7 +18,7 @@ from traceanalyzer.model.changes import Candidate, Change
 from traceanalyzer.placement.scopes import last_minor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from traceanalyzer.changes.saving import Savings
     from traceanalyzer.cpu_ops import CpuOp
@@ -71,6 +71,10 @@ class _Part(NamedTuple):
     line: int
 
 
+_MOST_PARTS: Final = 20
+_OTHERS: Final = _Part("", "", "", 0)
+
+
 def find_cause_changes(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
     """Return one change for each part of the program whose ops have no known cause."""
     if not diagnosis.run.gpu_used:
@@ -117,26 +121,32 @@ def _parts(ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]) -> dict[
     An optimizer's update of a variable does not name it, as a rule. If only one scope of a function
     uses variables on the CPU, the update is of that one's.
     """
-    parts: dict[_Part, list[CpuOp]] = defaultdict(list)
+    every: dict[_Part, list[CpuOp]] = defaultdict(list)
     for op in ops:
-        parts[_part(op)].append(op)
-    for part in sorted(parts, key=lambda p: p.scope.count("/")):
-        inner = [p for p in parts if _is_within(p, part)]
-        for each in inner:
-            parts[part] += parts.pop(each)
-    for part in [p for p in parts if _is_of_optimizer(p)]:
-        others = [
-            p
-            for p in parts
-            if not _is_of_optimizer(p)
-            and (p.host, p.function) == (part.host, part.function)
-            and any(_RESOURCE in possible[op.op_id] for op in parts[p])
-        ]
-        named = [p for p in others if p.scope.rpartition("/")[2] in part.scope]
-        owner = named if len(named) == 1 else others
+        every[_part(op)].append(op)
+    parts: dict[_Part, list[CpuOp]] = defaultdict(list)
+    for part in sorted(every, key=lambda part: part.scope.count("/")):
+        outer = next((each for each in _around(part) if each in parts), part)
+        parts[outer] += every[part]
+    users: dict[tuple[str, str], list[_Part]] = defaultdict(list)
+    for part, members in parts.items():
+        if not _is_of_optimizer(part) and any(_RESOURCE in possible[op.op_id] for op in members):
+            users[part.host, part.function].append(part)
+    for part in [each for each in parts if _is_of_optimizer(each)]:
+        of_function = users[part.host, part.function]
+        named = [each for each in of_function if each.scope.rpartition("/")[2] in part.scope]
+        owner = named if len(named) == 1 else of_function
         if len(owner) == 1:
             parts[owner[0]] += parts.pop(part)
-    return dict(parts)
+    return _most_expensive(parts)
+
+
+def _most_expensive(parts: Mapping[_Part, list[CpuOp]]) -> dict[_Part, list[CpuOp]]:
+    """Return the parts that take longest, and all others as one."""
+    ordered = sorted(parts, key=lambda part: -sum(op.host_self_ps for op in parts[part]))
+    kept = {part: parts[part] for part in ordered[:_MOST_PARTS]}
+    others = [op for part in ordered[_MOST_PARTS:] for op in parts[part]]
+    return kept | ({_OTHERS: others} if others else {})
 
 
 def _part(op: CpuOp) -> _Part:
@@ -147,10 +157,11 @@ def _part(op: CpuOp) -> _Part:
     return _Part(op.host, op.function, scope, 0)
 
 
-def _is_within(part: _Part, outer: _Part) -> bool:
-    """Return whether a scope is in another one that is more than the whole model's."""
-    is_same = (part.host, part.function, part.line) == (outer.host, outer.function, outer.line)
-    return is_same and "/" in outer.scope and part.scope.startswith(f"{outer.scope}/")
+def _around(part: _Part) -> Iterator[_Part]:
+    """Walk the scopes around one, the outermost first, without that of the whole model."""
+    names = part.scope.split("/")
+    for depth in range(2, len(names)):
+        yield part._replace(scope="/".join(names[:depth]))
 
 
 def _is_of_optimizer(part: _Part) -> bool:
