@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _NAMED: Final = 2  # op types in a title
 _LONGEST_TITLE: Final = 80
 _MOST_TYPES: Final = 8  # op types in a detail
-_NOT_IMPERATIVE: Final = ("No ", "There ", "The ", "Nothing ", "This ", "Fix what ", "It ")
+_NOT_IMPERATIVE: Final = ("No ", "There ", "The ", "Nothing ", "This ", "Fix what ", "It ", "If ")
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,7 @@ def first_sentence(fixes: Sequence[Fix]) -> str:
         first = sentence.partition(": ")[0].partition("; ")[0].rstrip(".")
         if not first or first.startswith(_NOT_IMPERATIVE) or " creates the op" in first:
             continue
-        clause = "" if first.startswith("If ") else first.partition(", ")[0].partition(" (")[0]
-        for short in (first, *filter(None, [clause])):
+        for short in (first, first.partition(", ")[0].partition(" (")[0]):
             if len(short) <= _LONGEST_TITLE:
                 return short
     return ""

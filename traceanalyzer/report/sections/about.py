@@ -6,7 +6,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.model.blocks import Bullets, Code, Column, Fold, KeyValues, Section, Table
-from traceanalyzer.report.inline import time
+from traceanalyzer.report.inline import prose, time
 from traceanalyzer.report.run_info import devices_of, run_info
 from traceanalyzer.report.sections.folds import health_lines
 from traceanalyzer.report.steps import steps_of
@@ -68,7 +68,7 @@ def _devices(devices: tuple[DeviceInfo, ...]) -> tuple[Table, ...]:
 def _glossary() -> Fold:
     """Return the glossary; its entries are what the uses of a term link to."""
     entries = KeyValues(
-        rows=tuple((name, (meaning,)) for name, meaning in terms().items()),
+        rows=tuple((name, prose(meaning)) for name, meaning in terms().items()),
         ids=tuple(f"term-{name.replace(' ', '-')}" for name in terms()),
     )
     return Fold(summary=("Glossary",), blocks=(entries,), id="glossary")

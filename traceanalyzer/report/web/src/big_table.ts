@@ -10,7 +10,7 @@ import { count, counted, cut, exact, quantity, visible } from "./format";
 import { key } from "./keys";
 import { unpack } from "./packed";
 import { HOLDS, leftOut, matching, QueryError, readQuery } from "./query";
-import { state } from "./state";
+import { encoded, state } from "./state";
 import { TableData, unitOf } from "./table_data";
 
 const ROW = 30; // pixels
@@ -208,7 +208,7 @@ export class TableView {
   // As wide as the heading, and as most texts.
   private width(column: Column, at: number): number {
     if (at === 0) return FIRST;
-    const heading = 26 + column.title.length * 7.2;
+    const heading = (column.term ? 48 : 26) + column.title.length * 7.2;
     if (unitOf(column)) return Math.max(84, heading);
     let longest = 0;
     for (let row = 0; row < Math.min(SAMPLE, this.data.rows); row += 1) {
@@ -220,11 +220,16 @@ export class TableView {
   private heading(column: Column): HTMLElement {
     const isSorted = this.sort.column === column;
     const arrow = isSorted ? (this.sort.isDown ? " ▾" : " ▴") : "";
-    return make("div", {
+    const made = make("div", {
       role: "columnheader",
       class: unitOf(column) ? "n" : null,
       "aria-sort": isSorted ? (this.sort.isDown ? "descending" : "ascending") : null,
     }, button(`${column.title}${arrow}`, () => this.sortBy(column)));
+    if (column.term) {
+      const to = encoded(column.term.replaceAll(" ", "-"));
+      made.append(make("a", { class: "term", href: `#term-${to}`, "aria-label": `What “${column.term}” means` }, "?"));
+    }
+    return made;
   }
 
   private draw(): void {

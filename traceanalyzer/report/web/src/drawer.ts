@@ -6,7 +6,7 @@ import { drawFirst, watch } from "./figures";
 import { cut, exact, quantity } from "./format";
 import { key } from "./keys";
 import { inflate } from "./packed";
-import { state } from "./state";
+import { encoded, state } from "./state";
 import { unitOf } from "./table_data";
 
 const panel = make("aside", { id: "drawer", "aria-label": "Selected op", tabindex: -1, hidden: true });
@@ -57,7 +57,7 @@ async function show(id: string | null): Promise<void> {
     make("p", { class: "actions" },
       ...(document.querySelector(".scripted.timeline")
         ? [button("Next in the timeline", () => void inTimeline())] : []),
-      make("a", { href: `#op-${encodeURIComponent(id)}`, class: "small" }, "Link to this op")),
+      make("a", { href: `#op-${encoded(id)}`, class: "small" }, "Link to this op")),
     rest,
     known.list);
   if (!html && !known.title) {

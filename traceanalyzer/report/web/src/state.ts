@@ -31,8 +31,8 @@ function decoded(text: string): string {
   }
 }
 
-// Half a surrogate pair cannot be written in an address.
-const encoded = (text: string): string =>
+/** Returns a text as part of an address, which cannot hold half a surrogate pair. */
+export const encoded = (text: string): string =>
   encodeURIComponent(text.replace(/\p{Cs}/gu, "\ufffd"));
 
 function address(): string {

@@ -2,6 +2,7 @@
 
 import { make } from "./dom";
 import { count, cut, duration } from "./format";
+import { encoded } from "./state";
 import { type Events, laneOf, type Sum, sums } from "./timeline_data";
 import type { View } from "./timeline_detail";
 
@@ -41,7 +42,7 @@ export function aboutEvent(data: Events, event: number): Node[] {
   ];
   const id = data.names.opId(what);
   if (id) {
-    parts.push(make("a", { href: `#op-${encodeURIComponent(id)}` },
+    parts.push(make("a", { href: `#op-${encoded(id)}` },
       `op ${cut(data.names.op(what) ?? "", 60)}`));
   }
   return parts.flatMap((part) => [part, document.createTextNode(" ")]);
