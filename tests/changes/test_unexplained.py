@@ -80,6 +80,7 @@ def test_a_trace_without_a_gpu_has_a_checklist_and_then_a_capture() -> None:
 
     assert (gpu.kind, record.kind) == ("gpu", "record")
     assert any("list_physical_devices" in each.check for each in gpu.candidates)
+    assert all(each.check.startswith("python -c") for each in gpu.candidates)
     assert "traceanalyzer capture" in record.instead
 
 

@@ -31,7 +31,8 @@ _TITLES: Final = {
     "cuda_init_failed": "Repair NVIDIA's driver, or give the container access to the GPU",
 }
 _UNKNOWN: Final = "Find out why TensorFlow sees no GPU"
-_CHECK: Final = "traceanalyzer doctor"
+_SHOW_LIBRARIES: Final = 'python -c "import tensorflow as tf; print(tf.sysconfig.get_build_info())"'
+_SHOW_HIDDEN: Final = "python -c \"import os; print(os.getenv('CUDA_VISIBLE_DEVICES'))\""
 _NOT_MEASURED: Final = "what a GPU would save is not in this trace"
 
 
@@ -58,6 +59,9 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
         for fix in fixes
         if fix.code not in edited
     ]
+    candidates = () if every else tuple(_checklist(first))
+    if candidates:
+        advice = [fix.code for fix in fixes if fix.code]
     return Change(
         id=first.id,
         kind="gpu",
@@ -72,7 +76,7 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
         effort="one line" if edits and len(every) == 1 else "command",
         finding_ids=tuple(finding.id for finding in findings),
         op_ids=first.op_ids,
-        candidates=() if every else tuple(_checklist(first)),
+        candidates=candidates,
     )
 
 
@@ -99,11 +103,14 @@ def _checklist(finding: Finding) -> Iterable[Candidate]:
     """Walk what to check if the reason is unknown."""
     count = len(finding.op_ids)
     for fix in finding.fixes:
+        asks = fix.code is not None and fix.code.startswith("python")
+        check = (fix.code if asks else _SHOW_LIBRARIES if fix.code else _SHOW_HIDDEN) or ""
+        edit = "Do what TensorFlow's messages say." if asks else fix.code or "Unset it."
         yield Candidate(
             cause=finding.cause,
             title=fix.text,
             explains_directly=count,
             explains_following=0,
-            check=fix.code if fix.code and fix.code.startswith("python") else _CHECK,
-            edit=fix.code or fix.text,
+            check=check,
+            edit=edit,
         )

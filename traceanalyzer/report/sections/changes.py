@@ -89,6 +89,8 @@ def saving_text(saving: Saving) -> Text:
     if saving.kind == "upper_bound":
         return ("up to ", high, per)
     estimated = " (estimated)" if saving.kind == "estimated" else ""
+    if estimated and not saving.low_us:
+        return ("up to ", high, f"{per}{estimated}")
     low = None if not saving.low_us else time(saving.low_us)
     return (high, per) if low in {None, high} else (low, " to ", high, f"{per}{estimated}")
 
@@ -165,6 +167,8 @@ def _facts(facts: PageFacts, change: Change) -> Text:
         found += [", GPU wait ", time(cost.exposed_us_per_step), " per step"]
     if cost.host_us_per_step is not None:
         found += [", host time ", time(cost.host_us_per_step), " per step"]
+        if facts.step_us and cost.host_us_per_step > facts.step_us:
+            found.append(" (over all threads)")
     elif cost.host_us is not None:
         found += [", host time ", time(cost.host_us), " in total"]
     if change.saving.note:
