@@ -103,20 +103,18 @@ def test_evidence_of_a_line_has_its_text(document: dict[str, Any]) -> None:
     assert 'with tf.device("/CPU:0"):' in texts
 
 
-def test_a_hostile_line_is_shown_and_runs_nothing(page: Element) -> None:
-    shown = " ".join(HOSTILE.replace("\u202e", "⟨U+202E⟩").split())  # as `text` has it
-    assert shown in page.text
+def test_a_hostile_line_runs_nothing(page: Element) -> None:
     assert "\u202e" not in page.text
     assert all("alert(1)" not in script.raw for script in page.all("script"))
 
 
 def test_the_page_says_how_it_was_made(page: Element, document: dict[str, Any]) -> None:
     command = f"traceanalyzer capture script.py --token=*** {evidence_name(document)}"
-    method = page.one("section", id="method")
-    assert command in method.text
+    about = page.one("section", id="about")
+    assert command in about.text
     assert document["run"]["command"] == command
     assert document["run"]["host_tracer_level"] == 2
-    assert document["run"]["recorded_at"] in method.text
+    assert document["run"]["recorded_at"] in about.text
 
 
 def evidence_name(document: dict[str, Any]) -> str:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Host, Run
     from traceanalyzer.timeline.walk import Parts
 
+_FEWEST_STEPS: Final = 3  # fewer may be the first ones, which trace and compile
 _LEAST: Final = 0.02  # of the step, or of the recording: less is not worth a change
 _INPUT_TITLES: Final = {  # by the kind of the fix
     "prefetch": "Prefetch at the end of the input pipeline",
@@ -316,7 +317,7 @@ def _timelines(host: Host) -> list[Parts]:
 
 def _steps(host: Host) -> Iterator[_Step]:
     steps = regular_steps(host.tables.steps)
-    if not len(steps):
+    if len(steps) < _FEWEST_STEPS:
         return
     within = union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
     for parts in _timelines(host):

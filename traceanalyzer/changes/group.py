@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 _NAMED: Final = 2  # op types in a title
 _LONGEST_TITLE: Final = 80
 _MOST_TYPES: Final = 8  # op types in a detail
-_NOT_IMPERATIVE: Final = ("No ", "There ", "The ", "Nothing ", "This ", "Fix what ", "It ", "If ")
+_NOT_IMPERATIVE: Final = (
+    *("A ", "Fix what ", "For ", "If ", "It ", "No ", "Nothing ", "On ", "Or ", "The ", "There "),
+    "This ",
+)
 
 
 @dataclass(frozen=True)

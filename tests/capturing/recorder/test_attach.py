@@ -260,8 +260,8 @@ def test_a_recording_that_cannot_end_leaves_the_evidence(
     assert pywrap_tfe.TFE_Py_FastPathExecute is not original
     attached.finish("exit")
     assert pywrap_tfe.TFE_Py_FastPathExecute is original
-    kinds = [record["kind"] for record in journal()]
-    assert kinds == ["attached", "environment", "note", "eager", "devices", "finished"]
+    kinds = [record["kind"] for record in journal() if record["kind"] != "note"]
+    assert kinds == ["attached", "environment", "eager", "devices", "finished"]
     attached.finish("again")  # there is nothing left to end
     assert journal()[-1] == {"kind": "finished", "reason": "again"}
 

@@ -191,8 +191,9 @@ def _edits(change: Change) -> Iterator[Block]:
             yield Note(text=prose(code[0]))
         else:
             yield Source(file="", first_line=0, lines=code)
-    if change.also:
-        places = listing((_place(place) for place in change.also), most=5)
+    edited = {(edit.file, edit.line) for edit in change.edits}
+    if also := [place for place in change.also if tuple(place) not in edited]:
+        places = listing((_place(place) for place in also), most=5)
         yield Note(text=("Also edit ", *places, "."))
     if change.around:
         yield Note(text=prose(change.around))
