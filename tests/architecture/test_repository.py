@@ -90,7 +90,7 @@ def test_names_no_folder_of_a_machine() -> None:
 def test_a_recorded_capture_file_is_looked_into() -> None:
     capture_files = [text for name, text in packed_texts().items() if ".placement." in name]
     assert capture_files
-    assert all("\n/srv/tensorflow/bin/python\n" in text for text in capture_files)
+    assert all("\n/srv/recommender/program.py\n" in text for text in capture_files)
 
 
 def test_names_no_registry() -> None:

@@ -11,9 +11,6 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from traceanalyzer.model import PackedTable
-from traceanalyzer.report.packed import unpack
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -39,7 +36,6 @@ _RENAMED: Final = {
     "storms": "small_transfers",
 }
 _ABOUT: Final = ("op_id", "step", "cause", "sub_reason", "id", "phase", "name", "kind")
-_PACKED: Final = frozenset({"columns", "rows", "total_rows", "data"})
 _TABLE: Final = frozenset({"columns", "rows", "total_rows"})
 _NEARLY: Final = 1e-9  # what another order of a sum may change
 
@@ -93,10 +89,7 @@ def _is_same(base: object, new: object) -> bool:
 
 def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - JSON
     if isinstance(value, dict):
-        if value.keys() == _PACKED:
-            columns = unpack(PackedTable(**value))
-            value = _rows(tuple(columns), list(zip(*columns.values(), strict=True)))
-        elif value.keys() == _TABLE:
+        if value.keys() == _TABLE:
             value = _rows(value["columns"], value["rows"])
     if isinstance(value, list):
         for name, entry in zip(_names(value), value, strict=True):

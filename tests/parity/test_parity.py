@@ -49,10 +49,6 @@ def test_an_op_that_is_gone_is_one_difference(document: Any) -> None:  # noqa: A
     assert path.startswith(f"tables/ops/{rows[-1][0]}")
 
 
-def test_packed_tables_are_opened(document: Any) -> None:  # noqa: ANN401
-    assert any(path.startswith("trace/names/") for path in facts(document))
-
-
 def test_the_exit_code_tells(document: Any, tmp_path: Path) -> None:  # noqa: ANN401
     for folder, steps in (("base", 1), ("same", 1), ("other", 2)):
         (tmp_path / folder).mkdir()
