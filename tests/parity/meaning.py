@@ -88,9 +88,8 @@ def _is_same(base: object, new: object) -> bool:
 
 
 def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - JSON
-    if isinstance(value, dict):
-        if value.keys() == _TABLE:
-            value = _rows(value["columns"], value["rows"])
+    if isinstance(value, dict) and value.keys() == _TABLE:
+        value = _rows(value["columns"], value["rows"])
     if isinstance(value, list):
         for name, entry in zip(_names(value), value, strict=True):
             yield from _walk(entry, f"{path}/{name}")
