@@ -208,7 +208,7 @@ export class TableView {
   // As wide as the heading, and as most texts.
   private width(column: Column, at: number): number {
     if (at === 0) return FIRST;
-    const heading = (column.term ? 48 : 26) + column.title.length * 7.2;
+    const heading = (column.term ? 62 : 26) + column.title.length * 7.2;
     if (unitOf(column)) return Math.max(84, heading);
     let longest = 0;
     for (let row = 0; row < Math.min(SAMPLE, this.data.rows); row += 1) {
