@@ -63,7 +63,7 @@ def strategy_edit(sources: Sources) -> tuple[Place | None, Edit | None]:
 
 
 def _names_cpu(sources: Sources, file: str, node: ast.AST) -> bool:
-    """Return whether an expression is a CPU's name, or chooses between it and something else."""
+    """Return whether an expression can evaluate to the name of a CPU."""
     if isinstance(node, ast.IfExp):
         return any(_names_cpu(sources, file, each) for each in (node.body, node.orelse))
     if isinstance(node, ast.Name):

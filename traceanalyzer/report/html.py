@@ -1,8 +1,8 @@
 """The report as one HTML file that loads nothing and can be read for years.
 
-jinja2 renders what can be read without scripts. The other blocks are figures, empty but for a line
-of text, that the page's script fills from JSON in inert script elements. The Content Security
-Policy lets the browser run the page's own style and scripts, by their hashes, and nothing else.
+jinja2 renders all blocks that can be read without scripts. Each of the others is a figure with a
+line of text, and the page's script draws it from JSON in an inert script element. The Content
+Security Policy allows only the page's own style and scripts, which it lists by hash.
 """
 
 from __future__ import annotations

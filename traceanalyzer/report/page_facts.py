@@ -1,4 +1,4 @@
-"""The figures of a run that several sections show: each is computed here and nowhere else."""
+"""Figures of a run that several sections share, so that all sections show the same ones."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ PERMISSIVE = {"MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "0BSD", "Apache-2.0"
 
 
 def test_the_bundle_is_that_of_its_sources() -> None:
-    names = ["package.json", "package-lock.json", "build.mjs"]
+    names = ["package.json", "build.mjs"]
     names += [f"src/{file.name}" for file in (WEB / "src").iterdir()]
     digest = hashlib.sha256()
     for name in sorted(names):
@@ -47,10 +47,15 @@ def test_scripts_make_no_code_of_text_and_load_nothing() -> None:
     assert not re.search(r"url\(|@import|@font-face|</style", style)
 
 
-def test_package_files_name_no_registry() -> None:
-    for name in ("package.json", "package-lock.json", ".npmrc"):
-        text = (WEB / name).read_text(encoding="utf-8")
-        assert '"resolved"' not in text
-        assert "registry=http" not in text
-    pinned = json.loads((WEB / "package.json").read_text(encoding="utf-8"))["devDependencies"]
-    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in pinned.values())
+def test_every_package_is_pinned_and_no_file_names_a_registry() -> None:
+    assert not (WEB / "package-lock.json").exists()
+    for name in ("package.json", ".npmrc"):
+        assert "://" not in (WEB / name).read_text(encoding="utf-8")
+    packages = json.loads((WEB / "package.json").read_text(encoding="utf-8"))
+    pinned = {**packages["devDependencies"], **packages["overrides"]}
+    versions = [
+        v for each in pinned.values() for v in (each.values() if isinstance(each, dict) else [each])
+    ]
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in versions)
+    bundled = json.loads((STATIC / "licences.json").read_text(encoding="utf-8"))
+    assert {library["name"]: library["version"] for library in bundled}.items() <= pinned.items()

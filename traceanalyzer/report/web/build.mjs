@@ -8,7 +8,7 @@ import { join } from "node:path";
 
 const STATIC = process.argv[2] ?? "../static";
 const LIBRARIES = ["@tanstack/virtual-core", "d3-array", "d3-hierarchy", "d3-path", "d3-sankey", "d3-shape", "internmap", "uplot"];
-const SOURCES = ["package.json", "package-lock.json", "build.mjs"];
+const SOURCES = ["package.json", "build.mjs"];
 
 const sources = [...SOURCES, ...readdirSync("src").map((name) => join("src", name))].sort();
 const hash = createHash("sha256");
