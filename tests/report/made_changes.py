@@ -25,7 +25,7 @@ def change(diagnosis: Diagnosis, **more: Any) -> Change:  # noqa: ANN401 - field
         "kind": "edit",
         "title": "Create `asked` as int64",
         "place": ("program.py", 49),
-        "also": (("program.py", 83),),
+        "also": (),
         "edits": (EDIT,),
         "why": "int32 variables cannot be on the GPU.",
         "saving": Saving(kind="estimated", low_us=20, high_us=40, share=0.4),

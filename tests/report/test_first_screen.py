@@ -280,6 +280,14 @@ def test_a_card_has_the_edit_its_reason_its_evidence_and_its_ops() -> None:
     assert "Some of these ops also need change 1." in notes
 
 
+def test_an_edit_is_not_called_verified_while_another_line_must_change_too() -> None:
+    found = sample("recommender")
+    for also, is_verified in (((), True), ((("program.py", 83),), False)):
+        page = page_of(found, [change(found, also=also)])
+        [diff] = every(page, b.Diff)
+        assert diff.is_verified is is_verified
+
+
 def test_a_card_shows_the_way_of_the_data(tmp_path: Path) -> None:
     ops = op("a", "MatMul", us(10, 5)), op("b", "StringJoin", us(200, 50))
     copies = (

@@ -177,13 +177,16 @@ def _facts(facts: PageFacts, change: Change) -> Text:
 
 
 def _edits(change: Change) -> Iterator[Block]:
+    edited = {(edit.file, edit.line) for edit in change.edits}
+    also = [place for place in change.also if tuple(place) not in edited]
     for edit in change.edits:
         yield Diff(
             file=edit.file,
             line=edit.line,
             old=edit.old,
             new=edit.new,
-            is_verified=change.is_verified,
+            # The replay assumes all edits: those at the other places are not in this diff.
+            is_verified=change.is_verified and not also,
         )
     if change.instead and not change.edits:
         code = tuple(change.instead.strip("\n").split("\n"))
@@ -191,8 +194,7 @@ def _edits(change: Change) -> Iterator[Block]:
             yield Note(text=prose(code[0]))
         else:
             yield Source(file="", first_line=0, lines=code)
-    edited = {(edit.file, edit.line) for edit in change.edits}
-    if also := [place for place in change.also if tuple(place) not in edited]:
+    if also:
         places = listing((_place(place) for place in also), most=5)
         yield Note(text=("Also edit ", *places, "."))
     if change.around:
