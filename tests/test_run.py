@@ -12,21 +12,7 @@ import traceanalyzer as ta
 from tests.causes.examples import examples_of
 from tests.performance.synthetic import synthetic_trace
 from tests.tables.reading import rows
-from tests.traces import (
-    eager,
-    event,
-    gpu,
-    host,
-    line,
-    op,
-    ps,
-    ref,
-    step,
-    stream,
-    us,
-    write,
-    xspace,
-)
+from tests.traces import eager, event, gpu, host, line, op, ps, ref, step, stream, us, write, xspace
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError, TraceTooLargeError
 from traceanalyzer.report.assemble import assemble
@@ -98,11 +84,7 @@ class TestSeveralHosts:
         run = ta.load(tmp_path)
 
         assert [h.name for h in run.hosts] == ["a", "b"]
-        assert sorted(rows(run.ops, "host", "name")) == [
-            ("a", "Neg"),
-            ("b", "Abs"),
-            ("b", "Neg"),
-        ]
+        assert sorted(rows(run.ops, "host", "name")) == [("a", "Neg"), ("b", "Abs"), ("b", "Neg")]
         assert run.ops["op_id"].is_unique
         assert problems(run) == {}
         assert run.failures == ()

@@ -41,8 +41,9 @@ from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.run import Host, Run
+from traceanalyzer.tables.graph_nodes import OpRecord
 from traceanalyzer.tables.host_tables import HostTables
-from traceanalyzer.tables.joined import Joined, OpRecord
+from traceanalyzer.tables.joined import Joined
 from traceanalyzer.tables.schema import ALLOCATIONS, KERNELS, OPS, STEPS, TRANSFERS
 from traceanalyzer.tables.tracer import TracerFacts
 

@@ -37,7 +37,7 @@ from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.run_info import run_info
 from traceanalyzer.report.sources import line_texts
 from traceanalyzer.source_files import shown_files
-from traceanalyzer.tables.eager_alignment import MARKER
+from traceanalyzer.tables.joined import MARKER
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -35,7 +35,7 @@ from traceanalyzer.cli import main
 from traceanalyzer.cli.reasoning_text import print_reasonings
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.report.reasoning import NoSuchOpError, OpReasoning, reason
-from traceanalyzer.tables.joined import OpRecord
+from traceanalyzer.tables.graph_nodes import OpRecord
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -66,8 +66,7 @@ def test_words_for_nothing_are_null(nothing: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("recorded", "name"),
-    [("3", "int32"), (101, "float_ref"), (77, "dtype77")],
+    ("recorded", "name"), [("3", "int32"), (101, "float_ref"), (77, "dtype77")]
 )
 def test_types_are_recorded_by_name(recorded: int | str, name: str) -> None:
     tables = tables_of(host(line("a")(event("MemoryAllocation", us(0), data_type=recorded))))

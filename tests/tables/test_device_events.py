@@ -22,10 +22,7 @@ from tests.traces import (
     us,
     xspace,
 )
-from traceanalyzer.tables.device_events import (
-    DeviceEvents,
-    device_events,
-)
+from traceanalyzer.tables.device_events import DeviceEvents, device_events
 from traceanalyzer.tables.host_ops import host_ops, host_plane
 
 
@@ -95,11 +92,7 @@ class TestDirection:
         assert on_gpu(event(name, us(0, 1))).direction.to_list() == [direction]
 
     @pytest.mark.parametrize(
-        ("api", "direction"),
-        [
-            ("hipMemcpyHtoDAsync", "h2d"),
-            ("hipModuleLaunchKernel", None),
-        ],
+        ("api", "direction"), [("hipMemcpyHtoDAsync", "h2d"), ("hipModuleLaunchKernel", None)]
     )
     def test_of_rocms_copy_kernels_is_that_of_their_launch(
         self, api: str, direction: str | None

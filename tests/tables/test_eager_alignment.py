@@ -13,7 +13,7 @@ from tests.tables.reading import host_plane
 from tests.traces import call, eager, event, line, us
 from traceanalyzer.native.events import Stretches, align
 from traceanalyzer.tables.arrays import in_line_order
-from traceanalyzer.tables.eager_alignment import MARKER, eager_signatures
+from traceanalyzer.tables.joined import MARKER, eager_signatures
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
@@ -100,7 +100,7 @@ def test_what_is_not_sure_has_no_line(events: str, records: str, lines: list[int
 
 
 def test_a_stretch_too_long_to_compare_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traceanalyzer.tables.eager_alignment._MOST_PAIRS", 5)
+    monkeypatch.setattr("traceanalyzer.tables.joined._MOST_PAIRS", 5)
 
     assert aligned("#0 Add Sub Add #2 Mul", "Add @1, Sub @2, Mul @3") == [None, None, None, 3]
 

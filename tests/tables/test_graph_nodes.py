@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tests.capture_files import CPU, GPU, Book, Node, cpu_partition, node, partition
-from traceanalyzer.tables.graph_nodes import GraphNodes
-from traceanalyzer.tables.graph_nodes import Node as Found
+from traceanalyzer.tables.graph_nodes import GraphNodes, OpRecord
 
 F = "__inference_f_91"
 
 
-def known(found: Found | None) -> tuple[int | None, str | None, str | None] | None:
+def known(found: OpRecord | None) -> tuple[int | None, str | None, str | None] | None:
     """Line, request and device of what was found."""
     if found is None:
         return None
@@ -53,10 +52,7 @@ class TestInItsFunction:
         )
         bare = node("StatefulPartitionedCall/inner_mm", "_MklMatMul")
         book.function(
-            F,
-            node("StatefulPartitionedCall", "NoOp", line=12),
-            inlined,
-            ran=(cpu_partition(bare),),
+            F, node("StatefulPartitionedCall", "NoOp", line=12), inlined, ran=(cpu_partition(bare),)
         )
 
         assert find(book, inlined.name, "_MklMatMul") == (30, "/device:GPU:0", CPU)
@@ -123,19 +119,13 @@ class TestGrapplersNames:
 
         assert find(book, made, op_type) == (7, "/CPU:0", CPU)
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "Func/a/call/input/_3",
-            "a/call/enter/_9",
-        ],
-    )
+    @pytest.mark.parametrize("name", ["Func/a/call/input/_3", "a/call/enter/_9"])
     def test_what_stands_in_for_a_call_or_a_loop_is_of_its_line(self, name: str) -> None:
         book = Book()
         book.define(F, node("a/call", "While", line=7), node("a/other", "Mul", line=8))
         book.function(F, node(name, "Identity", asked=CPU))
 
-        assert find(book, name, "Identity") == (7, CPU, CPU)
+        assert find(book, name, "Identity") == (7, "/device:CPU:0", CPU)
 
 
 class TestWhereTheFunctionIsNotKnown:
@@ -192,7 +182,7 @@ class TestTypes:
             nodes.find(function, name, op_type) if function else nodes.find_in_any(name, op_type)
         )
         assert found is not None
-        return found.types.inputs, found.types.outputs
+        return found.input_types, found.output_types
 
     def test_are_those_of_what_ran(self) -> None:
         """Grappler's mixed precision keeps name and type of a node."""

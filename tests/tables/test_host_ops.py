@@ -139,13 +139,7 @@ class TestInPipeline:
 
 
 class TestTransfers:
-    @pytest.mark.parametrize(
-        "key",
-        [
-            "",
-            ";;;;",
-        ],
-    )
+    @pytest.mark.parametrize("key", ["", ";;;;"])
     def test_a_key_that_is_none_does_no_harm(self, key: str) -> None:
         ops = seen(
             thread("tf_Compute", 1)(

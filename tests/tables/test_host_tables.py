@@ -107,11 +107,7 @@ def test_all_tables_of_a_host() -> None:
     check(tables)
     assert {
         name: len(getattr(tables, name)) for name in ("kernels", "transfers", "allocations")
-    } == {
-        "kernels": 3,
-        "transfers": 1,
-        "allocations": 1,
-    }
+    } == {"kernels": 3, "transfers": 1, "allocations": 1}
     assert rows(tables.steps, "step", "name") == [(1, "train")]
     for schema in SCHEMAS:
         assert set(getattr(tables, schema.name)["host"].astype(str)) == {HOST}

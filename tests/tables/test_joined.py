@@ -26,8 +26,8 @@ from tests.traces import (
     us,
     xspace,
 )
-from traceanalyzer.tables.eager_alignment import MARKER
 from traceanalyzer.tables.host_tables import HostTables, host_tables
+from traceanalyzer.tables.joined import MARKER
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -111,10 +111,7 @@ class TestEagerOps:
 
         assert sorted(
             rows(found.ops, "device", "placement", "placement_certainty", "placement_source")
-        ) == [
-            (CPU, "cpu", "certain", "capture_file"),
-            (GPU, "gpu:0", "certain", "capture_file"),
-        ]
+        ) == [(CPU, "cpu", "certain", "capture_file"), (GPU, "gpu:0", "certain", "capture_file")]
 
     @pytest.mark.parametrize(("taken_from", "certainty"), [(CPU, "certain"), (GPU, "likely")])
     def test_what_is_made_in_host_memory_was_computed_there(

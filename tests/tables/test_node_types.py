@@ -119,14 +119,7 @@ class TestThatWasPlaced:
 class TestOfAnotherVersion:
     """No table is of the program's own: the nearest is believed where it cannot be wrong."""
 
-    @pytest.mark.parametrize(
-        "version",
-        [
-            None,
-            LATER,
-            "2.13.0+nv23.7",
-        ],
-    )
+    @pytest.mark.parametrize("version", [None, LATER, "2.13.0+nv23.7"])
     def test_a_definition_with_the_same_attributes_is_the_same(self, version: str | None) -> None:
         definition = nearest(version).registry.definition("MatMul")
         assert definition is not None

@@ -42,8 +42,7 @@ class TestCounts:
     def test_occurrences_and_times_on_the_host(self) -> None:
         table = ops(
             line_of(
-                eager("EagerPyFunc", us(0, 100))(eager("Neg", us(10, 30))),
-                eager("Neg", us(200, 7)),
+                eager("EagerPyFunc", us(0, 100))(eager("Neg", us(10, 30))), eager("Neg", us(200, 7))
             )
         )
 

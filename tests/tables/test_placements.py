@@ -168,7 +168,7 @@ class TestTransfer:
                     executor(us(0, 9), step=-5, context=1)(send("a", "b", us(2, 1))),
                     executor(us(10, 9), step=-5, context=2)(op("b", "Neg", us(11, 1))),
                 ),
-            ),
+            )
         )
 
         assert found["f b:Neg"] == ("cpu", "possible", "host_event")
@@ -234,10 +234,7 @@ class TestNoGpu:
     def test_does_not_where_a_gpu_may_be_missed(self) -> None:
         assert where(
             TRACER_OFF, host(line("python")(eager("Neg", us(0, 1)), op("a", "Neg", us(5, 1))))
-        ) == {
-            "Neg:Neg": ("unknown", "possible", "none"),
-            "a:Neg": ("cpu", "likely", "host_event"),
-        }
+        ) == {"Neg:Neg": ("unknown", "possible", "none"), "a:Neg": ("cpu", "likely", "host_event")}
 
 
 class TestNoProofWhereThereIsNone:

@@ -17,10 +17,7 @@ def kinds(durations: list[int], partial: tuple[int, ...] = (), once: tuple[int, 
     duration = np.array(durations, np.int64)
     start = np.cumsum(duration) - duration
     found = step_kinds(
-        start,
-        duration,
-        np.isin(np.arange(len(duration)), partial),
-        np.sort(start[list(once)] + 1),
+        start, duration, np.isin(np.arange(len(duration)), partial), np.sort(start[list(once)] + 1)
     )
     return "".join(LETTERS[kind] for kind in found)
 

@@ -69,24 +69,14 @@ def test_a_marker_is_an_event_with_a_step_number() -> None:
 def test_the_line_that_older_profilers_added_serves_where_nothing_marks_steps() -> None:
     assert steps(
         host(line("python")(event("FunctionRun", us(0, 90), _r=1))),
-        gpu(0)(
-            stream(7, "Compute"),
-            old_steps(("train 500", us(0, 10)), ("train 501", us(12, 8))),
-        ),
-    ) == [
-        (0, "train", 0, 10 * US, "line Steps"),
-        (1, "train", 12 * US, 8 * US, "line Steps"),
-    ]
+        gpu(0)(stream(7, "Compute"), old_steps(("train 500", us(0, 10)), ("train 501", us(12, 8)))),
+    ) == [(0, "train", 0, 10 * US, "line Steps"), (1, "train", 12 * US, 8 * US, "line Steps")]
 
 
 def test_a_step_that_two_gpus_did_in_turn_does_not_last_from_one_to_the_other() -> None:
     assert steps(
-        gpu(0)(old_steps(("train 500", us(0, 10)))),
-        gpu(1)(old_steps(("train 500", us(300, 12)))),
-    ) == [
-        (0, "train", 0, 10 * US, "line Steps"),
-        (0, "train", 300 * US, 12 * US, "line Steps"),
-    ]
+        gpu(0)(old_steps(("train 500", us(0, 10)))), gpu(1)(old_steps(("train 500", us(300, 12))))
+    ) == [(0, "train", 0, 10 * US, "line Steps"), (0, "train", 300 * US, 12 * US, "line Steps")]
 
 
 def test_numbers_beyond_reason_do_not_crash() -> None:
@@ -138,33 +128,6 @@ class TestCutSteps:
         ]
 
 
-class TestStepsWithoutAnythingOnADevice:
-    """XProf leaves out a step in which no device computed."""
-
-    def test_one_that_the_line_left_out_is_found_on_the_host(self) -> None:
-        def grouped(number: int) -> Event:
-            return event("train_step", us(100 * number, 90), tf_function_call=ref("notTraced"))(
-                event("FunctionRun", us(100 * number + 10, 60), group_id=number, _r=1)
-            )
-
-        found = in_us(
-            host(line("python")(*(grouped(n) for n in range(4)))),
-            gpu(0)(
-                line("Steps")(
-                    *(
-                        event(str(n), us(100 * n + 20, 75), group_id=n, step_name=ref(f"train {n}"))
-                        for n in (0, 1, 3)
-                    )
-                )
-            ),
-        )
-
-        assert found == [
-            (n, "train", 100.0 * n, 90.0 if n == 2 else 95.0, "line Steps", "regular")
-            for n in range(4)
-        ]
-
-
 class TestKerasFunctions:
     def test_that_is_by_the_clock_of_the_host(self) -> None:
         """The device's is early by 40 us: what ends at 35 by it does so at 75."""
@@ -205,9 +168,7 @@ class TestKerasFunctions:
     def test_that_one_is_called_within_another_function_makes_no_step(self) -> None:
         assert not in_us(
             host(
-                line("python")(
-                    call("__inference_outer_1", us(0, 90), step=5),
-                ),
+                line("python")(call("__inference_outer_1", us(0, 90), step=5)),
                 thread("tf_Compute", 1)(
                     executor(us(5, 80), step=5)(
                         event("call:__inference_train_function_3", us(10, 50))

@@ -71,9 +71,7 @@ class TestGpuUsed:
     @pytest.mark.parametrize("allocator", ["GPU_0_bfc", "gpu_host_bfc"])
     def test_by_an_allocation_that_only_a_gpu_brings_about(self, allocator: str) -> None:
         """TensorFlow makes pinned memory, `gpu_host_bfc`, only where it has a GPU."""
-        facts = facts_of(
-            host(line("python")(allocation(64, us(1), "x", allocator=allocator))),
-        )
+        facts = facts_of(host(line("python")(allocation(64, us(1), "x", allocator=allocator))))
 
         assert facts.gpu_used
         assert facts.gpu_witness == f"allocations of {allocator}"
@@ -112,9 +110,7 @@ class TestGpuMayBeMissed:
 
 def test_a_pluggable_device_is_known_by_its_allocator() -> None:
     facts = facts_of(
-        host(
-            line("python")(allocation(64, us(1), "x", allocator="pluggable_device_host_bfc")),
-        )
+        host(line("python")(allocation(64, us(1), "x", allocator="pluggable_device_host_bfc")))
     )
 
     assert facts.pluggable_used

@@ -35,14 +35,10 @@ class Beside(NamedTuple):
     """The capture file beside a trace, or why there is none."""
 
     capture_file: CaptureFile | None
-    #: Which of its sessions wrote the trace, where that is known.
-    session: int | None = None
-    #: Why a capture file that is there is not used.
-    problem: str = ""
-    #: Whether that is because it belongs to another recording.
-    is_foreign: bool = False
-    #: Whether the times of trace and capture file agree.
-    is_timed: bool = False
+    session: int | None = None  #: Which of its sessions wrote the trace, where that is known
+    problem: str = ""  #: Why a capture file that is there is not used
+    is_foreign: bool = False  #: Whether that is because it belongs to another recording
+    is_timed: bool = False  #: Whether the times of trace and capture file agree
 
 
 def capture_beside(file: HostFile, trace: Trace) -> Beside:

@@ -46,20 +46,15 @@ class HostTables:
     transfers: pd.DataFrame
     allocations: pd.DataFrame
     steps: pd.DataFrame
-    #: What its tracers recorded.
-    facts: TracerFacts
-    #: What its threads did when; None without a host plane.
-    threads: ThreadActivity | None = None
-    #: What its capture file says about the ops.
-    joined: Joined | None = None
-    #: The stages of its input pipelines.
-    stages: pd.DataFrame = field(default_factory=no_stages)
+    facts: TracerFacts  #: What its tracers recorded
+    threads: ThreadActivity | None = None  #: What its threads did when; None without a host plane
+    joined: Joined | None = None  #: What its capture file says about the ops
+    stages: pd.DataFrame = field(default_factory=no_stages)  #: The stages of its input pipelines
     #: When elements were requested from these, and when they were at work.
     pipelines: Pipelines = NO_PIPELINES
     #: When the clock of each line begins, by plane and line; int picoseconds.
     line_begins: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    #: When functions were traced and instantiated.
-    making: FunctionMaking = NOTHING_MADE
+    making: FunctionMaking = NOTHING_MADE  #: When functions were traced and instantiated
 
 
 def host_tables(
@@ -103,7 +98,7 @@ def host_tables(
         stages=of_host(stages) if len(stages) else stages,
         pipelines=work,
         line_begins=_line_begins(trace),
-        making=function_making(host.plane),
+        making=function_making(host.plane, host.order),
     )
 
 

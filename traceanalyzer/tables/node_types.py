@@ -30,8 +30,7 @@ _MIXED_PRECISION: Final = "mixed_precision"  # in names of options and variables
 class Types(NamedTuple):
     """The types of a node's tensors, `float;int32`, "" for no tensor, None where unknown."""
 
-    #: `resource` for a handle, `float_ref` for a reference.
-    inputs: str | None
+    inputs: str | None  #: `resource` for a handle, `float_ref` for a reference
     outputs: str | None
 
 
@@ -46,10 +45,7 @@ class NodeTypes:
         self._known: dict[tuple[str, int], Types] = {}
 
     def that_ran(self, op: str, attributes: int) -> Types:
-        """Return the types of a node of a partition.
-
-        `attributes` is the index of its attribute set, -1 where that was left out.
-        """
+        """Return the types of a node of a partition, by its attribute set; -1 for none."""
         key = (op, attributes)
         if key not in self._known:
             self._known[key] = self._find(op, attributes)
@@ -86,15 +82,10 @@ class NodeTypes:
         if not self._nearest.exact:
             return NOT_KNOWN
         own = self._capture_file.attribute_set(attributes)
-        return Types(
-            inputs=_types_by(definition.inputs, own),
-            outputs=_types_by(definition.outputs, own),
-        )
+        return Types(_types_by(definition.inputs, own), _types_by(definition.outputs, own))
 
     def _find(self, op: str, index: int) -> Types:
-        if index == UNKNOWN:
-            return NOT_KNOWN
-        definition = self._definition(op)
+        definition = None if index == UNKNOWN else self._definition(op)
         if definition is None:
             return NOT_KNOWN
         attributes = self._capture_file.attribute_set(index)
@@ -103,11 +94,10 @@ class NodeTypes:
         if not self._nearest.exact and not _fits(definition, attributes):
             return NOT_KNOWN
         try:
-            inputs = definition.input_types(attributes)
-            outputs = definition.output_types(attributes)
+            types = definition.input_types(attributes), definition.output_types(attributes)
         except AttributesError:
             return NOT_KNOWN
-        return Types(inputs=";".join(inputs), outputs=";".join(outputs))
+        return Types(*map(";".join, types))
 
     def _definition(self, op: str) -> OpDefinition | None:
         """Return an op's definition; None for one of a library of the program's own."""
@@ -137,10 +127,9 @@ def _types_by(arguments: tuple[Argument, ...], attributes: Attributes) -> str | 
     known = [
         t + "_ref" if a.is_ref else t
         for a, t in zip(arguments, types, strict=True)
-        if isinstance(t, str)
+        if isinstance(t, str) and not (a.number_attr or a.type_list_attr)
     ]
-    is_free = any(a.number_attr or a.type_list_attr for a in arguments)
-    return None if is_free or len(known) < len(types) else ";".join(known)
+    return None if len(known) < len(types) else ";".join(known)
 
 
 def _fits(definition: OpDefinition, attributes: Attributes) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from traceanalyzer.native.events import sum_by
+from traceanalyzer.tables.arrays import flags_at
 from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.placements import decide
@@ -17,10 +19,10 @@ from traceanalyzer.tables.vocabulary import Role, role_of_type
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
+    from traceanalyzer.tables.arrays import Ints
     from traceanalyzer.tables.device_events import DeviceEvents
-    from traceanalyzer.tables.joined import Joined, OpRecord
+    from traceanalyzer.tables.graph_nodes import OpRecord
+    from traceanalyzer.tables.joined import Joined
     from traceanalyzer.tables.op_occurrences import OpOccurrences
     from traceanalyzer.tables.tracer import TracerFacts
 
@@ -40,8 +42,7 @@ def op_rows(
     rows, host, device = occurrences.rows, occurrences.host, occurrences.device
     n = len(rows)
     row_of, kernel_row = occurrences.of_occurrence, occurrences.of_device_event
-    seen_in_pipeline = np.zeros(n, np.bool_)
-    seen_in_pipeline[row_of[host.in_pipeline]] = True
+    seen_in_pipeline = flags_at(row_of[host.in_pipeline], n)
     own_types = frozenset[str]() if joined is None else joined.own_types
     role = np.array(
         [Role.COMPUTE if t in own_types else role_of_type(t) for t in rows["type"]], dtype=object
@@ -53,12 +54,11 @@ def op_rows(
     records: Sequence[OpRecord | None] = [None] * n if joined is None else joined.records
     placements = decide(occurrences, facts, allocations, seen_in_pipeline, records)
     counts = host.plane.occurrences
-    number = (
-        np.bincount(row_of, minlength=n)
-        if counts is None
-        else sum_by(row_of, counts[host.event], n)
+    number = sum_by(row_of, np.ones_like(row_of) if counts is None else counts[host.event], n)
+    input_types = _texts(
+        _complete(seen, record.input_types if record else None)
+        for seen, record in zip(rows["input_types"], records, strict=True)
     )
-    input_types = _input_types(rows["input_types"], records)
     frames = [record.frame if record else None for record in records]
     return pd.DataFrame(
         {
@@ -67,7 +67,7 @@ def op_rows(
             "name": rows["name"],
             "type": rows["type"],
             "device": _texts(p.device for p in placements),
-            "signature": _signatures(input_types, records),
+            "signature": _texts(map(_signature, input_types, records)),
             "role": role,
             "placement": _texts(p.placement for p in placements),
             "placement_certainty": _texts(p.certainty for p in placements),
@@ -79,9 +79,6 @@ def op_rows(
             "host_total_ps": sum_by(row_of, host.plane.duration_ps[host.event], n),
             "kernel_ps": sum_by(kernel_row, device.duration_ps, n),
             "kernels": np.bincount(kernel_row[kernel_row >= 0], minlength=n),
-            "h2d_bytes": np.zeros(n, np.int64),
-            "d2h_bytes": np.zeros(n, np.int64),
-            "copy_ps": np.zeros(n, np.int64),
             "exposed_ps": pd.array([pd.NA] * n, dtype="Int64"),
             "input_types": input_types,
             "output_types": _texts(r.output_types if r else None for r in records),
@@ -94,12 +91,6 @@ def op_rows(
 
 def _texts(values: Iterable[str | None]) -> pd.Series:
     return pd.Series(list(values), dtype=object)
-
-
-def _input_types(seen: pd.Series, records: Sequence[OpRecord | None]) -> pd.Series:
-    """Return the types of each row's inputs as they were seen, with what records add to them."""
-    recorded = [record.input_types if record else None for record in records]
-    return _texts(_complete(*pair) for pair in zip(seen, recorded, strict=True))
 
 
 def _complete(seen: str | None, recorded: str | None) -> str | None:
@@ -116,33 +107,22 @@ def _complete(seen: str | None, recorded: str | None) -> str | None:
     return recorded if agree else seen
 
 
-def _signatures(input_types: pd.Series, records: Sequence[OpRecord | None]) -> pd.Series:
+def _signature(input_types: str | None, record: OpRecord | None) -> str | None:
     """Describe what else distinguishes rows: of eager ops the types, the scope and the line."""
-    return _texts(
-        _signature(record) if record and record.signatures else types
-        for types, record in zip(input_types, records, strict=True)
-    )
-
-
-def _signature(record: OpRecord) -> str:
+    if record is None or not record.signatures:
+        return input_types
     frame = record.frame
-    where = f"{_name(frame.file)}:{frame.line}" if frame else ""
+    where = f"{_file_name(frame.file)}:{frame.line}" if frame else ""
     memory = "in host memory" if record.is_on_host else ""
     types = f"{record.input_types} -> {record.output_types}"
-    parts = (types, record.requested_device, memory, where)
-    return ", ".join(part for part in parts if part)
+    return ", ".join(filter(None, (types, record.requested_device, memory, where)))
 
 
-def _launches(kernel_rows: NDArray[np.int64], device: DeviceEvents, n: int) -> NDArray[np.int64]:
+def _launches(kernel_row: Ints, device: DeviceEvents, n: int) -> Ints:
     """Return how often each op's most frequent kernel ran: the best guess without host events."""
-    out = np.zeros(n, np.int64)
-    known = np.flatnonzero(kernel_rows >= 0)
-    if len(known):
-        names = len(device.name.values) + 1
-        pairs = kernel_rows[known] * names + device.name.codes[known]
-        codes, distinct = pd.factorize(pairs)
-        np.maximum.at(out, np.asarray(distinct) // names, np.bincount(codes))
-    return out
+    known = pd.DataFrame({"row": kernel_row, "name": device.name.codes})[kernel_row >= 0]
+    most = known.groupby(["row", "name"]).size().groupby(level="row").max()
+    return most.reindex(np.arange(n), fill_value=0).to_numpy(np.int64).astype(np.int64)
 
 
 def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | None]) -> pd.Series:
@@ -157,10 +137,10 @@ def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | No
     parts["is_eager"] = rows["is_eager"].astype(str)
     parts["request"] = [_request(record) for record in records]
     eager = [record.frame if record and record.signatures else None for record in records]
-    lines = np.array([frame.line if frame else 0 for frame in eager], np.int64)
-    order = rows["device"].fillna("").argsort(kind="stable").to_numpy()
-    order = order[np.argsort(lines[order], kind="stable")]
-    number = parts.iloc[order].groupby(list(parts.columns), sort=False).cumcount().sort_index()
+    order = pd.DataFrame(
+        {"line": [f.line if f else 0 for f in eager], "device": rows["device"].fillna("")}
+    ).sort_values(["line", "device"], kind="stable")
+    number = parts.loc[order.index].groupby(list(parts.columns), sort=False).cumcount().sort_index()
     texts = [
         "\0".join((str(host_index), *values, str(k))) + request
         for (*values, request), k in zip(parts.itertuples(index=False), number, strict=True)
@@ -175,10 +155,10 @@ def _request(record: OpRecord | None) -> str:
     if record is None or not record.signatures:
         return ""
     frame = record.frame
-    place = (_name(frame.file), frame.code) if frame else ("", "")
+    place = (_file_name(frame.file), frame.code) if frame else ("", "")
     return "\0".join(("", record.output_types or "", record.requested_device or "", *place))
 
 
-def _name(path: str) -> str:
+def _file_name(path: str) -> str:
     """Return the last part of a path of whatever system."""
-    return path.replace("\\", "/").rpartition("/")[2]
+    return PureWindowsPath(path).name

@@ -10,18 +10,13 @@ import numpy as np
 
 from traceanalyzer.tables.arrays import distinct_rows, pick, place_of
 from traceanalyzer.tables.schema import STAGES
-from traceanalyzer.tables.stage_events import (
-    COUNTED,
-    Spans,
-    parent_path,
-    stage_events,
-)
+from traceanalyzer.tables.stage_events import COUNTED, Spans, parent_path, stage_events
 from traceanalyzer.tables.stages import StageColumns
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
+    from traceanalyzer.tables.arrays import Flags, Ints
     from traceanalyzer.tables.op_occurrences import OpOccurrences
     from traceanalyzer.tables.stage_events import StageEvents
 
@@ -37,7 +32,7 @@ class Pipelines:
     #: outermost stage, -1 where unknown.
     requests: Spans = _NO_SPANS
     #: Which of them were the first of their iterator: it starts then.
-    is_first: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    is_first: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
     #: The times in which a stage was at work itself: not those in which it waited for its input,
     #: and of one that makes elements ahead those in which its function ran.
     work: Spans = _NO_SPANS
@@ -74,14 +69,14 @@ def pipelines(occurrences: OpOccurrences, ops: pd.DataFrame) -> tuple[pd.DataFra
     )
 
 
-def _requests(events: StageEvents, row: NDArray[np.int64]) -> Spans:
+def _requests(events: StageEvents, row: Ints) -> Spans:
     """Return what the program requested; `row` has one more entry, for no stage."""
     requested = events.requests
     start_ps, end_ps = events.plane.start_ps, events.plane.end_ps
     return Spans(row[requested.stage], start_ps[requested.event], end_ps[requested.event])
 
 
-def _work(events: StageEvents, row: NDArray[np.int64], call_row: NDArray[np.int64]) -> Spans:
+def _work(events: StageEvents, row: Ints, call_row: Ints) -> Spans:
     alone = events.alone
     own = ~events.is_async[events.path[alone.row]]
     calls = events.calls
@@ -113,7 +108,7 @@ class _Same:
         self._of[high] = low
 
 
-def _pipeline_of(events: StageEvents) -> NDArray[np.int64]:
+def _pipeline_of(events: StageEvents) -> Ints:
     """Number the pipelines, in the order in which they began.
 
     Paths alone do not distinguish two pipelines of the same stages, and an iterator lives for one
@@ -154,9 +149,7 @@ def _pipeline_of(events: StageEvents) -> NDArray[np.int64]:
     return rank[joined]
 
 
-def _by_parent(
-    events: StageEvents, at: NDArray[np.int64], above: int, label: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _by_parent(events: StageEvents, at: Ints, above: int, label: Ints) -> Ints:
     """Return the labels of the iterators above some events; -1 where there is none."""
     ids = events.integers("id").values
     parents = events.integers("parent_id")
@@ -179,12 +172,7 @@ def _by_parent(
     return np.where(is_direct, pick(label, around), by_id)
 
 
-def _of_ancestors(
-    events: StageEvents,
-    lost: NDArray[np.int64],
-    numbers: dict[str, int],
-    label: NDArray[np.int64],
-) -> NDArray[np.int64]:
+def _of_ancestors(events: StageEvents, lost: Ints, numbers: dict[str, int], label: Ints) -> Ints:
     """Return the labels of events whose stage above has no event; -1 where unknown.
 
     This happens where a trace begins or ends within a request. The event around one is of the same
@@ -203,9 +191,7 @@ def _of_ancestors(
     return found
 
 
-def _row_of_calls(
-    events: StageEvents, group: NDArray[np.int64], keys: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _row_of_calls(events: StageEvents, group: Ints, keys: Ints) -> Ints:
     """Return the row of the stage that made each call; -1 where it has none."""
     rows = {(g, p): k for k, (g, p) in enumerate(keys.tolist())}
     place, pairs = distinct_rows([group[events.calls.near], events.calls.path])

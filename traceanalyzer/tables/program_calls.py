@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from traceanalyzer.tables.arrays import (
     by_line,
+    flags_at,
+    innermost,
     is_outermost,
+    last_of,
     mask,
     matches,
     named_like,
@@ -20,8 +24,7 @@ from traceanalyzer.tables.arrays import (
 from traceanalyzer.tables.vocabulary import EAGER, SESSION_RUN, Kind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from traceanalyzer.tables.arrays import Codes, Flags, Ints
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Plane
@@ -53,113 +56,83 @@ class ProgramCalls:
     single op that the program runs eagerly.
     """
 
-    #: Index of its line, int32.
-    line: NDArray[np.int32]
-    #: Index into `labels`, int32.
-    label: NDArray[np.int32]
-    #: Functions, without TensorFlow's counter, and op types; distinct.
-    labels: tuple[str, ...]
-    #: Full name of the function called; index into `definitions`, -1 for an op; int32.
-    definition: NDArray[np.int32]
-    definitions: tuple[str, ...]
-    #: Whether it is a function, not a single op.
-    is_function: NDArray[np.bool_]
-    #: Whether TensorFlow traced the function first.
-    traced: NDArray[np.bool_]
-    #: Index of its event in the plane, int64.
-    event: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
+    line: Codes
+    label: Codes  #: index into `labels`
+    labels: tuple[str, ...]  #: functions, without TensorFlow's counter, and op types; distinct
+    definition: tuple[str, ...]  #: full name of the function called, "" where unknown
+    is_function: Flags  #: whether it is a function, not a single op
+    traced: Flags  #: whether TensorFlow traced the function first
+    event: Ints  #: index of its event in the plane
+    start_ps: Ints
+    end_ps: Ints
 
     def __len__(self) -> int:
         return len(self.line)
 
-    def by_line(self) -> list[NDArray[np.int64]]:
+    def by_line(self) -> list[Ints]:
         """Return the calls of each line, as indices."""
-        if not len(self):
-            return []
-        return np.split(np.arange(len(self)), np.flatnonzero(np.diff(self.line)) + 1)
+        found = np.split(np.arange(len(self)), np.flatnonzero(np.diff(self.line)) + 1)
+        return found if len(self) else []
 
 
 def program_calls(plane: Plane, names: Names) -> ProgramCalls:
     """Collect what the program's threads ran from a host plane, its event names classified."""
-    labels, definitions = dict[str, int](), dict[str, int]()
-    label_of, definition_of, is_function = _of_names(plane, names, labels, definitions)
-    name_of = plane.name_of
-    python = plane.strings(_CALL_STAT) if plane.has_stat(_CALL_STAT) else None
-    chosen = label_of[name_of] >= 0
-    if python is not None:
-        chosen |= python.present
+    functions = [
+        None if kind == Kind.EAGER_OP else _function_label(text)
+        for text, kind in zip(plane.names, names.kind.tolist(), strict=True)
+    ]
+    ops = [
+        op_type if kind == Kind.EAGER_OP and op_type != _CONSTANT else None
+        for op_type, kind in zip(names.type, names.kind.tolist(), strict=True)
+    ]
+    is_named = mask(op or function is not None for op, function in zip(ops, functions, strict=True))
+    by_python = plane.strings(_CALL_STAT)
     own = mask(not name.startswith("tf_") for name in plane.lines.name)
-    event = np.flatnonzero(chosen)
-    event = by_line(plane, event[own[plane.line_of[event]]])
+    event = np.flatnonzero((is_named[plane.name_of] | by_python.present) & own[plane.line_of])
+    event = by_line(plane, event)
+    name, by_python = plane.name_of[event], by_python.take(event)
+
+    number: dict[str, int] = {}
+    codes = np.full(len(functions), -1, np.int32)
+    for k in np.unique(name).tolist():
+        function = functions[k]
+        # Python's own event of a call is named after the function.
+        text = ops[k] or (plane.names[k] if function is None else function)
+        codes[k] = number.setdefault(text, len(number))
+    label = codes[name]
+    is_defined = mask(function is not None for function in functions)[name]
     outer = is_outermost(plane, event)
     group = np.cumsum(outer) - 1  # which call each belongs to
-
-    label, definition = label_of[name_of[event]], definition_of[name_of[event]]
-    is_function = is_function[name_of[event]]
-    traced = np.zeros(len(event), np.bool_)
-    if python is not None:
-        calls = python.take(event)
-        is_function |= calls.present
-        traced = matches(calls, lambda text: text.startswith(_TRACED))
-        unnamed = calls.present & (label < 0)
-        of_name = label_of.copy()
-        for name in np.unique(name_of[event[unnamed]]).tolist():
-            of_name[name] = labels.setdefault(plane.names[name], len(labels))
-        label = np.where(unnamed, of_name[name_of[event]], label)
     first = np.flatnonzero(outer)
-    # A function that makes variables first calls another, which initializes them.
-    of_same = np.where(label == label[first][group], definition, -1)
-    same, any_other = (_first_known(d, group, len(first)) for d in (of_same, definition))
+    # A function that makes variables first calls another, which initializes them: not its name.
+    naming = np.flatnonzero(is_defined & (label == label[first][group]))[::-1]
+    defined_by = last_of(group[naming], name[naming], np.arange(len(first)))
+    traced = group[matches(by_python, lambda text: text.startswith(_TRACED))]
     return ProgramCalls(
         line=plane.line_of[event[first]],
         label=label[first],
-        labels=tuple(labels),
-        definition=np.where(same >= 0, same, any_other),
-        definitions=tuple(definitions),
-        is_function=is_function[first],
-        traced=np.bincount(group, weights=traced, minlength=len(first)) > 0,
+        labels=tuple(number),
+        definition=tuple(
+            plane.names[k].strip().removeprefix(EAGER) if k >= 0 else ""
+            for k in defined_by.tolist()
+        ),
+        is_function=(is_defined | by_python.present)[first],
+        traced=flags_at(traced, len(first)),
         event=event[first],
         start_ps=plane.start_ps[event[first]],
         end_ps=plane.end_ps[event[first]],
     )
 
 
-def _of_names(
-    plane: Plane, names: Names, labels: dict[str, int], definitions: dict[str, int]
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
-    """Return the label and definition of each event name, -1 for none; is it a function's?"""
-    size = len(plane.names)
-    label_of = np.full(size, -1, np.int32)
-    definition_of = np.full(size, -1, np.int32)
-    for i, (name, kind) in enumerate(zip(plane.names, names.kind.tolist(), strict=True)):
-        if kind == Kind.EAGER_OP:
-            if names.type[i] != _CONSTANT:
-                label_of[i] = labels.setdefault(names.type[i], len(labels))
-            continue
-        if name == SESSION_RUN:
-            label, definition = name, name
-        elif found := _JITTED.fullmatch(name):
-            label, definition = found[1], name
-        elif "__" in name and (found := _DEFINITION.fullmatch(name)):
-            label = f"gradient of {found[2]}" if found[1] == "backward" else found[2]
-            definition = name.strip().removeprefix(EAGER)
-        else:
-            continue
-        label_of[i] = labels.setdefault(label, len(labels))
-        definition_of[i] = definitions.setdefault(definition, len(definitions))
-    return label_of, definition_of, definition_of >= 0
-
-
-def _first_known(
-    codes: NDArray[np.int32], group: NDArray[np.int64], size: int
-) -> NDArray[np.int32]:
-    """Return the first code of each group that is not negative, -1 where there is none."""
-    out = np.full(size, -1, np.int32)
-    known = np.flatnonzero(codes >= 0)[::-1]
-    out[group[known]] = codes[known]
-    return out
+def _function_label(name: str) -> str | None:
+    """Return what a function is called whose call has this name; None for no call."""
+    if name == SESSION_RUN:
+        return name
+    if found := _JITTED.fullmatch(name):
+        return found[1]
+    if "__" in name and (found := _DEFINITION.fullmatch(name)):
+        return f"gradient of {found[2]}" if found[1] == "backward" else found[2]
+    return None
 
 
 # --- the runs of sessions --------------------------------------------------------------------
@@ -169,11 +142,10 @@ class SessionRuns(NamedTuple):
     """What the runs of TensorFlow 1 sessions did; one entry for each of the program's calls."""
 
     #: A number for the op of the run that its thread's runs most often have in common, -1 for no
-    #: op or no run; int64.
-    op: NDArray[np.int64]
-    is_run: NDArray[np.bool_]
-    #: Whether it puts something into a queue.
-    enqueues: NDArray[np.bool_]
+    #: op or no run.
+    op: Ints
+    is_run: Flags
+    enqueues: Flags  #: whether it puts something into a queue
 
 
 def session_runs(host: HostOps, calls: ProgramCalls) -> SessionRuns | None:
@@ -192,21 +164,17 @@ def session_runs(host: HostOps, calls: ProgramCalls) -> SessionRuns | None:
 
     is_enqueue = mask(t.startswith(_ENQUEUES) for t in host.names.type)[host.name]
     begun = plane.named(_ASYNC_OP)
-    begins = matches(plane.strings("kernel_type").take(begun), lambda t: t.startswith(_ENQUEUES))
+    begins = matches(plane.strings("kernel_type", begun), lambda t: t.startswith(_ENQUEUES))
     put_by = (host.call[is_enqueue], plane.integers("step_id").values[begun[begins]])
-    run = pick(runs, place_of(step, np.concatenate(put_by)))
-    enqueues = np.zeros(len(calls), np.bool_)
-    enqueues[run[run >= 0]] = True
+    enqueues = flags_at(pick(runs, place_of(step, np.concatenate(put_by))), len(calls))
 
-    op = np.full(len(calls), -1, np.int64)
-    run, name = pick(runs, place_of(step, host.call)), host.name.astype(np.int64)
+    run = pick(runs, place_of(step, host.call))
     kept = (run >= 0) & (host.transfer < 0)
-    pairs = np.unique(np.stack([run[kept], name[kept]], axis=1), axis=0)
-    lines = np.stack([calls.line[pairs[:, 0]].astype(np.int64), pairs[:, 1]], axis=1)
-    _, inverse, times = np.unique(lines, axis=0, return_inverse=True, return_counts=True)
-    order = np.lexsort((pairs[:, 1], times[inverse.reshape(-1)], pairs[:, 0]))
-    op[pairs[order, 0]] = pairs[order, 1]  # of several for a run the last one stays
-    return SessionRuns(op, is_run, enqueues)
+    pairs = pd.DataFrame({"run": run[kept], "name": host.name[kept]}).drop_duplicates()
+    times = pairs.groupby([calls.line[pairs["run"].to_numpy()], "name"])["run"].transform("size")
+    common = pairs.assign(times=times).sort_values(["times", "name"])
+    op = last_of(common["run"].to_numpy(), common["name"].to_numpy(), np.arange(len(calls)))
+    return SessionRuns(op.astype(np.int64), is_run, enqueues)
 
 
 # --- how functions are made ------------------------------------------------------------------
@@ -215,35 +183,28 @@ def session_runs(host: HostOps, calls: ProgramCalls) -> SessionRuns | None:
 class FunctionMaking(NamedTuple):
     """When functions were traced and instantiated, in no order; spans may overlap."""
 
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
+    start_ps: Ints
+    end_ps: Ints
 
 
 NOTHING_MADE: Final = FunctionMaking(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-def function_making(plane: Plane) -> FunctionMaking:
+def function_making(plane: Plane, order: Ints) -> FunctionMaking:
     """Return when functions were traced and instantiated on the threads of a host.
 
     What a function's call does before its kernel runs is instantiation, mostly grappler's
     optimization (core/common_runtime/eager/execute.cc); in a later call that takes next to no time.
     """
-    traced = plane.named(_TRACING)
+    traced, runs = plane.named(_TRACING), plane.named(_KERNEL_RUN)
     calls = named_like(plane, lambda name: name.startswith(f"{EAGER}__inference_"))
-    runs = plane.named(_KERNEL_RUN)
-    # The first run on the same line at or after each call's start, if it begins within the call.
-    event = np.concatenate([calls, runs])
-    is_run = np.arange(len(event)) >= len(calls)
-    order = np.lexsort((is_run, plane.start_ps[event], plane.line_of[event]))
-    place = np.where(is_run[order], np.arange(len(event)), len(event))
-    following = np.minimum.accumulate(place[::-1])[::-1]
-    run_of = np.empty(len(event), np.int64)
-    run_of[order] = pick(event[order], np.where(following < len(event), following, -1))
-    run = run_of[: len(calls)]
-    start_ps, end_ps = plane.start_ps[calls], plane.end_ps[calls]
-    run_ps = pick(plane.start_ps, run)
-    is_own = (run >= 0) & (pick(plane.line_of, run) == plane.line_of[calls]) & (run_ps < end_ps)
+    runs = runs[np.argsort(-plane.start_ps[runs], kind="stable")]
+    call = innermost(plane, order, flags_at(calls, len(plane)))[runs]
+    first_run = last_of(call, runs, calls)
+    start_ps = plane.start_ps[calls]
     return FunctionMaking(
         np.concatenate([plane.start_ps[traced], start_ps]),
-        np.concatenate([plane.end_ps[traced], np.where(is_own, run_ps, start_ps)]),
+        np.concatenate(
+            [plane.end_ps[traced], np.where(first_run >= 0, plane.start_ps[first_run], start_ps)]
+        ),
     )

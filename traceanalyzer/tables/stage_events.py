@@ -20,8 +20,7 @@ from traceanalyzer.tables.arrays import by_line, last_of, mask, pick
 from traceanalyzer.tables.vocabulary import CAPTURED_FUNCTION, EXECUTOR, STAGE, Kind, without_counts
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from traceanalyzer.tables.arrays import Flags, Ints
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Plane
     from traceanalyzer.trace.strings import Column, Strings
@@ -44,10 +43,9 @@ COUNTED: Final = re.compile(r"[A-Za-z]\w*:\d+")
 class Spans(NamedTuple):
     """Times, each of a stage or a pipeline."""
 
-    #: Whose, int64.
-    row: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
+    row: Ints  #: Whose
+    start_ps: Ints
+    end_ps: Ints
 
 
 class Requests(NamedTuple):
@@ -55,25 +53,19 @@ class Requests(NamedTuple):
 
     #: Event of the plane, int64: the op that hands the element over where that is known, or else
     #: the outermost stage.
-    event: NDArray[np.int64]
-    #: Entry of `StageEvents` within it, -1 where the trace holds none; int64.
-    stage: NDArray[np.int64]
-    #: Size of the element, -1 where unknown; int64.
-    element_bytes: NDArray[np.int64]
+    event: Ints
+    stage: Ints  #: Entry of `StageEvents` within it, -1 where the trace holds none
+    element_bytes: Ints  #: Size of the element, -1 where unknown
 
 
 class FunctionCalls(NamedTuple):
     """Calls of the functions that stages apply."""
 
-    #: Path of the stage that called, as an index into `StageEvents.paths`, int64.
-    path: NDArray[np.int64]
-    #: Entry of `StageEvents` that is of the stage, or is its input; int64.
-    near: NDArray[np.int64]
-    #: Step id of the call, int64.
-    step: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    #: Ends; of one that the caller did not wait for, when its last op was done; int64.
-    end_ps: NDArray[np.int64]
+    path: Ints  #: Path of the stage that called, as an index into `StageEvents.paths`
+    near: Ints  #: Entry of `StageEvents` that is of the stage, or is its input
+    step: Ints  #: Step id of the call
+    start_ps: Ints
+    end_ps: Ints  #: Ends; of one that the caller did not wait for, when its last op was done
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,24 +73,17 @@ class StageEvents:
     """The events of stages on one host, line by line and by start within a line."""
 
     plane: Plane
-    #: Event of the plane, int64.
-    event: NDArray[np.int64]
+    event: Ints  #: Event of the plane
     #: The distinct paths, without the indices that count restarts, stages before their inputs.
     paths: tuple[str, ...]
-    #: Which paths lie below a stage that restarts its inputs, such as interleave.
-    restarts: NDArray[np.bool_]
-    #: Which paths are of stages that make elements ahead.
-    is_async: NDArray[np.bool_]
-    #: Index into `paths`, int64.
-    path: NDArray[np.int64]
-    #: Entry of the stage event around each, on the same thread; -1 for none; int64.
-    outer: NDArray[np.int64]
-    #: Duration without that of stage events within, int64.
-    self_ps: NDArray[np.int64]
+    restarts: Flags  #: Which paths lie below a stage that restarts its inputs, such as interleave
+    is_async: Flags  #: Which paths are of stages that make elements ahead
+    path: Ints  #: Index into `paths`
+    outer: Ints  #: Entry of the stage event around each, on the same thread; -1 for none
+    self_ps: Ints  #: Duration without that of stage events within
     requests: Requests
     calls: FunctionCalls
-    #: The times in which a stage was the innermost on its thread; `row` is the entry.
-    alone: Spans
+    alone: Spans  #: The times in which a stage was the innermost on its thread; `row` is the entry
 
     def __len__(self) -> int:
         return len(self.event)
@@ -171,7 +156,7 @@ class _Nest:
         self.paths, path_of_name, self.restarts = _paths(plane, np.unique(name[self.is_stage]))
         self.path = path_of_name[name[self.is_stage]]
 
-    def within(self, is_container: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def within(self, is_container: Flags) -> Ints:
         """Return the place of the innermost container around each event; -1 for none."""
         order = np.arange(len(self.event), dtype=np.int64)
         begin = np.searchsorted(self.line, np.arange(len(self.plane.lines) + 1)).astype(np.int64)
@@ -179,9 +164,7 @@ class _Nest:
         return innermost(Nested(order, begin, start, end), is_container)
 
 
-def _paths(
-    plane: Plane, names: NDArray[np.int64]
-) -> tuple[tuple[str, ...], NDArray[np.int64], NDArray[np.bool_]]:
+def _paths(plane: Plane, names: Ints) -> tuple[tuple[str, ...], Ints, Flags]:
     """Name the stages by distinct event names, parents before their inputs."""
     plain = {int(n): _path(plane.names[n]) for n in names.tolist()}
     distinct = dict.fromkeys(path for path, _ in plain.values())
@@ -264,9 +247,7 @@ def _calls(nest: _Nest) -> FunctionCalls:
     )
 
 
-def _done_ps(
-    plane: Plane, step: NDArray[np.int64], present: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def _done_ps(plane: Plane, step: Ints, present: Flags) -> Ints:
     """Return when the executor's last turn at each call ended; far in the past for none."""
     turns = plane.named(EXECUTOR)
     turns = turns[np.argsort(plane.end_ps[turns], kind="stable")]
@@ -275,7 +256,7 @@ def _done_ps(
     return np.where(present, done, _NEVER)
 
 
-def _alone(plane: Plane, event: NDArray[np.int64], outer: NDArray[np.int64]) -> Spans:
+def _alone(plane: Plane, event: Ints, outer: Ints) -> Spans:
     """Return the times of each stage event that lie in none of the stage events within it."""
     start, end = plane.start_ps[event], plane.end_ps[event]
     inner = np.flatnonzero(outer >= 0)

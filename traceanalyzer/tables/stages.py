@@ -18,8 +18,7 @@ from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from traceanalyzer.tables.arrays import Flags, Ints
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.op_occurrences import OpOccurrences
     from traceanalyzer.tables.stage_events import StageEvents
@@ -42,13 +41,7 @@ _Line = tuple[str | None, int | None]
 class StageColumns:
     """Computes the columns of one host's table of stages."""
 
-    def __init__(
-        self,
-        events: StageEvents,
-        keys: NDArray[np.int64],
-        row: NDArray[np.int64],
-        call_row: NDArray[np.int64],
-    ) -> None:
+    def __init__(self, events: StageEvents, keys: Ints, row: Ints, call_row: Ints) -> None:
         """Take the pipeline and path of each row, and the row of each event and of each call."""
         self._events = events
         self._keys = keys
@@ -80,7 +73,7 @@ class StageColumns:
             }
         )
 
-    def _first_of_iterator(self) -> NDArray[np.bool_]:
+    def _first_of_iterator(self) -> Flags:
         start = self._events.plane.start_ps[self._events.event]
         iterator = self._events.integers("id").values
         order = np.lexsort((start, iterator, self._row))
@@ -121,18 +114,18 @@ class StageColumns:
             "element_bytes": _known(self._element_bytes()),
         }
 
-    def _largest(self, stat: str) -> NDArray[np.int64]:
+    def _largest(self, stat: str) -> Ints:
         """Return the largest value of a stat; autotuning raises it while the program runs."""
         column = self._events.integers(stat)
         return self._maximum(self._row, np.where(column.present, column.values, -1))
 
-    def _maximum(self, row: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _maximum(self, row: Ints, values: Ints) -> Ints:
         """Return the largest value of each row, -1 for none."""
         found = np.full(self._size, -1, np.int64)
         np.maximum.at(found, row, values)
         return found
 
-    def _element_bytes(self) -> NDArray[np.int64]:
+    def _element_bytes(self) -> Ints:
         """Return the size of an element: as recorded for the last stage, or by shape and type."""
         shapes, types = self._events.strings("shapes"), self._events.strings("types")
         requests = self._events.requests
@@ -161,7 +154,7 @@ class StageColumns:
             occurrences.of_occurrence[occurrence], row, own_ps, ops
         )
 
-        def of_called(values: NDArray[np.int64]) -> pd.arrays.IntegerArray:
+        def of_called(values: Ints) -> pd.arrays.IntegerArray:
             return pd.arrays.IntegerArray(values, count == 0)
 
         return {
@@ -174,7 +167,7 @@ class StageColumns:
             "function_line": pd.array(lines, dtype="Int64"),
         }
 
-    def _ops_of_calls(self, host: HostOps) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _ops_of_calls(self, host: HostOps) -> tuple[Ints, Ints]:
         """Return the op occurrences within calls, and the rows of the stages that called."""
         calls = self._events.calls
         known = (self._call_row >= 0) & (calls.step != 0)
@@ -184,11 +177,7 @@ class StageColumns:
         return occurrence, row[occurrence]
 
     def _lines_of_functions(
-        self,
-        op: NDArray[np.int64],
-        row: NDArray[np.int64],
-        own_ps: NDArray[np.int64],
-        ops: pd.DataFrame,
+        self, op: Ints, row: Ints, own_ps: Ints, ops: pd.DataFrame
     ) -> tuple[list[str | None], list[int | None]]:
         """Return a line of each function: that of its most expensive op with a recorded line."""
         files: list[str | None] = [None] * self._size
@@ -230,16 +219,12 @@ def _size_of(shapes: str, types: str) -> int:
     return sum(n * _BYTES_OF_TYPE[kind] for n, kind in zip(counts, kinds, strict=True))
 
 
-def _known(values: NDArray[np.int64]) -> pd.arrays.IntegerArray:
+def _known(values: Ints) -> pd.arrays.IntegerArray:
     return pd.arrays.IntegerArray(values, values < 0)
 
 
 def _types_by_time(
-    row: NDArray[np.int64],
-    name: NDArray[np.int64],
-    types: Sequence[str],
-    own_ps: NDArray[np.int64],
-    size: int,
+    row: Ints, name: Ints, types: Sequence[str], own_ps: Ints, size: int
 ) -> list[str | None]:
     """Return the op types of each row that took most time."""
     sums: list[dict[str, int]] = [defaultdict(int) for _ in range(size)]

@@ -23,8 +23,7 @@ from traceanalyzer.tables.vocabulary import is_derived_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from traceanalyzer.tables.arrays import Codes, Flags, Ints
     from traceanalyzer.tables.program_calls import ProgramCalls, SessionRuns
     from traceanalyzer.trace.columns import Plane, Trace
 
@@ -43,23 +42,21 @@ _FINGERPRINT: Final = re.compile(r"\(\d+\)$")  # `jit_f(1219...)`
 class InferredSteps(NamedTuple):
     """Steps of one kind, each up to the next one's beginning."""
 
-    #: The function that is called in each, or how many ops or kernels repeat.
-    name: str
+    name: str  #: The function that is called in each, or how many ops or kernels repeat
     #: What repeats: `function calls`, `repeated ops`, `XLA modules`, `repeated kernels`.
     source: str
-    start_ps: NDArray[np.int64]
-    #: Ends, int64; of the last one only what is known of it.
-    end_ps: NDArray[np.int64]
+    start_ps: Ints
+    end_ps: Ints  #: Ends, int64; of the last one only what is known of it
 
 
 class _Sequence(NamedTuple):
     """What happened, one after the other."""
 
-    code: NDArray[np.int32]
+    code: Codes
     labels: tuple[str, ...]
-    is_call: NDArray[np.bool_]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
+    is_call: Flags
+    start_ps: Ints
+    end_ps: Ints
     thing: str
     fills_a_queue: bool = False  # then it serves other threads, and waits while the queue is full
 
@@ -101,7 +98,7 @@ def _threads(calls: ProgramCalls, runs: SessionRuns | None) -> Iterator[_Sequenc
         yield sequence
 
 
-def _runs_apart(sequence: _Sequence, is_run: NDArray[np.bool_], op: NDArray[np.int64]) -> _Sequence:
+def _runs_apart(sequence: _Sequence, is_run: Flags, op: Ints) -> _Sequence:
     """Distinguish a session's runs where a loop does different ones, each once in a turn."""
     kinds = np.where(is_run, op + len(sequence.labels) + 1, sequence.code)
     _, first, inverse = np.unique(kinds, return_index=True, return_inverse=True)
@@ -202,7 +199,7 @@ def _by_calls(sequence: _Sequence, leader: int) -> InferredSteps | None:
     return _from_calls(sequence, at, int(at[-1]) + 1)
 
 
-def _by_ops(sequence: _Sequence, within: slice, turn: NDArray[np.int32]) -> InferredSteps | None:
+def _by_ops(sequence: _Sequence, within: slice, turn: Codes) -> InferredSteps | None:
     """Take what is done several times in one turn for the steps: some do more, e.g. to log.
 
     A piece begins with an op, or function, and ends before its next occurrence. At least half of
@@ -236,19 +233,17 @@ def _by_ops(sequence: _Sequence, within: slice, turn: NDArray[np.int32]) -> Infe
     return None
 
 
-def _from_ops(sequence: _Sequence, at: NDArray[np.int64], end: int, size: int) -> InferredSteps:
+def _from_ops(sequence: _Sequence, at: Ints, end: int, size: int) -> InferredSteps:
     name, source = f"{size} {sequence.thing}", f"repeated {sequence.thing}"
     return _steps(sequence, at, end, name, source)
 
 
-def _from_calls(sequence: _Sequence, at: NDArray[np.int64], end: int) -> InferredSteps:
+def _from_calls(sequence: _Sequence, at: Ints, end: int) -> InferredSteps:
     source = "function calls" if sequence.thing == "ops" else sequence.thing
     return _steps(sequence, at, end, sequence.labels[sequence.code[at[0]]], source)
 
 
-def _steps(
-    sequence: _Sequence, at: NDArray[np.int64], end: int, name: str, source: str
-) -> InferredSteps:
+def _steps(sequence: _Sequence, at: Ints, end: int, name: str, source: str) -> InferredSteps:
     """Return steps that begin with these entries, the last before `end`."""
     start = sequence.start_ps[at]
     last = sequence.end_ps[at[-1] : end].max()
@@ -282,13 +277,11 @@ class Repeat(NamedTuple):
     """A stretch of a sequence in which each entry is the one `period` entries before it."""
 
     begin: int
-    #: Its last entry's successor.
-    end: int
-    #: The shortest period, in entries.
-    period: int
+    end: int  #: Its last entry's successor
+    period: int  #: The shortest period, in entries
 
 
-def repeat(codes: NDArray[np.int32]) -> Repeat | None:
+def repeat(codes: Codes) -> Repeat | None:
     """Find what a sequence repeats, exactly, over nine tenths of it and three times or more.
 
     The last time, or the first, may be cut short. Takes linear time.
@@ -305,13 +298,11 @@ class Pieces(NamedTuple):
     #: The share of entries, from the first bound to the last, in pieces that are like the commonest
     #: one; 0 where that occurs once.
     share: float
-    #: Entries of the commonest piece.
-    size: int
-    #: Which pieces are like it.
-    is_common: NDArray[np.bool_]
+    size: int  #: Entries of the commonest piece
+    is_common: Flags  #: Which pieces are like it
 
 
-def pieces(codes: NDArray[np.int32], bounds: NDArray[np.int64]) -> Pieces:
+def pieces(codes: Codes, bounds: Ints) -> Pieces:
     """Compare the pieces of a sequence, entry by entry.
 
     `bounds` says where its pieces begin, rising, and where the last one ends.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from traceanalyzer.tables.arrays import Flags, Ints
     from traceanalyzer.tables.program_calls import ProgramCalls
     from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Plane
@@ -42,10 +43,7 @@ _MOST_OF_THEM: Final = 0.75
 
 
 def step_kinds(
-    start_ps: NDArray[np.int64],
-    duration_ps: NDArray[np.int64],
-    is_partial: NDArray[np.bool_],
-    prepared: NDArray[np.int64],
+    start_ps: Ints, duration_ps: Ints, is_partial: Flags, prepared: Ints
 ) -> NDArray[np.object_]:
     """Return the kind of each of the steps of one name, given by rising start.
 
@@ -74,7 +72,7 @@ def step_kinds(
     return kinds
 
 
-def prepared_ps(plane: Plane, names: Names, calls: ProgramCalls) -> NDArray[np.int64]:
+def prepared_ps(plane: Plane, names: Names, calls: ProgramCalls) -> Ints:
     """Return when a function was traced, a program compiled or kernels tuned; sorted, int64."""
     prepares = mask(
         kind == Kind.OTHER and not name.startswith("$") and _PREPARES.search(name) is not None
@@ -105,12 +103,9 @@ def regular_steps(steps: pd.DataFrame) -> pd.DataFrame:
 class EagerLoop:
     """Steps whose ops Python runs one by one."""
 
-    #: How many eager ops a step runs.
-    ops: int
-    #: The median duration of a regular step.
-    step_ps: int
-    #: The file, and the lines in it, that most of them come from; "" where not recorded.
-    place: str
+    ops: int  #: How many eager ops a step runs
+    step_ps: int  #: The median duration of a regular step
+    place: str  #: The file, and the lines in it, that most of them come from; "" where not recorded
 
 
 def eager_loop(ops: pd.DataFrame, steps: pd.DataFrame) -> EagerLoop | None:

@@ -1,9 +1,9 @@
-"""Steps, from whatever marks them, or else from what repeats."""
+"""Steps, from whatever marks them, or else from what repeats; and which of them are alike."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
@@ -15,17 +15,15 @@ from traceanalyzer.tables.step_kinds import prepared_ps, step_kinds
 from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from traceanalyzer.tables.arrays import Ints
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.program_calls import ProgramCalls
     from traceanalyzer.trace.columns import Plane, Trace
 
-
 _STEPS_LINE: Final = "Steps"
 _NUMBER: Final = re.compile(r"\s*\d+$")  # `train 108` is a step of `train`
-_NO_GROUP: Final = -1
+_STEP: Final = re.compile(r"[0-9]{1,18}")
 _COLUMNS: Final = ("step", "name", "start_ps", "duration_ps", "source", "is_inferred", "is_partial")
 
 # keras/engine/training.py: the functions that Keras 2.2 and later call for one batch or several.
@@ -38,6 +36,7 @@ _KERAS_KINDS: Final = {
 # (training_v2_utils.py), of Keras 3 (backend/tensorflow/trainer.py).
 _KERAS_FUNCTIONS: Final = frozenset(
     {
+        *_KERAS_KINDS,
         "distributed_function",
         "multi_step_on_iterator",
         "one_step_on_data",
@@ -60,9 +59,7 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
        recording holds only a part of.
     2. A call of the function in which Keras runs a batch.
     3. The lines `Steps` that older profilers added: one a device, so that a step spans what all
-       devices did in it at the same time, and what the host did for it (by `group_id`). Devices
-       that took turns have a step each. They leave out a step in which no device did anything; the
-       host's groups add it again.
+       devices did in it at the same time. Devices that took turns have a step each.
     4. What repeats: see `step_inference`.
 
     A step of 2 or 4 lasts until the next one begins, and the last one until the call returned and
@@ -72,9 +69,9 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
     ends = _Ends(host, device)
     table = _marked_steps(trace, host, calls, ends)
     if table.empty:
-        table = _keras_calls(host, calls, ends)
+        table = _keras_steps(host, calls, ends)
     if table.empty:
-        table = _step_lines(trace, host, calls)
+        table = _merged(_join([_steps_line(plane) for plane in trace.planes]))
     if table.empty:
         table = _inferred(trace, host, calls, ends)
     table = table.sort_values("start_ps", kind="stable", ignore_index=True)
@@ -111,33 +108,6 @@ def _join(parts: list[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=list(_COLUMNS))
 
 
-# ------------------------------------------------------------------------------- markers
-
-
-def _marked_steps(trace: Trace, host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
-    planes = [plane for plane in trace.planes if plane.has_stat("step_num")]
-    table = _join([_marked(plane)[list(_COLUMNS)] for plane in planes])
-    if table.empty:
-        return table
-    cut = _cut_steps(_marked(host.plane), calls, ends) if host.plane in planes else []
-    return _join([_merged(table), *cut])
-
-
-def _marked(plane: Plane) -> pd.DataFrame:
-    number = plane.integers("step_num")
-    event = by_line(plane, np.flatnonzero(number.present))
-    event = event[is_outermost(plane, event)]
-    names = Strings(plane.name_of, plane.names)
-    table = _rows(
-        step=number.values[event],
-        name=filled(plane.strings("graph_type").take(event), names.take(event)).to_list(),
-        start_ps=plane.start_ps[event],
-        duration_ps=plane.duration_ps[event],
-        source="step_num",
-    )
-    return table.assign(line=plane.line_of[event])
-
-
 def _merged(table: pd.DataFrame) -> pd.DataFrame:
     """Make one step of those with one name and number, of threads or devices, that overlap."""
     table = table.sort_values(["name", "step", "start_ps"], kind="stable", ignore_index=True)
@@ -150,8 +120,33 @@ def _merged(table: pd.DataFrame) -> pd.DataFrame:
             begins[row] = False
             end[row] = max(end[row], end[row - 1])
     first = np.flatnonzero(begins)
-    last = np.append(first[1:], len(table)) - 1
+    last = np.append(first, len(table))[1:] - 1
     return table.iloc[first].assign(duration_ps=end[last] - start[first])
+
+
+# ------------------------------------------------------------------------------- markers
+
+
+def _marked_steps(trace: Trace, host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
+    planes = [plane for plane in trace.planes if plane.has_stat("step_num")]
+    table = _join([_marked(plane)[list(_COLUMNS)] for plane in planes])
+    cut = _cut_steps(_marked(host.plane), calls, ends) if host.plane in planes else []
+    return _join([_merged(table), *cut])
+
+
+def _marked(plane: Plane) -> pd.DataFrame:
+    number = plane.integers("step_num")
+    event = by_line(plane, np.flatnonzero(number.present))
+    event = event[is_outermost(plane, event)]
+    names = Strings(plane.name_of, plane.names)
+    table = _rows(
+        step=number.values[event],
+        name=filled(plane.strings("graph_type", event), names.take(event)).to_list(),
+        start_ps=plane.start_ps[event],
+        duration_ps=plane.duration_ps[event],
+        source="step_num",
+    )
+    return table.assign(line=plane.line_of[event])
 
 
 def _cut_steps(marked: pd.DataFrame, calls: ProgramCalls, ends: _Ends) -> list[pd.DataFrame]:
@@ -162,7 +157,8 @@ def _cut_steps(marked: pd.DataFrame, calls: ProgramCalls, ends: _Ends) -> list[p
     """
     if marked.empty:
         return []
-    kinds = marked.groupby(["name", "line"], sort=True)
+    # Of the steps that took most time: on one line, of one name.
+    kinds = marked.groupby(["name", "line"])
     main = int(kinds["duration_ps"].sum().to_numpy().argmax())
     rows = marked[(kinds.ngroup() == main).to_numpy()].sort_values("start_ps")
     name, line = str(rows["name"].iloc[0]), int(rows["line"].iloc[0])
@@ -178,38 +174,35 @@ def _cut_steps(marked: pd.DataFrame, calls: ProgramCalls, ends: _Ends) -> list[p
         return []
     before = call[of_leader & (calls.end_ps[call] <= start[0])]
     after = call[of_leader & (calls.start_ps[call] >= end[-1])]
-    numbers = rows["step"].to_numpy(np.int64)
+    numbers = rows["step"].tolist()
     cut = []
-    for side, number in ((before, int(numbers[0]) - 1), (after, int(numbers[-1]) + 1)):
-        if len(side) == 1:
-            step, begin = min(max(number, -(2**63)), 2**63 - 1), int(calls.start_ps[side[0]])
+    for side, number in ((before, numbers[0] - 1), (after, numbers[-1] + 1)):
+        if len(side) == 1 and -(2**63) <= number < 2**63:
+            begin = int(calls.start_ps[side[0]])
             took = ends.after(begin, int(calls.end_ps[side[0]])) - begin
             about = {"start_ps": begin, "duration_ps": took, "source": "unmarked call"}
-            cut.append(_rows(step=[step], name=name, is_partial=True, **about))
+            cut.append(_rows(step=[number], name=name, is_partial=True, **about))
     return cut
 
 
 # ---------------------------------------------------------------------- Keras' functions
 
 
-def _keras_calls(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
-    is_keras = mask(label in _KERAS_KINDS or label in _KERAS_FUNCTIONS for label in calls.labels)
+def _keras_steps(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
+    is_keras = mask(label in _KERAS_FUNCTIONS for label in calls.labels)
     is_batch = is_keras[calls.label] & calls.is_function
     threads = (rows[is_batch[rows]] for rows in calls.by_line())
     return _join([_keras_thread(host, calls, ends, rows) for rows in threads if len(rows)])
 
 
-def _keras_thread(
-    host: HostOps, calls: ProgramCalls, ends: _Ends, rows: NDArray[np.int64]
-) -> pd.DataFrame:
+def _keras_thread(host: HostOps, calls: ProgramCalls, ends: _Ends, rows: Ints) -> pd.DataFrame:
     start = calls.start_ps[rows]
     end = np.append(start[1:], ends.after(int(start[-1]), int(calls.end_ps[rows[-1]])))
     labels = {definition: label for label, definition in host.definitions.items()}
     names = []
-    for label, definition in zip(calls.label[rows], calls.definition[rows], strict=True):
-        own = calls.labels[label]
-        full = calls.definitions[definition] if definition >= 0 else ""
-        names.append(_KERAS_KINDS.get(own) or labels.get(full, own))
+    for row in rows.tolist():
+        own = calls.labels[calls.label[row]]
+        names.append(_KERAS_KINDS.get(own) or labels.get(calls.definition[row], own))
     name = pd.Series(names, dtype=object)
     return _rows(
         step=name.groupby(name).cumcount(),
@@ -224,100 +217,18 @@ def _keras_thread(
 # ------------------------------------------------------------------- the lines of devices
 
 
-def _step_lines(trace: Trace, host: HostOps, calls: ProgramCalls) -> pd.DataFrame:
-    table = _join([_steps_line(plane) for plane in trace.planes])
-    if table.empty:
-        return table
-    table = _merged(table)
-    table["end_ps"] = table["start_ps"] + table["duration_ps"]
-    table["turn"] = table.groupby(["step", "name"]).cumcount()
-    of_host = _of_groups(table, _grouped_calls(host.plane, calls))
-    # Where devices took turns at a step, the trace does not show whose turn a call began.
-    unclear = table.loc[table["turn"] > 0, "group"]
-    table = _join([table, of_host[~of_host["group"].isin(unclear)].assign(turn=0)])
-    steps = (
-        table.groupby(["step", "name", "turn"], sort=True)
-        .agg(start_ps=("start_ps", "min"), end_ps=("end_ps", "max"))
-        .reset_index()
-    )
-    return _rows(
-        step=steps["step"],
-        name=steps["name"],
-        start_ps=steps["start_ps"],
-        duration_ps=steps["end_ps"] - steps["start_ps"],
-        source="line Steps",
-    )
-
-
 def _steps_line(plane: Plane) -> pd.DataFrame:
     lines = [k for k, name in enumerate(plane.lines.name) if name == _STEPS_LINE]
     event = np.flatnonzero(np.isin(plane.line_of, lines))
-    label = plane.strings("step_name").take(event).to_list()
-    own = Strings(plane.name_of, plane.names).take(event).to_list()
-    groups = _groups(plane)
-    return pd.DataFrame(
-        {
-            "step": [
-                int(text) if text and text.isdecimal() and len(text) < 19 else k  # noqa: PLR2004
-                for k, text in enumerate(own)
-            ],
-            "name": [
-                _NUMBER.sub("", text or name or "") or "step"
-                for text, name in zip(label, own, strict=True)
-            ],
-            "start_ps": plane.start_ps[event],
-            "duration_ps": plane.duration_ps[event],
-            "group": _NO_GROUP if groups is None else groups[event],
-        }
+    own = [plane.names[k] for k in plane.name_of[event].tolist()]
+    labels = zip(plane.strings("step_name", event).to_list(), own, strict=True)
+    return _rows(
+        step=[int(text) if _STEP.fullmatch(text) else k for k, text in enumerate(own)],
+        name=[_NUMBER.sub("", label or name) or "step" for label, name in labels],
+        start_ps=plane.start_ps[event],
+        duration_ps=plane.duration_ps[event],
+        source="line Steps",
     )
-
-
-def _groups(plane: Plane) -> NDArray[np.int64] | None:
-    """Return the group that a profiler put each event in, -1 for none."""
-    if not plane.has_stat("group_id"):
-        return None
-    group = plane.integers("group_id")
-    return np.where(group.present, group.values, _NO_GROUP)
-
-
-def _grouped_calls(plane: Plane, calls: ProgramCalls) -> pd.DataFrame:
-    """Return the calls of functions that groups begin in."""
-    groups = _groups(plane)
-    if groups is None or not len(calls):
-        return pd.DataFrame({"group": [], "label": [], "start_ps": [], "end_ps": []})
-    event = np.flatnonzero((groups >= 0) & np.isin(plane.line_of, calls.line))
-    event = event[np.lexsort((plane.start_ps[event], groups[event]))]
-    event = event[np.diff(groups[event], prepend=-1) != 0]
-    call = np.full(len(event), -1, np.int64)
-    for rows in calls.by_line():
-        here = plane.line_of[event] == calls.line[rows[0]]
-        at = plane.start_ps[event[here]]
-        slot = np.searchsorted(calls.start_ps[rows], at, side="right") - 1
-        inside = (slot >= 0) & (at < calls.end_ps[rows[slot]]) & calls.is_function[rows[slot]]
-        call[here] = np.where(inside, rows[slot], -1)
-    group, call = groups[event[call >= 0]], call[call >= 0]
-    about: dict[str, NDArray[Any]] = {
-        "label": calls.label,
-        "start_ps": calls.start_ps,
-        "end_ps": calls.end_ps,
-    }
-    return pd.DataFrame({"group": group, **{name: of[call] for name, of in about.items()}})
-
-
-def _of_groups(steps: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
-    """Return the host's part in each step, and the steps that no device took part in.
-
-    These are calls of the function that is called in every other step.
-    """
-    named = steps[steps["group"] != _NO_GROUP].drop_duplicates("group").set_index("group")
-    of_steps = calls[calls["group"].isin(named.index)]
-    labels = of_steps["label"].unique()
-    if len(labels) != 1 or len(of_steps) != len(named):
-        return pd.DataFrame(of_steps.join(named[["step", "name"]], on="group"))
-    chosen = calls[calls["label"] == labels[0]].join(named[["step", "name"]], on="group")
-    number = chosen["step"].fillna(chosen["group"]).astype(np.int64)
-    name = chosen["name"].fillna(str(named["name"].mode()[0]))
-    return pd.DataFrame(chosen.assign(step=number, name=name))
 
 
 # ------------------------------------------------------------------------------ inference

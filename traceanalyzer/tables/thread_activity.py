@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from traceanalyzer.tables.arrays import Codes, Flags, Ints
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.op_occurrences import OpOccurrences
     from traceanalyzer.trace.columns import Plane
@@ -75,16 +76,12 @@ class ThreadState(IntEnum):
 class Launches(NamedTuple):
     """The launch of each of some device events."""
 
-    #: The thread that made it, `ON_DEVICE` where unknown; int32.
-    thread: NDArray[np.int32]
-    #: When it began, int64.
-    start_ps: NDArray[np.int64]
-    #: When it returned, int64.
-    end_ps: NDArray[np.int64]
-    #: Whether no other call can have been it.
-    is_proved: NDArray[np.bool_]
+    thread: Codes  #: The thread that made it, `ON_DEVICE` where unknown
+    start_ps: Ints  #: When it began
+    end_ps: Ints  #: When it returned
+    is_proved: Flags  #: Whether no other call can have been it
 
-    def take(self, rows: NDArray[np.int64]) -> Launches:
+    def take(self, rows: Ints) -> Launches:
         """Return those at `rows`."""
         return Launches._make(column[rows] for column in self)
 
@@ -93,37 +90,23 @@ class Launches(NamedTuple):
 class ThreadActivity:
     """What the threads of one host did."""
 
-    #: Name of each thread (XLine).
-    name: tuple[str, ...]
-    #: Which threads are the program's own threads.
-    is_program: NDArray[np.bool_]
-    #: The thread that marked each marked step, int32.
-    step_thread: NDArray[np.int32]
-    #: When that step began, rising; int64.
-    step_ps: NDArray[np.int64]
-    #: First segment of each thread, one longer; int64.
-    begin: NDArray[np.int64]
-    #: Start of each segment, rising within a thread; int64.
-    start_ps: NDArray[np.int64]
-    #: End of each segment, int64.
-    end_ps: NDArray[np.int64]
-    #: `ThreadState` of each segment, uint8.
-    state: NDArray[np.uint8]
-    #: Row of the op table, -1 for none; int32.
-    row: NDArray[np.int32]
-    #: The event's name: an index into `event_names`, int32.
-    event: NDArray[np.int32]
+    name: tuple[str, ...]  #: Name of each thread (XLine)
+    is_program: Flags  #: Which threads are the program's own threads
+    step_thread: Codes  #: The thread that marked each marked step
+    step_ps: Ints  #: When that step began, rising
+    begin: Ints  #: First segment of each thread, one longer
+    start_ps: Ints  #: Start of each segment, rising within a thread
+    end_ps: Ints  #: End of each segment
+    state: NDArray[np.uint8]  #: `ThreadState` of each segment
+    row: Codes  #: Row of the op table, -1 for none
+    event: Codes  #: The event's name: an index into `event_names`
     event_names: tuple[str, ...]
-    #: Step id of the call it ran in, or that it waits for; 0 where unknown, int64.
-    call: NDArray[np.int64]
-    #: What made threads begin.
-    links: Links
-    #: What happened in calls.
-    calls: Calls
+    call: Ints  #: Step id of the call it ran in, or that it waits for; 0 where unknown
+    links: Links  #: What made threads begin
+    calls: Calls  #: What happened in calls
     #: The launch of what ran on the devices, kernels and then transfers, each as in its table.
     launches: Launches
-    #: By how much the clock of its device is early, int64.
-    early_ps: NDArray[np.int64]
+    early_ps: Ints  #: By how much the clock of its device is early
 
 
 def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActivity:
@@ -155,15 +138,13 @@ def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActi
             pick(plane.line_of, launch, ON_DEVICE),
             pick(plane.start_ps, launch, 0),
             pick(plane.end_ps, launch, 0),
-            device.launch_is_sure[work],
+            device.sure_launch[work] >= 0,
         ),
         early_ps=device.early_ps[work],
     )
 
 
-def _labels(
-    host: HostOps, row_of: NDArray[np.int64], ops: pd.DataFrame
-) -> tuple[NDArray[np.int8], NDArray[np.int32], NDArray[np.int64]]:
+def _labels(host: HostOps, row_of: Ints, ops: pd.DataFrame) -> tuple[NDArray[np.int8], Codes, Ints]:
     """Return the state that each event of the plane shows (-1: none), its row, and its call."""
     plane, names = host.plane, host.names
     name_of = plane.name_of
@@ -209,7 +190,7 @@ def _state_of_rows(ops: pd.DataFrame) -> NDArray[np.int8]:
     return np.where(role == Role.INPUT_PIPELINE, ThreadState.INPUT, state).astype(np.int8)
 
 
-def _program_threads(host: HostOps) -> NDArray[np.bool_]:
+def _program_threads(host: HostOps) -> Flags:
     """Tell which threads are the program's: Python's, those with eager ops, calls or steps."""
     plane = host.plane
     calls = (host.names.kind == Kind.EAGER_OP) | (host.names.kind == Kind.FUNCTION_CALL)
@@ -221,10 +202,10 @@ def _program_threads(host: HostOps) -> NDArray[np.bool_]:
     return found & ~mask(map(is_eager_executor_line, plane.lines.name))
 
 
-def _step_marks(plane: Plane) -> NDArray[np.int64]:
+def _step_marks(plane: Plane) -> Ints:
     """Return the events that mark steps, by start."""
     if not plane.has_stat("step_num"):
         return np.empty(0, np.int64)
     marks = np.flatnonzero(plane.integers("step_num").present)
-    by_time: NDArray[np.int64] = marks[np.argsort(plane.start_ps[marks], kind="stable")]
+    by_time: Ints = marks[np.argsort(plane.start_ps[marks], kind="stable")]
     return by_time

@@ -23,6 +23,7 @@ from traceanalyzer.tables.vocabulary import FUNCTION_RUN, GET_NEXT, SESSION_RUN
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from traceanalyzer.tables.arrays import Codes, Flags, Ints
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Plane
@@ -40,31 +41,22 @@ ON_DEVICE: Final = -1
 class Links(NamedTuple):
     """What made threads begin; one entry a link, by thread and then by time."""
 
-    #: First link of each thread, one longer; int64.
-    begin: NDArray[np.int64]
-    #: When the thread began, int64.
-    at_ps: NDArray[np.int64]
-    #: The thread that made it begin, or `ON_DEVICE`; int32.
-    from_thread: NDArray[np.int32]
-    #: When that thread did so, int64.
-    from_ps: NDArray[np.int64]
+    begin: Ints  #: First link of each thread, one longer
+    at_ps: Ints  #: When the thread began
+    from_thread: Codes  #: The thread that made it begin, or `ON_DEVICE`
+    from_ps: Ints  #: When that thread did so
     #: Whether it is recorded, or nothing else can have been it; otherwise it is what ended last.
-    is_proved: NDArray[np.bool_]
+    is_proved: Flags
 
 
 class Calls(NamedTuple):
     """What ended in calls, and where these began; by call, and then by time."""
 
-    #: The call, int64.
-    id: NDArray[np.int64]
-    #: When, int64.
-    at_ps: NDArray[np.int64]
-    #: On which thread, or `ON_DEVICE`; int32.
-    thread: NDArray[np.int32]
-    #: Whether it is the call itself, which begins then.
-    begins: NDArray[np.bool_]
-    #: Whether nothing that is recorded of the call went on after it.
-    ends: NDArray[np.bool_]
+    id: Ints  #: The call
+    at_ps: Ints  #: When
+    thread: Codes  #: On which thread, or `ON_DEVICE`
+    begins: Flags  #: Whether it is the call itself, which begins then
+    ends: Flags  #: Whether nothing that is recorded of the call went on after it
 
 
 def calls_of_host(host: HostOps, device: DeviceEvents, state: NDArray[np.int8]) -> Calls:
@@ -103,13 +95,13 @@ def calls_of_host(host: HostOps, device: DeviceEvents, state: NDArray[np.int8]) 
     )
 
 
-def element_events(plane: Plane) -> NDArray[np.int64]:
+def element_events(plane: Plane) -> Ints:
     """Return the events that hand an element of a pipeline to a call, and name the call."""
     found = named_like(plane, GET_NEXT.fullmatch)
     return found[plane.integers("id").present[found]]
 
 
-def _waking_transfers(host: HostOps, device: DeviceEvents) -> NDArray[np.int64]:
+def _waking_transfers(host: HostOps, device: DeviceEvents) -> Ints:
     """Return the transfers between host and device that ops of a call waited for.
 
     The op that receives one is done, and its executor goes on, when the transfer is
@@ -125,17 +117,11 @@ def _waking_transfers(host: HostOps, device: DeviceEvents) -> NDArray[np.int64]:
     turns = turns[np.argsort(plane.start_ps[turns], kind="stable")]
     last = last_of(ids.values[turns], turns, host.call_of_event[launch[transfers]])
     followed = (last >= 0) & (plane.start_ps[last] >= device.end_ps[transfers])
-    waking: NDArray[np.int64] = transfers[from_device[transfers] | followed]
+    waking: Ints = transfers[from_device[transfers] | followed]
     return waking
 
 
-def _outlast_turns(
-    host: HostOps,
-    nested: _Nested,
-    call: NDArray[np.int64],
-    at_ps: NDArray[np.int64],
-    thread: NDArray[np.int32],
-) -> NDArray[np.bool_]:
+def _outlast_turns(host: HostOps, nested: _Nested, call: Ints, at_ps: Ints, thread: Codes) -> Flags:
     """Tell what ended in the last turn that an executor took in its call, or after that.
 
     Ops without an event may have run in that turn. In a call without turns this is unknown.
@@ -147,18 +133,18 @@ def _outlast_turns(
     order = np.argsort(plane.end_ps[turns[entry]], kind="stable")
     last = last_of(part_of[order], turns[entry][order], call)
     in_it = (plane.line_of[last] == thread) & (plane.start_ps[last] <= at_ps)
-    outlasting: NDArray[np.bool_] = (last >= 0) & (in_it | (plane.end_ps[last] <= at_ps))
+    outlasting: Flags = (last >= 0) & (in_it | (plane.end_ps[last] <= at_ps))
     return outlasting
 
 
 class _Nested(NamedTuple):
     """The calls that ops of other calls made, rising, and the others."""
 
-    call: NDArray[np.int64]
-    outer: NDArray[np.int64]
+    call: Ints
+    outer: Ints
 
 
-def _nested(host: HostOps, runs: NDArray[np.int64]) -> _Nested:
+def _nested(host: HostOps, runs: Ints) -> _Nested:
     """Return which calls are part of which.
 
     A function that is not inlined runs under a step id of its own
@@ -171,7 +157,7 @@ def _nested(host: HostOps, runs: NDArray[np.int64]) -> _Nested:
     return _Nested(inner, outer[is_nested][first])
 
 
-def _parts(call: NDArray[np.int64], nested: _Nested) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _parts(call: Ints, nested: _Nested) -> tuple[Ints, Ints]:
     """Return what is part of which call: all of its own first, then what is nested in it.
 
     Returns:
@@ -223,7 +209,7 @@ def links_of_threads(host: HostOps, calls: Calls) -> Links:
     )
 
 
-def _handed_over(plane: Plane) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _handed_over(plane: Plane) -> tuple[Ints, Ints]:
     """Pair the events that handed work to a pool's thread with those that took it up."""
     given, taken = plane.named(_HANDED_OVER), plane.named(_TAKEN_UP)
     if not (len(given) and len(taken)):

@@ -35,27 +35,22 @@ _GPU_DEVICE: Final = re.compile(r"/device:GPU:\d+$")
 class TracerFacts:
     """What a trace of one host can and cannot show."""
 
-    #: Host tracer level; 2 where nothing shows another.
-    host_level: int
+    host_level: int  #: Host tracer level; 2 where nothing shows another
     #: `profile_options`, `level 3 events`, `capture` (the capture file's session) or `assumed`.
     host_level_source: str
-    #: The recorded options, if any.
-    options: ProfileOptions | None
+    options: ProfileOptions | None  #: The recorded options, if any
     #: Events on each GPU or TPU plane, 0 for one that is only described.
     accelerators: dict[str, int]
     #: Whether TensorFlow had a GPU: something ran on one, was allocated on one, or was sent to or
     #: from one, or the capture file lists one.
     gpu_used: bool
-    #: What shows that, in words; empty where nothing does.
-    gpu_witness: str
+    gpu_witness: str  #: What shows that, in words; empty where nothing does
     #: Whether a GPU may have been at work unseen: its tracer was off or failed.
     gpu_may_be_missed: bool
     #: Whether a pluggable device (Metal, ...) was at work, seen by its allocator.
     pluggable_used: bool
-    #: Whether host threads were recorded at all.
-    has_host_plane: bool = True
-    #: Planes with events that the tables leave out.
-    unread_planes: tuple[str, ...] = ()
+    has_host_plane: bool = True  #: Whether host threads were recorded at all
+    unread_planes: tuple[str, ...] = ()  #: Planes with events that the tables leave out
     #: How often the program handed an eager op over to TensorFlow's executor of such ops: this
     #: event is not the op's run.
     handed_over: int = 0
@@ -137,15 +132,9 @@ def _host_level(
     return (2, "assumed") if recorded is None else (recorded.host_tracer_level, "capture")
 
 
-def _named_devices(host: HostOps) -> list[str]:
-    ends = [d for t in host.transfers for d in (t.source, t.target)]
-    ends += [d for m in host.moves for d in (m.source, m.target)]
-    return [*host.device.values, *ends]
-
-
 def _other_device(host: HostOps) -> bool:
     """Tell whether a transfer names a device that is neither CPU, GPU nor TPU."""
-    named = {d for d in _named_devices(host) if "/device:XLA_" not in d}  # as old as TF 2.0
+    named = {d for d in host.device.values if "/device:XLA_" not in d}  # as old as TF 2.0
     return any(placement_of_device(d) == "pluggable" for d in named)
 
 
@@ -166,5 +155,5 @@ def _gpu_witness(host: HostOps, device: DeviceEvents, allocators: list[str]) -> 
     gpu = [a for a in allocators if _GPU_ALLOCATOR.fullmatch(a)]
     if gpu:
         return f"allocations of {gpu[0]}"
-    sent = [d for d in _named_devices(host) if _GPU_DEVICE.search(d)]
+    sent = [d for d in host.device.values if _GPU_DEVICE.search(d)]
     return f"transfers naming {sent[0]}" if sent else ""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.capture_file.function_records import Graph, Instance, Partition
-    from traceanalyzer.tables.joined import OpRecord
+    from traceanalyzer.tables.graph_nodes import OpRecord
 
 
 @dataclass(frozen=True, eq=False)
