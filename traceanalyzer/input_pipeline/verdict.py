@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from traceanalyzer.input_pipeline.fixes import InputFix
     from traceanalyzer.input_pipeline.waits import StepWaits
     from traceanalyzer.model.resources import InputVerdict
-    from traceanalyzer.tables.pipelines import Pipelines
+    from traceanalyzer.tables.stages import Pipelines
     from traceanalyzer.timeline.intervals import Intervals
 
 _MIN_STEPS: Final = 3

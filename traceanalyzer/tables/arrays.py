@@ -69,6 +69,18 @@ def last_of(
     return pick(values[::-1][at], place_of(distinct, wanted), missing)
 
 
+def last_before(keys: Ints, at_ps: Ints, wanted: Ints, until_ps: Ints) -> Ints:
+    """Return the place of the last entry with each wanted key that began by then, -1 for none."""
+    both = np.concatenate([keys, wanted])
+    is_wanted = np.arange(len(both)) >= len(keys)
+    order = np.lexsort((is_wanted, np.concatenate([at_ps, until_ps]), both))
+    last = np.maximum.accumulate(np.where(is_wanted[order], -1, np.arange(len(both))))
+    fits = (last >= 0) & (both[order[last]] == both[order])
+    found = np.empty(len(both), np.int64)
+    found[order] = np.where(fits, order[last], -1)
+    return found[len(keys) :]
+
+
 def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[Ints, Ints]:
     """Return the number of each row of some columns, and the distinct rows.
 

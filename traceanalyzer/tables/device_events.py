@@ -27,6 +27,7 @@ from traceanalyzer.tables.arrays import (
     constant,
     filled,
     flags_at,
+    last_before,
     mapped,
     mask,
     matches,
@@ -239,7 +240,7 @@ def launched_by(
         again = np.flatnonzero(call_id[1:] == call_id[:-1])
         shared = np.union1d(again, again + 1)
         at_ps = work_ps[several] + early_ps[device[several]]
-        found = _last_before(call_id[shared], call_ps[shared], work_id[several], at_ps)
+        found = last_before(call_id[shared], call_ps[shared], work_id[several], at_ps)
         call[several] = pick(shared, found)
         is_sure[several] = _is_sure(call_id[shared], found)
     return Launched(call, is_sure, early_ps)
@@ -259,18 +260,6 @@ def _early_ps(late_ps: Ints, call: Ints, device: Codes, devices: int) -> Ints:
         least = int(np.partition(of_calls.to_numpy(), rank)[rank])
         early_ps[number] = min(max(0, -least), np.iinfo(np.int64).max)
     return early_ps
-
-
-def _last_before(call_id: Ints, call_ps: Ints, work_id: Ints, at_ps: Ints) -> Ints:
-    """Return the last call with the id of each piece of work that began by then, -1 for none."""
-    ids = np.concatenate([call_id, work_id])
-    is_work = np.arange(len(ids)) >= len(call_id)
-    order = np.lexsort((is_work, np.concatenate([call_ps, at_ps]), ids))
-    last = np.maximum.accumulate(np.where(is_work[order], -1, np.arange(len(ids))))
-    fits = (last >= 0) & (ids[order[last]] == ids[order])
-    found = np.empty(len(ids), np.int64)
-    found[order] = np.where(fits, order[last], -1)
-    return found[len(call_id) :]
 
 
 def _is_sure(call_id: Ints, call: Ints) -> Flags:

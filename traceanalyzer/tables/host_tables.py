@@ -16,8 +16,8 @@ from traceanalyzer.tables.host_ops import host_ops, host_plane
 from traceanalyzer.tables.joined import join_eager, join_rows
 from traceanalyzer.tables.op_occurrences import gather_occurrences
 from traceanalyzer.tables.ops import op_rows
-from traceanalyzer.tables.pipelines import NO_PIPELINES, no_stages, pipelines
 from traceanalyzer.tables.program_calls import NOTHING_MADE, function_making
+from traceanalyzer.tables.stages import NO_PIPELINES, no_stages, pipelines
 from traceanalyzer.tables.steps import step_rows
 from traceanalyzer.tables.thread_activity import thread_activity
 from traceanalyzer.tables.tracer import tracer_facts
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.tables.joined import Joined
     from traceanalyzer.tables.op_occurrences import OpOccurrences
-    from traceanalyzer.tables.pipelines import Pipelines
     from traceanalyzer.tables.program_calls import FunctionMaking
+    from traceanalyzer.tables.stages import Pipelines
     from traceanalyzer.tables.thread_activity import ThreadActivity
     from traceanalyzer.tables.tracer import TracerFacts
     from traceanalyzer.trace.columns import Trace
