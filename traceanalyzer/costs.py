@@ -22,8 +22,7 @@ import pandas as pd
 
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.step_kinds import regular_steps
-from traceanalyzer.tables.thread_activity import ThreadState
-from traceanalyzer.tables.thread_links import ON_DEVICE
+from traceanalyzer.tables.thread_activity import ON_DEVICE, ThreadState
 from traceanalyzer.timeline.critical_path import critical_path, path_graph
 from traceanalyzer.timeline.exposed import is_exposed
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without

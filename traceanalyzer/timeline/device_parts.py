@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from traceanalyzer.native.walk import busy_and_idle
-from traceanalyzer.tables.thread_activity import Launches
-from traceanalyzer.tables.thread_links import ON_DEVICE
+from traceanalyzer.tables.thread_activity import ON_DEVICE, Launches
 from traceanalyzer.timeline.device_work import device_work, durations
 from traceanalyzer.timeline.intervals import union
 from traceanalyzer.timeline.phase import Phase

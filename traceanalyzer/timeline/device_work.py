@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.tables.thread_activity import Launches
-from traceanalyzer.tables.thread_links import ON_DEVICE
+from traceanalyzer.tables.thread_activity import ON_DEVICE, Launches
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
