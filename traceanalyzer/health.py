@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.tables.tracer import TracerFacts
+    from traceanalyzer.tables.recording import TracerFacts
 
 _SEVERITIES: Final = ("error", "warning", "info")
 _OP_LEVEL: Final = 2

@@ -16,9 +16,9 @@ from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError
 from traceanalyzer.format import encodable, printable
 from traceanalyzer.input_pipeline.verdict import host_input, input_use
 from traceanalyzer.memory.use import memory_use
-from traceanalyzer.tables.capture_beside import capture_beside, foreign, holds_other_ops
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.host_tables import event_rows, host_tables
+from traceanalyzer.tables.recording import Beside, capture_beside, holds_other_ops
 from traceanalyzer.tables.schema import ALLOCATIONS, KERNELS, OPS, STAGES, STEPS, TRANSFERS, Schema
 from traceanalyzer.tables.vocabulary import is_derived_line
 from traceanalyzer.timeline.device_parts import HostTimeline, host_timeline
@@ -337,7 +337,8 @@ def _read(file: HostFile, index: int, max_memory_bytes: int | None, near_ns: int
     beside = capture_beside(file, trace)
     tables = host_tables(file.host, index, trace, beside.capture_file, beside.session)
     if not beside.is_timed and holds_other_ops(beside.capture_file, tables):
-        beside = foreign("it records other ops than the trace holds")
+        problem = "it records other ops than the trace holds"
+        beside = Beside(None, problem=problem, is_foreign=True)
         tables = host_tables(file.host, index, trace)
     timeline = host_timeline(tables)
     return Host(

@@ -27,7 +27,7 @@ from traceanalyzer.capture_file.document import Levels
 from traceanalyzer.tables.host_tables import host_tables
 
 if TYPE_CHECKING:
-    from traceanalyzer.tables.tracer import TracerFacts
+    from traceanalyzer.tables.recording import TracerFacts
 
 # ProfileOptions: fields 1 (flag), 2 host, 3 device, 4 python level, 5 version, 10 a path.
 LEVEL_2 = b"\x08\x01\x10\x02\x18\x01\x28\x01\x38\x01\x52\x04logs"

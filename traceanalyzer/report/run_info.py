@@ -10,7 +10,7 @@ import numpy as np
 from traceanalyzer.capture_file.recorded_run import shown_command
 from traceanalyzer.format import size_text
 from traceanalyzer.model import DeviceInfo, RunInfo, TfVersion
-from traceanalyzer.tables.tracer import logical_devices
+from traceanalyzer.tables.recording import logical_devices
 from traceanalyzer.timeline.device_work import durations
 from traceanalyzer.timeline.intervals import union
 from traceanalyzer.units import NS_PER_S, PS_PER_US

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.graph_nodes import OpRecord
     from traceanalyzer.tables.joined import Joined
     from traceanalyzer.tables.op_occurrences import OpOccurrences
-    from traceanalyzer.tables.tracer import TracerFacts
+    from traceanalyzer.tables.recording import TracerFacts
 
 
 def op_rows(

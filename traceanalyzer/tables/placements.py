@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.graph_nodes import OpRecord
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.op_occurrences import OpOccurrences
-    from traceanalyzer.tables.tracer import TracerFacts
+    from traceanalyzer.tables.recording import TracerFacts
 
 _DEVICE: Final = re.compile(r"(.*)/device:([A-Z_]+):(\d+)")
 _ANY_FUNCTION: Final = "*"  # no function has this name

@@ -25,7 +25,7 @@ from traceanalyzer.tables.vocabulary import Role, role_of_type
 if TYPE_CHECKING:
     from traceanalyzer.tables.arrays import Ints
     from traceanalyzer.tables.op_occurrences import OpOccurrences
-    from traceanalyzer.tables.tracer import TracerFacts
+    from traceanalyzer.tables.recording import TracerFacts
     from traceanalyzer.trace.strings import Strings
 
 # tensor_handle.cc, copy_to_device_node.h: the edge of a copy of a tensor that Python holds.
