@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.native.events import sum_by
-from traceanalyzer.tables.step_kinds import regular_steps
+from traceanalyzer.tables.steps import regular_steps
 from traceanalyzer.tables.thread_activity import ON_DEVICE, ThreadState
 from traceanalyzer.timeline.critical_path import critical_path, path_graph
 from traceanalyzer.timeline.exposed import is_exposed

@@ -12,7 +12,7 @@ from traceanalyzer.format import counted, duration_text, listed
 from traceanalyzer.model import Health
 from traceanalyzer.placement.keras import what_keras_compiled, without_cudnn
 from traceanalyzer.placement.on_a_gpu import failure
-from traceanalyzer.tables.step_kinds import eager_loop
+from traceanalyzer.tables.steps import eager_loop
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Role
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.trace.clock import LONGEST_PS

@@ -245,40 +245,6 @@ class TestGraphOps:
         ]
 
 
-class TestOptionals:
-    """Optionals are a program's own values, or hold the next element of an iterator."""
-
-    OWN = ("OptionalFromValue @7", "OptionalHasValue @8", "OptionalGetValue @8")
-
-    def roles(self, *ops: str, within: str = "") -> dict[str, str]:
-        book = Book()
-        book.thread(0, *ops)
-        if within:
-            book.function(F, node("next", within, line=3))
-        names = [each.split()[0] for each in ops]
-
-        found = tables(book.capture_file(), host(python(*names))).ops
-
-        return dict(zip(found["type"], found["role"], strict=True))
-
-    def test_without_any_of_an_iterator_they_are_the_programs(self) -> None:
-        found = self.roles("IteratorGetNext @6", *self.OWN, within="MatMul")
-
-        assert found == {
-            "IteratorGetNext": Role.INPUT_PIPELINE,
-            "OptionalFromValue": Role.COMPUTE,
-            "OptionalHasValue": Role.COMPUTE,
-            "OptionalGetValue": Role.COMPUTE,
-        }
-
-    def test_beside_one_of_an_iterator_they_are_taken_for_tf_datas(self) -> None:
-        eagerly = self.roles("IteratorGetNextAsOptional @6", *self.OWN)
-        in_a_graph = self.roles(*self.OWN, within="IteratorGetNextAsOptional")
-
-        assert set(eagerly.values()) == {Role.INPUT_PIPELINE}
-        assert set(in_a_graph.values()) == {Role.INPUT_PIPELINE}
-
-
 class TestKeys:
     def keys(self, *ops: Any) -> list[str]:  # noqa: ANN401  # an op, in words or not
         book = Book()

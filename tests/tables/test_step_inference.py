@@ -10,7 +10,6 @@ from tests.tables.reading import rows, tables_of
 from tests.traces import (
     call,
     eager,
-    event,
     executor,
     gpu,
     host,
@@ -135,72 +134,3 @@ def test_a_loop_within_a_call_makes_no_steps() -> None:
 
 
 GEMM_AND_RELU = (("gemm", 0), ("relu", 10))
-
-
-# ------------------------------------------------------------------- sessions of TensorFlow 1
-
-
-def session_run(number: int, at: tuple[float, float]) -> Event:
-    return event("SessionRun", us(*at), id=number, _r=1, _pt=2, _p=number)
-
-
-def ran(number: int, at: float, *ops: tuple[str, str]) -> Event:
-    """A thread's turn at the ops of a run, 1 us each; queue ops end on another thread."""
-    inside = [
-        event(
-            "ExecutorState::ProcessAsync::Start",
-            us(at + k, 1),
-            stats={"name": name, "kernel_type": type_, "step_id": number},
-        )
-        if type_.startswith("Queue")
-        else op(name, type_, us(at + k, 1))
-        for k, (name, type_) in enumerate(ops)
-    ]
-    return executor(us(at, 8), step=number, context=number)(*inside)
-
-
-PUT = ("put", "QueueEnqueueV2")
-TAKE = ("take", "QueueDequeueV2")
-QUEUE = ("queue", "FIFOQueueV2")
-TRAIN = (("w", "VariableV2"), ("mm", "MatMul"))
-
-
-def of_session(program: str, feeder: str = "") -> list[tuple]:
-    """Runs of the main thread, one each 10 us, and of a thread that is always in a long run."""
-    runs = {"t": TRAIN, "d": (QUEUE, TAKE), "l": (("w", "VariableV2"),), "e": (QUEUE, PUT)}
-    return steps(
-        host(
-            line("python")(*(session_run(k, (10 * k, 8)) for k in range(len(program)))),
-            line("python")(*(session_run(900 + k, (7 * k, 7)) for k in range(len(feeder)))),
-            thread("tf_Compute", 1)(
-                *(ran(k, 10 * k, *runs[letter]) for k, letter in enumerate(program))
-            ),
-            thread("tf_Compute", 2)(
-                *(ran(900 + k, 7 * k, *runs[letter]) for k, letter in enumerate(feeder))
-            ),
-        )
-    )
-
-
-def test_a_thread_that_fills_a_queue_does_no_steps() -> None:
-    """Its runs take all of the time: they wait while the queue is full."""
-    found = of_session("tttt", feeder="eeeeee")
-    assert [row[1] for row in found] == [0.0, 10.0, 20.0, 30.0]
-
-
-def test_different_runs_of_a_session_in_turn_are_one_step() -> None:
-    found = of_session("dtdtdtdt", feeder="eeeeee")
-    assert [row[:3] for row in found] == [
-        ("SessionRun", 0.0, 20.0),
-        ("SessionRun", 20.0, 20.0),
-        ("SessionRun", 40.0, 20.0),
-        ("SessionRun", 60.0, 18.0),
-    ]
-
-
-def test_what_is_run_now_and_then_does_not_make_one_step_of_many_runs() -> None:
-    assert len(of_session("tttd" * 5)) == 20
-
-
-def test_a_run_shows_fewer_ops_once_they_are_known_to_be_cheap() -> None:
-    assert len(of_session("dtdtdtdldldldldldl")) == 9

@@ -7,7 +7,7 @@ import pytest
 
 from tests.tables.reading import rows, tables_of
 from tests.traces import event, host, line, step, us
-from traceanalyzer.tables.step_kinds import step_kinds
+from traceanalyzer.tables.steps import step_kinds
 
 LETTERS = {"warm_up": "w", "outlier": "o", "partial": "p", "regular": "r"}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.tables.step_kinds import OUTLIER, REGULAR, main_steps
+from traceanalyzer.tables.steps import OUTLIER, REGULAR, main_steps
 from traceanalyzer.timeline.intervals import Intervals, inside_ps, union
 
 if TYPE_CHECKING:

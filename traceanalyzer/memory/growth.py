@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.memory.records import HELD_BY
-from traceanalyzer.tables.step_kinds import main_steps
+from traceanalyzer.tables.steps import main_steps
 
 if TYPE_CHECKING:
     from traceanalyzer.memory.ledger import Ledger

@@ -13,7 +13,7 @@ from traceanalyzer.diagnosis import cpu_ops
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.report.step_parts import step_parts
-from traceanalyzer.tables.step_kinds import regular_steps
+from traceanalyzer.tables.steps import regular_steps
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.exposed import is_exposed
 from traceanalyzer.timeline.intervals import inside_ps, union

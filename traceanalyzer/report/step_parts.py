@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.model.blocks import Part
-from traceanalyzer.tables.step_kinds import REGULAR, main_steps
+from traceanalyzer.tables.steps import REGULAR, main_steps
 from traceanalyzer.timeline.phase import PHASE_COLUMNS, Phase, phases_within
 from traceanalyzer.units import PS_PER_US
 

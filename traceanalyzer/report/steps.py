@@ -8,7 +8,7 @@ import numpy as np
 
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model.times import StepKinds, Steps
-from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP, main_steps
+from traceanalyzer.tables.steps import OUTLIER, PARTIAL, REGULAR, WARM_UP, main_steps
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 from traceanalyzer.model.times import CriticalPath, DeviceTimeline, PathOp, PhaseTime, Timeline
 from traceanalyzer.report.convert import to_record
-from traceanalyzer.tables.step_kinds import regular_steps
+from traceanalyzer.tables.steps import regular_steps
 from traceanalyzer.timeline.intervals import Intervals, union
 from traceanalyzer.timeline.phase import PHASE_COLUMNS, Phase, overlap_share, phases_within
 from traceanalyzer.units import PS_PER_US

@@ -31,8 +31,6 @@ from traceanalyzer.tables.vocabulary import EAGER, Kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pandas as pd
-
     from traceanalyzer.capture_file.document import (
         CaptureFile,
         EagerSequence,
@@ -50,12 +48,6 @@ MARKER: Final = "traceanalyzer:eager"
 # Pairs of an event and a record that are compared where a stretch does not agree: more, and the
 # stretch, whose markers must have been lost, is left alone.
 _MOST_PAIRS: Final = 4_000_000
-_AS_OPTIONAL: Final = "IteratorGetNextAsOptional"  # iterator_ops.cc
-# Of functions: keras/src/backend/tensorflow/trainer.py, `multi_step_on_iterator` (3.15).
-_KERAS_STEP: Final = "_step_on_iterator"
-_ON_OPTIONALS: Final = frozenset(  # optional_ops.cc
-    {"OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone"}
-)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,8 +57,6 @@ class Joined:
     records: tuple[OpRecord | None, ...]  #: the record of each row, None where there is none
     #: The signatures with which each function was called eagerly, by its definition's name.
     calls: dict[str, tuple[int, ...]]
-    #: Types that are mostly those of tf.data's ops, and here of the program's own.
-    own_types: frozenset[str] = frozenset()
 
 
 def join_rows(
@@ -85,25 +75,7 @@ def join_rows(
             records.append(eager[row.record] if row.record >= 0 else None)
         else:
             records.append(_graph_record(nodes, definitions, row.function, row.name, row.type))
-    own_types = frozenset() if _has_optionals_of_libraries(rows, capture_file) else _ON_OPTIONALS
-    return Joined(records=tuple(records), calls=calls, own_types=own_types)
-
-
-def _has_optionals_of_libraries(rows: pd.DataFrame, capture_file: CaptureFile) -> bool:
-    """Return whether elements of an iterator are taken as optionals, or Keras makes steps.
-
-    These return their results as an optional, which is empty where the data ended. Otherwise an
-    optional is a value of the program's own, or one that TensorFlow keeps for a gradient
-    (`_wrap_intermediates`, python/ops/cond_v2.py).
-    """
-    known = {*rows["type"], *(signature.op for signature in capture_file.signatures)}
-    known.update(function.name for function in capture_file.functions)
-    graphs = (each.input for function in capture_file.functions for each in function.instances)
-    return (
-        _AS_OPTIONAL in known
-        or any(_KERAS_STEP in each for each in known)
-        or any(_AS_OPTIONAL in graph.ops for graph in graphs)
-    )
+    return Joined(records=tuple(records), calls=calls)
 
 
 def _graph_record(

@@ -43,10 +43,7 @@ def op_rows(
     n = len(rows)
     row_of, kernel_row = occurrences.of_occurrence, occurrences.of_device_event
     seen_in_pipeline = flags_at(row_of[host.in_pipeline], n)
-    own_types = frozenset[str]() if joined is None else joined.own_types
-    role = np.array(
-        [Role.COMPUTE if t in own_types else role_of_type(t) for t in rows["type"]], dtype=object
-    )
+    role = np.array([role_of_type(t) for t in rows["type"]], dtype=object)
     in_pipeline = seen_in_pipeline | (role == Role.INPUT_PIPELINE)
     role[in_pipeline & (role == Role.COMPUTE)] = Role.INPUT_PIPELINE
     # Whatever its type: no op of the program is placed by it, and its sends go to no device.

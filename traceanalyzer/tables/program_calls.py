@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from traceanalyzer.tables.arrays import (
     by_line,
@@ -18,14 +17,11 @@ from traceanalyzer.tables.arrays import (
     mask,
     matches,
     named_like,
-    pick,
-    place_of,
 )
 from traceanalyzer.tables.vocabulary import EAGER, SESSION_RUN, Kind
 
 if TYPE_CHECKING:
     from traceanalyzer.tables.arrays import Codes, Flags, Ints
-    from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Plane
 
@@ -41,8 +37,6 @@ _CALL_STAT: Final = "tf_function_call"
 _TRACED: Final = "traced"
 # Constants that TensorFlow makes of Python values; it keeps them, so later calls lack them.
 _CONSTANT: Final = "_EagerConst"
-_ASYNC_OP: Final = "ExecutorState::ProcessAsync::Start"  # its stat `kernel_type` is the op's type
-_ENQUEUES: Final = "QueueEnqueue"  # also `QueueEnqueueMany`; a version may follow
 # Around tracing (polymorphic_function/tracing_compilation.py).
 _TRACING: Final = "tf.function-graph_building"
 _KERNEL_RUN: Final = "EagerKernelExecute"  # eager/execute.cc: a function's kernel runs
@@ -133,48 +127,6 @@ def _function_label(name: str) -> str | None:
     if "__" in name and (found := _DEFINITION.fullmatch(name)):
         return f"gradient of {found[2]}" if found[1] == "backward" else found[2]
     return None
-
-
-# --- the runs of sessions --------------------------------------------------------------------
-
-
-class SessionRuns(NamedTuple):
-    """What the runs of TensorFlow 1 sessions did; one entry for each of the program's calls."""
-
-    #: A number for the op of the run that its thread's runs most often have in common, -1 for no
-    #: op or no run.
-    op: Ints
-    is_run: Flags
-    enqueues: Flags  #: whether it puts something into a queue
-
-
-def session_runs(host: HostOps, calls: ProgramCalls) -> SessionRuns | None:
-    """Distinguish a session's runs, which all have one name in a trace; None where there are none.
-
-    The step id leads from a run to the ops that executors ran for it, on other threads. TensorFlow
-    stops tracing an op that turns out to be cheap, so two runs of the same ops need not show the
-    same ones. The op that most runs of a thread show is always there.
-    """
-    if SESSION_RUN not in calls.labels:
-        return None
-    plane, ids = host.plane, host.plane.integers("id")
-    is_run = (calls.label == calls.labels.index(SESSION_RUN)) & ids.present[calls.event]
-    step, first = np.unique(ids.values[calls.event[is_run]], return_index=True)
-    runs = np.flatnonzero(is_run)[first]
-
-    is_enqueue = mask(t.startswith(_ENQUEUES) for t in host.names.type)[host.name]
-    begun = plane.named(_ASYNC_OP)
-    begins = matches(plane.strings("kernel_type", begun), lambda t: t.startswith(_ENQUEUES))
-    put_by = (host.call[is_enqueue], plane.integers("step_id").values[begun[begins]])
-    enqueues = flags_at(pick(runs, place_of(step, np.concatenate(put_by))), len(calls))
-
-    run = pick(runs, place_of(step, host.call))
-    kept = (run >= 0) & (host.transfer < 0)
-    pairs = pd.DataFrame({"run": run[kept], "name": host.name[kept]}).drop_duplicates()
-    times = pairs.groupby([calls.line[pairs["run"].to_numpy()], "name"])["run"].transform("size")
-    common = pairs.assign(times=times).sort_values(["times", "name"])
-    op = last_of(common["run"].to_numpy(), common["name"].to_numpy(), np.arange(len(calls)))
-    return SessionRuns(op.astype(np.int64), is_run, enqueues)
 
 
 # --- how functions are made ------------------------------------------------------------------

@@ -4,27 +4,25 @@ A wrong period is worse than none, so what counts must repeat entry by entry ove
 sequence and three times at least, or do so except for a little more now and then, e.g. to log. What
 makes variables is set-up: where nothing repeats so in the whole of a sequence, what comes after the
 last variable is examined. Examined are the programs that devices run (XLA), then the functions and
-eager ops that a thread of the program runs, then, where the trace shows nothing of the host, the
-kernels of a stream. Threads that fill queues for others come last. A loop within a function is not
-taken for steps: what runs within a call is no entry, and kernels count only where no call is seen.
+eager ops that a thread of the program runs. A loop within a function is not taken for steps: what
+runs within a call is no entry.
 """
 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from traceanalyzer.native.events import find_repeat
 from traceanalyzer.tables.arrays import mask
-from traceanalyzer.tables.vocabulary import is_derived_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from traceanalyzer.tables.arrays import Codes, Flags, Ints
-    from traceanalyzer.tables.program_calls import ProgramCalls, SessionRuns
+    from traceanalyzer.tables.program_calls import ProgramCalls
     from traceanalyzer.trace.columns import Plane, Trace
 
 _LEAST_REPEATS: Final = 3  # fewer may be chance
@@ -42,100 +40,85 @@ _FINGERPRINT: Final = re.compile(r"\(\d+\)$")  # `jit_f(1219...)`
 class InferredSteps(NamedTuple):
     """Steps of one kind, each up to the next one's beginning."""
 
-    name: str  #: The function that is called in each, or how many ops or kernels repeat
-    #: What repeats: `function calls`, `repeated ops`, `XLA modules`, `repeated kernels`.
-    source: str
+    name: str  #: the function that is called in each, or how many ops repeat
+    source: str  #: what repeats: `function calls`, `repeated ops`, `XLA Modules`
     start_ps: Ints
-    end_ps: Ints  #: Ends, int64; of the last one only what is known of it
+    end_ps: Ints  #: of the last one only what is known of it
 
 
 class _Sequence(NamedTuple):
     """What happened, one after the other."""
 
     code: Codes
-    labels: tuple[str, ...]
     is_call: Flags
     start_ps: Ints
     end_ps: Ints
-    thing: str
-    fills_a_queue: bool = False  # then it serves other threads, and waits while the queue is full
+    labels: tuple[str, ...]
+    source: str  #: what repeats, where it is a function
 
     @property
     def duration_ps(self) -> int:
         return int((self.end_ps - self.start_ps).sum())
 
+    def take(self, rows: slice | Ints) -> _Sequence:
+        return self._replace(
+            code=self.code[rows],
+            is_call=self.is_call[rows],
+            start_ps=self.start_ps[rows],
+            end_ps=self.end_ps[rows],
+        )
 
-def inferred_steps(
-    trace: Trace, calls: ProgramCalls, runs: SessionRuns | None
-) -> InferredSteps | None:
+
+def inferred_steps(trace: Trace, calls: ProgramCalls) -> InferredSteps | None:
     """Infer the steps of a trace in which nothing marks them; None where nothing repeats."""
     on_devices = _by_modules(trace)
     if on_devices is not None:
         return on_devices
-    if len(calls):
-        threads = sorted(_threads(calls, runs), key=lambda s: (s.fills_a_queue, -s.duration_ps))
-        tried = (_of_sequence(s) or _after_set_up(s) for s in threads)
-        return next((steps for steps in tried if steps is not None), None)
-    kernels = sorted(_streams(trace), key=lambda s: s.duration_ps, reverse=True)
-    return _of_sequence(kernels[0]) if kernels else None
+    columns = calls.label, calls.is_function, calls.start_ps, calls.end_ps
+    every = _Sequence(*columns, calls.labels, "function calls")
+    threads = sorted(map(every.take, calls.by_line()), key=lambda s: -s.duration_ps)
+    tried = (_of_sequence(s) or _after_set_up(s) for s in threads)
+    return next((steps for steps in tried if steps is not None), None)
 
 
-def _threads(calls: ProgramCalls, runs: SessionRuns | None) -> Iterator[_Sequence]:
-    for rows in calls.by_line():
-        sequence = _Sequence(
-            calls.label[rows],
-            calls.labels,
-            calls.is_function[rows],
-            calls.start_ps[rows],
-            calls.end_ps[rows],
-            "ops",
-        )
-        if runs is not None and runs.is_run[rows].any():
-            of_session = rows[runs.is_run[rows]]
-            fills = runs.enqueues[of_session].mean() >= _NEARLY_ALL
-            sequence = _runs_apart(sequence, runs.is_run[rows], runs.op[rows])
-            sequence = sequence._replace(fills_a_queue=bool(fills))
-        yield sequence
+def _by_modules(trace: Trace) -> InferredSteps | None:
+    """Infer steps from the programs that devices ran; one that several ran is one step."""
+    lines = [
+        _modules(plane, k)
+        for plane in trace.planes
+        if plane.name.startswith("/device:")
+        for k, name in enumerate(plane.lines.name)
+        if name == _MODULES_LINE
+    ]
+    found = [steps for line in lines if (steps := _of_sequence(line)) is not None]
+    if not found:
+        return None
+    longest = max(found, key=lambda s: int(s.end_ps[-1] - s.start_ps[0]))
+    size = len(longest.start_ps)
+    alike = [s for s in found if s.name == longest.name and len(s.start_ps) == size]
+    start = np.min([s.start_ps for s in alike], axis=0)
+    last = max(int(s.end_ps[-1]) for s in alike)
+    return longest._replace(start_ps=start, end_ps=np.append(start[1:], last))
 
 
-def _runs_apart(sequence: _Sequence, is_run: Flags, op: Ints) -> _Sequence:
-    """Distinguish a session's runs where a loop does different ones, each once in a turn."""
-    kinds = np.where(is_run, op + len(sequence.labels) + 1, sequence.code)
-    _, first, inverse = np.unique(kinds, return_index=True, return_inverse=True)
-    code = inverse.reshape(-1).astype(np.int32)
-    same = repeat(code)
-    if same is None:
-        return sequence
-    turn = slice(same.begin, same.begin + same.period)
-    of_turn = code[turn][is_run[turn]]
-    if len(of_turn) < 2 or len(np.unique(of_turn)) < len(of_turn):  # noqa: PLR2004 - nothing to tell
-        return sequence
-    labels = tuple(sequence.labels[at] for at in sequence.code[first].tolist())
-    return sequence._replace(code=code, labels=labels)
-
-
-def _streams(trace: Trace) -> Iterator[_Sequence]:
-    for plane in trace.planes:
-        if not plane.name.startswith("/device:"):
-            continue
-        for k in range(len(plane.lines)):
-            if not is_derived_line(plane.lines.name[k], int(plane.lines.id[k])):
-                yield _of_line(plane, k, "kernels", plane.names, is_call=False)
-
-
-def _of_line(
-    plane: Plane, line: int, thing: str, labels: tuple[str, ...], *, is_call: bool
-) -> _Sequence:
+def _modules(plane: Plane, line: int) -> _Sequence:
     begin, end = plane.lines.event_begin[line : line + 2].tolist()
     order = begin + np.argsort(plane.start_ps[begin:end], kind="stable")
     return _Sequence(
         plane.name_of[order],
-        labels,
-        np.full(len(order), is_call),
+        np.ones(len(order), np.bool_),
         plane.start_ps[order],
         plane.end_ps[order],
-        thing,
+        tuple(_FINGERPRINT.sub("", name) for name in plane.names),
+        _MODULES_LINE,
     )
+
+
+def _after_set_up(sequence: _Sequence) -> InferredSteps | None:
+    """Infer steps from what comes after the last variable was made."""
+    makes = mask(label == _MAKES_A_VARIABLE for label in sequence.labels)
+    made = np.flatnonzero(makes[sequence.code])
+    return _of_sequence(sequence.take(slice(int(made[-1]) + 1, None))) if len(made) else None
 
 
 def _of_sequence(sequence: _Sequence) -> InferredSteps | None:
@@ -162,19 +145,6 @@ def _of_sequence(sequence: _Sequence) -> InferredSteps | None:
         return several
     at = np.arange(same.begin, same.end, same.period)
     return _from_ops(sequence, at, same.end, same.period)
-
-
-def _after_set_up(sequence: _Sequence) -> InferredSteps | None:
-    """Infer steps from what comes after the last variable was made."""
-    makes = mask(label == _MAKES_A_VARIABLE for label in sequence.labels)
-    made = np.flatnonzero(makes[sequence.code])
-    if not len(made):
-        return None
-    rest = {
-        field: getattr(sequence, field)[int(made[-1]) + 1 :]
-        for field in ("code", "is_call", "start_ps", "end_ps")
-    }
-    return _of_sequence(sequence._replace(**rest))
 
 
 def _leader(sequence: _Sequence, begin: int, end: int) -> int:
@@ -234,40 +204,15 @@ def _by_ops(sequence: _Sequence, within: slice, turn: Codes) -> InferredSteps | 
 
 
 def _from_ops(sequence: _Sequence, at: Ints, end: int, size: int) -> InferredSteps:
-    name, source = f"{size} {sequence.thing}", f"repeated {sequence.thing}"
-    return _steps(sequence, at, end, name, source)
-
-
-def _from_calls(sequence: _Sequence, at: Ints, end: int) -> InferredSteps:
-    source = "function calls" if sequence.thing == "ops" else sequence.thing
-    return _steps(sequence, at, end, sequence.labels[sequence.code[at[0]]], source)
-
-
-def _steps(sequence: _Sequence, at: Ints, end: int, name: str, source: str) -> InferredSteps:
     """Return steps that begin with these entries, the last before `end`."""
     start = sequence.start_ps[at]
     last = sequence.end_ps[at[-1] : end].max()
-    return InferredSteps(name, source, start, np.append(start[1:], last))
+    return InferredSteps(f"{size} ops", "repeated ops", start, np.append(start[1:], last))
 
 
-def _by_modules(trace: Trace) -> InferredSteps | None:
-    """Infer steps from the programs that devices ran; one that several ran is one step."""
-    found = []
-    for plane in trace.planes:
-        for k, name in enumerate(plane.lines.name):
-            if name == _MODULES_LINE and plane.name.startswith("/device:"):
-                labels = tuple(_FINGERPRINT.sub("", n) for n in plane.names)
-                steps = _of_sequence(_of_line(plane, k, _MODULES_LINE, labels, is_call=True))
-                if steps is not None:
-                    found.append(steps)
-    if not found:
-        return None
-    longest = max(found, key=lambda s: int(s.end_ps[-1] - s.start_ps[0]))
-    size = len(longest.start_ps)
-    alike = [s for s in found if s.name == longest.name and len(s.start_ps) == size]
-    start = np.min([s.start_ps for s in alike], axis=0)
-    last = max(int(s.end_ps[-1]) for s in alike)
-    return longest._replace(start_ps=start, end_ps=np.append(start[1:], last))
+def _from_calls(sequence: _Sequence, at: Ints, end: int) -> InferredSteps:
+    name = sequence.labels[sequence.code[at[0]]]
+    return _from_ops(sequence, at, end, 0)._replace(name=name, source=sequence.source)
 
 
 # --- what repeats, exactly, in a sequence of codes -------------------------------------------
@@ -310,17 +255,11 @@ def pieces(codes: Codes, bounds: Ints) -> Pieces:
     size = np.diff(bounds)
     if len(size) < 2:  # noqa: PLR2004 - nothing to compare with
         return Pieces(0.0, 0, np.zeros(len(size), np.bool_))
-    low, high = int(bounds[0]), int(bounds[-1])
-    place = np.arange(high - low, dtype=np.int64) - np.repeat(bounds[:-1] - low, size)
-    # A piece's number: its entries' random numbers, each times a power for its place, added up
-    # modulo 2**64. Two pieces with one number differ with a chance of one in 10**18.
-    random = np.random.default_rng(0).integers(1, 2**63, size=int(codes.max()) + 2, dtype=np.uint64)
-    powers = np.cumprod(np.full(int(size.max()), np.uint64(0x9E3779B97F4A7C15)), dtype=np.uint64)
-    number = np.add.reduceat(random[codes[low:high]] * powers[place], bounds[:-1] - low)
-    _, kind, count = np.unique(number, return_inverse=True, return_counts=True)
-    kind = kind.reshape(-1)
+    parts = [codes[begin:end].tobytes() for begin, end in pairwise(bounds.tolist())]
+    kind = pd.factorize(np.array(parts, object))[0]
     entries = np.bincount(kind, weights=size)
-    entries[count < 2] = 0  # noqa: PLR2004
+    entries[np.bincount(kind) < 2] = 0  # noqa: PLR2004
     common = int(entries.argmax())
     alike = kind == common
-    return Pieces(float(entries[common] / (high - low)), int(size[alike][0]), alike)
+    share = float(entries[common] / (bounds[-1] - bounds[0]))
+    return Pieces(share, int(size[alike][0]), alike)

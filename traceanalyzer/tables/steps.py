@@ -3,23 +3,48 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
 from traceanalyzer.tables.arrays import by_line, filled, is_outermost, mask
-from traceanalyzer.tables.program_calls import program_calls, session_runs
+from traceanalyzer.tables.program_calls import program_calls
 from traceanalyzer.tables.step_inference import inferred_steps
-from traceanalyzer.tables.step_kinds import prepared_ps, step_kinds
+from traceanalyzer.tables.vocabulary import Kind, Role
 from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
-    from traceanalyzer.tables.arrays import Ints
+    from numpy.typing import NDArray
+
+    from traceanalyzer.tables.arrays import Flags, Ints
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.program_calls import ProgramCalls
+    from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Plane, Trace
+
+REGULAR: Final = "regular"
+WARM_UP: Final = "warm_up"
+OUTLIER: Final = "outlier"
+PARTIAL: Final = "partial"
+
+_FEWEST: Final = 3  # steps: of fewer none can be said to be like the rest
+# How far from the median a step may lie: so many standard deviations, as the median of deviations
+# gives them for a normal distribution; and at least a quarter of the median, since steps may differ
+# by next to nothing.
+_DEVIATIONS: Final = 5.0
+_SIGMA_OF_MAD: Final = 1.4826
+_LEAST_SHARE: Final = 0.25
+# Of XLA (`CpuCompiler::...Compile`, `backend_compile`) and of the choice of kernels by trial.
+_PREPARES: Final = re.compile(r"[Cc]ompile|[Aa]utotun")
+
+_REPEATED: Final = re.compile(r"(\d+) ops")  # how `step_inference` names such steps
+_FEWEST_OPS: Final = 10  # a step in a function has some eager ops around it
+_OF_EACH_STEP: Final = 0.9  # of the steps: what runs less often is not part of a step
+_MOST_OF_THEM: Final = 0.75
 
 _STEPS_LINE: Final = "Steps"
 _NUMBER: Final = re.compile(r"\s*\d+$")  # `train 108` is a step of `train`
@@ -73,9 +98,9 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
     if table.empty:
         table = _merged(_join([_steps_line(plane) for plane in trace.planes]))
     if table.empty:
-        table = _inferred(trace, host, calls, ends)
+        table = _inferred(trace, calls, ends)
     table = table.sort_values("start_ps", kind="stable", ignore_index=True)
-    prepared = prepared_ps(host.plane, host.names, calls)
+    prepared = _prepared_ps(host.plane, host.names, calls)
     kinds = np.empty(len(table), object)
     for rows in table.groupby("name", sort=False).indices.values():
         start, duration = (table[c].to_numpy(np.int64)[rows] for c in ("start_ps", "duration_ps"))
@@ -234,8 +259,8 @@ def _steps_line(plane: Plane) -> pd.DataFrame:
 # ------------------------------------------------------------------------------ inference
 
 
-def _inferred(trace: Trace, host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
-    steps = inferred_steps(trace, calls, session_runs(host, calls))
+def _inferred(trace: Trace, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
+    steps = inferred_steps(trace, calls)
     if steps is None:
         return _join([])
     steps.end_ps[-1] = ends.after(int(steps.start_ps[-1]), int(steps.end_ps[-1]))
@@ -249,3 +274,100 @@ def _inferred(trace: Trace, host: HostOps, calls: ProgramCalls, ends: _Ends) -> 
         is_inferred=True,
         is_partial=numbers == len(numbers) - 1,
     )
+
+
+# --------------------------------------------------------------------- which steps are alike
+
+
+def step_kinds(
+    start_ps: Ints, duration_ps: Ints, is_partial: Flags, prepared: Ints
+) -> NDArray[np.object_]:
+    """Return the kind of each of the steps of one name, given by rising start.
+
+    `warm_up`: the first ones, as long as they are slower than the rest or something is traced,
+    compiled or tuned in them. `outlier`: far from the median of all. `partial`: the recording holds
+    only a part. `regular`: the others.
+    """
+    kinds = np.where(is_partial, PARTIAL, REGULAR).astype(object)
+    whole = np.flatnonzero(~is_partial)
+    duration = duration_ps[whole].astype(np.float64)
+    far = np.zeros(len(whole))
+    if len(whole) >= _FEWEST:
+        median = np.median(duration)
+        spread = _SIGMA_OF_MAD * np.median(np.abs(duration - median))
+        limit = max(_DEVIATIONS * spread, _LEAST_SHARE * median)
+        far = np.sign(duration - median) * (np.abs(duration - median) > limit)
+    kinds[whole[far != 0]] = OUTLIER
+    begin, end = start_ps[whole], start_ps[whole] + duration_ps[whole]
+    prepares = np.searchsorted(prepared, end) > np.searchsorted(prepared, begin)
+    for leads in ((far > 0) | prepares, far > 0):
+        first = int(np.argmin(np.append(leads, False)))
+        if first * 2 <= len(whole):  # what all of them do is no warming up
+            kinds[whole[:first]] = WARM_UP
+            break
+    return kinds
+
+
+def _prepared_ps(plane: Plane, names: Names, calls: ProgramCalls) -> Ints:
+    """Return when a function was traced, a program compiled or kernels tuned; sorted."""
+    prepares = mask(
+        kind == Kind.OTHER and not name.startswith("$") and _PREPARES.search(name)
+        for name, kind in zip(plane.names, names.kind.tolist(), strict=True)
+    )
+    at_ps = plane.start_ps[prepares[plane.name_of]]
+    return np.sort(np.append(calls.start_ps[calls.traced], at_ps))
+
+
+def main_steps(steps: pd.DataFrame) -> pd.DataFrame:
+    """Return the steps of the name that took most time: training, where it also evaluates."""
+    if steps.empty:
+        return steps
+    names = steps["name"].astype(str)
+    return steps[names == steps.groupby(names)["duration_ps"].sum().idxmax()]
+
+
+def regular_steps(steps: pd.DataFrame) -> pd.DataFrame:
+    """Return the main steps that are no warm-up, outlier or cut; all of them if none is regular."""
+    main = main_steps(steps)
+    regular = main[main["kind"].astype(str) == REGULAR]
+    return regular if len(regular) else main
+
+
+@dataclass(frozen=True, kw_only=True)
+class EagerLoop:
+    """Steps whose ops Python runs one by one."""
+
+    ops: int  #: how many eager ops a step runs
+    step_ps: int  #: the median duration of a regular step
+    place: str  #: the file, and the lines in it, that most of them come from; "" if not recorded
+
+
+def eager_loop(ops: pd.DataFrame, steps: pd.DataFrame) -> EagerLoop | None:
+    """Return the eager loop that a program's steps are; None where graphs do most of their work."""
+    regular = regular_steps(steps)
+    if len(regular) < _FEWEST:
+        return None
+    of_steps = ops[
+        (ops["occurrences"] >= _OF_EACH_STEP * len(regular))
+        & ~ops["in_input_pipeline"]
+        & (ops["role"] == Role.COMPUTE)
+    ]
+    eager = of_steps[of_steps["is_eager"]]
+    runs = eager["occurrences"].sum()
+    repeated = _REPEATED.fullmatch(str(regular["name"].iloc[0]))
+    number = int(repeated[1]) if repeated else round(runs / len(regular))
+    if number < _FEWEST_OPS or runs < _MOST_OF_THEM * of_steps["occurrences"].sum():
+        return None
+    duration_ps = int(np.median(regular["duration_ps"]))
+    return EagerLoop(ops=number, step_ps=duration_ps, place=_place(eager))
+
+
+def _place(eager: pd.DataFrame) -> str:
+    known = eager.dropna(subset=["source_file", "source_line"])
+    if known.empty:
+        return ""
+    by_file = known.groupby(known["source_file"].astype(str))
+    file = str(by_file["occurrences"].sum().idxmax())
+    lines = by_file.get_group(file)["source_line"].astype(int)
+    last = f"-{lines.max()}" if lines.max() > lines.min() else ""
+    return f"{PurePath(file).name}:{lines.min()}{last}"

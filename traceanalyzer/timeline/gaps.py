@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.tables.step_kinds import REGULAR, main_steps, regular_steps
+from traceanalyzer.tables.steps import REGULAR, main_steps, regular_steps
 from traceanalyzer.tables.thread_activity import ON_DEVICE, ThreadState
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import program_thread
