@@ -191,32 +191,3 @@ class TestTypes:
         book.function(F, node("mm", "MatMul", line=7, attributes=0), ran=(ran,))
 
         assert self.types(book, "mm", "MatMul") == ("half;half", "half")
-
-    @pytest.mark.parametrize(
-        ("was", "is_now", "types"),
-        [
-            ("MatMul", "_MklMatMul", ("float;float", "float")),
-            # In oneDNN's layout, which goes with each tensor as another.
-            ("Tanh", "_MklTanh", ("float;uint8", "float;uint8")),
-            # Of several nodes: nobody knows how many inputs the others brought along.
-            ("Relu", "_MklNativeFusedMatMul", (None, "float")),
-            ("FusedBatchNormV3", "_MklNativeFusedBatchNormV3", (None, None)),  # `U` is missing
-            # Under the name of the value that another op gives now.
-            ("RealDiv", "Mul", (None, "float")),
-        ],
-    )
-    def test_a_rewrite_gives_the_value_of_the_name_but_may_take_more(
-        self, was: str, is_now: str, types: tuple[str | None, str | None]
-    ) -> None:
-        book = Book()
-        book.function(F, node("x", was, line=7, attributes=0), ran=())
-
-        assert self.types(book, "x", is_now) == types
-
-    def test_a_name_made_from_a_nodes_says_nothing_of_its_types(self) -> None:
-        """Grappler's new casts are of other types than the one they are named after."""
-        made = "ArithmeticOptimizer/ReorderCastLike_float_Cast"
-        book = Book()
-        book.function(F, node("Cast", "Cast", line=7, attributes=0), ran=())
-
-        assert self.types(book, made, "Cast") == (None, None)

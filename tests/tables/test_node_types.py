@@ -9,14 +9,13 @@ import pytest
 
 from tests.capture_file.graph_proto import GraphDef
 from traceanalyzer.capture_file.attributes import AttributePool
-from traceanalyzer.capture_file.document import CaptureFile, SessionConfig
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.placement.registry import load, nearest, supported
-from traceanalyzer.tables.node_types import NOT_KNOWN, NodeTypes, Types
+from traceanalyzer.tables.graph_nodes import NOT_KNOWN, NodeTypes, Types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traceanalyzer.capture_file.document import Json
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
 
 NEWEST = supported()[-1]
@@ -36,11 +35,7 @@ def types_in(
 
 
 def ran(op: str, version: str | None = NEWEST, **attributes: Any) -> Types:  # noqa: ANN401 - values
-    return types_in(attributes, version).that_ran(op, 0)
-
-
-def placed(op: str, **attributes: Any) -> Types:  # noqa: ANN401 - values
-    return types_in(attributes).that_was_placed(op, 0)
+    return types_in(attributes, version).of(op, 0)
 
 
 class TestThatRan:
@@ -84,36 +79,8 @@ class TestThatRan:
             pool.add_entries([b"\x0a\x01T\x12" + size + content])
             return pool.sets[0]
 
-        assert types_in(kept(999)).that_ran("IdentityN", 0).inputs == ";".join(["float"] * 999)
-        assert types_in(kept(1500)).that_ran("IdentityN", 0) == NOT_KNOWN
-
-
-def session_config(mixed_precision: str) -> SessionConfig:
-    rewrites: dict[str, Json] = {"auto_mixed_precision": mixed_precision}
-    return SessionConfig(is_own=True, is_local=True, soft_placement=False, rewrites=rewrites)
-
-
-class TestThatWasPlaced:
-    def test_but_inputs_of_any_number_may_become_fewer(self) -> None:
-        """Constant folding takes them out of sums and concatenations."""
-        assert placed("AddN", N=3, T="float") == Types(inputs=None, outputs="float")
-        assert placed("ConcatV2", N=2, T="half") == Types(inputs=None, outputs="half")
-
-    @pytest.mark.parametrize(
-        "more",
-        [
-            {"devices": {"optimizer_options": {"auto_mixed_precision": True}}},
-            {"environment": {"variables": {"TF_ENABLE_AUTO_MIXED_PRECISION": "1"}}},
-            {"session_configs": (session_config("ON"),)},
-        ],
-    )
-    def test_and_grappler_may_be_configured_to_make_one_precision_of_another(
-        self, more: dict[str, Any]
-    ) -> None:
-        types = types_in({"T": "float"}, **more)
-
-        assert types.that_was_placed("MatMul", 0) == NOT_KNOWN
-        assert types.that_ran("MatMul", 0).inputs == "float;float"
+        assert types_in(kept(999)).of("IdentityN", 0).inputs == ";".join(["float"] * 999)
+        assert types_in(kept(1500)).of("IdentityN", 0) == NOT_KNOWN
 
 
 class TestOfAnotherVersion:

@@ -24,8 +24,6 @@ _LEFT_OUT: Final = {
 _INFERRED: Final = {
     "function calls": "the program calls {} repeatedly, and each call begins a step",
     "repeated ops": "the program runs the same {} repeatedly",
-    "XLA Modules": "the devices run the program {} repeatedly, and each run begins a step",
-    "repeated kernels": "the device runs the same {} repeatedly",
 }
 
 

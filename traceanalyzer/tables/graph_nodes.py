@@ -5,8 +5,10 @@ to the placer's input, which has the requested device, to the function it was in
 the line of the definition that made it. Where one function was placed several times, or several
 functions are possible, only what is the same for all of them counts.
 
-Types are those of the node that ran, by its attributes. Where these were not recorded (as in
-TensorFlow 2.12), they are those that a node of the same name in the placer's input must have kept.
+Types are those of the node that ran, by its attributes, and unknown where these were not recorded
+(as in TensorFlow 2.12). A trace of host tracer level 2 has no types, and one of level 3 none of
+resources and references (op_kernel.cc, ShapeTraceString). TensorFlow's definition of the op says
+which attributes are types; only a definition that is sure to be the program's is believed.
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.document import SESSION, is_session
 from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.placement.calls import called_in, functions_of_steps
 from traceanalyzer.placement.grown_graphs import with_requests
-from traceanalyzer.tables.node_types import NOT_KNOWN, NodeTypes, Types
+from traceanalyzer.placement.op_definitions import AttributesError
+from traceanalyzer.placement.registry import nearest
 from traceanalyzer.tables.vocabulary import Role, role_of_type
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.function_records import Graph, Instance, Partition
 
 _CPU: Final = "/device:CPU:"
+_LONGEST_LIST: Final = 1000  # entries that a capture file keeps of one (capture_file/attributes.py)
 _THIS_PROCESS: Final = "/job:localhost/replica:0/task:0"
 
 # How TensorFlow makes a node's name from another's; a group is what is left of that one.
@@ -76,6 +80,51 @@ def as_typed(device: str | None) -> str | None:
     return None if device is None else device.removeprefix(_THIS_PROCESS)
 
 
+class Types(NamedTuple):
+    """The types of a node's tensors, `float;int32`, "" for no tensor, None where unknown."""
+
+    inputs: str | None  #: `resource` for a handle, `float_ref` for a reference
+    outputs: str | None
+
+
+NOT_KNOWN: Final = Types(inputs=None, outputs=None)
+
+
+class NodeTypes:
+    """Finds the types of nodes of one capture file."""
+
+    def __init__(self, capture_file: CaptureFile) -> None:
+        self._capture_file = capture_file
+        self._nearest = nearest(capture_file.tensorflow_version)
+        self._known: dict[tuple[str, int], Types] = {}
+
+    def of(self, op: str, attributes: int) -> Types:
+        """Return the types of a node that ran, by its attribute set; -1 if that was left out."""
+        key = (op, attributes)
+        if key not in self._known:
+            self._known[key] = self._find(op, attributes)
+        return self._known[key]
+
+    def _find(self, op: str, index: int) -> Types:
+        definition = None if index == UNKNOWN else self._nearest.registry.definition(op)
+        if definition is None:  # of a library of the program's own
+            return NOT_KNOWN
+        attributes = self._capture_file.attribute_set(index)
+        if any(isinstance(v, list) and len(v) >= _LONGEST_LIST for v in attributes.values()):
+            return NOT_KNOWN
+        # A public op's types may change from one version to the next only as its attributes do
+        # (op_def_util.cc, OpDefCompatible): one with just the attributes of the node is the node's.
+        own = {name for name in attributes if not name.startswith("_")}
+        is_its_own = not op.startswith("_") and own == {*definition.attributes}
+        if not (self._nearest.exact or is_its_own):
+            return NOT_KNOWN
+        try:
+            types = definition.input_types(attributes), definition.output_types(attributes)
+        except AttributesError:
+            return NOT_KNOWN
+        return Types(*map(";".join, types))
+
+
 class GraphNodes:
     """Finds the nodes of one capture file."""
 
@@ -113,7 +162,7 @@ class GraphNodes:
         TensorFlow also runs ops outside of any function, on the CPU, to learn shapes while Python
         makes a graph (eval_const_tensor.cc, graph_runner.cc). So a node that was placed elsewhere
         has no known device, and one that no instantiated graph needs is found in a definition.
-        Where there are both, the line is the graph's, and the types are those that both share.
+        Where there are both, the line is the graph's, and the types are unknown.
         """
         if role_of_type(op_type) == Role.TRANSFER or self._lacks_functions:
             return None
@@ -121,13 +170,15 @@ class GraphNodes:
         # The definitions that hold a node which no graph of theirs does.
         holders = self._holders.get(name, {})
         definers = [d for d in self._definers.get(name, ()) if d not in holders]
-        defined = [n for d in definers if (n := self._in_inlined(d, name, op_type))]
+        defined = [n for d in definers if (n := self._in_definition(d, name))]
         if found is None:
             return _agreed(defined)
+        if defined:
+            found = replace(found, input_types=None, output_types=None)
         if not is_session(found.function) or defined:
             on_cpu = found.device is not None and _CPU in found.device
             found = replace(found, device=found.device if on_cpu else None, devices=())
-        return _with_types(found, map(_types_of, (found, *defined)))
+        return found
 
     def _find_anywhere(
         self, name: str, op_type: str, may_be: Callable[[str], bool]
@@ -160,28 +211,6 @@ class GraphNodes:
             for node in definition.nodes:
                 definers.setdefault(node, []).append(definition.name or SESSION)
         return definers
-
-    @cached_property
-    def _inlined(self) -> dict[tuple[str, str], set[tuple[str, int]]]:
-        """Op types and attribute sets of the nodes that were inlined from each definition's."""
-        inlined: dict[tuple[str, str], set[tuple[str, int]]] = {}
-        for function in self._capture_file.functions:
-            for instance in function.instances:
-                graph = instance.input
-                for at in range(len(graph)):
-                    origin = _origin(graph, at)
-                    if origin is not None:
-                        inlined.setdefault(origin, set()).add((graph.ops[at], graph.attributes[at]))
-        return inlined
-
-    def _in_inlined(self, definition: str, name: str, op_type: str) -> OpRecord | None:
-        """Look a node up in a definition, and its type where graphs hold it inlined."""
-        copies = self._inlined.get((definition, name))
-        if copies is None:
-            return self._in_definition(definition, name)
-        types = [self._types.that_was_placed(op, at) for op, at in copies if op == op_type]
-        node = self._in_definition(definition, name) if types else None
-        return node and _with_types(node, types)
 
     def _called_by(self, function: str) -> tuple[str, ...]:
         """Return the functions that a function calls, directly or not, by its nodes' attributes."""
@@ -251,21 +280,19 @@ class GraphNodes:
             origin = origin or _origin(graph, place)
         node = name if place == UNKNOWN else graph.names[place]
         maker, made = origin or (function, node)
-        devices = {p.device for p, _ in ran}
         is_argument = place != UNKNOWN and graph.ops[place] == "_Arg"
         requested = None if place == UNKNOWN or is_argument else graph.devices[place]
-        record = OpRecord(
+        types = {self._types.of(op_type, p.attributes[at]) for p, at in ran}
+        inputs, outputs = (_only({t[k] for t in types}) for k in range(2))
+        return OpRecord(
             frame=self._capture_file.frame_of_node(maker, self._defined_as(maker, made) or made),
             requested_device=as_typed(requested),
-            device=devices.pop() if len(devices) == 1 else None,
+            input_types=inputs,
+            output_types=outputs,
+            device=_only({p.device for p, _ in ran}),
             function=function,
             node=node,
         )
-        types = [self._types.that_ran(op_type, p.attributes[at]) for p, at in ran]
-        at = graph.index(name)
-        if (not types or NOT_KNOWN in types) and at != UNKNOWN:
-            types = [self._types.that_became(op_type, graph.ops[at], graph.attributes[at])]
-        return _with_types(record, types)
 
 
 def base_names(name: str) -> Iterator[str]:
@@ -295,26 +322,18 @@ def _agreed(found: Iterable[OpRecord | None]) -> OpRecord | None:
     nodes = [node for node in found if node is not None]
     if not nodes or len({(n.frame, n.requested_device) for n in nodes}) > 1:
         return None
-    first = _with_types(nodes[0], map(_types_of, nodes))
     devices = {n.device for n in nodes}
-    if len(devices) > 1:
-        return replace(first, device=None, devices=tuple(sorted(d or "" for d in devices)))
-    return first
-
-
-def _types_of(record: OpRecord) -> Types:
-    return Types(inputs=record.input_types, outputs=record.output_types)
-
-
-def _with_types(record: OpRecord, found: Iterable[Types]) -> OpRecord:
-    """Add the types that all have, of inputs and of outputs."""
-    every = [*found]
-    inputs, outputs = ({t[k] for t in every} for k in range(2))
     return replace(
-        record,
-        input_types=inputs.pop() if len(inputs) == 1 else None,
-        output_types=outputs.pop() if len(outputs) == 1 else None,
+        nodes[0],
+        input_types=_only({n.input_types for n in nodes}),
+        output_types=_only({n.output_types for n in nodes}),
+        device=_only(devices),
+        devices=tuple(sorted(d or "" for d in devices)) if len(devices) > 1 else nodes[0].devices,
     )
+
+
+def _only(found: set[str | None] | set[str]) -> str | None:
+    return next(iter(found)) if len(found) == 1 else None
 
 
 def _called(capture_file: CaptureFile, function: str) -> Iterator[str]:

@@ -3,14 +3,12 @@
 A wrong period is worse than none, so what counts must repeat entry by entry over nine tenths of a
 sequence and three times at least, or do so except for a little more now and then, e.g. to log. What
 makes variables is set-up: where nothing repeats so in the whole of a sequence, what comes after the
-last variable is examined. Examined are the programs that devices run (XLA), then the functions and
-eager ops that a thread of the program runs. A loop within a function is not taken for steps: what
-runs within a call is no entry.
+last variable is examined. Examined are the functions and eager ops that a thread of the program
+runs. A loop within a function is not taken for steps: what runs within a call is no entry.
 """
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,7 +21,6 @@ from traceanalyzer.tables.arrays import mask
 if TYPE_CHECKING:
     from traceanalyzer.tables.arrays import Codes, Flags, Ints
     from traceanalyzer.tables.program_calls import ProgramCalls
-    from traceanalyzer.trace.columns import Plane, Trace
 
 _LEAST_REPEATS: Final = 3  # fewer may be chance
 _LEAST_REPEATED: Final = (9, 10)  # of the sequence: what repeats less is a loop within something
@@ -33,15 +30,13 @@ _NEARLY_ALL: Final = 0.9
 _MOST_ENTRIES: Final = 300_000  # of a sequence that is gone through for each of some ops
 _MOST_TRIED: Final = 16
 _MAKES_A_VARIABLE: Final = "VarHandleOp"
-_MODULES_LINE: Final = "XLA Modules"
-_FINGERPRINT: Final = re.compile(r"\(\d+\)$")  # `jit_f(1219...)`
 
 
 class InferredSteps(NamedTuple):
     """Steps of one kind, each up to the next one's beginning."""
 
     name: str  #: the function that is called in each, or how many ops repeat
-    source: str  #: what repeats: `function calls`, `repeated ops`, `XLA Modules`
+    source: str  #: what repeats: `function calls` or `repeated ops`
     start_ps: Ints
     end_ps: Ints  #: of the last one only what is known of it
 
@@ -54,11 +49,6 @@ class _Sequence(NamedTuple):
     start_ps: Ints
     end_ps: Ints
     labels: tuple[str, ...]
-    source: str  #: what repeats, where it is a function
-
-    @property
-    def duration_ps(self) -> int:
-        return int((self.end_ps - self.start_ps).sum())
 
     def take(self, rows: slice | Ints) -> _Sequence:
         return self._replace(
@@ -69,49 +59,14 @@ class _Sequence(NamedTuple):
         )
 
 
-def inferred_steps(trace: Trace, calls: ProgramCalls) -> InferredSteps | None:
-    """Infer the steps of a trace in which nothing marks them; None where nothing repeats."""
-    on_devices = _by_modules(trace)
-    if on_devices is not None:
-        return on_devices
+def inferred_steps(calls: ProgramCalls) -> InferredSteps | None:
+    """Infer the steps of a program in which nothing marks them; None where nothing repeats."""
     columns = calls.label, calls.is_function, calls.start_ps, calls.end_ps
-    every = _Sequence(*columns, calls.labels, "function calls")
-    threads = sorted(map(every.take, calls.by_line()), key=lambda s: -s.duration_ps)
-    tried = (_of_sequence(s) or _after_set_up(s) for s in threads)
+    every = _Sequence(*columns, calls.labels)
+    threads = [every.take(rows) for rows in calls.by_line()]
+    threads.sort(key=lambda thread: -int((thread.end_ps - thread.start_ps).sum()))
+    tried = (_of_sequence(thread) or _after_set_up(thread) for thread in threads)
     return next((steps for steps in tried if steps is not None), None)
-
-
-def _by_modules(trace: Trace) -> InferredSteps | None:
-    """Infer steps from the programs that devices ran; one that several ran is one step."""
-    lines = [
-        _modules(plane, k)
-        for plane in trace.planes
-        if plane.name.startswith("/device:")
-        for k, name in enumerate(plane.lines.name)
-        if name == _MODULES_LINE
-    ]
-    found = [steps for line in lines if (steps := _of_sequence(line)) is not None]
-    if not found:
-        return None
-    longest = max(found, key=lambda s: int(s.end_ps[-1] - s.start_ps[0]))
-    size = len(longest.start_ps)
-    alike = [s for s in found if s.name == longest.name and len(s.start_ps) == size]
-    start = np.min([s.start_ps for s in alike], axis=0)
-    last = max(int(s.end_ps[-1]) for s in alike)
-    return longest._replace(start_ps=start, end_ps=np.append(start[1:], last))
-
-
-def _modules(plane: Plane, line: int) -> _Sequence:
-    begin, end = plane.lines.event_begin[line : line + 2].tolist()
-    order = begin + np.argsort(plane.start_ps[begin:end], kind="stable")
-    return _Sequence(
-        plane.name_of[order],
-        np.ones(len(order), np.bool_),
-        plane.start_ps[order],
-        plane.end_ps[order],
-        tuple(_FINGERPRINT.sub("", name) for name in plane.names),
-        _MODULES_LINE,
-    )
 
 
 def _after_set_up(sequence: _Sequence) -> InferredSteps | None:
@@ -204,15 +159,19 @@ def _by_ops(sequence: _Sequence, within: slice, turn: Codes) -> InferredSteps | 
 
 
 def _from_ops(sequence: _Sequence, at: Ints, end: int, size: int) -> InferredSteps:
-    """Return steps that begin with these entries, the last before `end`."""
-    start = sequence.start_ps[at]
-    last = sequence.end_ps[at[-1] : end].max()
-    return InferredSteps(f"{size} ops", "repeated ops", start, np.append(start[1:], last))
+    return _steps(sequence, at, end, f"{size} ops", "repeated ops")
 
 
 def _from_calls(sequence: _Sequence, at: Ints, end: int) -> InferredSteps:
     name = sequence.labels[sequence.code[at[0]]]
-    return _from_ops(sequence, at, end, 0)._replace(name=name, source=sequence.source)
+    return _steps(sequence, at, end, name, "function calls")
+
+
+def _steps(sequence: _Sequence, at: Ints, end: int, name: str, source: str) -> InferredSteps:
+    """Return steps that begin with these entries, the last before `end`."""
+    start = sequence.start_ps[at]
+    last = sequence.end_ps[at[-1] : end].max()
+    return InferredSteps(name, source, start, np.append(start[1:], last))
 
 
 # --- what repeats, exactly, in a sequence of codes -------------------------------------------
