@@ -121,7 +121,7 @@ def check_memory(host: Host, use: AllocatorUse) -> None:
 def check_copies(run: Run) -> None:
     """Bytes in the graph are bytes in the table."""
     check_totals(run.transfers, run.transfer_graph)
-    check_totals(run.transfers, device_graph(run.transfers, run.transfer_traffic))
+    check_totals(run.transfers, device_graph(run.traffic))
     for storm in run.transfer_costs.small_transfers:
         assert storm.count <= (run.transfers["direction"] == storm.direction).sum()
         assert (storm.carrying_ps or 0) * 4 < storm.time_ps
