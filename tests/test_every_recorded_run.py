@@ -21,8 +21,8 @@ from traceanalyzer.report.memory import memory
 from traceanalyzer.report.write import text_of
 from traceanalyzer.tables.schema import SCHEMAS
 from traceanalyzer.tables.step_kinds import main_steps
-from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.timeline.walk import critical_path
 from traceanalyzer.transfers.graph import device_graph
 
 if TYPE_CHECKING:

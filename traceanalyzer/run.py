@@ -21,8 +21,7 @@ from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.host_tables import event_rows, host_tables
 from traceanalyzer.tables.schema import ALLOCATIONS, KERNELS, OPS, STAGES, STEPS, TRANSFERS, Schema
 from traceanalyzer.tables.vocabulary import is_derived_line
-from traceanalyzer.timeline.device_parts import HostTimeline, host_timeline
-from traceanalyzer.timeline.exposed import with_exposed
+from traceanalyzer.timeline.device_parts import HostTimeline, host_timeline, with_exposed
 from traceanalyzer.trace.discovery import choose_run, find_runs
 from traceanalyzer.trace.files import read_host
 from traceanalyzer.trace.tfevents import TfVersion, tf_version
