@@ -88,7 +88,7 @@ class _PlacedGraph:
         self.flow.add_edges_from((n, taker) for (n, _), of in self.takers.items() for taker in of)
 
     @cached_property
-    def way(self) -> nx.DiGraph[int]:
+    def passable(self) -> nx.DiGraph[int]:
         """The part of the graph that values can pass on a CPU."""
         passes = (
             node
@@ -97,8 +97,8 @@ class _PlacedGraph:
             and self.role[node] in {Role.COMPUTE, Role.RUNTIME}
             and op not in _NOT_ON_THE_WAY
         )
-        way: nx.DiGraph[int] = self.flow.subgraph(passes).copy()
-        return way
+        passable: nx.DiGraph[int] = self.flow.subgraph(passes).copy()
+        return passable
 
     def find(self, name: str) -> int:
         """Return the node of that name, or the one that it was made from; -1 for none."""
@@ -121,12 +121,12 @@ class _PlacedGraph:
             first: Nodes that take a value off a device.
             last: Nodes that send one to it.
         """
-        bounded: Any = self.way.copy()
+        bounded: Any = self.passable.copy()
         bounded.add_nodes_from((_START, _END))
-        bounded.add_edges_from((_START, node) for node in first if node in self.way)
-        bounded.add_edges_from((node, _END) for node in last if node in self.way)
+        bounded.add_edges_from((_START, node) for node in first if node in self.passable)
+        bounded.add_edges_from((node, _END) for node in last if node in self.passable)
         members = nx.descendants(bounded, _START) & nx.ancestors(bounded, _END)
-        inside: Any = self.way.subgraph(members)
+        inside: Any = self.passable.subgraph(members)
         for part in sorted(nx.weakly_connected_components(inside), key=min):
             loops: Any = nx.condensation(inside.subgraph(part))
             nodes: dict[Any, list[int]] = {
@@ -137,7 +137,7 @@ class _PlacedGraph:
 
     def near(self, part: Sequence[int]) -> set[int]:
         """Return what may move: what a part connects to on the CPU, and what is next to that."""
-        connected = next(c for c in nx.weakly_connected_components(self.way) if part[0] in c)
+        connected = next(c for c in nx.weakly_connected_components(self.passable) if part[0] in c)
         return connected.union(*(nx.all_neighbors(self.flow, node) for node in connected))
 
 
