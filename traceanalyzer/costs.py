@@ -46,23 +46,15 @@ _LAUNCH_QUANTILE: Final = 0.25  # from launch to start: kernels that queue take 
 class GainBounds:
     """How much a fix can save, in picoseconds per step."""
 
-    #: At least: the gain of the device that gains least.
-    low_ps: float = 0
-    #: At most: the time in which some device waited.
-    high_ps: float = 0
-    #: The part of `high_ps` in which only other devices waited.
-    others_ps: float = 0
+    low_ps: float = 0  #: at least: the gain of the device that gains least
+    high_ps: float = 0  #: at most: the time in which some device waited
+    others_ps: float = 0  #: the part of `high_ps` in which only other devices waited
     # Parts of the waiting time of the device that gains least; `low_ps` is the rest.
-    #: The walk back did not prove a link.
-    unproved_ps: float = 0
-    #: Transfers, which may move elsewhere.
-    copied_ps: float = 0
-    #: Other CPU ops ran as well.
-    shared_ps: float = 0
-    #: What the ops would cost on the device.
-    own_ps: float = 0
-    #: The input pipeline or another device takes this time anyway.
-    beside_ps: float = 0
+    unproved_ps: float = 0  #: the walk back did not prove a link
+    copied_ps: float = 0  #: transfers, which may move elsewhere
+    shared_ps: float = 0  #: other CPU ops ran as well
+    own_ps: float = 0  #: what the ops would cost on the device
+    beside_ps: float = 0  #: the input pipeline or another device takes this time anyway
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,10 +62,8 @@ class HostPath:
     """The critical path through the regular steps of one host."""
 
     host: Host
-    #: How many steps.
-    steps: int
-    #: Its parts; the steps follow each other.
-    path: Parts
+    steps: int  #: how many
+    path: Parts  #: the steps follow each other
 
     @cached_property
     def of_row_ps(self) -> NDArray[np.int64]:

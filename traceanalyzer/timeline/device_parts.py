@@ -46,18 +46,15 @@ if TYPE_CHECKING:
 class DeviceParts:
     """What one device did from its first event, or the first step, to its last."""
 
-    #: Name of the device's plane.
-    device: str
-    #: Times are the host's clock.
-    parts: Parts
+    device: str  #: name of its plane
+    parts: Parts  #: by the host's clock
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostTimeline:
     """The time of one host and its devices."""
 
-    #: The devices that ran kernels.
-    devices: tuple[DeviceParts, ...] = ()
+    devices: tuple[DeviceParts, ...] = ()  #: those that ran kernels
     #: What the program's own thread waited for, where no device ran kernels; or None.
     program: Parts | None = None
     #: What ran on the devices; None where none of them ran kernels.

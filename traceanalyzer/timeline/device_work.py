@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.tables.host_tables import HostTables
 
-
 _ON_THE_HOST: Final = ("cpu", "host_memory")
 
 
@@ -31,23 +30,17 @@ _ON_THE_HOST: Final = ("cpu", "host_memory")
 class DeviceWork:
     """The kernels, and after them the transfers, of a host's devices."""
 
-    #: Names of the devices that ran kernels.
-    devices: tuple[str, ...]
-    #: Index into `devices`, -1 for another; int16.
-    device: NDArray[np.int16]
-    #: Number of the stream, of whatever device; int32.
-    stream: NDArray[np.int32]
-    #: Starts on the host's clock, int64.
-    start_ps: NDArray[np.int64]
+    devices: tuple[str, ...]  #: names of those that ran kernels
+    device: NDArray[np.int16]  #: index into `devices`, -1 for another
+    stream: NDArray[np.int32]  #: number of the stream, of whatever device
+    start_ps: NDArray[np.int64]  #: on the host's clock
     end_ps: NDArray[np.int64]
     #: Row of the host's op table: of a kernel its op; of a transfer the op on the host that it is
-    #: made for; -1 where none is known. int32.
+    #: made for; -1 where none is known.
     row: NDArray[np.int32]
-    #: Row of the host's transfer table, -1 for a kernel; int64.
-    transfer: NDArray[np.int64]
+    transfer: NDArray[np.int64]  #: row of the host's transfer table, -1 for a kernel
     launches: Launches
-    #: What was added to the times of each device.
-    shifts_ps: Mapping[str, int]
+    shifts_ps: Mapping[str, int]  #: what was added to the times of each device
 
     @property
     def is_transfer(self) -> NDArray[np.bool_]:

@@ -32,9 +32,6 @@ class Intervals(NamedTuple):
         return int((self.end_ps - self.start_ps).sum())
 
 
-NO_TIME: Final = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
-
-
 def union(start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> Intervals:
     """Return the times that some interval covers: a sum would count overlaps twice.
 
@@ -47,10 +44,8 @@ def union(start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> Interv
     order = np.argsort(start, kind="stable")
     start = start[order]
     end = np.maximum.accumulate(start + duration_ps[lasting][order].clip(0, _LIMIT_PS))
-    if not len(start):
-        return NO_TIME
-    first = np.concatenate([[True], start[1:] > end[:-1]])
-    last = np.append(first[1:], True)
+    first = np.append(True, start[1:] > end[:-1])[: len(start)]
+    last = np.append(first[1:], True)[: len(start)]
     return Intervals(start[first], end[last])
 
 

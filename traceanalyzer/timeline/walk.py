@@ -46,12 +46,9 @@ class Parts(NamedTuple):
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
-    #: `Phase`, uint8.
-    phase: NDArray[np.uint8]
-    #: Row of the host's op table, -1 for none; int32.
-    row: NDArray[np.int32]
-    #: Row of the host's transfer table, -1 for none; int64.
-    transfer: NDArray[np.int64]
+    phase: NDArray[np.uint8]  #: `Phase`
+    row: NDArray[np.int32]  #: of the host's op table, -1 for none
+    transfer: NDArray[np.int64]  #: row of the host's transfer table, -1 for none
     #: Whether every step of the walk that led here, and through it, is in the trace; else some link
     #: was taken for granted: a thread, to be set going by what ended last in its call; a wait, of a
     #: thread or another stream, to be for what a device ended last; work, to be of the last launch
@@ -60,7 +57,7 @@ class Parts(NamedTuple):
 
     @property
     def duration_ps(self) -> NDArray[np.int64]:
-        """How long each part is, int64."""
+        """How long each part is."""
         return self.end_ps - self.start_ps
 
     @property

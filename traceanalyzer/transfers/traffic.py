@@ -115,7 +115,9 @@ def measure(
     ends = ["host", "device", "direction"]
     for _, part in transfers[ends].groupby(ends, observed=True, dropna=False):
         host, device, direction = part.iloc[0]
-        chosen = _link(known.get((host, device, direction)), fastest.get(direction))
+        chosen, seen = known.get((host, device, direction)), fastest.get(direction)
+        if seen is not None and (chosen is None or seen > chosen.bytes_per_s * _TOLERANCE):
+            chosen = Link(seen, "seen")
         if chosen is not None:
             link[part.index] = links.setdefault(chosen, len(links))
     busy: dict[tuple[str, str], Intervals] = {}
@@ -181,12 +183,6 @@ def _steps(transfers: pd.DataFrame, steps: pd.DataFrame) -> NDArray[np.int64]:
         rows = ordered.index.to_numpy()
         step[own] = np.where((place < 0) | is_over, -1, rows[place])
     return step
-
-
-def _link(known: Link | None, fastest: float | None) -> Link | None:
-    if known is not None and (fastest is None or fastest <= known.bytes_per_s * _TOLERANCE):
-        return known
-    return None if fastest is None else Link(fastest, "seen")
 
 
 def _fastest(transfers: pd.DataFrame, took_ps: NDArray[np.int64]) -> dict[str, float]:
