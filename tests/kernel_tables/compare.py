@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tests.kernel_tables.tables import Extraction
-    from traceanalyzer.placement.kernel_tables import Kernel
+    from traceanalyzer.placement.registry import Kernel
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
     from traceanalyzer.placement.registry import Registry
 

@@ -16,7 +16,7 @@ from traceanalyzer.placement.kernel_types import (
     types_taken,
 )
 from traceanalyzer.placement.registry import load, supported
-from traceanalyzer.placement.support import all_on_host, support_of
+from traceanalyzer.placement.kernel_types import all_on_host, support_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Json
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
-    from traceanalyzer.placement.support import Combination
+    from traceanalyzer.placement.kernel_types import Combination
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,7 @@ def test_each_type_that_is_named_gives_a_kernel_in_every_gap_of_a_version(versio
     asked, named = 0, 0
 
     for definition, attributes in gaps(registry):
-        (missing,) = (
-            m for m in registry.supported_types(definition.name, attributes).missing if m[0] == GPU
-        )
-        refused = missing.attributes
+        refused = registry.supported_types(definition.name, attributes).missing[GPU]
         value = attributes[refused[0]]
         if len(refused) > 1 or not isinstance(value, str):
             continue

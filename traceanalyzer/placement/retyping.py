@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from traceanalyzer.capture_file.function_records import split_input
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.devices import GPU
-from traceanalyzer.placement.kernel_types import definition_of, python_name, types_taken
+from traceanalyzer.placement.kernel_types import all_on_host, definition_of, python_name, types_taken
 from traceanalyzer.placement.registry import registries
-from traceanalyzer.placement.support import all_on_host
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
