@@ -315,7 +315,9 @@ def _notes(
         yield "Its kernels cannot be used: they want attributes that the op does not have"
     elif dtype is not None and not meant:
         of = python_name(dtype)
-        yield f"No kernel is for {of}" if dtype in _taken(definition) else f"{op} does not take {of}"
+        yield (
+            f"No kernel is for {of}" if dtype in _taken(definition) else f"{op} does not take {of}"
+        )
     if definition.makes_handles and support.overall.gpu != "none":
         yield "It makes a handle, which is always in host memory; what it refers to is on the GPU"
     if why := _exceptions(support, meant) if dtype is not None else "":

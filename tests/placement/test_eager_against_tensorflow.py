@@ -33,7 +33,6 @@ from tests.placement.eager_asking import (
 from tests.placement.eager_calls import CALLS, SCOPES, choices, drawn
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import GPU as GPU_TYPE
-from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.eager import (
     EagerInput,
@@ -41,8 +40,8 @@ from traceanalyzer.placement.eager import (
     EagerSetting,
     place_eager,
 )
-from traceanalyzer.placement.registry import ALWAYS_ON_HOST
 from traceanalyzer.placement.kernel_types import all_on_host
+from traceanalyzer.placement.registry import ALWAYS_ON_HOST
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Json

@@ -10,21 +10,22 @@ from tests.causes.examples import Example
 from traceanalyzer.placement.by_registry import coverage_text
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_types import (
+    all_on_host,
     is_copied_to_host,
     is_never_computed,
+    support_of,
     types_computed,
     types_taken,
 )
 from traceanalyzer.placement.registry import load, supported
-from traceanalyzer.placement.kernel_types import all_on_host, support_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.capture_file.document import Json
+    from traceanalyzer.placement.kernel_types import Combination
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
-    from traceanalyzer.placement.kernel_types import Combination
 
 
 @pytest.mark.parametrize(

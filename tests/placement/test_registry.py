@@ -18,8 +18,8 @@ from traceanalyzer.placement.kernel_tables import (
     minor_of,
     nearest_minor,
 )
-from traceanalyzer.placement.registry import load, supported
 from traceanalyzer.placement.kernel_types import support_of
+from traceanalyzer.placement.registry import load, supported
 
 DATA = ROOT / "traceanalyzer" / "placement" / "data"
 NEWEST = load("2.21")

@@ -345,7 +345,8 @@ def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
         if (definition := registry.definition(op)) is not None
     ]
     known = [values for values in each if values is not None]
-    return tuple(sorted(reduce(frozenset.intersection, known))) if known else ()
+    in_all: frozenset[str] = reduce(frozenset.intersection, known) if known else frozenset()
+    return tuple(sorted(in_all))
 
 
 def _taken_in(

@@ -143,12 +143,7 @@ class Placement:
         for at, decision in self.decisions.items():
             if decision is Decision.ASSIGNED and at not in self.setting.guessed:
                 members.pop(self.roots[at], None)
-        followers: dict[int, list[int]] = {}
-        for at, followed in self.nodes.followers.items():
-            followers.setdefault(followed, []).append(at)
-        for at in self.nodes.generators:
-            for consumer in self.nodes.consumers[at]:
-                followers.setdefault(consumer, []).append(at)
+        followers = _followers(self.nodes)
         left = list(doubts)
         while left:
             node = left.pop()
@@ -161,6 +156,17 @@ class Placement:
                     doubts[at] = doubts[node]
                     left.append(at)
         return doubts
+
+
+def _followers(nodes: Nodes) -> dict[int, list[int]]:
+    """Return the nodes that may follow each node."""
+    found: dict[int, list[int]] = {}
+    for at, followed in nodes.followers.items():
+        found.setdefault(followed, []).append(at)
+    for at in nodes.generators:
+        for consumer in nodes.consumers[at]:
+            found.setdefault(consumer, []).append(at)
+    return found
 
 
 def place(nodes: Nodes, setting: Setting, region: Region | None = None) -> Placement:

@@ -34,11 +34,11 @@ from traceanalyzer.placement.eager import (
     pins_small,
     place_eager,
 )
+from traceanalyzer.placement.grown_graphs import kept_nodes, with_requests
 from traceanalyzer.placement.nodes import Nodes, describe, is_dataset
 from traceanalyzer.placement.placer import Placement, Setting, place
 from traceanalyzer.placement.registry import registry_of
 from traceanalyzer.placement.scopes import ReadDevices
-from traceanalyzer.placement.grown_graphs import kept_nodes, with_requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -115,7 +115,8 @@ class _Program:
             soft=(capture_file.devices or {}).get("soft_device_placement") is not False,
             pins_small=pins_small(capture_file),
             functions=frozenset(
-                {each.name for each in (*capture_file.functions, *capture_file.definitions)}
+                {f.name for f in capture_file.functions}
+                | {d.name for d in capture_file.definitions}
                 | {s.op for s in capture_file.signatures if s.is_function}
             ),
         )

@@ -217,8 +217,9 @@ class BlockerRecords:
         graph = placed.placement.nodes.graph
         index = self._capture_file.attribute_set(graph.attributes[blocker.node]).get("index")
         bound = self._capture_file.signatures[placed.call].inputs
-        is_bound = isinstance(index, int) and index < len(bound)
-        return self._capture_file.resource_of(bound[index]) if is_bound else None
+        if isinstance(index, int) and index < len(bound):
+            return self._capture_file.resource_of(bound[index])
+        return None
 
     def link(self, placed: FunctionPlacement, node: int, blocked: int) -> Link:
         """Return how a node is tied to the one that holds it."""

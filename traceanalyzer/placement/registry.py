@@ -293,7 +293,10 @@ def registry_of(capture_file: CaptureFile) -> Nearest:
     kernels = nearest(capture_file.tensorflow_version)
     others = [
         Kernel(
-            **{**asdict(each), "constraints": {n: frozenset(v) for n, v in each.constraints.items()}}
+            **{
+                **asdict(each),
+                "constraints": {n: frozenset(v) for n, v in each.constraints.items()},
+            }
         )
         for each in capture_file.kernels
         if each.device_type in {CPU, GPU, DEFAULT}
