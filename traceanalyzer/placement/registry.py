@@ -145,8 +145,8 @@ class Registry:
     def ops(self) -> tuple[str, ...]:
         """The op types, sorted."""
         defined = kernel_tables.paragraphs(kernel_tables.DEFINITIONS).items()
-        held = ((op, [*kernel_tables.lines_of(lines, self._minor)]) for op, lines in defined)
-        return tuple(op for op, lines in held if lines)
+        found = ((op, [*kernel_tables.lines_of(lines, self._minor)]) for op, lines in defined)
+        return tuple(op for op, lines in found if lines)
 
     def kernels(self, op: str) -> tuple[Kernel, ...]:
         """Return the kernels of an op for CPU, GPU and DEFAULT, of every label."""
