@@ -65,7 +65,7 @@ def device_facts() -> dict[str, Any]:
         return facts
     config, experimental = tf.config, tf.config.experimental
     determinism = loaded("tensorflow.python.framework.config").is_op_determinism_enabled
-    asked: dict[str, Callable[[], Any]] = {
+    questions: dict[str, Callable[[], Any]] = {
         "physical": lambda: _devices(config.list_physical_devices()),
         "visible": lambda: _devices(config.get_visible_devices()),
         "logical": lambda: _devices(config.list_logical_devices()),
@@ -82,7 +82,7 @@ def device_facts() -> dict[str, Any]:
         "optimizer_options": lambda: _plain(config.optimizer.get_experimental_options()),
         "deterministic_ops": lambda: bool(determinism()),
     }
-    return {**facts, **{name: _value_of(ask) for name, ask in asked.items()}}
+    return {**facts, **{name: _value_of(ask) for name, ask in questions.items()}}
 
 
 def _value_of(ask: Callable[[], Any]) -> Any:

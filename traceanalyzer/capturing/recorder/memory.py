@@ -86,8 +86,8 @@ def free_share() -> float:
         with contextlib.suppress(OSError, ValueError):
             most = _number_in(limit)
             if 0 < most < (total or most):
-                held = _number_in(used) - _fields_of(_CACHE, " ").get("file", 0)
-                share = min(share, 1 - held / most)
+                used_bytes = _number_in(used) - _fields_of(_CACHE, " ").get("file", 0)
+                share = min(share, 1 - used_bytes / most)
             break
     return share
 

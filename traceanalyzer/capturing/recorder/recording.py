@@ -77,7 +77,7 @@ class ProgramWatch(Part):
         from tensorflow.python.client import pywrap_tf_session
         from tensorflow.python.eager import context
 
-        def first(*_: Any) -> None:
+        def first(*_: Any, **__: Any) -> None:
             self._uses.uninstall()
             used()
 

@@ -65,6 +65,7 @@ class Scopes(Part):
         # Of each chain: the one around its innermost scope, and that scope.
         self._chains: list[tuple[int, Scope]] = [(-1, ("", -1, None))]
         self._number_of: dict[tuple[int, Scope], int] = {}
+        self._origin_of: dict[int, int | None] = {}  # of constants made in a chain
         self._lock = threading.Lock()
 
     def install(self) -> None:
@@ -78,7 +79,8 @@ class Scopes(Part):
         self.after(graph, "_add_device_to_stack", self._added)
         self.after(graph, "_snapshot_device_function_stack_metadata", self._snapshot)
         constants = importlib.import_module("tensorflow.python.framework.constant_op")
-        self.after(constants, "convert_to_eager_tensor", self._converted)
+        convert = self._convert(constants.convert_to_eager_tensor)
+        self.replace(constants, "convert_to_eager_tensor", convert)
 
     def opened(self) -> list[Scope]:
         """Return the scopes open in this thread, innermost first; "" lifts what is around."""
@@ -172,13 +174,26 @@ class Scopes(Part):
         )
         return result
 
-    def _converted(self, result: Any, value: Any, *_: Any, **__: Any) -> Any:
-        """Note whose device a constant has: that which the scope around it asks for."""
-        if result is not value:
-            scopes = self.opened()
-            named = (s[2] for s in scopes if s[2] is not None or "cpu" in s[0].lower())
-            result._traceanalyzer_origin = next(named, MACHINE)
-        return result
+    def _convert(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        local, origin_of = self.local, self._origin_of
+
+        # Rather than `followed`: each number in eager code passes here, recorded or not.
+        def convert(value: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                result = original(value, *args, **kwargs)
+            except BaseException as error:
+                hide_frame(error)
+                raise
+            if result is not value:
+                chain = local.chain
+                if chain not in origin_of:
+                    scopes = self.opened()
+                    named = (s[2] for s in scopes if s[2] is not None or "cpu" in s[0].lower())
+                    origin_of[chain] = next(named, MACHINE)
+                result._traceanalyzer_origin = origin_of[chain]
+            return result
+
+        return convert
 
 
 def _passed_on(frame: FrameType) -> int:
