@@ -48,7 +48,6 @@ def sample() -> CaptureFile:
         devices={"soft_device_placement": True},
         gpus=({"name": "H100", "memory_bytes": 85_899_345_920},),
         log=("Created device /device:GPU:0",),
-        log_source="script",
         sessions=(
             Session(
                 trace="h.xplane.pb",
@@ -78,7 +77,6 @@ def sample() -> CaptureFile:
                 soft_placement=False,
                 device_types=("CPU",),
                 device_count={"GPU": 0},
-                memory_fraction=0.5,
                 rewrites={"remapping": "OFF", "optimizers": ["pruning"]},
             ),
         ),
