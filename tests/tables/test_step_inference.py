@@ -10,6 +10,7 @@ from tests.tables.reading import rows, tables_of
 from tests.traces import (
     call,
     eager,
+    event,
     executor,
     gpu,
     host,
@@ -134,3 +135,38 @@ def test_a_loop_within_a_call_makes_no_steps() -> None:
 
 
 GEMM_AND_RELU = (("gemm", 0), ("relu", 10))
+
+
+# ------------------------------------------------------------------- sessions of TensorFlow 1
+
+
+def of_session(program: str) -> list[tuple]:
+    """Runs of the main thread, one each 10 us."""
+    w, mm, q = ("w", "VariableV2"), ("mm", "MatMul"), ("queue", "FIFOQueueV2")
+    runs = {"t": (w, mm), "d": (q,), "l": (w,)}
+    ran = [
+        executor(us(10 * k, 8), step=k, context=k)(
+            op(name, type_, us(10 * k + at, 1)) for at, (name, type_) in enumerate(runs[letter])
+        )
+        for k, letter in enumerate(program, 1)
+    ]
+    started = [event("SessionRun", us(10 * k, 8), id=k, _r=1) for k in range(1, len(program) + 1)]
+    return steps(host(line("python")(*started), thread("tf_Compute", 1)(*ran)))
+
+
+def test_different_runs_of_a_session_in_turn_are_one_step() -> None:
+    found = of_session("dtdtdtdt")
+    assert [row[:3] for row in found] == [
+        ("SessionRun", 10.0, 20.0),
+        ("SessionRun", 30.0, 20.0),
+        ("SessionRun", 50.0, 20.0),
+        ("SessionRun", 70.0, 18.0),
+    ]
+
+
+def test_what_is_run_now_and_then_does_not_make_one_step_of_many_runs() -> None:
+    assert len(of_session("tttd" * 5)) == 20
+
+
+def test_a_run_shows_fewer_ops_once_they_are_known_to_be_cheap() -> None:
+    assert len(of_session("dtdtdtdldldldldldl")) == 9

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from traceanalyzer.tables.arrays import (
     by_line,
@@ -17,11 +18,14 @@ from traceanalyzer.tables.arrays import (
     mask,
     matches,
     named_like,
+    pick,
+    place_of,
 )
 from traceanalyzer.tables.vocabulary import EAGER, SESSION_RUN, Kind
 
 if TYPE_CHECKING:
     from traceanalyzer.tables.arrays import Codes, Flags, Ints
+    from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Plane
 
@@ -127,6 +131,29 @@ def _function_label(name: str) -> str | None:
     if "__" in name and (found := _DEFINITION.fullmatch(name)):
         return f"gradient of {found[2]}" if found[1] == "backward" else found[2]
     return None
+
+
+def ops_of_runs(host: HostOps, calls: ProgramCalls) -> Ints:
+    """Return an op of each run of a session, to tell runs apart; -1 for other calls.
+
+    All runs have one name in a trace. The step id leads to the ops that executors ran for a run, on
+    other threads. TensorFlow stops tracing an op that turns out to be cheap, so two runs of the
+    same ops need not show the same ones. The op that most runs of a thread show is always there.
+    """
+    op = np.full(len(calls), -1, np.int64)
+    if SESSION_RUN not in calls.labels:
+        return op
+    ids = host.plane.integers("id")
+    is_run = (calls.label == calls.labels.index(SESSION_RUN)) & ids.present[calls.event]
+    step, first = np.unique(ids.values[calls.event[is_run]], return_index=True)
+    run = pick(np.flatnonzero(is_run)[first], place_of(step, host.call))
+    kept = (run >= 0) & (host.transfer < 0)
+    pairs = pd.DataFrame({"run": run[kept], "name": host.name[kept]}).drop_duplicates()
+    lines = calls.line[pairs["run"].to_numpy()]
+    pairs["times"] = pairs.groupby([lines, "name"])["run"].transform("size")
+    pairs = pairs.sort_values(["times", "name"])  # of several for a run the last one stays
+    op[pairs["run"].to_numpy()] = pairs["name"].to_numpy()
+    return op
 
 
 # --- how functions are made ------------------------------------------------------------------

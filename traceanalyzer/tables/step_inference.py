@@ -59,14 +59,33 @@ class _Sequence(NamedTuple):
         )
 
 
-def inferred_steps(calls: ProgramCalls) -> InferredSteps | None:
-    """Infer the steps of a program in which nothing marks them; None where nothing repeats."""
+def inferred_steps(calls: ProgramCalls, op_of_run: Ints) -> InferredSteps | None:
+    """Infer the steps of a program in which nothing marks them; None where nothing repeats.
+
+    `op_of_run` distinguishes runs of sessions, see `ops_of_runs`.
+    """
     columns = calls.label, calls.is_function, calls.start_ps, calls.end_ps
     every = _Sequence(*columns, calls.labels)
-    threads = [every.take(rows) for rows in calls.by_line()]
+    threads = [_runs_apart(every.take(rows), op_of_run[rows]) for rows in calls.by_line()]
     threads.sort(key=lambda thread: -int((thread.end_ps - thread.start_ps).sum()))
     tried = (_of_sequence(thread) or _after_set_up(thread) for thread in threads)
     return next((steps for steps in tried if steps is not None), None)
+
+
+def _runs_apart(sequence: _Sequence, op: Ints) -> _Sequence:
+    """Distinguish a session's runs where a loop does different ones, each once in a turn."""
+    kinds = np.where(op >= 0, op + len(sequence.labels), sequence.code)
+    _, first, inverse = np.unique(kinds, return_index=True, return_inverse=True)
+    code = inverse.reshape(-1).astype(np.int32)
+    same = repeat(code) if (op >= 0).any() else None
+    if same is None:
+        return sequence
+    turn = slice(same.begin, same.begin + same.period)
+    of_turn = code[turn][op[turn] >= 0]
+    if len(of_turn) < 2 or len(np.unique(of_turn)) < len(of_turn):  # noqa: PLR2004 - nothing to tell
+        return sequence
+    labels = tuple(sequence.labels[at] for at in sequence.code[first].tolist())
+    return sequence._replace(code=code, labels=labels)
 
 
 def _after_set_up(sequence: _Sequence) -> InferredSteps | None:

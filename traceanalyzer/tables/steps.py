@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.tables.arrays import by_line, filled, is_outermost, mask
-from traceanalyzer.tables.program_calls import program_calls
+from traceanalyzer.tables.program_calls import ops_of_runs, program_calls
 from traceanalyzer.tables.step_inference import inferred_steps
 from traceanalyzer.tables.vocabulary import Kind, Role
 from traceanalyzer.trace.strings import Strings
@@ -98,7 +98,7 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
     if table.empty:
         table = _merged(_join([_steps_line(plane) for plane in trace.planes]))
     if table.empty:
-        table = _inferred(calls, ends)
+        table = _inferred(host, calls, ends)
     table = table.sort_values("start_ps", kind="stable", ignore_index=True)
     prepared = _prepared_ps(host.plane, host.names, calls)
     kinds = np.empty(len(table), object)
@@ -259,8 +259,8 @@ def _steps_line(plane: Plane) -> pd.DataFrame:
 # ------------------------------------------------------------------------------ inference
 
 
-def _inferred(calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
-    steps = inferred_steps(calls)
+def _inferred(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
+    steps = inferred_steps(calls, ops_of_runs(host, calls))
     if steps is None:
         return _join([])
     steps.end_ps[-1] = ends.after(int(steps.start_ps[-1]), int(steps.end_ps[-1]))
