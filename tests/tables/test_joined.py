@@ -31,9 +31,6 @@ from traceanalyzer.tables.joined import MARKER
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from tests.capture_files import Node
     from traceanalyzer.capture_file.document import CaptureFile
 
 F = "__inference_f_91"
@@ -144,35 +141,6 @@ class TestGraphOps:
         ]
         assert rows(ops, "input_types", "output_types", "signature") == [(None, None, None)]
 
-    @pytest.mark.parametrize(
-        ("op_type", "shape", "types"),
-        [
-            ("ReadVariableOp", "()", "resource"),  # an input of which the trace tells nothing
-            ("VarHandleOp", "()", "?"),  # another than the one recorded
-        ],
-    )
-    def test_one_input_that_the_trace_leaves_out_is_not_none(
-        self, op_type: str, shape: str, types: str
-    ) -> None:
-        seen = op("v", op_type, us(10, 5), shape=shape)
-
-        ops = self.gathered(seen, node("v", op_type, line=21, attributes=0))
-
-        assert rows(ops, "input_types", "signature") == [(types, types)]
-
-    @staticmethod
-    def gathered(
-        event: Any,  # noqa: ANN401  # a word of the language
-        made: Node = GATHERS,
-    ) -> pd.DataFrame:
-        book = Book()
-        book.function(F, made)
-        attributes = {"Tindices": "int64", "dtype": "half"}
-        capture_file = book.capture_file(
-            attributes=(attributes,), environment={"tensorflow": {"version": "2.21.0"}}
-        )
-        return tables(capture_file, host(in_function(event))).ops
-
     def test_of_two_functions_may_bear_one_name(self) -> None:
         book = Book()
         book.function(F, node("mm", "MatMul", line=21))
@@ -264,21 +232,6 @@ class TestKeys:
         with_types = tables(book.capture_file(attributes=({"T": "half"},)), plane).ops
 
         assert rows(with_types, "op_id") == rows(tables(None, plane).ops, "op_id")
-
-
-class TestDevicesThatTensorFlowListed:
-    def listing(self, *names: str) -> CaptureFile:
-        return Book().capture_file(
-            devices={"logical": [{"name": n, "type": n.split(":")[1]} for n in names]}
-        )
-
-    def test_none_among_them_leaves_no_doubt(self) -> None:
-        off = task_environment(options=b"\x10\x02")
-
-        assert tables(None, host(python("Abs")), off).facts.gpu_may_be_missed
-        assert not tables(
-            self.listing("/device:CPU:0"), host(python("Abs")), off
-        ).facts.gpu_may_be_missed
 
 
 def test_an_empty_capture_file_changes_nothing() -> None:

@@ -11,7 +11,6 @@ from tests.capture_files import Book
 from tests.traces import (
     allocation,
     decode,
-    eager_send,
     event,
     gpu,
     host,
@@ -76,19 +75,6 @@ class TestGpuUsed:
         assert facts.gpu_used
         assert facts.gpu_witness == f"allocations of {allocator}"
 
-    def test_by_an_input_brought_back_from_one(self) -> None:
-        facts = facts_of(
-            host(
-                line("python")(
-                    event("EagerLocalExecute: Neg", us(0, 9))(
-                        eager_send(us(1, 1), "GPU:0", "CPU:0")
-                    )
-                )
-            )
-        )
-
-        assert facts.gpu_used
-
     def test_not_by_a_plane_that_only_describes_one(self) -> None:
         facts = facts_of(host(line("python")(op("a", "MatMul", us(0, 1)))), gpu(0))
 
@@ -98,9 +84,6 @@ class TestGpuUsed:
 
 
 class TestGpuMayBeMissed:
-    def test_with_the_device_tracer_off(self) -> None:
-        assert facts_of(host(), task_environment(options=DEVICE_OFF)).gpu_may_be_missed
-
     @pytest.mark.parametrize("kind", ["errors", "warnings"])
     def test_with_a_tracer_that_failed(self, kind: str) -> None:
         facts = facts_of(host(), **{kind: ["Failed to load libcupti (is it installed?)"]})
