@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from tests.tables.reading import rows, tables_of
 from tests.traces import (
@@ -101,37 +101,6 @@ def test_numbers_beyond_reason_do_not_crash() -> None:
 
 
 # ------------------------------------------------------------------ markers that are not all
-
-
-class TestCutSteps:
-    """The recording began within a step, or ended within one: its marker is not there."""
-
-    @staticmethod
-    def marked(*more: Event) -> list[tuple]:
-        return in_us(
-            host(
-                line("python")(
-                    *(
-                        step(n, us(100 * n, 90))(call("__inference_f_1", us(100 * n + 10, 70)))
-                        for n in (5, 6, 7)
-                    ),
-                    *more,
-                )
-            )
-        )
-
-    WHOLE: ClassVar = [(n, "train", 100.0 * n, 90.0, "step_num", "regular") for n in (5, 6, 7)]
-
-    def test_its_call_tells_of_it(self) -> None:
-        found = self.marked(
-            call("__inference_f_1", us(420, 60)), call("__inference_f_1", us(800, 30))
-        )
-
-        assert found == [
-            (4, "train", 420.0, 60.0, "unmarked call", "partial"),
-            *self.WHOLE,
-            (8, "train", 800.0, 30.0, "unmarked call", "partial"),
-        ]
 
 
 class TestKerasFunctions:

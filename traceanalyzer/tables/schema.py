@@ -163,7 +163,7 @@ STEPS = Schema(
         "name": "text",  # kind of step: what the marker is called, or train, test
         "start_ps": "int64",  # start
         "duration_ps": "int64",  # duration
-        # step_num, unmarked call, Keras function, line Steps, function calls, repeated ops
+        # step_num, Keras function, line Steps, function calls, repeated ops
         "source": "text",
         "is_inferred": "bool",  # inferred from what repeats, not marked
         # regular; warm_up, slower at the start; outlier, far from the median; partial, cut by the

@@ -79,9 +79,7 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
     1. A marker, an event with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras'
        `TraceContext`, JAX' `StepTraceAnnotation`); of nested ones the outermost. A step's name is
        its kind: the marker's own name, or what Keras says it ran (`train`, `test`). Markers of
-       several threads with one name and number at the same time are one step. A call before the
-       first or after the last step, of the function that is called in each, is a step that the
-       recording holds only a part of.
+       several threads with one name and number at the same time are one step.
     2. A call of the function in which Keras runs a batch.
     3. The lines `Steps` that older profilers added: one a device, so that a step spans what all
        devices did in it at the same time. Devices that took turns have a step each.
@@ -92,7 +90,7 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
     """
     calls = program_calls(host.plane, host.names)
     ends = _Ends(host, device)
-    table = _marked_steps(trace, host, calls, ends)
+    table = _merged(_join([_marked(plane) for plane in trace.planes]))
     if table.empty:
         table = _keras_steps(host, calls, ends)
     if table.empty:
@@ -152,62 +150,18 @@ def _merged(table: pd.DataFrame) -> pd.DataFrame:
 # ------------------------------------------------------------------------------- markers
 
 
-def _marked_steps(trace: Trace, host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
-    planes = [plane for plane in trace.planes if plane.has_stat("step_num")]
-    table = _join([_marked(plane)[list(_COLUMNS)] for plane in planes])
-    cut = _cut_steps(_marked(host.plane), calls, ends) if host.plane in planes else []
-    return _join([_merged(table), *cut])
-
-
 def _marked(plane: Plane) -> pd.DataFrame:
     number = plane.integers("step_num")
     event = by_line(plane, np.flatnonzero(number.present))
     event = event[is_outermost(plane, event)]
     names = Strings(plane.name_of, plane.names)
-    table = _rows(
+    return _rows(
         step=number.values[event],
         name=filled(plane.strings("graph_type", event), names.take(event)).to_list(),
         start_ps=plane.start_ps[event],
         duration_ps=plane.duration_ps[event],
         source="step_num",
     )
-    return table.assign(line=plane.line_of[event])
-
-
-def _cut_steps(marked: pd.DataFrame, calls: ProgramCalls, ends: _Ends) -> list[pd.DataFrame]:
-    """Find the steps that the recording cut: their markers are missing, their calls are there.
-
-    If there are several before the first marker, or after the last, they were not cut: the program,
-    or what recorded it, left these steps unmarked.
-    """
-    if marked.empty:
-        return []
-    # Of the steps that took most time: on one line, of one name.
-    kinds = marked.groupby(["name", "line"])
-    main = int(kinds["duration_ps"].sum().to_numpy().argmax())
-    rows = marked[(kinds.ngroup() == main).to_numpy()].sort_values("start_ps")
-    name, line = str(rows["name"].iloc[0]), int(rows["line"].iloc[0])
-    start = rows["start_ps"].to_numpy(np.int64)
-    end = start + rows["duration_ps"].to_numpy(np.int64)
-    call = np.flatnonzero((calls.line == line) & calls.is_function)
-    within = np.searchsorted(start, calls.start_ps[call], side="right") - 1
-    inside = (within >= 0) & (calls.start_ps[call] < end[within])
-    label, duration = calls.label[call], calls.end_ps[call] - calls.start_ps[call]
-    leader = np.bincount(label[inside], weights=duration[inside], minlength=1).argmax()
-    of_leader = label == leader
-    if (np.bincount(within[inside & of_leader], minlength=len(start)) != 1).any():
-        return []
-    before = call[of_leader & (calls.end_ps[call] <= start[0])]
-    after = call[of_leader & (calls.start_ps[call] >= end[-1])]
-    numbers = rows["step"].tolist()
-    cut = []
-    for side, number in ((before, numbers[0] - 1), (after, numbers[-1] + 1)):
-        if len(side) == 1 and -(2**63) <= number < 2**63:
-            begin = int(calls.start_ps[side[0]])
-            took = ends.after(begin, int(calls.end_ps[side[0]])) - begin
-            about = {"start_ps": begin, "duration_ps": took, "source": "unmarked call"}
-            cut.append(_rows(step=[number], name=name, is_partial=True, **about))
-    return cut
 
 
 # ---------------------------------------------------------------------- Keras' functions
