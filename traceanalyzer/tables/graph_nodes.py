@@ -61,14 +61,13 @@ class OpRecord:
     input_types: str | None = None  #: `float;int32`
     output_types: str | None = None
     device: str | None = None  #: of the partition that ran it, or of its results; full string
-    #: Where calls placed it differently: on which devices, "" for an unknown one.
+    #: where calls placed it differently: on which devices, "" for an unknown one.
     devices: tuple[str, ...] = ()
     is_device_certain: bool = True  #: whether that is proof
     is_on_host: bool = False  #: whether all its results were in host memory, its device no CPU
     has_host_inputs: bool = False  #: whether, if so, all its inputs were there, too
     function: str = ""  #: that was instantiated; "" for an eager op
-    #: Node of the placer's input, or of the definition where that was not recorded.
-    node: str = ""
+    node: str = ""  #: node of the placer's input, or of the definition where that was not recorded
     signatures: tuple[int, ...] = ()  #: of an eager op; empty for one of a graph
 
 

@@ -14,8 +14,7 @@ from traceanalyzer.tables.device_events import device_events
 from traceanalyzer.tables.functions import with_recorded_functions
 from traceanalyzer.tables.host_ops import host_ops, host_plane
 from traceanalyzer.tables.joined import join_eager, join_rows
-from traceanalyzer.tables.op_occurrences import gather_occurrences
-from traceanalyzer.tables.ops import op_rows
+from traceanalyzer.tables.ops import gather_occurrences, op_rows
 from traceanalyzer.tables.program_calls import NOTHING_MADE, function_making
 from traceanalyzer.tables.recording import tracer_facts
 from traceanalyzer.tables.stages import NO_PIPELINES, no_stages, pipelines
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.tables.joined import Joined
-    from traceanalyzer.tables.op_occurrences import OpOccurrences
+    from traceanalyzer.tables.ops import OpOccurrences
     from traceanalyzer.tables.program_calls import FunctionMaking
     from traceanalyzer.tables.recording import TracerFacts
     from traceanalyzer.tables.stages import Pipelines
@@ -60,11 +59,11 @@ class HostTables:
     allocations: pd.DataFrame
     steps: pd.DataFrame
     facts: TracerFacts
-    threads: ThreadActivity | None = None  #: None without a host plane
+    threads: ThreadActivity | None = None  #: none without a host plane
     joined: Joined | None = None  #: what its capture file says about the ops
     stages: pd.DataFrame = field(default_factory=no_stages)  #: of its input pipelines
     pipelines: Pipelines = NO_PIPELINES  #: when elements were requested, and when stages worked
-    #: When the clock of each line begins, by plane and line; picoseconds.
+    #: when the clock of each line begins, by plane and line; picoseconds.
     line_begins: Mapping[tuple[str, str], int] = field(default_factory=dict)
     making: FunctionMaking = NOTHING_MADE  #: when functions were traced and instantiated
 

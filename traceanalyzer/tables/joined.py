@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from traceanalyzer.tables.arrays import Codes, Flags, Ints
     from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.tables.op_occurrences import OpOccurrences
+    from traceanalyzer.tables.ops import OpOccurrences
     from traceanalyzer.trace.columns import Plane
     from traceanalyzer.trace.strings import Strings
 
@@ -55,7 +55,7 @@ class Joined:
     """What a capture file says about one host's op table."""
 
     records: tuple[OpRecord | None, ...]  #: the record of each row, None where there is none
-    #: The signatures with which each function was called eagerly, by its definition's name.
+    #: the signatures with which each function was called eagerly, by its definition's name.
     calls: dict[str, tuple[int, ...]]
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.graph_nodes import OpRecord
     from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.tables.op_occurrences import OpOccurrences
+    from traceanalyzer.tables.ops import OpOccurrences
     from traceanalyzer.tables.recording import TracerFacts
 
 _DEVICE: Final = re.compile(r"(.*)/device:([A-Z_]+):(\d+)")
@@ -67,8 +67,8 @@ class Placement(NamedTuple):
 
     placement: str  #: `cpu`, `gpu:N`, `host_memory`, `xla`, `tpu:N`, `pluggable` or `unknown`
     certainty: str  #: `certain`, `likely` or `possible`
-    source: str  #: The witness
-    device: str | None = None  #: Full device string where the trace has it
+    source: str  #: the witness
+    device: str | None = None  #: full device string where the trace has it
 
 
 def placement_of_device(device: str) -> str:

@@ -200,8 +200,8 @@ class Repeat(NamedTuple):
     """A stretch of a sequence in which each entry is the one `period` entries before it."""
 
     begin: int
-    end: int  #: Its last entry's successor
-    period: int  #: The shortest period, in entries
+    end: int  #: its last entry's successor
+    period: int  #: the shortest period, in entries
 
 
 def repeat(codes: Codes) -> Repeat | None:
@@ -218,11 +218,11 @@ def repeat(codes: Codes) -> Repeat | None:
 class Pieces(NamedTuple):
     """How alike the pieces of a sequence are."""
 
-    #: The share of entries, from the first bound to the last, in pieces that are like the commonest
+    #: the share of entries, from the first bound to the last, in pieces that are like the commonest
     #: one; 0 where that occurs once.
     share: float
-    size: int  #: Entries of the commonest piece
-    is_common: Flags  #: Which pieces are like it
+    size: int  #: entries of the commonest piece
+    is_common: Flags  #: which pieces are like it
 
 
 def pieces(codes: Codes, bounds: Ints) -> Pieces:

@@ -147,9 +147,6 @@ def _merged(table: pd.DataFrame) -> pd.DataFrame:
     return table.iloc[first].assign(duration_ps=end[last] - start[first])
 
 
-# ------------------------------------------------------------------------------- markers
-
-
 def _marked(plane: Plane) -> pd.DataFrame:
     number = plane.integers("step_num")
     event = by_line(plane, np.flatnonzero(number.present))
@@ -164,36 +161,29 @@ def _marked(plane: Plane) -> pd.DataFrame:
     )
 
 
-# ---------------------------------------------------------------------- Keras' functions
-
-
 def _keras_steps(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
     is_keras = mask(label in _KERAS_FUNCTIONS for label in calls.labels)
-    is_batch = is_keras[calls.label] & calls.is_function
-    threads = (rows[is_batch[rows]] for rows in calls.by_line())
-    return _join([_keras_thread(host, calls, ends, rows) for rows in threads if len(rows)])
-
-
-def _keras_thread(host: HostOps, calls: ProgramCalls, ends: _Ends, rows: Ints) -> pd.DataFrame:
-    start = calls.start_ps[rows]
-    end = np.append(start[1:], ends.after(int(start[-1]), int(calls.end_ps[rows[-1]])))
+    rows = np.flatnonzero(is_keras[calls.label] & calls.is_function)
+    if not len(rows):
+        return _join([])
     labels = {definition: label for label, definition in host.definitions.items()}
     names = []
     for row in rows.tolist():
         own = calls.labels[calls.label[row]]
         names.append(_KERAS_KINDS.get(own) or labels.get(calls.definition[row], own))
-    name = pd.Series(names, dtype=object)
+    name, line, start = pd.Series(names, dtype=object), calls.line[rows], calls.start_ps[rows]
+    end = np.append(start[1:], 0)
+    is_last = np.append(line[1:] != line[:-1], True)  # of its thread
+    for k in np.flatnonzero(is_last).tolist():
+        end[k] = ends.after(int(start[k]), int(calls.end_ps[rows[k]]))
     return _rows(
-        step=name.groupby(name).cumcount(),
+        step=name.groupby([line, name]).cumcount(),
         name=name,
         start_ps=start,
         duration_ps=end - start,
         source="Keras function",
-        is_partial=(np.arange(len(rows)) == len(rows) - 1) & (len(rows) > 1),
+        is_partial=is_last & np.append(False, ~is_last[:-1]),
     )
-
-
-# ------------------------------------------------------------------- the lines of devices
 
 
 def _steps_line(plane: Plane) -> pd.DataFrame:
@@ -208,9 +198,6 @@ def _steps_line(plane: Plane) -> pd.DataFrame:
         duration_ps=plane.duration_ps[event],
         source="line Steps",
     )
-
-
-# ------------------------------------------------------------------------------ inference
 
 
 def _inferred(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
@@ -228,9 +215,6 @@ def _inferred(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
         is_inferred=True,
         is_partial=numbers == len(numbers) - 1,
     )
-
-
-# --------------------------------------------------------------------- which steps are alike
 
 
 def step_kinds(

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.arrays import Codes, Flags, Ints
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.tables.op_occurrences import OpOccurrences
+    from traceanalyzer.tables.ops import OpOccurrences
     from traceanalyzer.trace.columns import Plane
 
 # The runtimes' own calls that return when the device has got so far, copies that are not
@@ -91,7 +91,7 @@ class Links(NamedTuple):
     at_ps: Ints  #: when the thread began
     from_thread: Codes  #: the thread that made it begin, or `ON_DEVICE`
     from_ps: Ints  #: when that thread did so
-    #: Whether it is recorded, or nothing else can have been it; otherwise it is what ended last.
+    #: whether it is recorded, or nothing else can have been it; otherwise it is what ended last.
     is_proved: Flags
 
 
@@ -136,7 +136,7 @@ class ThreadActivity:
     call: Ints  #: step id of the call it ran in, or that it waits for; 0 where unknown
     links: Links
     calls: Calls
-    #: The launch of what ran on the devices, kernels and then transfers, each as in its table.
+    #: the launch of what ran on the devices, kernels and then transfers, each as in its table.
     launches: Launches
     early_ps: Ints  #: by how much the clock of its device is early
 
@@ -181,17 +181,16 @@ class _OfCalls:
     """The events of a host that have the id of a call."""
 
     def __init__(self, host: HostOps) -> None:
-        plane = host.plane
-        ids = plane.integers("id")
+        plane, ids = host.plane, host.plane.integers("id")
+        turns = np.flatnonzero(host.names.is_executor[plane.name_of])
+        runs, elements = (
+            plane.named(FUNCTION_RUN, SESSION_RUN),
+            named_like(plane, GET_NEXT.fullmatch),
+        )
         self.id = ids.values
-        #: Turns of executors.
-        self.turns = np.flatnonzero(host.names.is_executor[plane.name_of] & ids.present)
-        #: Runs of functions and sessions.
-        self.runs = plane.named(FUNCTION_RUN, SESSION_RUN)
-        self.runs = self.runs[ids.present[self.runs]]
-        #: What hands an element of a pipeline to a call.
-        self.elements = named_like(plane, GET_NEXT.fullmatch)
-        self.elements = self.elements[ids.present[self.elements]]
+        self.turns = turns[ids.present[turns]]  # of executors
+        self.runs = runs[ids.present[runs]]  # of functions and sessions
+        self.elements = elements[ids.present[elements]]  # of a pipeline, handed to a call
 
 
 def _labels(

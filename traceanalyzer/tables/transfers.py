@@ -24,7 +24,7 @@ from traceanalyzer.tables.vocabulary import Role, role_of_type
 
 if TYPE_CHECKING:
     from traceanalyzer.tables.arrays import Ints
-    from traceanalyzer.tables.op_occurrences import OpOccurrences
+    from traceanalyzer.tables.ops import OpOccurrences
     from traceanalyzer.tables.recording import TracerFacts
     from traceanalyzer.trace.strings import Strings
 
