@@ -34,8 +34,7 @@ def positions(*values: int) -> np.ndarray:
 
 
 def scan_space(content: bytes) -> tuple[int, ...]:
-    none = np.empty(0, np.int64)
-    return wire.scan_space(uint8(content), np.empty((2, 0), np.int64), np.empty(0, np.uint8), none)
+    return wire.scan_space(uint8(content), wire.Space.empty(0, 0))
 
 
 def read_stat(content: bytes) -> tuple[int, int, int] | None:
