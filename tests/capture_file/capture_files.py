@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
 import numpy as np
+from hypothesis import strategies as st
 
 from traceanalyzer.capture_file.document import (
     CaptureFile,
@@ -178,3 +183,98 @@ def sample() -> CaptureFile:
         ),
         omitted={"functions": 1},
     )
+
+
+# --- Arbitrary ones -------------------------------------------------------------------------------
+
+_texts = st.text(max_size=6)
+_scalars = st.none() | st.booleans() | st.integers() | _texts
+_json = st.recursive(
+    _scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_texts, inner, max_size=2)
+)
+_PLAIN: dict[Any, st.SearchStrategy[Any]] = {
+    str: _texts,
+    bool: st.booleans(),
+    int: st.integers(0, 2**62),
+    float: st.floats(0, 1),
+    Any: _json,
+}
+_POOLS = ("frames", "scopes", "attributes", "signatures", "resources", "sessions")
+# The fields that are indices: into which pool, and the lowest.
+_INDICES = {
+    **dict.fromkeys(("frame", "frames", "handler", "scope_frame", "library", "libraries"),
+                    ("frames", -1)),
+    **dict.fromkeys(("raised", "chosen"), ("frames", 0)),
+    "attributes": ("attributes", -1),
+    "scopes": ("scopes", 0),
+    "resource": ("resources", 0),
+    "origin": ("resources", -2),
+    "signature": ("signatures", -1),
+    "signatures": ("signatures", 0),
+    "session": ("sessions", -1),
+}  # fmt: skip
+_OF_COLUMNS = (Definition, Graph, Partition, EagerSequence)
+
+
+def _values(
+    hint: Any,  # noqa: ANN401
+    sizes: dict[str, int],
+    whole: st.SearchStrategy[int],
+    size: int | None = None,
+) -> st.SearchStrategy[Any]:
+    """Values of a type, as a file with pools of these sizes may have them.
+
+    Args:
+        whole: The whole numbers that the field may have.
+        size: How long a column is; None for any length.
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _values(arguments[0], sizes, whole, size)
+    if hint is int or origin is np.ndarray:
+        numbers = st.lists(whole, min_size=size or 0, max_size=size).map(
+            lambda drawn: np.array(drawn, np.uint32)
+        )
+        return whole if hint is int else numbers
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    if origin in {Union, UnionType}:
+        return st.one_of(*(_values(each, sizes, whole) for each in arguments))
+    if hint is NoneType:
+        return st.none()
+    if origin in {tuple, frozenset}:
+        inner = _values(arguments[0], sizes, whole)
+        if inner.is_empty:
+            return st.just(origin()) if not size else st.nothing()
+        return st.lists(inner, min_size=size or 0, max_size=3 if size is None else size).map(origin)
+    if origin is Mapping:
+        return st.dictionaries(_texts, _values(arguments[1], sizes, whole), max_size=2)
+    return _records(hint, sizes)
+
+
+@st.composite
+def _records(draw: st.DrawFn, kind: type, sizes: dict[str, int]) -> Any:  # noqa: ANN401
+    size = draw(st.integers(0, 3)) if kind in _OF_COLUMNS else None
+    if kind is EagerSequence and not sizes["signatures"]:
+        size = 0
+    is_whole = kind is CaptureFile
+    drawn: dict[str, Any] = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        whole = _PLAIN[int]
+        if name in _INDICES and (not is_whole or name == "chosen"):
+            pool, low = _INDICES[name]
+            whole = st.integers(low, sizes[pool] - 1) if low < sizes[pool] else st.nothing()
+        elif name == "counts":
+            whole = st.integers(0, 2**32 - 1)
+        length = sizes.get(name) if is_whole else size
+        if name == "assigned":
+            length = len(drawn["input"])
+        drawn[name] = draw(_values(hint, sizes, whole, length))
+    return kind(**drawn)
+
+
+@st.composite
+def capture_files(draw: st.DrawFn) -> CaptureFile:
+    """CaptureFiles whose indices point to something."""
+    sizes = {pool: draw(st.integers(0, 3)) for pool in _POOLS}
+    return draw(_records(CaptureFile, sizes))
