@@ -37,26 +37,6 @@ class Space(NamedTuple):
         )
 
 
-class PlanesFound(NamedTuple):
-    """The sizes of planes, and the bytes of them that could not be read."""
-
-    lines: int
-    event_metadata: int
-    stat_metadata: int
-    stats: int
-    bytes_lost: int
-    places: int
-
-
-class LinesFound(NamedTuple):
-    """What lines hold: aggregated events, ids beyond 32 bits, and what could not be read."""
-
-    aggregated: int
-    is_wide: bool
-    bytes_lost: int
-    places: int
-
-
 class PlaneTables(NamedTuple):
     """Planes, lines and metadata: a row a column in the two-dimensional ones, see `wire.c`."""
 
@@ -69,9 +49,10 @@ class PlaneTables(NamedTuple):
     stat_value: NDArray[np.uint64]
 
     @classmethod
-    def empty(cls, planes: int = 0, found: PlanesFound | None = None) -> PlaneTables:
-        """Make room for what was found."""
-        lines, events, names, stats = found[:4] if found else (0,) * 4
+    def empty(
+        cls, planes: int = 0, lines: int = 0, events: int = 0, names: int = 0, stats: int = 0
+    ) -> PlaneTables:
+        """Make room for so many of each."""
         return cls(
             np.empty((7, planes), np.int64),
             np.empty((5, lines), np.int64),
@@ -138,11 +119,16 @@ def walk_planes(
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
     tables: PlaneTables,
-) -> PlanesFound:
-    """Read all of each plane but its events, as far as there is room; end it before damage."""
+) -> tuple[int, ...]:
+    """Read all of each plane but its events, as far as there is room; end it before damage.
+
+    Returns:
+        The number of lines, of entries of event and stat metadata, and of stats; the bytes that
+        could not be read, and in how many places.
+    """
     found = np.empty(6, np.int64)
     _walk_planes(buffer, begin, end, *tables, found)
-    return PlanesFound(*found.tolist())
+    return tuple(found.tolist())
 
 
 def scan_lines(
@@ -151,12 +137,16 @@ def scan_lines(
     bounds: tuple[NDArray[np.int64], NDArray[np.int64]],
     events: NDArray[np.int64],
     stats: NDArray[np.int64],
-) -> LinesFound:
-    """Count the events and stats of each line of a part; move its end up to its first damage."""
+) -> tuple[int, ...]:
+    """Count the events and stats of each line of a part; move its end up to its first damage.
+
+    Returns:
+        The number of aggregated events, 1 if ids are beyond 32 bits, the bytes that could not be
+        read, and in how many places.
+    """
     found = np.empty(4, np.int64)
     _scan_lines(buffer, part.start, part.stop, *bounds, events, stats, found)
-    aggregated, is_wide, bytes_lost, places = found.tolist()
-    return LinesFound(aggregated, bool(is_wide), bytes_lost, places)
+    return tuple(found.tolist())
 
 
 def fill_lines(buffer: NDArray[np.uint8], part: range, columns: LineColumns) -> None:

@@ -116,16 +116,17 @@ def _walk_planes(
     b: NDArray[np.uint8], planes: NDArray[np.int64], tally: _Tally
 ) -> wire.PlaneTables:
     begin, end = planes
-    found = wire.walk_planes(b, begin, end, wire.PlaneTables.empty())
-    tally.lose(found.bytes_lost, found.places)
-    _check_count(found.lines, MAX_LINES, "lines")
+    *sizes, lost, places = wire.walk_planes(b, begin, end, wire.PlaneTables.empty())
+    lines, events, names, stats = sizes
+    tally.lose(lost, places)
+    _check_count(lines, MAX_LINES, "lines")
     tally.need.add(
-        found.lines * _LINE_BYTES
-        + found.event_metadata * _METADATA_BYTES
-        + found.stat_metadata * _STAT_NAME_BYTES
-        + found.stats * (8 + 1 + 8)
+        lines * _LINE_BYTES
+        + events * _METADATA_BYTES
+        + names * _STAT_NAME_BYTES
+        + stats * (8 + 1 + 8)
     )
-    structure = wire.PlaneTables.empty(len(begin), found)
+    structure = wire.PlaneTables.empty(len(begin), *sizes)
     wire.walk_planes(b, begin, end, structure)
     return structure
 
@@ -139,8 +140,8 @@ def _decode_lines(
     scanned = _in_parts(
         lambda part: wire.scan_lines(b, part, (begin, end), events, stats), end - begin
     )
-    aggregated = any(part.aggregated for part in scanned)
-    tally.lose(sum(part.bytes_lost for part in scanned), sum(part.places for part in scanned))
+    aggregated, wide, lost, places = map(sum, zip(*scanned, strict=True))
+    tally.lose(lost, places)
     event_begin = np.concatenate([[0], np.cumsum(events)])
     stat_begin = n_own + np.concatenate([[0], np.cumsum(stats)])
     n_events, n_stats = int(event_begin[-1]), int(stat_begin[-1])
@@ -148,7 +149,7 @@ def _decode_lines(
     # Ids are small in every file met so far: half of 64 bits do, if those of the stats of planes
     # and metadata, which share the column with those of events, are small too.
     small = structure.stat_id.astype(np.int32)
-    is_wide = any(part.is_wide for part in scanned) or bool((structure.stat_id != small).any())
+    is_wide = wide or bool((structure.stat_id != small).any())
     id_type: type[np.int32 | np.int64] = np.int64 if is_wide else np.int32
     id_bytes = 8 if is_wide else 4
     tally.need.add(
