@@ -216,7 +216,7 @@ _INDICES = {
 _OF_COLUMNS = (Definition, Graph, Partition, EagerSequence)
 
 
-def _values(
+def _values(  # noqa: PLR0911 - one for each kind of type
     hint: Any,  # noqa: ANN401
     sizes: dict[str, int],
     whole: st.SearchStrategy[int],

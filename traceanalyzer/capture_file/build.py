@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 JOURNAL: Final = "journal.jsonl"
 GRAPHS: Final = "graphs"
-# In place of a damaged session, for others are found by their number.
-_NO_SESSION: Final = Session(method="unknown", start_ns=0, reason="not recorded")
 
 
 def build(  # noqa: PLR0913 - each keyword is of another source
@@ -87,7 +85,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     visibility = pools.all_of(
         partial(_choice, pools), (each for each in choices if each.get("value") is not None)
     )
-    sessions = (next(iter(pools.all_of(_session, [each])), _NO_SESSION) for each in recorded)
+    sessions = pools.all_of(partial(record, Session), recorded)
     kernels: Any = journal.last.get("kernels", {}).get("kernels")
     frames = pools.frames
     texts, statements, source_notes = source.add(frames) if source else (frames, (), ())
@@ -142,10 +140,6 @@ def build(  # noqa: PLR0913 - each keyword is of another source
 def _facts(journal: Journal, kind: str) -> _Object | None:
     found = {key: each for key, each in journal.last.get(kind, {}).items() if key != "kind"}
     return facts(found) if kind in journal.last else None
-
-
-def _session(found: _Object) -> Session:
-    return record(Session, found)
 
 
 def _last_of_each_way(journal: Journal) -> Iterable[_Object]:

@@ -298,16 +298,16 @@ class CaptureFile:
     def frame_of_node(self, function: str, node: str) -> Frame | None:
         """Return the user's frame that made a node of a definition, or None where unknown."""
         definition = self.definition(function)
-        at = UNKNOWN if definition is None else definition.index(node)
-        return None if definition is None or at == UNKNOWN else self.frame(definition.frames[at])
+        return None if definition is None else self._at(definition, node, definition.frames)
 
     def library_of_node(self, function: str, node: str) -> Frame | None:
         """Return the library's frame that made a node, or None where the user's own code did."""
         definition = self.definition(function)
-        at = UNKNOWN if definition is None else definition.index(node)
-        if definition is None or at == UNKNOWN or not definition.libraries:
-            return None
-        return self.frame(definition.libraries[at])
+        return None if definition is None else self._at(definition, node, definition.libraries)
+
+    def _at(self, definition: Definition, node: str, frames: tuple[int, ...]) -> Frame | None:
+        at = definition.index(node)
+        return None if at == UNKNOWN or not frames else self.frame(frames[at])
 
 
 def is_session(function: str) -> bool:

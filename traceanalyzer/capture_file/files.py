@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from traceanalyzer.capture_file.document import Note
 from traceanalyzer.capture_file.encoding import (
     FORMAT,
@@ -187,14 +189,10 @@ def bounded(
         kept = replace(kept, definitions=())
     while kept.functions and (share := excess(kept)) > 0:
         by_size = sorted(kept.functions, key=_nodes)
-        enough = (1 - share) * sum(map(_nodes, by_size))
-        fitting: set[int] = set()
-        for function in by_size[:-1]:
-            enough -= _nodes(function)
-            if enough < 0:
-                break
-            fitting.add(id(function))
-        kept = _pruned(kept, tuple(f for f in kept.functions if id(f) in fitting))
+        upto = np.cumsum([*map(_nodes, by_size)])
+        fitting = int(np.searchsorted(upto, (1 - share) * upto[-1], side="right"))
+        fits = set(map(id, by_size[: min(fitting, len(by_size) - 1)]))
+        kept = _pruned(kept, tuple(f for f in kept.functions if id(f) in fits))
     return _with_note(whole, kept)
 
 
@@ -231,19 +229,14 @@ def _pruned(capture_file: CaptureFile, functions: tuple[Function, ...]) -> Captu
 
 def _with_note(whole: CaptureFile, kept: CaptureFile) -> CaptureFile:
     ops, kept_ops = (sum(int(s.counts.sum()) for s in c.sequences) for c in (whole, kept))
-    lacks = {
-        "partition_attributes": (
-            "the attributes of",
-            sum(map(_ran, whole.functions)),
-            "executed node",
-        ),
-        "eager_ops": ("the order of", ops - kept_ops, "eager op"),
-        "definitions": ("the lines of", len(whole.definitions) - len(kept.definitions), "function"),
-        "functions": ("the graphs of", len(whole.functions) - len(kept.functions), "function"),
-    }
-    lacks = {name: each for name, each in lacks.items() if each[1]}
-    left_out = ", ".join(f"{of} {counted(count, noun)}" for of, count, noun in lacks.values())
+    lacks = (
+        ("partition_attributes", "attributes", sum(map(_ran, whole.functions)), "executed node"),
+        ("eager_ops", "order", ops - kept_ops, "eager op"),
+        ("definitions", "lines", len(whole.definitions) - len(kept.definitions), "function"),
+        ("functions", "graphs", len(whole.functions) - len(kept.functions), "function"),
+    )
+    left_out = ", ".join(f"the {of} of {counted(n, noun)}" for _, of, n, noun in lacks if n)
     message = f"to keep the evidence small these were left out: {left_out}"
     note = Note(id="evidence_left_out", severity="warning", message=message)
-    omitted = {name: count for name, (_, count, _) in lacks.items()}
+    omitted = {name: n for name, _, n, _ in lacks if n}
     return replace(kept, notes=(*kept.notes, note), omitted=omitted)

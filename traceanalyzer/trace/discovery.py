@@ -103,7 +103,8 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     try:
         mode = root.stat().st_mode
     except FileNotFoundError:
-        raise TraceNotFoundError(_missing(root)) from None
+        msg = f"{printable(root)}: there is no such file or directory; check the path"
+        raise TraceNotFoundError(msg) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         why = printable((getattr(error, "strerror", None) or str(error)).lower())
         msg = f"{printable(root)}: cannot be read ({why}); check path and permissions"
@@ -216,7 +217,6 @@ def _walk_runs(root: Path, walk: _Walk) -> Iterator[RunFiles]:
             if (status.st_dev, status.st_ino) in seen:
                 continue
             seen.add((status.st_dev, status.st_ino))
-            walk.directories += 1
             with os.scandir(directory) as entries:
                 for entry in entries:
                     walk.entries += 1
@@ -326,18 +326,20 @@ def _directory_name(directory: Path) -> str:
 
 def _with_distinct_names(root: Path, runs: list[RunFiles]) -> tuple[RunFiles, ...]:
     """Prefix names that several runs share with the log directory, as TensorBoard does."""
-    shared = Counter(r.name for r in runs)
-    longer = [replace(r, name=_name_below(root, r.path)) if shared[r.name] > 1 else r for r in runs]
-    still_shared = Counter(r.name for r in longer)
-    return tuple(
-        replace(r, name=r.path.relative_to(root).as_posix()) if still_shared[r.name] > 1 else r
-        for r in longer
-    )
+    for is_whole in (False, True):  # the whole path where that is shared, too
+        shared = Counter(run.name for run in runs)
+        runs = [
+            replace(run, name=_name_below(root, run.path, is_whole=is_whole))
+            if shared[run.name] > 1
+            else run
+            for run in runs
+        ]
+    return tuple(runs)
 
 
-def _name_below(root: Path, directory: Path) -> str:
+def _name_below(root: Path, directory: Path, *, is_whole: bool) -> str:
     parts = directory.relative_to(root).parts
-    if parts[-3:-1] == ("plugins", "profile"):
+    if parts[-3:-1] == ("plugins", "profile") and not is_whole:
         parts = (*parts[:-3], parts[-1])
     return "/".join(parts) or _directory_name(directory)
 
@@ -351,7 +353,6 @@ _RECORD: Final = "record one with `traceanalyzer capture script.py`"
 class _Walk:
     """What a search through directories met besides traces."""
 
-    directories: int = 0
     entries: int = 0
     events_files: int = 0
     empty_runs: int = 0
@@ -391,21 +392,10 @@ class _Walk:
             )
         else:
             why = (
-                "no trace (HOST.xplane.pb, HOST.trace.json.gz or local.trace) in "
-                f"{counted(self.directories, 'directory')}{unread}; give the log directory of a "
-                f"run, or {_RECORD}"
+                f"no trace (HOST.xplane.pb, HOST.trace.json.gz or local.trace){unread}; give the "
+                f"log directory of a run, or {_RECORD}"
             )
         return why
-
-
-def _missing(path: Path) -> str:
-    """Say that a path does not exist, and which part of it does."""
-    try:
-        above = next((p for p in path.absolute().parents if p.exists()), None)
-    except OSError:
-        above = None
-    nearest = f" ({printable(above)} exists)" if above else ""
-    return f"{printable(path)}: there is no such file or directory{nearest}; check the path"
 
 
 def _only_tool_data(tool_files: Sequence[Path]) -> str:

@@ -12,7 +12,7 @@ from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.native import wire
 from traceanalyzer.trace.columns import Damage, Lines, Metadata, Plane, Stats, Trace
 from traceanalyzer.trace.limits import MemoryNeed
-from traceanalyzer.trace.strings import text_at, texts_at
+from traceanalyzer.trace.strings import texts_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,6 +203,7 @@ def _planes(
     ]
     stats = Stats(id=events.stat_id, kind=events.stat_kind, value=events.stat_value)
     planes = []
+    plane_names = texts_at(b, name_at)
     for p, parts in enumerate(zip(*bounds, strict=True)):
         lines, metadata, names = map(slice, *zip(*parts, strict=True))
         begin = events.event_begin[lines.start : lines.stop + 1]
@@ -213,7 +214,7 @@ def _planes(
         own = range(int(own_first[p]), int(own_first[p] + own_count[p]))
         planes.append(
             Plane(
-                name=text_at(b, int(name_at[p])),
+                name=plane_names[p],
                 id=int(plane_id[p]),
                 lines=Lines(
                     id=line_id,
