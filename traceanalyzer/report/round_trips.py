@@ -11,8 +11,7 @@ from traceanalyzer.model.transfers import (
     RoundTripTransfers,
 )
 from traceanalyzer.placement.devices import CPU, GPU
-from traceanalyzer.placement.kernel_tables import DEFAULT
-from traceanalyzer.placement.registry import nearest
+from traceanalyzer.placement.registry import DEFAULT, nearest
 from traceanalyzer.report.convert import to_record, us
 
 if TYPE_CHECKING:
