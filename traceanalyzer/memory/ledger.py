@@ -60,8 +60,8 @@ class Records:
         Returns:
             The columns of `HELD_BY`, None where unknown, `bytes` and `count`; the largest first.
         """
-        held = self.codes.iloc[rows].assign(bytes=size, count=count)
-        sums = held.groupby(list(HELD_BY), sort=False).sum().reset_index()
+        blocks = self.codes.iloc[rows].assign(bytes=size, count=count)
+        sums = blocks.groupby(list(HELD_BY), sort=False).sum().reset_index()
         sums = sums.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
         # As objects: pandas turns None into its own missing value otherwise.
         texts = {
