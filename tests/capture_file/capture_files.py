@@ -47,7 +47,6 @@ def sample() -> CaptureFile:
         devices={"soft_device_placement": True},
         gpus=({"name": "H100", "memory_bytes": 85_899_345_920},),
         log=("Created device /device:GPU:0",),
-        log_source="script",
         sessions=(
             Session(
                 trace="h.xplane.pb",
@@ -79,7 +78,6 @@ def sample() -> CaptureFile:
                 soft_placement=False,
                 device_types=("CPU",),
                 device_count={"GPU": 0},
-                memory_fraction=0.5,
                 rewrites={"remapping": "OFF", "optimizers": ["pruning"]},
             ),
         ),

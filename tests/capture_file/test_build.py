@@ -98,9 +98,7 @@ SESSION_CONFIG: dict[str, Any] = {
     "is_own": True,
     "is_local": True,
     "soft_placement": False,
-    "log_placement": True,
     "device_count": {"GPU": 0},
-    "memory_fraction": 0.25,
     "rewrites": {"pin_to_host_optimization": "ON"},
 }
 
@@ -218,10 +216,10 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
         ),
     )
 
-    found = build(tmp_path, "h", log=["a line"], log_source="script", gpus=[{"name": "H100"}])
+    found = build(tmp_path, "h", log=["a line"], gpus=[{"name": "H100"}])
 
     assert (found.host, found.complete) == ("h", True)
-    assert (found.log, found.log_source, found.gpus) == (("a line",), "script", ({"name": "H100"},))
+    assert (found.log, found.gpus) == (("a line",), ({"name": "H100"},))
     assert found.environment == {"cpu_count": 2}
     assert found.devices == {"soft_device_placement": True}
     assert [(frame.line, frame.code) for frame in found.frames] == [
@@ -246,7 +244,7 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
     assert (sequence.signatures.tolist(), sequence.counts.tolist()) == ([0, 1], [1, 2])
     assert [(error.raised, error.handler) for error in found.errors] == [((0, 1), 2)]
     (config,) = found.session_configs
-    assert (config.is_own, config.device_count, config.memory_fraction) == (True, {"GPU": 0}, 0.25)
+    assert (config.is_own, config.device_count) == (True, {"GPU": 0})
     assert found.notes == (Note(id="threads", severity="info", message="one went on"),)
     assert found.omitted == {}
 
@@ -301,7 +299,6 @@ class TestSessions:
             start_ns=1,
             stop_ns=2,
             reason="the script ended",
-            proof="trace",
         )
         assert (second.trace, second.effective) == ("../other/h.xplane.pb", None)
 

@@ -56,7 +56,7 @@ def capture_file(
 
 
 def test_sessions_configured_without_a_gpu_have_none() -> None:
-    found = capture_file(config(), config(memory_fraction=0.5))
+    found = capture_file(config(), config(rewrites={"remapping": "OFF"}))
 
     assert saw_no_gpu(found)
     (obstacle,) = obstacles(found)

@@ -54,7 +54,6 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     host: str,
     *,
     log: Sequence[str] = (),
-    log_source: str = "none",
     gpus: Sequence[Mapping[str, Json]] = (),
     folder: Path | None = None,
     source: SourceLines | None = None,
@@ -65,7 +64,6 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     Args:
         work: The capture's working folder, with `journal.jsonl` and `graphs/`.
         host: Name of the host, as in the trace's file name.
-        log_source: Where `log` comes from: `script`, `probe`, `script+probe` or `none`.
         folder: Where the capture file will lie; by default where the first session's trace does.
         source: What reads the text of the program's lines; None to leave it out.
         command: The words of the command line that made the capture; None where none did.
@@ -103,7 +101,6 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         devices=devices,
         gpus=tuple(facts(gpu) for gpu in gpus),
         log=tuple(log),
-        log_source=log_source,
         sessions=tuple(_with_levels(session, folder) for session in sessions),
         errors=errors,
         visibility=visibility,
@@ -207,15 +204,17 @@ def _with_eager(capture_file: CaptureFile, eager: EagerRecords = EagerRecords())
 
 
 def _with_levels(session: Session, folder: Path | None) -> Session:
-    """Name the trace relative to the capture file; the levels it states were in force."""
+    """Name the trace relative to the capture file; the levels it states were in force.
+
+    TensorFlow states them from 2.19 on, and obeyed what was requested before.
+    """
     if session.trace is None or folder is None or not Path(session.trace).is_file():
-        return replace(session, trace=None, effective=None, proof=None)
+        return replace(session, trace=None, effective=None)
     stated = profile_options_in(Path(session.trace))
     return replace(
         session,
         trace=os.path.relpath(session.trace, folder),
-        effective=stated or session.effective,
-        proof="trace" if stated else session.proof,
+        effective=stated or session.requested,
     )
 
 

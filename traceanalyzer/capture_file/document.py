@@ -91,9 +91,6 @@ class Session:
     start_ns: _Int64  #: since 1970
     stop_ns: _Int64 | None = None  #: None if the program ended first
     reason: str  #: why it began and ended
-    #: What proves `effective`: the `trace`, which states them from TensorFlow 2.19 on; the
-    #: `version`, one that is known to obey; or None.
-    proof: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,10 +134,8 @@ class SessionConfig:
     is_own: bool  #: whether the program gave it; else it is what `tf.config` says
     is_local: bool  #: whether they ran in the program's own process, not on a server
     soft_placement: bool
-    log_placement: bool = False
     device_types: tuple[str, ...] = ()  #: of the devices that they had; empty if unknown
     device_count: Mapping[str, int] = field(default_factory=dict)  #: at most, by type
-    memory_fraction: Annotated[float, Meta(ge=0, le=1e6)] | None = None  #: None if not set
     #: What was set of the optimizers' options (`RewriterConfig`): a choice by its name, "ON";
     #: numbers and lists of names as such.
     rewrites: Mapping[str, Json] = field(default_factory=dict)
@@ -226,7 +221,6 @@ class CaptureFile:
     devices: Mapping[str, Json] | None = None
     gpus: tuple[Mapping[str, Json], ...] = ()  #: what NVML says of each; empty without a driver
     log: tuple[str, ...] = ()  #: TensorFlow's lines about devices
-    log_source: str = "none"  #: `script`, `probe`, `script+probe` or `none`
     sessions: tuple[Session, ...] = ()
     notes: tuple[Note, ...] = ()
     errors: tuple[CaughtError, ...] = ()
