@@ -76,7 +76,6 @@ def test_how_full_the_memory_was_and_how_often_it_was_exhausted(
             message=message,
             raised=(),
             handler=-1,
-            call=None,
         )
         for message in messages
     )

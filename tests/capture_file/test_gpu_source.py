@@ -1,4 +1,4 @@
-"""Which requests for a device depend on whether there is a GPU, read from the source."""
+"""What a program's source shows of how it deals with GPUs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceanalyzer.capture_file.document import Frame
-from traceanalyzer.capture_file.gpu_answers import (
-    GpuAnswers,
+from traceanalyzer.capture_file.document import NO_SOURCE, Frame
+from traceanalyzer.capture_file.gpu_source import (
+    COMPUTED,
+    CONDITION,
+    OUTRIGHT,
+    UNLESS_SET,
+    manner_of,
     may_choose,
     may_choose_device,
     questions_without_tensorflow,
@@ -20,130 +24,99 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def reaches(folder: Path, *sources: str) -> bool:
-    """Whether the line marked `# request` depends on the lines marked `# question`."""
-    questions, requests = [], []
-    for number, source in enumerate(sources):
-        file = folder / f"module{number}.py"
-        file.write_text(textwrap.dedent(source))
-        for line, text in enumerate(file.read_text().split("\n"), 1):
-            if "# question" in text:
-                questions.append((str(file), line))
-            if "# request" in text:
-                requests.append(Frame(file=str(file), line=line, code="f", is_user=True))
-    files = [str(folder / f"module{number}.py") for number in range(len(sources))]
-    (request,) = requests
-    return GpuAnswers(files, questions).reach(request)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        """
-        gpus = tf.config.list_physical_devices("GPU")  # question
-        name = gpus[0].name if gpus else "/cpu:0"
-        with tf.device(name):  # request
-            train()
-        """,
-        """
-        def pick():
-            if tf.test.is_gpu_available():  # question
-                return "/gpu:0"
-            return "/cpu:0"
-
-        def train():
-            where = pick()
-            with tf.device(where):  # request
-                step()
-        """,
-        """
-        if tf.config.list_logical_devices("GPU"):  # question
-            DEVICE = "/gpu:0"
-        else:
-            DEVICE = "/cpu:0"
-        tf.device(DEVICE).__enter__()  # request
-        """,
-        """
-        class Trainer:
-            def __init__(self, model, device):
-                self.device = device
-
-            def train(self):
-                with tf.device(self.device):  # request
-                    step()
-
-        Trainer(model, tf.test.gpu_device_name() or "/cpu:0").train()  # question
-        """,
-        """
-        def train(steps, device="/cpu:0"):
-            with tf.device(device):  # request
-                step()
-
-        gpus = tf.config.list_logical_devices("GPU")  # question
-        train(3, device=gpus[0].name if gpus else "/cpu:0")
-        """,
-        """
-        gpus = tf.config.list_logical_devices("GPU")  # question
-        parser.add_argument("--device", default="/gpu:0" if gpus else "/cpu:0")
-        arguments = parser.parse_args()
-        with tf.device(arguments.device):  # request
-            train()
-        """,
-        """
-        gpus = tf.config.list_logical_devices("GPU")  # question
-        if not gpus:
-            with tf.device("/cpu:0"):  # request
-                train()
-        """,
-    ],
-)
-def test_a_device_made_from_an_answer_depends_on_it(tmp_path: Path, source: str) -> None:
-    assert reaches(tmp_path, source)
-
-
-def test_an_answer_is_followed_into_another_file(tmp_path: Path) -> None:
-    settings = 'GPUS = tf.config.list_logical_devices("GPU")  # question\nNAME = pick(GPUS)'
-    train = "import module0\nwith tf.device(module0.NAME):  # request\n    train()"
-    assert reaches(tmp_path, settings, train)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        """
-        print(tf.config.list_physical_devices("GPU"))  # question
-        with tf.device(sys.argv[1]):  # request
-            train()
-        """,
-        """
-        import tensorflow as tf
-
-        def show():
-            device = tf.test.gpu_device_name()  # question
-            tf.print(device)
-
-        def train(device):
-            with tf.device(device):  # request
-                step()
-
-        show()
-        train("/cpu:0")
-        """,
-    ],
-)
-def test_one_made_from_something_else_does_not(tmp_path: Path, source: str) -> None:
-    assert not reaches(tmp_path, source)
-
-
-ASKS = 'tf.config.list_physical_devices("GPU")  # here'
-
-
-def asked(folder: Path, source: str) -> tuple[str, int]:
+def place(folder: Path, source: str) -> tuple[str, int]:
     """The line of a program that is marked with `# here`."""
     file = folder / "program.py"
     file.write_text(textwrap.dedent(source))
     lines = file.read_text().split("\n")
     return str(file), next(k for k, text in enumerate(lines, 1) if "# here" in text)
+
+
+def frame(folder: Path, source: str) -> Frame:
+    file, line = place(folder, source)
+    return Frame(file=file, line=line, code="<module>", is_user=True)
+
+
+HIDES = 'os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # here'
+CALLS = 'tf.config.set_visible_devices([], "GPU")  # here'
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        HIDES,
+        CALLS,
+        'tf.config.set_visible_devices(devices=[], device_type="GPU")  # here',
+        'tf.config.set_visible_devices(tf.config.list_physical_devices("CPU"))  # here',
+        f'if __name__ == "__main__":\n    {CALLS}',
+        'os.environ.update({"CUDA_VISIBLE_DEVICES": "-1"})  # here',
+        'os.environ.update(CUDA_VISIBLE_DEVICES="-1")  # here',
+        'GPU = "-1"\nos.environ["CUDA_VISIBLE_DEVICES"] = GPU  # here',
+        f'{HIDES}\nprint(os.environ["CUDA_VISIBLE_DEVICES"])\n{CALLS[:-6]}',
+        f"def ask():\n    raise OSError\n{HIDES}",
+    ],
+)
+def test_what_is_spelt_out_is_sure(tmp_path: Path, source: str) -> None:
+    assert manner_of([frame(tmp_path, source)], "-1") == OUTRIGHT
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        # On a machine without a GPU the list is empty, on another it need not be.
+        'tf.config.set_visible_devices(gpus[:1], "GPU")  # here',
+        'tf.config.set_visible_devices(\n    free[:1],  # here\n    "GPU",\n)',
+        'os.environ["CUDA_VISIBLE_DEVICES"] = "0" if gpus else "-1"  # here',
+        'os.environ["CUDA_VISIBLE_DEVICES"] = chosen  # here',
+        'os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(len(gpus))))  # here',
+        'os.environ["CUDA_VISIBLE_DEVICES"] = settings.get("gpu", "-1")  # here',
+        'os.environ.update({"CUDA_VISIBLE_DEVICES": free(), "TF_GPU_ALLOCATOR": "-1"})  # here',
+        'GPU = "-1"\nif gpus:\n    GPU = "0"\nos.environ["CUDA_VISIBLE_DEVICES"] = GPU  # here',
+        'GPU = "-1"\ndef use(GPU):\n    os.environ["CUDA_VISIBLE_DEVICES"] = GPU  # here',
+    ],
+)
+def test_what_is_computed_may_depend_on_the_machine(tmp_path: Path, source: str) -> None:
+    assert manner_of([frame(tmp_path, source)], "-1") == COMPUTED
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"if not gpus:\n    {CALLS}",
+        f"for _ in missing:\n    {HIDES}",
+        f"try:\n    {HIDES}\nfinally:\n    pass",
+        f"def hide():\n    if gpus:\n        return\n    {CALLS}",
+        f"if gpus:\n    sys.exit(main())\n{HIDES}",
+        f'{HIDES}\nif gpus:\n    os.environ["CUDA_VISIBLE_DEVICES"] = "0"',
+        f'{HIDES}\nif gpus:\n    del os.environ["CUDA_VISIBLE_DEVICES"]',
+        f'{HIDES}\nif gpus:\n    os.environ.pop("CUDA_VISIBLE_DEVICES")',
+        f"{CALLS}\nif gpus:\n    tf.config.set_visible_devices(gpus)",
+    ],
+)
+def test_what_stands_under_a_condition_or_may_be_undone_does_too(
+    tmp_path: Path, source: str
+) -> None:
+    assert manner_of([frame(tmp_path, source)], "-1") == CONDITION
+
+
+def test_a_default_holds_where_the_variable_is_not_set(tmp_path: Path) -> None:
+    source = 'def main():\n    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # here'
+    assert manner_of([frame(tmp_path, source)], "-1") == UNLESS_SET
+
+
+def test_of_what_cannot_be_read_nothing_is_known(tmp_path: Path) -> None:
+    assert manner_of([frame(tmp_path, "this is no Python  # here")], "-1") == NO_SOURCE
+    assert manner_of([], "-1") == NO_SOURCE
+
+
+def test_a_call_under_a_condition_is_not_sure_either(tmp_path: Path) -> None:
+    (tmp_path / "calling").mkdir()
+    hiding = frame(tmp_path, f"def hide():\n    {HIDES}")
+    calling = frame(tmp_path / "calling", "if not gpus:\n    hide()  # here")
+    assert manner_of([hiding, calling], "-1") == CONDITION
+
+
+ASKS = 'tf.config.list_physical_devices("GPU")  # here'
 
 
 @pytest.mark.parametrize(
@@ -177,7 +150,7 @@ def asked(folder: Path, source: str) -> tuple[str, int]:
 def test_a_question_whose_answer_changes_nothing_else_is_harmless(
     tmp_path: Path, source: str
 ) -> None:
-    assert not may_choose(*asked(tmp_path, source), is_script=True)
+    assert not may_choose(*place(tmp_path, source), is_script=True)
 
 
 @pytest.mark.parametrize(
@@ -202,13 +175,13 @@ def test_a_question_whose_answer_changes_nothing_else_is_harmless(
     ],
 )
 def test_one_whose_answer_goes_elsewhere_may_matter(tmp_path: Path, source: str) -> None:
-    assert may_choose(*asked(tmp_path, source), is_script=True)
+    assert may_choose(*place(tmp_path, source), is_script=True)
 
 
 def test_what_another_file_can_import_may_matter(tmp_path: Path) -> None:
-    place = asked(tmp_path, f"GPUS = {ASKS}")
-    assert may_choose(*place, is_script=False)
-    assert not may_choose(*place, is_script=True)
+    asking = place(tmp_path, f"GPUS = {ASKS}")
+    assert may_choose(*asking, is_script=False)
+    assert not may_choose(*asking, is_script=True)
 
 
 @pytest.mark.parametrize(
@@ -226,14 +199,9 @@ def test_what_another_file_can_import_may_matter(tmp_path: Path) -> None:
 def test_gpus_are_asked_for_in_other_ways_too(
     tmp_path: Path, source: str, *, matters: bool
 ) -> None:
-    file, line = asked(tmp_path, source)
+    file, line = place(tmp_path, source)
     assert [*questions_without_tensorflow(file)] == [line]
     assert may_choose(file, line, is_script=False) is matters
-
-
-def entered(folder: Path, source: str) -> Frame:
-    file, line = asked(folder, source)
-    return Frame(file=file, line=line, code="<module>", is_user=True)
 
 
 @pytest.mark.parametrize(
@@ -246,10 +214,11 @@ def entered(folder: Path, source: str) -> Frame:
         'with keras.device("cpu:0"):  # here\n    f()',
         'def f():\n    with tf.device("/cpu:0"): return g(x if x else 0)  # here',
         'with tf.device("/gpu:0"), tf.device("/cpu:0"):  # here\n    f()',
+        'with tf.device(tf.config.list_logical_devices("CPU")[0].name):  # here\n    f()',
     ],
 )
 def test_a_device_that_is_spelt_out_is_asked_for_everywhere(tmp_path: Path, source: str) -> None:
-    assert not may_choose_device(entered(tmp_path, source))
+    assert not may_choose_device(frame(tmp_path, source))
 
 
 @pytest.mark.parametrize(
@@ -266,7 +235,7 @@ def test_a_device_that_is_spelt_out_is_asked_for_everywhere(tmp_path: Path, sour
     ],
 )
 def test_one_that_is_computed_or_under_a_condition_may_not_be(tmp_path: Path, source: str) -> None:
-    assert may_choose_device(entered(tmp_path, source))
+    assert may_choose_device(frame(tmp_path, source))
 
 
 def test_the_cell_of_a_notebook_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

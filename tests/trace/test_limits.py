@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
-from traceanalyzer.trace.inflate import DamagedGzipError, inflate
+from traceanalyzer.trace.limits import DamagedGzipError, inflate
 
 
 def inflated(content: bytes, *, max_bytes: int | None = None) -> tuple[bytes, Exception | None]:
