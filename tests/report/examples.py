@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.report.bad_input import HOSTILE_TEXTS, with_texts
+from tests.report.schema import loads
 from traceanalyzer.model import (
     ExplainedShares,
     Report,
@@ -17,13 +18,12 @@ from traceanalyzer.model import (
     ToolInfo,
     Unexplained,
 )
-from traceanalyzer.report import document
 
 
 @cache
 def _document(name: str) -> Report:
     file = Path(__file__).with_name("documents") / f"{name}.json"
-    return document.loads(file.read_text())
+    return loads(file.read_text())
 
 
 def gpu_run() -> Report:

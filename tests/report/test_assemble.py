@@ -33,9 +33,9 @@ from tests.traces import (
 from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.document import CaptureFile, Frame, Levels, Session
 from traceanalyzer.model.times import Steps
+from traceanalyzer.report.about import run_info
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.run_info import run_info
-from traceanalyzer.report.sources import line_texts
+from traceanalyzer.report.records import line_texts
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.eager_alignment import MARKER
 

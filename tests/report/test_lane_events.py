@@ -29,10 +29,10 @@ from tests.traces import (
     write,
     xspace,
 )
-from traceanalyzer.report import lane_events as subject
-from traceanalyzer.report.lane_events import Events, fewer, timeline_block
+from traceanalyzer.report import timeline as subject
 from traceanalyzer.report.lanes import KINDS
 from traceanalyzer.report.packed import unpack
+from traceanalyzer.report.timeline import Events, fewer, timeline_block
 
 if TYPE_CHECKING:
     from pathlib import Path

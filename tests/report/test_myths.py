@@ -10,7 +10,7 @@ import pytest
 
 from tests.causes.examples import Example
 from traceanalyzer.capture_file.document import CaptureFile, CaughtError
-from traceanalyzer.report.myths import myths
+from traceanalyzer.report.folds import myths
 from traceanalyzer.tables.schema import TRANSFERS
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from traceanalyzer.model import blocks as b
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 from traceanalyzer.report.html import render_page
-from traceanalyzer.report.inline import quantity
 from traceanalyzer.report.markdown import page_markdown
 from traceanalyzer.report.terminal import print_page
+from traceanalyzer.report.text import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

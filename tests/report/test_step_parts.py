@@ -8,7 +8,7 @@ import pytest
 from tests.report.sections.samples import SAMPLES, sample
 from tests.test_costs import run_of, run_of_two_gpus
 from tests.traces import eager, event, gpu, host, kernel, launch, line, step, stream, us
-from traceanalyzer.report.step_parts import step_parts
+from traceanalyzer.report.steps import step_parts
 
 
 def test_the_parts_of_each_step_add_up_to_it() -> None:

@@ -24,7 +24,7 @@ from tests.traces import (
 from traceanalyzer.costs import Costs
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.timeline import critical_paths, timeline
+from traceanalyzer.report.steps import critical_paths, timeline
 from traceanalyzer.run import load
 
 if TYPE_CHECKING:

@@ -142,6 +142,7 @@ class Source(_Struct, tag_field="block", tag="source", frozen=True, kw_only=True
     first_line: int
     lines: tuple[str, ...]
     marked: tuple[int, ...] = ()  # line numbers
+    language: Literal["python", "sh"] = "python"
 
 
 class Diff(_Struct, tag_field="block", tag="diff", frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
@@ -9,15 +10,14 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.diagnosis import cpu_ops
+from traceanalyzer.diagnosis import cpu_ops, rare_ops
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.placement.on_a_gpu import failure
-from traceanalyzer.report.step_parts import step_parts
+from traceanalyzer.report.steps import step_parts
 from traceanalyzer.tables.step_kinds import regular_steps
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.exposed import is_exposed
 from traceanalyzer.timeline.intervals import inside_ps, union
-from traceanalyzer.timeline.recurring import recurring
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from traceanalyzer.findings import Finding
     from traceanalyzer.model.changes import Change
     from traceanalyzer.placement.on_a_gpu import Failure
-    from traceanalyzer.report.step_parts import DeviceSteps
+    from traceanalyzer.report.steps import DeviceSteps
     from traceanalyzer.run import Host, Run
 
 PageKind: TypeAlias = Literal["A", "B", "C", "D", "E"]
@@ -117,6 +117,11 @@ class PageFacts:
         """How many regular steps there are, on one device; 0 if steps are unknown."""
         return int(self.devices[0].regular.sum()) if self.has_steps else 0
 
+    @property
+    def waiting_devices(self) -> int:
+        """How many devices' waits are known."""
+        return len(self._waits)
+
     @cached_property
     def has_gpu_times(self) -> bool:
         """Whether the trace shows when a device computed."""
@@ -130,7 +135,7 @@ class PageFacts:
     @cached_property
     def wait_us(self) -> float | None:
         """How long a device waited for CPU ops per step, the mean; None if that is unknown."""
-        return _mean([*self.waits_us.values()])
+        return _mean([float(waits.sum()) for waits in self._waits.values()])
 
     @cached_property
     def wait_share(self) -> float | None:
@@ -140,24 +145,26 @@ class PageFacts:
         return min(1.0, self.wait_us / self.step_us)
 
     @cached_property
-    def waits_us(self) -> dict[tuple[str, str], float]:
-        """How long each device waited for CPU ops per step, by host and device."""
+    def _waits(self) -> dict[tuple[str, str], pd.Series[float]]:
+        """How long each device waited for each CPU op per step, by host and device."""
         ids = self.on_cpu["op_id"]
-        return {at: float(waits.reindex(ids).sum()) for at, waits in self._waits.items()}
+        return {
+            (host.name, device): us.reindex(ids).dropna()
+            for host in self.run.hosts
+            for device, us in _waits(host)
+        }
+
+    def wait_of(self, device: DeviceSteps) -> float:
+        """Return how long a device waited for CPU ops per step; 0 if that is unknown."""
+        waits = self._waits.get((device.host, device.device or ""))
+        return 0.0 if waits is None else float(waits.sum())
 
     @cached_property
     def op_waits_us(self) -> dict[str, float]:
         """How long a device waited for each CPU op per step, the mean over all devices."""
-        ids = self.on_cpu["op_id"].tolist()
-        total: dict[str, float] = dict.fromkeys(ids, 0.0)
-        for waits in self._waits.values():
-            for op_id, us in waits.reindex(ids).dropna().items():
-                total[str(op_id)] += us / len(self._waits)
-        return total
-
-    @cached_property
-    def _waits(self) -> dict[tuple[str, str], pd.Series[float]]:
-        return {(host.name, name): us for host in self.run.hosts for name, us in _waits(host)}
+        waits = [pd.Series(0.0, index=self.on_cpu["op_id"]), *self._waits.values()]
+        total = pd.concat(waits).groupby(level=0).sum() / max(1, len(self._waits))
+        return {str(op_id): float(us) for op_id, us in total.items()}
 
     def part_us(self, *kinds: str) -> float:
         """Return the time of parts of a step, the mean over all devices."""
@@ -169,11 +176,7 @@ class PageFacts:
     @cached_property
     def rare(self) -> frozenset[str]:
         """Ids of the ops that are not part of each step."""
-        return frozenset(
-            str(op_id)
-            for host in self.run.hosts
-            for op_id in host.tables.ops["op_id"][recurring(host.tables).is_rare]
-        )
+        return frozenset(rare_ops(self.run))
 
     @cached_property
     def by_design(self) -> frozenset[str]:
@@ -205,6 +208,15 @@ class PageFacts:
         unknown += len(found.not_replayed - found.cpu_ops.keys())
         total = found.replayed - len(found.replaced) + len(found.not_replayed)
         return OpCounts(total - on_cpu - unknown, on_cpu - once, once, unknown)
+
+    @cached_property
+    def changes_of_op(self) -> dict[str, list[Change]]:
+        """The changes of each op, by op id."""
+        found: dict[str, list[Change]] = defaultdict(list)
+        for change in self.changes:
+            for op_id in change.op_ids:
+                found[op_id].append(change)
+        return found
 
     @cached_property
     def unknown_ops(self) -> pd.DataFrame:

@@ -19,8 +19,7 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.model.blocks import Chart, Fold, KeyValues, Note, Table
-from traceanalyzer.report.memory import memory
-from traceanalyzer.report.sections.memory import memory_tab
+from traceanalyzer.report.memory import memory, memory_tab
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,10 @@ from tests.report.sections.test_transfers import ROUND_TRIP
 from tests.test_costs import run_of
 from tests.traces import executor, gpu, host, kernel, op, stream, thread, us
 from traceanalyzer.changes import Change
-from traceanalyzer.model.blocks import Bullets, KeyValues, Link, Source, Table
-from traceanalyzer.report.sections import op_details as subject
-from traceanalyzer.report.sections.op_details import op_details
+from traceanalyzer.model.blocks import Bullets, Fold, KeyValues, Link, Source, Table
+from traceanalyzer.report import op_details as subject
+from traceanalyzer.report.op_details import op_details
+from traceanalyzer.report.page_facts import PageFacts
 
 if TYPE_CHECKING:
     import pytest
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 def details_of(diagnosis: Diagnosis, name: str) -> tuple[Block, ...]:
     op_id = diagnosis.run.ops.set_index("name")["op_id"].loc[name]
     changes = (Change(id="7", kind="edit", title="Use int64", op_ids=(op_id,)),)
-    return op_details(diagnosis, changes)[op_id]
+    return op_details(PageFacts(diagnosis=diagnosis, changes=changes))[op_id]
 
 
 def test_it_says_what_keeps_an_op_on_the_cpu_and_shows_its_line() -> None:
     blocks = details_of(sample("recommender"), "TopKV2")
 
-    said = " ".join(plain(i) for b in blocks if isinstance(b, Bullets) for i in b.items)
+    said = " ".join(plain(block.summary) for block in blocks if isinstance(block, Fold))
     assert 'tf.device("/device:CPU:0") at program.py:100' in said
     assert only(blocks, Source).lines == ("return tf.math.top_k(model.asked, DESK).indices",)
     facts = {name: plain(text) for name, text in only(blocks, KeyValues).rows}
@@ -78,4 +79,4 @@ def test_only_some_ops_have_a_drawer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "_CPU_OPS", 3)
     monkeypatch.setattr(subject, "_OTHER_OPS", 2)
 
-    assert len(op_details(sample("recommender"), ())) == 5
+    assert len(op_details(PageFacts(diagnosis=sample("recommender")))) == 5

@@ -27,8 +27,9 @@ from tests.traces import (
 )
 from traceanalyzer.changes import Change
 from traceanalyzer.model.blocks import BigTable
-from traceanalyzer.report.sections import ops as subject
-from traceanalyzer.report.sections.ops import ops_tab
+from traceanalyzer.report import ops as subject
+from traceanalyzer.report.ops import ops_tab
+from traceanalyzer.report.page_facts import PageFacts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def table(diagnosis: Diagnosis, *changes: Change) -> BigTable:
-    tab = ops_tab(diagnosis, changes)
+    tab = ops_tab(PageFacts(diagnosis=diagnosis, changes=changes))
     assert tab is not None
     assert tab.count == len(diagnosis.run.ops)
     return only(tab.blocks, BigTable)
@@ -132,7 +133,7 @@ def test_ops_beyond_its_size_are_said_to_be_left_out(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(subject, "_MAX_BYTES", 3_000)
     diagnosis = sample("keras_fit")
 
-    tab = ops_tab(diagnosis, ())
+    tab = ops_tab(PageFacts(diagnosis=diagnosis))
 
     assert tab is not None
     big, note = tab.blocks

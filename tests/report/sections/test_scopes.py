@@ -10,8 +10,8 @@ import traceanalyzer as ta
 from tests.report.sections.reading import only
 from tests.traces import executor, gpu, host, kernel, op, stream, thread, us, write, xspace
 from traceanalyzer.model.blocks import Icicle, IcicleNode
-from traceanalyzer.report.sections import scopes as subject
-from traceanalyzer.report.sections.scopes import scopes_tab
+from traceanalyzer.report import scopes as subject
+from traceanalyzer.report.scopes import scopes_tab
 
 if TYPE_CHECKING:
     from pathlib import Path

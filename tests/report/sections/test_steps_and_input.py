@@ -15,10 +15,8 @@ from tests.test_costs import run_of, run_of_two_gpus
 from tests.traces import eager, host, line, step, us, write, xspace
 from traceanalyzer.model.blocks import Chart, KeyValues, Note, Table
 from traceanalyzer.report.input_pipeline import input_pipeline
-from traceanalyzer.report.sections.steps_and_input import steps_tab
-from traceanalyzer.report.step_parts import step_parts
-from traceanalyzer.report.steps import steps_of
-from traceanalyzer.report.timeline import timeline
+from traceanalyzer.report.step_sections import steps_tab
+from traceanalyzer.report.steps import step_parts, steps_of, timeline
 
 if TYPE_CHECKING:
     from pathlib import Path

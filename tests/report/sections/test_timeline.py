@@ -9,7 +9,7 @@ from tests.report.sections.samples import sample
 from tests.test_costs import gemms, run_of, training
 from tests.traces import eager, event, gpu, host, kernel, line, step, stream, us
 from traceanalyzer.model.blocks import Table, Timeline
-from traceanalyzer.report.sections.timeline import gap_table, timeline_tab
+from traceanalyzer.report.gaps import gap_table, timeline_tab
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Run

@@ -25,7 +25,7 @@ from tests.traces import (
 )
 from traceanalyzer.model.blocks import Bullets, Flows, Fold, Table
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.sections.transfers import transfers_tab
+from traceanalyzer.report.transfers import transfers_tab
 
 if TYPE_CHECKING:
     from pathlib import Path

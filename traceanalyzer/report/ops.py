@@ -10,23 +10,21 @@ import pandas as pd
 
 from traceanalyzer.causes import all_causes
 from traceanalyzer.format import counted
-from traceanalyzer.model.blocks import BigTable, Code, Column, Note, Tab
+from traceanalyzer.model import blocks as b
 from traceanalyzer.report.costs import copies_of_unknown_size
 from traceanalyzer.report.packed import Numbers, Texts, pack
-from traceanalyzer.report.sections.shared import changes_by_op
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.changes import Change
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import PackedTable
-    from traceanalyzer.model.blocks import Block, Kind
+    from traceanalyzer.report.page_facts import PageFacts
     from traceanalyzer.run import Run
 
 _PER_US: Final = 1000  # times are kept in nanoseconds
@@ -35,26 +33,55 @@ _MAX_BYTES: Final = 900_000  # of the packed table
 # Characters of a text: names are cut in their middle before ops are left out.
 _LONGEST: Final = (240, 96, 64)
 _DIGITS: Final = re.compile(r"\d+")
-_NO_CAUSE: Final = "unknown"
+_COLUMNS: Final[tuple[tuple[str, str, b.Kind], ...]] = (
+    ("op_id", "", "text"),
+    ("name", "Op", "code"),
+    ("type", "Type", "code"),
+    ("placement", "Placement", "code"),
+    ("with_a_gpu", "With a GPU", "code"),
+    ("requested_device", "Requested device", "code"),
+    ("cause", "Cause", "text"),
+    ("change", "Change", "text"),
+    ("change_id", "", "text"),
+    ("gpu_wait_us", "GPU wait{waits}", "us"),
+    ("host_us", "Host time{took}", "us"),
+    ("kernel_us", "Kernel time", "us"),
+    ("transfer_bytes", "Transfers", "bytes"),
+    ("occurrences", "Occurrences", "count"),
+    ("input_types", "Input types", "code"),
+    ("function", "Function", "code"),
+    ("role", "Role", "text"),
+    ("host", "Host", "code"),
+    ("source", "Source", "code"),
+)
 
 
-def ops_tab(diagnosis: Diagnosis, changes: Sequence[Change]) -> Tab | None:
+def ops_tab(facts: PageFacts) -> b.Tab | None:
     """Return the tab; None without ops."""
-    run = diagnosis.run
+    run, costs = facts.run, facts.diagnosis.costs
     if run.ops.empty:
         return None
-    ops = ranked(run.ops)
-    frame = _frame(diagnosis, ops.head(_MAX_ROWS), changes)
-    columns = _columns(diagnosis, frame)
-    packed = _packed(frame[[column.name for column in columns]], len(ops))
-    blocks: list[Block] = []
-    if packed.rows < len(ops):
-        left_out = counted(len(ops) - packed.rows, "op")
+    frame = _frame(facts, ranked(run.ops).head(_MAX_ROWS))
+    unknown = {name for name in frame.columns if frame[name].isna().all()}
+    unknown |= {"host"} if len(run.hosts) == 1 else set()
+    packed = _packed(frame[[name for name, *_ in _COLUMNS if name not in unknown]], len(run.ops))
+    per_step = {
+        "waits": "" if costs.exposed_by_op_ps is None else "/step",
+        "took": "" if costs.host_by_op_ps is None else "/step",
+    }
+    columns = tuple(
+        b.Column(name=name, title=title.format(**per_step), kind=kind,
+                 opens="op" if name == "name" else "source" if name == "source" else "")
+        for name, title, kind in _COLUMNS
+        if title and name not in unknown
+    )  # fmt: skip
+    blocks: list[b.Block] = [b.BigTable(id="ops-table", columns=columns, packed=packed)]
+    if packed.rows < len(run.ops):
+        left_out = counted(len(run.ops) - packed.rows, "op")
         text = f"{left_out} that took least time are not in this page. All ops: "
-        blocks.append(Note(text=(text, Code(text="traceanalyzer tables PATH -o DIR"))))
-    shown = tuple(column for column in columns if column.name not in {"op_id", "change_id"})
-    blocks.insert(0, BigTable(id="ops-table", columns=shown, packed=packed))
-    return Tab(id="ops", title="Ops", count=len(ops), blocks=tuple(blocks))
+        command = b.Code(text="traceanalyzer tables PATH -o DIR")
+        blocks.append(b.Note(text=(text, command)))
+    return b.Tab(id="ops", title="Ops", count=len(run.ops), blocks=tuple(blocks))
 
 
 def ranked(ops: pd.DataFrame) -> pd.DataFrame:
@@ -68,69 +95,31 @@ def ranked(ops: pd.DataFrame) -> pd.DataFrame:
 # --- its columns -----------------------------------------------------------------------------
 
 
-def _columns(diagnosis: Diagnosis, frame: pd.DataFrame) -> list[Column]:
-    """Return the columns that are known for any op."""
-    per_step = "/step" if diagnosis.costs.host_by_op_ps is not None else ""
-    waits = "/step" if diagnosis.costs.exposed_by_op_ps is not None else ""
-    known: tuple[tuple[str, str, Kind], ...] = (
-        ("op_id", "", "text"),
-        ("name", "Op", "code"),
-        ("type", "Type", "code"),
-        ("placement", "Placement", "code"),
-        ("with_a_gpu", "With a GPU", "code"),
-        ("requested_device", "Requested device", "code"),
-        ("cause", "Cause", "text"),
-        ("change", "Change", "text"),
-        ("change_id", "", "text"),
-        ("gpu_wait_us", f"GPU wait{waits}", "us"),
-        ("host_us", f"Host time{per_step}", "us"),
-        ("kernel_us", "Kernel time", "us"),
-        ("transfer_bytes", "Transfers", "bytes"),
-        ("occurrences", "Occurrences", "count"),
-        ("input_types", "Input types", "code"),
-        ("function", "Function", "code"),
-        ("role", "Role", "text"),
-        ("host", "Host", "code"),
-        ("source", "Source", "code"),
-    )
-    has_hosts = len(diagnosis.run.hosts) > 1
-    return [
-        Column(
-            name=name,
-            title=title,
-            kind=kind,
-            opens="op" if name == "name" else "source" if name == "source" else "",
-        )
-        for name, title, kind in known
-        if frame[name].notna().any() and (has_hosts or name != "host")
-    ]
-
-
-def _frame(diagnosis: Diagnosis, ops: pd.DataFrame, changes: Sequence[Change]) -> pd.DataFrame:
-    costs = diagnosis.costs
-    host_ps, wait_ps = costs.host_by_op_ps, costs.exposed_by_op_ps
-    ids = ops["op_id"]
-    kept = ["op_id", "name", "type", "placement", "requested_device", "occurrences", "input_types"]
-    frame = ops[[*kept, "function", "host"]].copy()
+def _frame(facts: PageFacts, ops: pd.DataFrame) -> pd.DataFrame:
+    diagnosis, ids = facts.diagnosis, ops["op_id"]
+    host_ps, wait_ps = diagnosis.costs.host_by_op_ps, diagnosis.costs.exposed_by_op_ps
+    kept = ["op_id", "name", "type", "placement", "occurrences", "input_types", "function", "host"]
+    frame = ops[kept].copy()
     frame["role"] = ops["role"].astype(str).str.replace("_", " ")
     frame["with_a_gpu"] = _with_a_gpu(diagnosis, ops)
     frame["cause"] = _joined(ids, _causes(diagnosis))
-    of_changes = changes_by_op(changes)
-    frame["change"] = _joined(ids, {op: [c.title for c in of] for op, of in of_changes.items()})
-    frame["change_id"] = _joined(ids, {op: [c.to for c in of] for op, of in of_changes.items()})
+    of_op = facts.changes_of_op
+    frame["change"] = _joined(ids, {op_id: [c.title for c in of] for op_id, of in of_op.items()})
+    targets = {op_id: [f"change-{c.id}" for c in of] for op_id, of in of_op.items()}
+    frame["change_id"] = _joined(ids, targets)
     # An op without host time left no event on the host: at tracer level 2, those on a device.
+    has_host_time = ops["host_self_ps"] > 0
     took = ops["host_self_ps"] if host_ps is None else ids.map(host_ps)
-    frame["host_us"] = _us(took.where(ops["host_self_ps"] > 0))
+    frame["host_us"] = _us(took.where(has_host_time))
     waited = ops["exposed_ps"] if wait_ps is None else ids.map(wait_ps)
-    is_known = ops["exposed_ps"].notna() & (ops["host_self_ps"] > 0)
-    frame["gpu_wait_us"] = _us(waited.where(is_known))
+    frame["gpu_wait_us"] = _us(waited.where(ops["exposed_ps"].notna() & has_host_time))
     has_kernels = ops["kernels"].astype("Int64").fillna(0).gt(0)
     frame["kernel_us"] = _us(ops["kernel_ps"].where(has_kernels.astype(bool)))
     moved = ops["h2d_bytes"] + ops["d2h_bytes"]
-    unknown = moved.eq(0) & ids.isin(copies_of_unknown_size(diagnosis.run.transfers))
+    unknown = moved.eq(0) & ids.isin(copies_of_unknown_size(facts.run.transfers))
     frame["transfer_bytes"] = np.nan if moved.eq(0).all() else _numbers(moved.mask(unknown))
     frame["requested_device"] = ops["requested_device"].astype(object).replace("", "none")
-    frame["source"] = _sources(ops, diagnosis.run)
+    frame["source"] = _sources(ops, facts.run)
     return frame
 
 
@@ -161,9 +150,7 @@ def _causes(diagnosis: Diagnosis) -> dict[str, list[str]]:
     for finding in findings:
         for op_id in (*finding.op_ids, *finding.dragged_along):
             found.setdefault(op_id, []).append(titles.get(finding.cause, finding.cause))
-    for op_id in unexplained:
-        found.setdefault(op_id, [_NO_CAUSE])
-    return found
+    return {op_id: ["unknown"] for op_id in unexplained} | found
 
 
 def _with_a_gpu(diagnosis: Diagnosis, ops: pd.DataFrame) -> list[str | None]:
@@ -171,29 +158,25 @@ def _with_a_gpu(diagnosis: Diagnosis, ops: pd.DataFrame) -> list[str | None]:
     if diagnosis.on_a_gpu is None:
         return [None] * len(ops)
     there = diagnosis.on_a_gpu.analysis
-    predicted = (
-        dict.fromkeys(there.cpu_ops, "cpu")
-        | dict.fromkeys(there.on_host, "gpu, computed on the host")
-        | dict.fromkeys(there.unsure, "gpu or cpu")
-    )
-    python = set(ops["op_id"][ops["type"].isin(PYTHON_CALLBACKS)])
-    predicted |= dict.fromkeys(python, "gpu, calls Python on the host")
-    left_out = {*there.not_replayed, *there.replaced}
-    computes = (ops["role"] == Role.COMPUTE).tolist()
-    return [
-        None if op_id in left_out or not is_computing else predicted.get(op_id, "gpu")
-        for op_id, is_computing in zip(ops["op_id"], computes, strict=True)
-    ]
+    python = ops["op_id"][ops["type"].isin(PYTHON_CALLBACKS)]
+    others = ops["op_id"][ops["role"] != Role.COMPUTE]
+    predicted: dict[str, str | None] = {
+        **dict.fromkeys(there.cpu_ops, "cpu"),
+        **dict.fromkeys(there.on_host, "gpu, computed on the host"),
+        **dict.fromkeys(there.unsure, "gpu or cpu"),
+        **dict.fromkeys(python, "gpu, calls Python on the host"),
+        **dict.fromkeys([*there.not_replayed, *there.replaced, *others]),
+    }
+    return [predicted.get(op_id, "gpu") for op_id in ops["op_id"]]
 
 
 def _sources(ops: pd.DataFrame, run: Run) -> list[str | None]:
     """Return the line of each op; each file is looked up once."""
-    files = ops["source_file"]
-    distinct = files.dropna().unique().tolist()
+    distinct = ops["source_file"].dropna().unique().tolist()
     shown = dict(zip(distinct, shown_files(distinct, run), strict=True))
     return [
         None if pd.isna(file) else shown[file] if pd.isna(line) else f"{shown[file]}:{line:.0f}"
-        for file, line in zip(files, ops["source_line"], strict=True)
+        for file, line in zip(ops["source_file"], ops["source_line"], strict=True)
     ]
 
 
@@ -220,8 +203,6 @@ def _column(column: pd.Series[Any], longest: int) -> Numbers | Texts:
         return Numbers(_numbers(column))
     codes, distinct = pd.factorize(column.astype(object))
     texts = [_short(str(value), longest) for value in distinct.tolist()]
-    if name == "op_id":
-        return Texts(codes, texts)
     # In reading order, so that rows can be sorted by the indices of their texts.
     order = sorted(range(len(texts)), key=lambda k: _sort_key(texts[k]))
     places = np.empty(len(texts) + 1, np.int64)
