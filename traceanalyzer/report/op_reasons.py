@@ -15,9 +15,8 @@ from traceanalyzer.format import listed
 from traceanalyzer.model import RuledOut
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text, machine_of
-from traceanalyzer.placement.kernel_types import python_name
+from traceanalyzer.placement.kernel_types import python_name, support_of
 from traceanalyzer.placement.registry import nearest
-from traceanalyzer.placement.support import support_of
 from traceanalyzer.report.folds import memory_peak
 from traceanalyzer.report.records import evidence_shown
 from traceanalyzer.report.text import sentence

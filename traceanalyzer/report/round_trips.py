@@ -13,8 +13,7 @@ from traceanalyzer.model.transfers import (
     RoundTripTransfers,
 )
 from traceanalyzer.placement.devices import CPU, GPU
-from traceanalyzer.placement.kernel_tables import DEFAULT
-from traceanalyzer.placement.registry import nearest
+from traceanalyzer.placement.registry import DEFAULT, nearest
 from traceanalyzer.report.records import to_record, us
 from traceanalyzer.report.text import op_link
 
