@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.report.made_changes import change
-from tests.report.sections.samples import sample
+from tests.report.samples import sample
 from tests.report.test_terminal import hostile
 from traceanalyzer.report.markdown import markdown_of, page_markdown
 from traceanalyzer.report.page import page_of

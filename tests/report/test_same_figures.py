@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from tests.report.sections.samples import SAMPLES, sample
+from tests.report.samples import SAMPLES, sample
 from tests.report.test_first_screen import every, waiting
 from traceanalyzer.diagnosis import cpu_ops
 from traceanalyzer.model import blocks as b

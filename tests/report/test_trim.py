@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.report.sections.reading import records
-from tests.report.sections.samples import sample
+from tests.report.reading import records
+from tests.report.samples import sample
 from traceanalyzer.model.blocks import (
     Column,
     Note,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.input_pipeline.fixes import InputFix
     from traceanalyzer.input_pipeline.waits import StepWaits
-    from traceanalyzer.model.resources import InputVerdict
+    from traceanalyzer.model.figures import InputVerdict
     from traceanalyzer.tables.pipelines import Pipelines
     from traceanalyzer.timeline.intervals import Intervals
 

@@ -23,7 +23,7 @@ from traceanalyzer.units import NS_PER_S, PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceanalyzer.model.times import Steps
+    from traceanalyzer.model.figures import Steps
     from traceanalyzer.run import Host, Run
 
 _DEVICE_COLUMNS: Final = (

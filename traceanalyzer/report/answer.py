@@ -144,7 +144,7 @@ def _costly(facts: PageFacts) -> Text:
         took = _took(facts, f"{ops} ran on the CPU beside the GPU", len(facts.on_cpu))
         why = "The trace has no GPU kernels, so it does not show how long the GPU waited."
         return (*took, f" {why}")
-    who = "The GPU waits " if facts.waiting_devices == 1 else "On average, a GPU waits "
+    who = "The GPU waits " if len(facts.waits_us) == 1 else "On average, a GPU waits "
     waited = (time(facts.wait_us), *_of_a_step(facts, facts.wait_share))
     said: Text = (who, *waited, f" for {ops} on the CPU", *_where(facts), ".")
     return (*said, *_more_goes_to(facts, facts.wait_us, "The GPU waits longer for"))
@@ -283,7 +283,7 @@ def _predicted(facts: PageFacts) -> Text:
         once = ", only once" if counts.on_cpu_once == stay else once
         would = "would" if stays <= certain else "may"
         why = " by design" if stays <= facts.by_design else ""
-        said = f"{when}, {counts.on_gpu:,} of {counted(counts.total, 'op')} would run on it"
+        said = f"{when}, {counts.on_gpu:,} of {counted(sum(counts), 'op')} would run on it"
         said += f"; {stay:,} {would} stay on the CPU{why}{once}"
     unknown = f"; for {counts.unknown:,} it is unknown" if counts.unknown else ""
     return (f"{said}{unknown}. ", *_no_gpu(facts))
@@ -314,7 +314,8 @@ def _doubt(facts: PageFacts) -> Text:
     seen = [h.tables.facts for h in facts.run.hosts]
     if not all(f.has_host_plane for f in seen) or any(f.host_level < _OP_LEVEL for f in seen):
         return (" The trace does not record CPU ops: its host events are missing or too coarse.",)
-    unknown = facts.unknown_ops
+    ops = facts.run.ops
+    unknown = ops[(ops["placement"] == "unknown") & (ops["role"] == Role.COMPUTE)]
     if unknown.empty:
         return ()
     them = "it" if len(unknown) == 1 else "them"

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer import findings
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model.times import Steps
+    from traceanalyzer.model.figures import Steps
     from traceanalyzer.run import Run
 
 _MAX_OPS: Final = 500  # ops of a finding

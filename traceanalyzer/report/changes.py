@@ -303,7 +303,7 @@ def _data_path(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.DataPath]:
     Bytes are the mean of one run of the ops: all transfers, divided by how often the ops ran.
     """
     transfers = facts.run.transfers
-    to_host, to_device = (transfers["direction"] == way for way in ("d2h", "h2d"))
+    to_host, to_device = (transfers["direction"] == direction for direction in ("d2h", "h2d"))
     arriving = transfers[to_host & transfers["consumer"].isin(ops["op_id"])]
     leaving = transfers[to_device & transfers["producer"].isin(ops["op_id"])]
     if arriving.empty and leaving.empty:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.format import duration_text, listed
 from traceanalyzer.model import Cost, Gain
 from traceanalyzer.report.records import us
 from traceanalyzer.units import PS_PER_US
@@ -55,21 +54,7 @@ def gain(op_ids: Sequence[str], costs: Costs) -> Gain | None:
     bounds = costs.gain(op_ids)
     if bounds is None:
         return None
-    reasons = [
-        (bounds.others_ps, "in which not every GPU waited"),
-        (bounds.copied_ps, "of copies that may only move elsewhere"),
-        (bounds.shared_ps, "in which other host ops also ran"),
-        (bounds.unproved_ps, "whose attribution the trace does not prove"),
-        (bounds.own_ps, "that the ops may cost on the device"),
-        (bounds.beside_ps, "that the input pipeline or another device takes anyway"),
-    ]
-    parts = [f"{duration_text(ps)} {why}" for ps, why in reasons if ps >= PS_PER_US]
-    return Gain(
-        low=us(bounds.low_ps),
-        high=us(bounds.high_ps),
-        basis="exposed",
-        note=f"the lower bound leaves out {listed(parts)}" if parts and bounds.high_ps else None,
-    )
+    return Gain(low=us(bounds.low_ps), high=us(bounds.high_ps), basis="exposed")
 
 
 def copies_of_unknown_size(copies: pd.DataFrame) -> frozenset[str]:

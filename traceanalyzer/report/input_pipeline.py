@@ -10,7 +10,7 @@ import pandas as pd
 from traceanalyzer.format import counted, duration_text, percent_text
 from traceanalyzer.model import Gain, Table
 from traceanalyzer.model import blocks as b
-from traceanalyzer.model.resources import InputFixRecord, InputHost, InputPipeline
+from traceanalyzer.model.figures import InputFixRecord, InputHost, InputPipeline
 from traceanalyzer.report.records import in_us, table, to_record, us
 from traceanalyzer.report.tables import table_of
 from traceanalyzer.report.text import time

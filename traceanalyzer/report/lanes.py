@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.model.times import LaneKind
+    from traceanalyzer.model.figures import LaneKind
     from traceanalyzer.run import Host
     from traceanalyzer.tables.thread_activity import ThreadActivity
 

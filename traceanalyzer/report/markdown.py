@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import counted, share
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.tables import cell_text, flow_table, path_words
+from traceanalyzer.report.tables import cell_text, path_words
 from traceanalyzer.report.text import plain, quantity, visible
 
 if TYPE_CHECKING:
@@ -147,11 +147,6 @@ def _table(block: b.Table) -> list[str]:
     lines = _rows([_name(column.title) for column in block.columns], rows, figures)
     left = block.total_rows - len(rows)
     return [*caption, *lines, *([f"and {left:,} more", ""] if left > 0 else [])]
-
-
-@_of.register
-def _flows(block: b.Flows) -> list[str]:
-    return _table(flow_table(block))
 
 
 @_of.register

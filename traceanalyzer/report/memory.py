@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.format import counted, percent_text, size_text
 from traceanalyzer.model import blocks as b
-from traceanalyzer.model.resources import (
+from traceanalyzer.model.figures import (
     AllocatorMemory,
     Memory,
     MemoryGrowth,

@@ -40,28 +40,6 @@ _ROWS: Final = 6
 _MOST: Final = 20  # ops that an expression shows
 _EVIDENCE_SHOWN: Final = 6
 _SUGGESTED: Final = 3
-_WITNESS: Final = {
-    "capture_file": "the capture recorded it",
-    "kernel": "its kernel ran there",
-    "compiled": "XLA compiled it into a kernel",
-    "input_pipeline": "it ran for tf.data",
-    "executor": "a send names the executor's device",
-    "transfer": "it is at one end of a transfer",
-    "allocator": "its output was allocated there",
-    "host_event": "at host tracer level 2, only CPU ops leave an event",
-    "no_gpu": "the trace shows no GPU",
-    "registry": "no TensorFlow version has a GPU kernel for it",
-    "summary": "a summary was written right after it",
-    "none": "not recorded",
-}
-# Placements as the op table names them, if the device is unknown.
-_PLACEMENTS: Final = {
-    "cpu": "the CPU",
-    "host_memory": "a GPU, computed on the host",
-    "pluggable": "a pluggable device",
-    "remote": "another task",
-    "xla": "what XLA compiled it for",
-}
 _ALONE: Final = "The only blocker: without it, a replay of the placer puts the op on the GPU."
 _ALL: Final = (
     "Fix them all: each alone blocks the op, and without them a replay of the placer puts it on "
@@ -167,14 +145,13 @@ def _reasons_of(ops: pd.DataFrame, diagnosis: Diagnosis) -> Iterator[OpReasons]:
 
 
 def _facts(row: Any, in_program: str, *, has_hosts: bool) -> Iterator[tuple[str, b.Text]]:  # noqa: ANN401
-    placement, certainty = str(row.placement), str(row.placement_certainty)
-    ran_on = _PLACEMENTS.get(placement, placement)
+    ran_on = str(row.placement).replace("_", " ")
     if isinstance(row.device, str):
-        on_host = ", computed on the host" if placement == "host_memory" else ""
+        on_host = ", computed on the host" if row.placement == "host_memory" else ""
         ran_on = f"{device_text(row.device)}{on_host}"
-    witness = _WITNESS.get(str(row.placement_source), str(row.placement_source))
+    source = f"{row.placement_certainty}: {row.placement_source}".replace("_", " ")
     yield "Type", (b.Code(text=str(row.type)),)
-    yield "Placement", (ran_on if certainty == "unknown" else f"{ran_on} ({certainty}: {witness})",)
+    yield "Placement", (f"{ran_on} ({source})" if row.placement != "unknown" else ran_on,)
     if isinstance(row.requested_device, str):
         requested = row.requested_device
         yield "Requested device", (b.Code(text=requested) if requested else "none",)
@@ -202,8 +179,6 @@ def _view(view: View) -> Iterator[b.Block]:
         yield b.Note(text=(b.Strong(text="With a GPU:"), *prose(said)))
     elif view.said:
         yield b.Note(text=prose(view.said))
-    if view.possible:
-        yield b.Note(text=prose(" ".join(view.possible)))
     for number, reason in enumerate(view.reasons, start=1):
         title = prose(f"{number}. {reason.tie}{reason.title} ({reason.certainty})")
         yield b.Fold(summary=title, blocks=tuple(_reason(reason)))

@@ -14,8 +14,8 @@ from traceanalyzer.findings import CERTAINTIES
 from traceanalyzer.format import listed
 from traceanalyzer.model import RuledOut
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text, machine_of
-from traceanalyzer.placement.kernel_types import python_name, support_of
+from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text
+from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.folds import memory_peak
 from traceanalyzer.report.records import evidence_shown
@@ -73,7 +73,6 @@ class View:
 
     assumed: str = ""  # the machine, if it is not the run's own
     said: str = ""  # what to say without reasons, or beside them
-    possible: tuple[str, ...] = ()  # devices and kernels there are, a sentence each
     reasons: tuple[Reason, ...] = ()
     is_complete: bool = False  # the reasons are all there are
     ruled_out: tuple[RuledOut, ...] = ()
@@ -110,8 +109,7 @@ class Reasoner:
             return View(said="" if reasons else "It is not on the CPU.", reasons=reasons)
         if cpu_op is None:
             return View(reasons=reasons)
-        devices = () if capture_file is None else machine_of(capture_file).devices
-        view = self._view(cpu_op, reasons, devices)
+        view = self._view(cpu_op, reasons)
         if reasons:
             return view
         left = tuple((cause, self._open(cause, cpu_op)) for cause in self._candidates.of(cpu_op))
@@ -140,7 +138,7 @@ class Reasoner:
             elif row.type in PYTHON_CALLBACKS:
                 said = _CALLS_PYTHON
             return View(assumed=assumed, said=said, reasons=reasons, doubts=replay.program_differs)
-        view = self._view(cpu_op, reasons, replay.machine.devices)
+        view = self._view(cpu_op, reasons)
         modal = "may" if cpu_op.explanation.certainty == "possible" else "would"
         said = f"It {modal} be on the CPU there too."
         if cpu_op is on_host:
@@ -158,11 +156,10 @@ class Reasoner:
             is_complete=is_complete,
         )
 
-    def _view(self, cpu_op: CpuOp, reasons: tuple[Reason, ...], devices: Sequence[str]) -> View:
+    def _view(self, cpu_op: CpuOp, reasons: tuple[Reason, ...]) -> View:
         explanation = cpu_op.explanation
         causes = {reason.cause for reason in reasons if reason.cause is not None}
         return View(
-            possible=tuple(_possible(cpu_op, devices, self._run.tensorflow_version)),
             reasons=reasons,
             is_complete=explanation.is_complete and 0 < len(explanation.blockers) == len(reasons),
             ruled_out=tuple(ruled_out(self._run, cpu_op, causes)),
@@ -221,7 +218,7 @@ def _types_missing(cpu_op: CpuOp) -> str:
     return listed([python_name(t) for t in cpu_op.explanation.types_missing])
 
 
-# --- what is excluded, and what is possible ------------------------------------------------------
+# --- what is excluded ----------------------------------------------------------------------------
 
 
 def ruled_out(run: Run, cpu_op: CpuOp, causes: Collection[str]) -> Iterator[RuledOut]:
@@ -276,24 +273,3 @@ def _by_memory(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
     none, moves_no_op = "no out-of-memory error was recorded", "TensorFlow moves no op"
     why = f"and {moves_no_op} because memory is short or a GPU is busy"
     yield "memory_pressure", "; ".join(filter(None, (none, memory_peak(run), why)))
-
-
-def _possible(cpu_op: CpuOp, devices: Sequence[str], version: str | None) -> Iterator[str]:
-    """Yield the devices there are, and the kernels there are for the op, a sentence each."""
-    explanation, kernels = cpu_op.explanation, nearest(version)
-    if devices:
-        yield f"Devices: {listed([device_text(d) for d in devices])}."
-    op_type, support = explanation.type, support_of(kernels.registry, explanation.type)
-    if support is None:
-        return
-    if explanation.kernels is not None and not explanation.doubt:
-        kinds = " and ".join(f"the {kind}" for kind in explanation.kernels) or "no device"
-        yield f"With its attributes, {op_type} has a kernel for {kinds}."
-        return
-    of = f"TensorFlow {kernels.registry.version}"
-    if support.overall.gpu == "none":
-        yield f"{op_type} has no GPU kernel in {of}."
-        return
-    more = ", for all dtypes" if support.overall.gpu == "all" else ""
-    more = f", but none for {_types_missing(cpu_op)}" if explanation.types_missing else more
-    yield f"{op_type} has GPU kernels in {of}{more}."

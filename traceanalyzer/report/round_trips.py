@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import blocks as b
-from traceanalyzer.model.transfers import (
+from traceanalyzer.model.figures import (
     MovedOp,
     RoundTripMove,
     RoundTripRecord,

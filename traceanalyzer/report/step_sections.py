@@ -17,8 +17,7 @@ from traceanalyzer.report.text import part, prose, sentence, time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from traceanalyzer.model.resources import InputPipeline
-    from traceanalyzer.model.times import Steps, Timeline
+    from traceanalyzer.model.figures import InputPipeline, Steps, Timeline
     from traceanalyzer.report.page_facts import PageFacts
     from traceanalyzer.report.steps import DeviceSteps
 
@@ -85,7 +84,7 @@ def _predicted(facts: PageFacts) -> b.Section:
         ("unknown", "Unknown", counts.unknown),
     )
     parts = tuple(b.Part(kind=k, label=label, value=n) for k, label, n in named if n)
-    bar = b.Bar(label="Ops", total=counts.total, parts=parts)
+    bar = b.Bar(label="Ops", total=sum(counts), parts=parts)
     note: b.Text = ()
     if there is not None:
         note = (f"Predicted by replaying TensorFlow's placer. Assumed: {there.assumption}.",)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.format import counted, listed
 from traceanalyzer.model.blocks import Part
-from traceanalyzer.model.times import (
+from traceanalyzer.model.figures import (
     CriticalPath,
     DeviceTimeline,
     PathOp,
@@ -50,12 +49,6 @@ LEFT_OUT: Final = {
 }
 """The kinds of steps that figures leave out."""
 
-_INFERRED: Final = {
-    "function calls": "the program calls {} repeatedly, and each call begins a step",
-    "repeated ops": "the program runs the same {} repeatedly",
-    "XLA Modules": "the devices run the program {} repeatedly, and each run begins a step",
-    "repeated kernels": "the device runs the same {} repeatedly",
-}
 _MAX_OPS: Final = 50  # of a critical path
 _ORDER: Final = (
     Phase.COMPUTE, Phase.COPY, Phase.HOST_OP, Phase.UNPLACED, Phase.INPUT, Phase.LAUNCH,
@@ -79,14 +72,11 @@ def steps_of(run: Run) -> Steps:
     of_one = rows["kind"].astype(str)[rows["host"] == busiest].value_counts()
     kinds = {kind: int(of_one.get(kind, 0)) for kind in (REGULAR, *LEFT_OUT)}
     left_out = ", ".join(f"{kinds[k]:,} {words}" for k, words in LEFT_OUT.items() if kinds[k])
-    notes = (
-        _origin(rows, run.steps),
-        f"left out of the figures: {left_out}" if left_out else "",
-        _overlap(rows),
-    )
+    origin = _origin(rows)
+    note = f"{origin}; left out of the figures: {left_out}" if left_out else origin
     return Steps(
         source="inferred" if rows["is_inferred"].all() else "markers",
-        note="; ".join(filter(None, notes)),
+        note=note,
         count=int(of_one.sum()),
         kinds=StepKinds(**kinds),
         median_us=float(np.median(took_us)) if len(took_us) else None,
@@ -94,24 +84,11 @@ def steps_of(run: Run) -> Steps:
     )
 
 
-def _origin(rows: pd.DataFrame, steps: pd.DataFrame) -> str:
-    name = str(rows["name"].iloc[0])
-    sources = sorted(set(rows["source"].astype(str)))
-    others = sorted({str(other) for other in steps["name"].unique()} - {name})
-    also = f"; also: {listed(others)}" if others else ""
+def _origin(rows: pd.DataFrame) -> str:
+    name, sources = str(rows["name"].iloc[0]), ", ".join(sorted(set(rows["source"].astype(str))))
     if not rows["is_inferred"].all():
-        return f"marked {name} ({', '.join(sources)}){also}"
-    return f"the trace marks no steps; inferred: {_INFERRED[sources[0]].format(name)}{also}"
-
-
-def _overlap(rows: pd.DataFrame) -> str:
-    """Say how many steps of a host begin before the previous one ends."""
-    ordered = rows.sort_values(["host", "start_ps"], kind="stable")
-    end = (ordered["start_ps"] + ordered["duration_ps"]).groupby(ordered["host"], observed=True)
-    before = end.cummax().groupby(ordered["host"], observed=True).shift()
-    number = int((ordered["start_ps"] < before).sum())
-    verb = "begins" if number == 1 else "begin"
-    return f"{counted(number, 'step')} {verb} before the previous one ends" if number else ""
+        return f"marked {name} ({sources})"
+    return f"the trace marks no steps; inferred from {sources}: {name}"
 
 
 # --- the parts of a step ---------------------------------------------------------------------

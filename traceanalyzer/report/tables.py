@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.text import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-_FLOW_COLUMNS: Final = (
-    b.Column(name="source", title="From", kind="code"),
-    b.Column(name="target", title="To", kind="code"),
-    b.Column(name="bytes", title="Bytes", kind="bytes"),
-    b.Column(name="count", title="Transfers", kind="count"),
-    b.Column(name="gpu_wait_us", title="GPU wait", kind="us"),
-)
 
 
 def table_of(  # noqa: PLR0913 - what a table has
@@ -38,16 +30,6 @@ def table_of(  # noqa: PLR0913 - what a table has
         caption=caption,
         ids=tuple(ids),
     )
-
-
-def flow_table(block: b.Flows) -> b.Table:
-    """Return flows as a table."""
-    nodes = block.nodes
-    rows = [
-        (nodes[f.source].label, nodes[f.target].label, f.bytes, float(f.count), f.gpu_wait_us)
-        for f in block.flows
-    ]
-    return b.Table(columns=_FLOW_COLUMNS, rows=tuple(rows), total_rows=len(rows))
 
 
 def path_words(block: b.DataPath, arrow: str) -> b.Text:

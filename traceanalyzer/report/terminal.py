@@ -18,7 +18,7 @@ from rich.text import Text
 from traceanalyzer.format import share
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.packed import unpack
-from traceanalyzer.report.tables import cell_text, flow_table, path_words
+from traceanalyzer.report.tables import cell_text, path_words
 from traceanalyzer.report.text import cut, cut_long, one_line, plain, quantity, visible
 
 if TYPE_CHECKING:
@@ -217,10 +217,6 @@ class Screen:
         rows = zip(*(values[c.name][: self._rows] for c in columns), strict=True)
         total = block.packed.total_rows
         yield from self._table(b.Table(columns=tuple(columns), rows=tuple(rows), total_rows=total))
-
-    @of.register(b.Flows)
-    def _flows(self, block: b.Flows) -> Lines:
-        yield from self._table(flow_table(block))
 
     @of.register(b.Timeline)
     def _timeline(self, block: b.Timeline) -> Lines:

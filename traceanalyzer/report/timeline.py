@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.model.blocks import Timeline
-from traceanalyzer.model.times import EventLane, EventTimeline
+from traceanalyzer.model.figures import EventLane, EventTimeline
 from traceanalyzer.report.lanes import COPY, KINDS, EventName, HostLane, Names, host_lanes
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.text import cut, op_label

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import percent_text
 from traceanalyzer.model import blocks as b
-from traceanalyzer.model.transfers import (
+from traceanalyzer.model.figures import (
     DeviceToHostSyncRecord,
-    DeviceTransfers,
     SmallTransfersEdge,
     SmallTransfersRecord,
     TransferEdge,
@@ -26,7 +25,7 @@ from traceanalyzer.transfers.groups import transfer_groups
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from traceanalyzer.model.transfers import RoundTripRecord
+    from traceanalyzer.model.figures import RoundTripRecord
     from traceanalyzer.run import Run
     from traceanalyzer.transfers.groups import Group
 
@@ -81,7 +80,7 @@ def transfer_graph(run: Run) -> TransferGraph | None:
             for source, target, direction, figures in shown
         ),
         devices=tuple(
-            to_record(DeviceTransfers, figures, source=source, target=target, direction=direction)
+            to_record(TransferEdge, figures, source=source, target=target, direction=direction)
             for source, target, direction, figures in sorted(between_devices, key=lambda e: e[:3])
         ),
         edges_total=len(edges),
@@ -176,7 +175,7 @@ def _table(graph: TransferGraph) -> b.Table:
     return table_of(_COLUMNS, rows, table_id="transfers-table")
 
 
-def _direction(copies: DeviceTransfers) -> dict[str, b.Cell]:
+def _direction(copies: TransferEdge) -> dict[str, b.Cell]:
     hidden = None
     if copies.hidden_us is not None and copies.total_us:
         hidden = min(1.0, copies.hidden_us / copies.total_us)
@@ -194,7 +193,7 @@ def _direction(copies: DeviceTransfers) -> dict[str, b.Cell]:
     }
 
 
-def _remarks(copies: DeviceTransfers) -> Iterator[str]:
+def _remarks(copies: TransferEdge) -> Iterator[str]:
     if copies.bytes_per_s and copies.link_bytes_per_s and copies.link_source:
         share = min(1.0, copies.bytes_per_s / copies.link_bytes_per_s)
         yield f"{percent_text(share)} {_LINKS[copies.link_source]}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.model import Certainty
-    from traceanalyzer.model.transfers import Reader
+    from traceanalyzer.model.figures import Reader
     from traceanalyzer.timeline.intervals import Intervals
     from traceanalyzer.transfers.traffic import Traffic
     from traceanalyzer.transfers.transfer_steps import TransferSteps

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.capture_file.document import Json
-    from traceanalyzer.model.transfers import LinkSource
+    from traceanalyzer.model.figures import LinkSource
     from traceanalyzer.timeline.intervals import Intervals
 
 # From this size on, setting a transfer off matters little: a tenth of its time at 10 GB/s.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import traceanalyzer as ta
-from tests.report.sections.reading import only, plain, records
-from tests.report.sections.samples import sample
-from tests.report.sections.test_transfers import ROUND_TRIP
+from tests.report.reading import only, plain, records
+from tests.report.samples import sample
+from tests.report.test_transfers import ROUND_TRIP
 from tests.test_costs import run_of
 from tests.traces import executor, gpu, host, kernel, op, stream, thread, us
 from traceanalyzer.changes import Change

@@ -11,7 +11,7 @@ import traceanalyzer as ta
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
 
-_FOLDER = Path(__file__).resolve().parents[3] / "sample_traces"
+_FOLDER = Path(__file__).resolve().parents[2] / "sample_traces"
 SAMPLES = sorted(folder.name for folder in _FOLDER.iterdir() if folder.is_dir())
 
 

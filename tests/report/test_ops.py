@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import traceanalyzer as ta
-from tests.report.sections.reading import only, records
-from tests.report.sections.samples import SAMPLES, sample
+from tests.report.reading import only, records
+from tests.report.samples import SAMPLES, sample
 from tests.test_costs import gemms, run_of, training
 from tests.traces import (
     copy,

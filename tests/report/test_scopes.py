@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import traceanalyzer as ta
-from tests.report.sections.reading import only
+from tests.report.reading import only
 from tests.traces import executor, gpu, host, kernel, op, stream, thread, us, write, xspace
 from traceanalyzer.model.blocks import Icicle, IcicleNode
 from traceanalyzer.report import scopes as subject

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.report.sections.reading import only, records
-from tests.report.sections.samples import sample
+from tests.report.reading import only, records
+from tests.report.samples import sample
 from tests.test_costs import gemms, run_of, training
 from tests.traces import eager, event, gpu, host, kernel, line, step, stream, us
 from traceanalyzer.model.blocks import Table, Timeline
