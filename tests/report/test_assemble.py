@@ -29,11 +29,12 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.capture_file import files
-from traceanalyzer.capture_file.document import Levels, Session
+from traceanalyzer.capture_file.document import Session
 from traceanalyzer.model.figures import Steps
 from traceanalyzer.report.about import run_info
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.tables.eager_alignment import MARKER
+from traceanalyzer.trace.profile_options import ProfileOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,7 +101,7 @@ def test_a_device_that_is_named_in_full_and_in_short_is_one() -> None:
     assert [d.name for d in made.run.devices if d.kind == "cpu"] == [f"h {full}"]
 
 
-LEVELS = Levels(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)
+LEVELS = ProfileOptions(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)
 
 
 def run_of(folder: Path, *, captured: bool = True, start_ns: int = 1, **more: Any) -> Run:  # noqa: ANN401

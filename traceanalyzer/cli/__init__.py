@@ -154,7 +154,7 @@ def export(source: RunToRead, *, file: Path, transfer_graph: bool) -> None:
     if not transfer_graph:
         msg = "say what to export: --transfer-graph"
         raise click.UsageError(msg)
-    from traceanalyzer.transfers.export import FORMATS
+    from traceanalyzer.transfers.graph import FORMATS
     from traceanalyzer.whole_file import write_whole
 
     written = FORMATS.get(file.suffix.lower())

@@ -59,7 +59,7 @@ class RecurrentLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KerasModel:
-    """A model of Keras 3 that ran, as `recorder/facts/keras_models.py` recorded it."""
+    """A model of Keras 3 that ran, as `recorder/keras_models.py` recorded it."""
 
     name: str
     #: `jit_compile` as Keras resolved it on the program's machine; None if it did not yet.

@@ -92,20 +92,17 @@ def _copies(totals: TransferTotals) -> RoundTripTransfers:
     return to_record(RoundTripTransfers, totals, total_us=us(totals.time_ps))
 
 
-def _move(found: RoundTrip, move: Move) -> RoundTripMove:
+def _move(found: RoundTrip, move: Move[RoundTripOp]) -> RoundTripMove:
     # If nothing is known of what is copied now, there is no figure for what is saved.
     figures = (move.saved, move.stays) if move.saved > 0 or move.stays > 0 else (None, None)
     unknown = (None, None)
     in_bytes, in_ps = (figures, unknown) if found.basis == "bytes" else (unknown, figures)
 
-    def ops(keys: Sequence[str]) -> tuple[MovedOp, ...]:
-        return tuple(to_record(MovedOp, found.op_of_key[key]) for key in keys)
-
     return to_record(
         RoundTripMove,
         move,
-        to_gpu=ops(move.to_gpu),
-        to_cpu=ops(move.to_cpu),
+        to_gpu=tuple(to_record(MovedOp, op) for op in move.to_gpu),
+        to_cpu=tuple(to_record(MovedOp, op) for op in move.to_cpu),
         saved_bytes=in_bytes[0],
         stays_bytes=in_bytes[1],
         saved_us=us(in_ps[0]),

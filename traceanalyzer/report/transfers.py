@@ -68,7 +68,7 @@ def transfer_graph(run: Run) -> TransferGraph | None:
         graph.edges(keys=True, data=True),
         key=lambda e: (-(e[3]["bytes"] or 0), -e[3]["count"], *e[:3]),
     )
-    between_devices = device_graph(run.transfers, run.transfer_traffic).edges(keys=True, data=True)
+    between_devices = device_graph(run.traffic).edges(keys=True, data=True)
     shown, syncs = edges[:_MAX_EDGES], costs.device_to_host_syncs[:_MAX_SYNCS]
     ends = [edge[:2] for edge in shown]
     ends += [edge[:2] for small in costs.small_transfers for edge in small.edges]
@@ -120,7 +120,7 @@ def transfers_tab(
 
 def _flows(run: Run) -> b.Flows:
     """Return all transfers between groups of ops; each transfer is in one flow."""
-    groups = transfer_groups(run.transfers, run.ops)
+    groups = transfer_groups(run.traffic, run.ops)
     names = {node: str(known["label"]) for node, known in run.transfer_graph.nodes(data=True)}
     places: dict[tuple[str, int, str], int] = {}
     nodes: list[b.FlowNode] = []
