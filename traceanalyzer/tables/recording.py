@@ -24,7 +24,7 @@ from traceanalyzer.trace.profile_options import profile_options
 if TYPE_CHECKING:
     import pandas as pd
 
-    from traceanalyzer.capture_file.document import CaptureFile, Levels, Session
+    from traceanalyzer.capture_file.document import CaptureFile, Session
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.host_tables import HostTables
@@ -127,7 +127,7 @@ def logical_devices(capture_file: CaptureFile) -> tuple[str, ...] | None:
 
 
 def _host_level(
-    host: HostOps, options: ProfileOptions | None, recorded: Levels | None
+    host: HostOps, options: ProfileOptions | None, recorded: ProfileOptions | None
 ) -> tuple[int, str]:
     if options is not None and options.host_tracer_level >= EVERY_OP_LEVEL:
         return options.host_tracer_level, "profile_options"
