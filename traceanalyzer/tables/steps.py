@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.tables.arrays import by_line, filled, is_outermost, mask
-from traceanalyzer.tables.program_calls import ops_of_runs, program_calls
-from traceanalyzer.tables.step_inference import inferred_steps
+from traceanalyzer.tables.program_calls import inferred_steps, ops_of_runs, program_calls
 from traceanalyzer.tables.vocabulary import Kind, Role
 from traceanalyzer.trace.strings import Strings
 
@@ -41,7 +40,7 @@ _LEAST_SHARE: Final = 0.25
 # Of XLA (`CpuCompiler::...Compile`, `backend_compile`) and of the choice of kernels by trial.
 _PREPARES: Final = re.compile(r"[Cc]ompile|[Aa]utotun")
 
-_REPEATED: Final = re.compile(r"(\d+) ops")  # how `step_inference` names such steps
+_REPEATED: Final = re.compile(r"(\d+) ops")  # how `program_calls` names such steps
 _FEWEST_OPS: Final = 10  # a step in a function has some eager ops around it
 _OF_EACH_STEP: Final = 0.9  # of the steps: what runs less often is not part of a step
 _MOST_OF_THEM: Final = 0.75
@@ -83,7 +82,7 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
     2. A call of the function in which Keras runs a batch.
     3. The lines `Steps` that older profilers added: one a device, so that a step spans what all
        devices did in it at the same time. Devices that took turns have a step each.
-    4. What repeats: see `step_inference`.
+    4. What repeats: see `program_calls`.
 
     A step of 2 or 4 lasts until the next one begins, and the last one until the call returned and
     what it launched on devices was done.

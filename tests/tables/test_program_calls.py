@@ -32,7 +32,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.tables.step_inference import pieces, repeat
+from traceanalyzer.tables.program_calls import pieces, repeat
 
 US = 10**6
 
