@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from traceanalyzer.tables.arrays import (
     coded,
@@ -253,12 +252,13 @@ def _early_ps(late_ps: Ints, call: Ints, device: Codes, devices: int) -> Ints:
     Single calls prove nothing: the id of their work may be that of another.
     """
     early_ps = np.zeros(devices, np.int64)
-    first_ps = pd.Series(late_ps).groupby([device, call]).min()
-    for number in first_ps.index.unique(level=0).tolist():
-        of_calls = first_ps.loc[number]
+    none = np.iinfo(np.int64).max
+    for number in np.unique(device).tolist():
+        first_ps = np.full(int(call.max()) + 1, none)
+        np.minimum.at(first_ps, call[device == number], late_ps[device == number])
+        of_calls = first_ps[first_ps != none].clip(-none)  # the least number has no opposite
         rank = min(max(1, int(len(of_calls) * _TOO_EARLY_SHARE)), len(of_calls) - 1)
-        least = int(np.partition(of_calls.to_numpy(), rank)[rank])
-        early_ps[number] = min(max(0, -least), np.iinfo(np.int64).max)
+        early_ps[number] = max(0, -int(np.partition(of_calls, rank)[rank]))
     return early_ps
 
 
