@@ -14,8 +14,9 @@ from tests.capture_file.capture_files import GPU
 from tests.traces import host, task_environment, xspace
 from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.build import build
-from traceanalyzer.capture_file.document import CaptureFile, Levels, Note, Scope, Session
+from traceanalyzer.capture_file.document import CaptureFile, Note, Scope, Session
 from traceanalyzer.capture_file.source_lines import SourceLines
+from traceanalyzer.trace.profile_options import ProfileOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,7 +148,6 @@ def raised_at(file: Path, line: int) -> dict[str, Any]:
         "message": "too late",
         "raised": [[str(file), line, "<module>", 1]],
         "handler": None,
-        "call": "set_visible_devices",
     }
 
 
@@ -208,7 +208,6 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
                 "message": "too late",
                 "raised": [STEP, MAIN],
                 "handler": ["/project/train.py", 33, "<module>"],
-                "call": "set_visible_devices",
             },
             {"kind": "note", "id": "threads", "severity": "info", "message": "one went on"},
             {"kind": "devices", "soft_device_placement": True},
@@ -289,8 +288,12 @@ class TestSessions:
         assert first == Session(
             trace="h.xplane.pb",
             method="server",
-            requested=Levels(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0),
-            effective=Levels(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0),
+            requested=ProfileOptions(
+                host_tracer_level=3, device_tracer_level=1, python_tracer_level=0
+            ),
+            effective=ProfileOptions(
+                host_tracer_level=2, device_tracer_level=1, python_tracer_level=0
+            ),
             start_ns=1,
             stop_ns=2,
             reason="the script ended",
