@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource, Tensor
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
+    from traceanalyzer.causes._cause import BlockedOps
     from traceanalyzer.causes.knowledge.gpu_memory import GpuMemory
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Host, Run
