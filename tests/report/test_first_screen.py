@@ -250,7 +250,6 @@ def test_the_bar_of_the_prediction_counts_ops() -> None:
     ("saving", "text"),
     [
         (Saving(kind="none"), ""),
-        (Saving(kind="measured", low_us=300, high_us=800), "300 µs to 800 µs per step"),
         (
             Saving(kind="estimated", low_us=300, high_us=800),
             "300 µs to 800 µs per step (estimated)",

@@ -12,7 +12,7 @@ from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted
 from traceanalyzer.model.changes import Candidate, Change, Saving
 from traceanalyzer.tables.step_kinds import eager_loop, regular_steps
-from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.timeline.intervals import inside_ps, union
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.units import PS_PER_US
@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from traceanalyzer.input_pipeline.verdict import HostInput
     from traceanalyzer.model.changes import Place
     from traceanalyzer.run import Host, Run
+    from traceanalyzer.timeline.intervals import Intervals
     from traceanalyzer.timeline.walk import Parts
 
 _FEWEST_STEPS: Final = 3  # fewer may be the first ones, which trace and compile
 _LEAST: Final = 0.02  # of the step, or of the recording: less is not worth a change
 _INPUT_TITLES: Final = {  # by the kind of the fix
     "prefetch": "Prefetch at the end of the input pipeline",
+    "rewrite": "Write the mapped function with TensorFlow ops",
     "parallel": "Run several calls of the mapped function at once",
     "vectorise": "Batch before the mapped function",
     "cache": "Cache the elements of the slow stage",
@@ -77,7 +79,13 @@ def changes_beside(diagnosis: Diagnosis) -> list[Change]:
         or run.ops.loc[computes, "placement"].astype(str).str.startswith("xla").all()
     ):
         return []
-    return [*_input(diagnosis), *_read_back(run), *_iterators(run), *_overhead(diagnosis)]
+    return [
+        *_input(diagnosis),
+        *_batches(run),
+        *_read_back(run),
+        *_iterators(run),
+        *_overhead(diagnosis),
+    ]
 
 
 # --- input ---------------------------------------------------------------------------------------
@@ -139,13 +147,58 @@ def _alternatives(fixes: Sequence[InputFix]) -> Iterator[Candidate]:
 
 
 def _stage_line(run: Run, host: HostInput) -> Place | None:
+    """Return the line to edit: that of a stage, or of the call of Python in it."""
     if host.slow is None:
         return None
+    if host.fixes and host.fixes[0].kind == "rewrite":
+        calls = run.ops[run.ops["type"].isin(PYTHON_CALLBACKS) & run.ops["in_input_pipeline"]]
+        calls = calls[(calls["host"] == host.host) & calls["source_line"].notna()]
+        if len(calls):
+            call = calls.sort_values("host_self_ps").iloc[-1]
+            return str(call["source_file"]), int(call["source_line"])
     rows = run.stages[run.stages["host"].astype(str) == host.host].reset_index(drop=True)
     row = rows.iloc[host.slow.row]
     if not isinstance(row["source_file"], str) or pd.isna(row["source_line"]):
         return None
     return row["source_file"], int(row["source_line"])
+
+
+def _batches(run: Run) -> Iterator[Change]:
+    """Walk the change against steps that wait while their batch is copied to the GPU."""
+    for host in run.hosts:
+        ops, transfers = host.tables.ops, host.tables.transfers
+        steps = regular_steps(host.tables.steps)
+        makers = ops.loc[ops["role"] == Role.INPUT_PIPELINE, "op_id"]
+        is_batch = (transfers["direction"] == "h2d") & transfers["producer"].isin(makers)
+        if not is_batch.any() or len(steps) < _FEWEST_STEPS or not host.timeline.devices:
+            continue
+        within = _within(steps)
+        chosen = np.append(is_batch.to_numpy(bool), False)
+        waited_ps = max(
+            int(inside_ps(within, p.start_ps[mine], p.end_ps[mine]).sum())
+            for p in (device.parts for device in host.timeline.devices)
+            for mine in [(p.phase == Phase.COPY) & chosen[p.transfer]]
+        )
+        if waited_ps < _LEAST * within.total_ps:
+            continue
+        yield Change(
+            id=finding_id("input", "copied batches"),
+            kind="input",
+            title="Copy batches to the GPU ahead of the step",
+            detail="make this the last stage of the dataset, instead of `prefetch`",
+            instead='dataset = dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))',
+            why="Steps wait while their batch is copied. The waiting batches take GPU memory.",
+            saving=Saving(
+                kind="upper_bound",
+                high_us=waited_ps / len(steps) / PS_PER_US,
+                share=waited_ps / within.total_ps,
+                note="the GPU does nothing but copy batches this long",
+            ),
+            certainty="likely",
+            effort="one line",
+            is_by_placement=False,
+        )
+        return
 
 
 # --- values read back ----------------------------------------------------------------------------
@@ -319,7 +372,7 @@ def _steps(host: Host) -> Iterator[_Step]:
     steps = regular_steps(host.tables.steps)
     if len(steps) < _FEWEST_STEPS:
         return
-    within = union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
+    within = _within(steps)
     for parts in _timelines(host):
 
         def inside(phases: Sequence[Phase], parts: Parts = parts) -> float:
@@ -331,6 +384,10 @@ def _steps(host: Host) -> Iterator[_Step]:
             runtime_ps=inside(_RUNTIME) / len(steps),
             program_ps=inside((Phase.PROGRAM,)) / len(steps),
         )
+
+
+def _within(steps: pd.DataFrame) -> Intervals:
+    return union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
 
 
 def _mean_step_ps(run: Run) -> float:

@@ -63,7 +63,7 @@ def _hunk(edit: Edit, shift: int) -> str:
 class Saving(Record):
     """What a change saves."""
 
-    kind: Literal["measured", "estimated", "upper_bound", "proxy", "none"]
+    kind: Literal["estimated", "upper_bound", "proxy", "none"]
     low_us: float | None = None
     high_us: float | None = None
     share: float | None = None  #: `high_us` as a share of the step, or of the run

@@ -228,8 +228,10 @@ def _without_gpu(facts: PageFacts) -> Text:
     run = facts.run
     is_computing = (run.ops["role"] == Role.COMPUTE) & ~run.ops["in_input_pipeline"]
     every = "All " if len(facts.on_cpu) == int(is_computing.sum()) > 1 else ""
-    ops = counted(len(facts.on_cpu), "op")
-    return (*_no_gpu(facts), *_took(facts, f" {every}{ops} ran on the CPU", len(facts.on_cpu)))
+    ops = f" {every}{counted(len(facts.on_cpu), 'op')}"
+    if every and run.ops["in_input_pipeline"].any():
+        ops += " outside the input pipeline"
+    return (*_no_gpu(facts), *_took(facts, f"{ops} ran on the CPU", len(facts.on_cpu)))
 
 
 def _took(facts: PageFacts, ran: str, number: int) -> Text:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from traceanalyzer.report.page_facts import PageFacts
     from traceanalyzer.report.step_parts import DeviceSteps
 
+_FEWEST_STEPS: Final = 3  # fewer do not show what recurs
 _MOST_BARS: Final = 8
 
 
@@ -74,7 +75,8 @@ def typical_step(device: DeviceSteps) -> str:
 
 def _predicted(facts: PageFacts) -> Section:
     counts = facts.with_a_gpu
-    stay = "On the CPU in each step" if facts.has_steps else "On the CPU"
+    recur = facts.has_steps and facts.steps >= _FEWEST_STEPS
+    stay = "On the CPU in each step" if recur else "On the CPU"
     named: tuple[tuple[BarPart, str, int], ...] = (
         ("on_gpu", "On the GPU", counts.on_gpu),
         ("on_cpu", stay, counts.on_cpu),
