@@ -19,7 +19,7 @@ import importlib
 import linecache
 from typing import TYPE_CHECKING, Any, Callable
 
-from ..process.hooks import Part, followed
+from ..process.hooks import Part, followed, hide_frame
 from .scopes import COPIED, locations
 
 if TYPE_CHECKING:
@@ -67,18 +67,34 @@ class TensorOrigins(Part):
     def __init__(self, scopes: Scopes) -> None:
         super().__init__()
         self._scopes = scopes
+        self._by_chain: dict[int, int | None] = {}
 
     def install(self) -> None:
         """Replace what makes such tensors."""
         constants = importlib.import_module("tensorflow.python.framework.constant_op")
         tensor = importlib.import_module("tensorflow.python.framework.ops").EagerTensor
-        self.after(constants, "convert_to_eager_tensor", self._converted)
+        convert = self._convert(constants.convert_to_eager_tensor)
+        self.replace(constants, "convert_to_eager_tensor", convert)
         self.after(tensor, "cpu", self._copied)
 
-    def _converted(self, result: Any, value: Any, *_: Any, **__: Any) -> Any:
-        if result is not value:
-            result._traceanalyzer_origin = self._of_scope()
-        return result
+    def _convert(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        local, by_chain = self._scopes.local, self._by_chain
+
+        # Rather than `followed`: each number in eager code passes here, recorded or not.
+        def convert(value: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                result = original(value, *args, **kwargs)
+            except BaseException as error:
+                hide_frame(error)
+                raise
+            if result is not value:
+                chain = local.chain
+                if chain not in by_chain:
+                    by_chain[chain] = self._of_scope()
+                result._traceanalyzer_origin = by_chain[chain]
+            return result
+
+        return convert
 
     @staticmethod
     def _copied(result: Any, tensor: Any) -> Any:
