@@ -10,7 +10,7 @@ import pytest
 from tests.capture_files import Book
 from tests.causes.examples import Example, blocker, cpu_op, line, resource
 from traceanalyzer.attribution import attribute
-from traceanalyzer.capture_file.statements import FileStatements
+from traceanalyzer.capture_file.source_lines import FileStatements
 from traceanalyzer.causes import all_causes
 from traceanalyzer.changes import Saving
 from traceanalyzer.changes.placement import PlacementChanges

@@ -31,13 +31,14 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.capture_file import files
-from traceanalyzer.capture_file.document import CaptureFile, Frame, Levels, Session
+from traceanalyzer.capture_file.document import CaptureFile, Frame, Session
 from traceanalyzer.model.times import Steps
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.run_info import run_info
 from traceanalyzer.report.sources import line_texts
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.eager_alignment import MARKER
+from traceanalyzer.trace.profile_options import ProfileOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,7 +148,7 @@ def test_each_op_has_the_line_of_its_own_host() -> None:
     assert line_texts(ops, RUN) == ["on a", "on b", None, None, None, None]
 
 
-LEVELS = Levels(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)
+LEVELS = ProfileOptions(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)
 
 
 def run_of(folder: Path, *, captured: bool = True, start_ns: int = 1, **more: Any) -> Run:  # noqa: ANN401

@@ -15,8 +15,8 @@ from tests.traces import Event, gpu, host, iterator, kernel, line, op, stream, t
 from tests.traces import xspace as space_of
 from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import diagnose
+from traceanalyzer.placement.kernel_types import support_of
 from traceanalyzer.placement.registry import nearest
-from traceanalyzer.placement.support import support_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -202,7 +202,7 @@ def export(
         msg = "say what to export: --transfer-graph"
         raise click.UsageError(msg)
     from traceanalyzer.run import load
-    from traceanalyzer.transfers.export import FORMATS
+    from traceanalyzer.transfers.graph import FORMATS
     from traceanalyzer.whole_file import write_whole
 
     written = FORMATS.get(output.suffix.lower())

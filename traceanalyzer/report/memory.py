@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from traceanalyzer.memory.growth import Growth
-    from traceanalyzer.memory.use import AllocatorUse, Peak
+    from traceanalyzer.memory.use import AllocatorUse, Growth, Peak
     from traceanalyzer.run import Host, Run
 
 _MAX_HOLDERS: Final = 50

@@ -15,7 +15,6 @@ from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.report.step_parts import step_parts
 from traceanalyzer.tables.step_kinds import regular_steps
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.timeline.exposed import is_exposed
 from traceanalyzer.timeline.intervals import inside_ps, union
 from traceanalyzer.timeline.recurring import recurring
 from traceanalyzer.units import PS_PER_US
@@ -225,7 +224,7 @@ def _waits(host: Host) -> Iterator[tuple[str, pd.Series[float]]]:
     within = union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
     for device in host.timeline.devices:
         parts = device.parts
-        waits = is_exposed(parts)
+        waits = parts.is_exposed
         start_ps, end_ps = parts.start_ps[waits], parts.end_ps[waits]
         took = inside_ps(within, start_ps, end_ps) if len(steps) else end_ps - start_ps
         of_row = sum_by(parts.row[waits].astype(np.int64), took, len(ops))

@@ -11,8 +11,7 @@ from traceanalyzer.model.transfers import (
     RoundTripTransfers,
 )
 from traceanalyzer.placement.devices import CPU, GPU
-from traceanalyzer.placement.kernel_tables import DEFAULT
-from traceanalyzer.placement.registry import nearest
+from traceanalyzer.placement.registry import DEFAULT, nearest
 from traceanalyzer.report.convert import to_record, us
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
 
 def _round_trip(
     found: RoundTrip,
-    move: Move | None,
+    move: Move[RoundTripOp] | None,
     refs: Callable[[Sequence[str]], tuple[OpRef, ...]],
 ) -> RoundTripRecord:
     known = [op.op_id for op in found.ops if op.op_id is not None]
@@ -93,7 +92,7 @@ def _copies(totals: TransferTotals) -> RoundTripTransfers:
     return to_record(RoundTripTransfers, totals, total_us=us(totals.time_ps))
 
 
-def _move(found: RoundTrip, move: Move) -> RoundTripMove:
+def _move(found: RoundTrip, move: Move[RoundTripOp]) -> RoundTripMove:
     # If nothing is known of what is copied now, there is no figure for what is saved.
     figures = (move.saved, move.stays) if move.saved > 0 or move.stays > 0 else (None, None)
     in_bytes = found.basis == "bytes"
@@ -102,14 +101,10 @@ def _move(found: RoundTrip, move: Move) -> RoundTripMove:
     return to_record(
         RoundTripMove,
         move,
-        to_gpu=_ops(found, move.to_gpu),
-        to_cpu=_ops(found, move.to_cpu),
+        to_gpu=tuple(to_record(MovedOp, op) for op in move.to_gpu),
+        to_cpu=tuple(to_record(MovedOp, op) for op in move.to_cpu),
         saved_bytes=saved_bytes,
         stays_bytes=stays_bytes,
         saved_us=us(saved_ps),
         stays_us=us(stays_ps),
     )
-
-
-def _ops(found: RoundTrip, keys: Sequence[str]) -> tuple[MovedOp, ...]:
-    return tuple(to_record(MovedOp, found.op_of_key[key]) for key in keys)

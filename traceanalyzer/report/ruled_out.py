@@ -9,9 +9,8 @@ from traceanalyzer.causes.knowledge.memory_fit import memory_note
 from traceanalyzer.format import listed
 from traceanalyzer.model import RuledOut
 from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text
-from traceanalyzer.placement.kernel_types import python_name
+from traceanalyzer.placement.kernel_types import python_name, support_of
 from traceanalyzer.placement.registry import nearest
-from traceanalyzer.placement.support import support_of
 from traceanalyzer.report.myths import memory_peak
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from traceanalyzer.transfers.graph import device_graph
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Run
-    from traceanalyzer.transfers.device_to_host_syncs import DeviceToHostSync
-    from traceanalyzer.transfers.small_transfers import SmallTransfers
+    from traceanalyzer.transfers.costs import DeviceToHostSync, SmallTransfers
 
 _MAX_EDGES: Final = 500
 _MAX_SYNCS: Final = 100
@@ -35,7 +34,7 @@ def transfer_graph(run: Run) -> TransferGraph | None:
         graph.edges(keys=True, data=True),
         key=lambda e: (-(e[3]["bytes"] or 0), -e[3]["count"], e[0], e[1], e[2]),
     )
-    between_devices = device_graph(run.transfers, run.transfer_traffic).edges(keys=True, data=True)
+    between_devices = device_graph(run.traffic).edges(keys=True, data=True)
     shown = edges[:_MAX_EDGES]
     costs = run.transfer_costs
     syncs = costs.device_to_host_syncs[:_MAX_SYNCS]

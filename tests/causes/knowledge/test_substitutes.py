@@ -9,8 +9,8 @@ import pytest
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.causes.knowledge.advice import SUBSTITUTES, substitute_for
 from traceanalyzer.placement.devices import GPU
+from traceanalyzer.placement.kernel_types import all_on_host
 from traceanalyzer.placement.registry import load, supported
-from traceanalyzer.placement.support import all_on_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

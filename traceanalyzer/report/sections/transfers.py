@@ -83,7 +83,7 @@ def transfers_tab(
 
 def _flows(run: Run) -> Flows:
     """Return all transfers between groups of ops; each transfer is in one flow."""
-    groups = transfer_groups(run.transfers, run.ops)
+    groups = transfer_groups(run.traffic, run.ops)
     names = {node: str(known["label"]) for node, known in run.transfer_graph.nodes(data=True)}
     nodes: list[FlowNode] = []
     places: dict[tuple[str, int, str], int] = {}
