@@ -246,10 +246,7 @@ def metadata(
 
 
 def xspace(
-    *planes: Any,
-    hostname: str = "host",
-    errors: Iterable[str] = (),
-    warnings: Iterable[str] = (),
+    *planes: Any, hostname: str = "host", errors: Iterable[str] = (), warnings: Iterable[str] = ()
 ) -> Any:
     """A trace of one host, as a protobuf message."""
     space = XSpace(
@@ -266,12 +263,7 @@ def decode(space: Any, **options: Any) -> Trace:
 
 
 def write(
-    folder: Path,
-    space: Any,
-    *,
-    run: str = "run",
-    host: str | None = None,
-    compressed: bool = False,
+    folder: Path, space: Any, *, run: str = "run", host: str | None = None, compressed: bool = False
 ) -> Path:
     """Put a trace where TensorBoard would look for it; returns `folder`, a log directory.
 
@@ -721,14 +713,7 @@ STEPS_LINE, SCOPES_LINE, OPS_LINE = -559038737, -559038735, -559038734
 
 
 def old_op(
-    name: str,
-    type: str,
-    at: Span,
-    /,
-    *,
-    group: int = 0,
-    eager: bool = False,
-    **stats: Value,
+    name: str, type: str, at: Span, /, *, group: int = 0, eager: bool = False, **stats: Value
 ) -> Event:
     """An op on the host, grouped; eager ops leave such an event too, within `old_eager`."""
     return event(

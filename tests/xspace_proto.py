@@ -74,11 +74,7 @@ MESSAGES: Final = {
         "stats": (5, "XStat*"),
         "child_id": (6, "int64*"),
     },
-    "XStatMetadata": {
-        "id": (1, "int64"),
-        "name": (2, "string"),
-        "description": (3, "string"),
-    },
+    "XStatMetadata": {"id": (1, "int64"), "name": (2, "string"), "description": (3, "string")},
 }
 
 _ONEOF: Final = {"XEvent": "data", "XStat": "value"}

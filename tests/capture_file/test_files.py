@@ -15,12 +15,7 @@ from hypothesis import strategies as st
 from tests.capture_file.capture_files import capture_files, sample
 from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.document import CaptureFile
-from traceanalyzer.capture_file.encoding import (
-    FORMAT,
-    VERSION,
-    capture_file_of,
-    document_of,
-)
+from traceanalyzer.capture_file.encoding import FORMAT, VERSION, capture_file_of, document_of
 from traceanalyzer.errors import CaptureFileError
 
 if TYPE_CHECKING:

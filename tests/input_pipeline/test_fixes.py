@@ -27,11 +27,6 @@ def test_a_map_on_the_steps_own_thread_is_made_ahead_or_made_by_several() -> Non
     assert "num_parallel_calls=tf.data.AUTOTUNE" in use.fixes[0].code
 
 
-def test_steps_without_a_gpu_may_need_the_cpus_themselves() -> None:
-    use = found(on_own_thread(10_000, 4_000), has_gpu=False)
-    assert bounds(use)["prefetch"] == (3.0, 4.0)  # the work, shared by 4 CPUs, is still to be done
-
-
 def test_calls_in_turn_become_several() -> None:
     # 10 ms of calls a step, of which the step's own 4 ms hide some already.
     use = found(*made_ahead(10_000, 6_000, 10_000))

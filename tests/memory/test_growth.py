@@ -80,17 +80,6 @@ def test_a_step_that_is_no_steady_one_tells_nothing_of_growth(kind: str) -> None
     assert not growing()
 
 
-def test_one_step_that_ends_as_the_one_before_is_no_growth() -> None:
-    same = [
-        step(6, us(60, 9)),
-        allocation(KIB, us(61), "x", address=500, in_use=12 * KIB),
-        deallocation(KIB, us(62), address=500, in_use=11 * KIB),
-    ]
-
-    assert only(*leaking(6)).growth is not None
-    assert only(*leaking(6), *same).growth is None
-
-
 def test_what_grows_by_being_made_anew_is_named() -> None:
     """A list that is copied into a longer one at each step: no block of it outlives two steps."""
     events: list[Any] = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tables.reading import rows, tables_of
-from tests.traces import allocation, deallocation, event, host, line, op, us
+from tests.traces import allocation, deallocation, host, line, op, us
 from traceanalyzer.memory.use import memory_use
 
 if TYPE_CHECKING:
@@ -135,28 +135,6 @@ class TestLostRecords:
 
         assert use.peak is not None
         assert (use.peak.before_bytes, use.peak.unaccounted_bytes) == (0, 0)
-
-
-class TestFragmentation:
-    @pytest.mark.parametrize(
-        ("told", "share"),
-        [
-            (0.25, 0.25),
-            (1.5, None),
-            (float("nan"), None),
-        ],
-    )
-    def test_it_is_that_of_the_peaks_record(self, told: float | str, share: float | None) -> None:
-        stats: dict[str, Any] = {"allocator_name": "GPU_0_bfc", "allocation_bytes": KIB}
-        use = only(
-            event("MemoryAllocation", us(1), **stats, bytes_allocated=KIB, addr=A,
-                  fragmentation=0.5),
-            event("MemoryAllocation", us(2), **stats, bytes_allocated=2 * KIB, addr=B,
-                  fragmentation=told),
-        )  # fmt: skip
-
-        assert use.peak is not None
-        assert use.peak.fragmentation == share
 
 
 class TestWhatIsNotTold:

@@ -7,16 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trace.encodings import (
-    event,
-    line,
-    number,
-    plane,
-    stat,
-    tag,
-    text,
-    varint,
-)
+from tests.trace.encodings import event, line, number, plane, stat, tag, text, varint
 from traceanalyzer.native import wire
 from traceanalyzer.trace.xplane import decode
 

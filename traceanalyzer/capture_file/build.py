@@ -212,9 +212,7 @@ def _with_levels(session: Session, folder: Path | None) -> Session:
         return replace(session, trace=None, effective=None)
     stated = profile_options_in(Path(session.trace))
     return replace(
-        session,
-        trace=os.path.relpath(session.trace, folder),
-        effective=stated or session.requested,
+        session, trace=os.path.relpath(session.trace, folder), effective=stated or session.requested
     )
 
 
