@@ -53,12 +53,6 @@ def test_a_cache_needs_a_second_epoch() -> None:
     assert low == pytest.approx(3.0, abs=0.1)  # the first of two epochs gains nothing
 
 
-def test_a_cache_of_what_python_makes_may_be_wrong() -> None:
-    use = found(*made_ahead(10_000, 6_000, 10_000, epochs=2, python=True, autotune="true"))
-    assert bounds(use)["cache"] == (0.0, 6.0)
-    assert "the same for the same element" in use.fixes[0].text
-
-
 def test_many_short_calls_are_better_made_for_a_batch() -> None:
     use = found(*made_ahead(10_000, 6_000, 10_000, calls=100, op_time=10, batch=100))
     low, high = bounds(use)["vectorise"]

@@ -84,18 +84,6 @@ def test_an_empty_xplane_gives_way_and_that_is_said(tmp_path: Path) -> None:
     assert "2 GiB" in host.note
 
 
-def test_tool_files_are_listed_and_the_capture_file_is_not_one(tmp_path: Path) -> None:
-    put(
-        tmp_path,
-        *(
-            f"plugins/profile/{RUN}/a.{s}"
-            for s in ("xplane.pb", "overview_page.pb", "kernel_stats.pb", "placement.json.gz")
-        ),
-    )
-    (run,) = find_runs(tmp_path)
-    assert [f.name for f in run.tool_files] == ["a.kernel_stats.pb", "a.overview_page.pb"]
-
-
 # Several runs.
 
 

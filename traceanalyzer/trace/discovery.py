@@ -112,10 +112,8 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     if stat.S_ISREG(mode):
         return (_single(root),)
     if not stat.S_ISDIR(mode):
-        msg = (
-            f"{printable(root)}: is a device, a pipe, or a socket; give a trace file or a log "
-            "directory"
-        )
+        what = "a device, a pipe, or a socket; give a trace file or a log directory"
+        msg = f"{printable(root)}: is {what}"
         raise TraceFormatError(msg)
     walk = _Walk()
     found = list(_walk_runs(root, walk))
@@ -145,9 +143,8 @@ def choose_run(runs: Sequence[RunFiles], name: str | None = None) -> RunFiles:
     else:
         # The directory alone is enough if only one run has it.
         matches = [r for r in runs if r.name == name] or [r for r in runs if r.path.name == name]
-        problem = f"{len(matches)} runs are named {printable(name)}"
-        if not matches:
-            problem = f"there is no run {printable(name)}"
+        found = f"{len(matches)} runs are named" if matches else "there is no run"
+        problem = f"{found} {printable(name)}"
     if len(matches) != 1:
         names = ", ".join(printable(r.name) for r in runs[:_MOST_NAMES]) or "none"
         more = f" and {len(runs) - _MOST_NAMES} more" if len(runs) > _MOST_NAMES else ""
@@ -380,8 +377,7 @@ class _Walk:
         elif self.events_files:
             why = (
                 f"{counted(self.events_files, 'events file')} but no profile; copy plugins/profile "
-                "too, or set profile_batch=(10, 20) in the TensorBoard callback, or "
-                f"{_RECORD}"
+                f"too, set profile_batch=(10, 20) in the TensorBoard callback, or {_RECORD}"
             )
         elif self.entries == 0:
             why = f"the directory is empty; give the log directory of a run, or {_RECORD}"
