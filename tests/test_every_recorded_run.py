@@ -17,8 +17,8 @@ from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.document import text_of
 from traceanalyzer.report.memory import memory
-from traceanalyzer.report.write import text_of
 from traceanalyzer.tables.schema import SCHEMAS
 from traceanalyzer.tables.step_kinds import main_steps
 from traceanalyzer.timeline.phase import Phase

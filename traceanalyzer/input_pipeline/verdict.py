@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.input_pipeline.fixes import InputFix
-    from traceanalyzer.model.resources import InputVerdict
+    from traceanalyzer.model.figures import InputVerdict
     from traceanalyzer.tables.pipelines import Pipelines
     from traceanalyzer.timeline.intervals import Intervals
 

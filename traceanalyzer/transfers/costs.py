@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.model import Certainty
-    from traceanalyzer.model.transfers import Reader
+    from traceanalyzer.model.figures import Reader
     from traceanalyzer.transfers.round_trips import RoundTrip
     from traceanalyzer.transfers.traffic import HostFacts, Traffic
 

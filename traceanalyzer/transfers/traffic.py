@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.capture_file.document import CaptureFile, Json
-    from traceanalyzer.model.transfers import LinkSource
+    from traceanalyzer.model.figures import LinkSource
     from traceanalyzer.tables.joined import Joined
     from traceanalyzer.timeline.intervals import Intervals
 
