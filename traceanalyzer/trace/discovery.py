@@ -220,7 +220,7 @@ def _walk_runs(root: Path, walk: _Walk) -> Iterator[RunFiles]:
                     if walk.entries > MAX_ENTRIES:
                         walk.cut_short = True
                         break
-                    if not _is_directory(entry):
+                    if not os.path.isdir(entry):  # noqa: PTH112 - raises no error
                         files.append(entry.name)
                     elif depth < MAX_DEPTH:
                         queue.append((directory / entry.name, depth + 1))
@@ -230,13 +230,6 @@ def _walk_runs(root: Path, walk: _Walk) -> Iterator[RunFiles]:
             walk.unreadable += 1
         if found := _run_in(directory, files, walk):
             yield found
-
-
-def _is_directory(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
 
 
 def _run_in(directory: Path, files: list[str], walk: _Walk) -> RunFiles | None:
