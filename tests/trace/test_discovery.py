@@ -186,8 +186,3 @@ class TestCaptureFiles:
 
         assert "1 capture file (HOST.placement.json.gz), but no trace beside it" in said
         assert "`traceanalyzer capture script.py`" in said
-
-    def test_are_no_traces(self, tmp_path: Path) -> None:
-        put(tmp_path, "a.xplane.pb", "a.placement.json.gz")
-
-        assert "a capture file, not a trace" in error(tmp_path / "a.placement.json.gz")
