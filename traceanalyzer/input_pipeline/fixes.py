@@ -38,7 +38,7 @@ _MOST_CPUS_USED: Final = 0.75  # beyond that, more calls at once gain little
 # If bounds are this close, in shares of the wait, the easier change comes first.
 _EQUAL: Final = 0.02
 _Kind: TypeAlias = Literal[  # by ease
-    "prefetch", "parallel", "vectorise", "cache", "generator", "read_in_parallel"
+    "prefetch", "rewrite", "parallel", "vectorise", "cache", "generator", "read_in_parallel"
 ]
 _TEXTS: Final[dict[str, dict[str, str]]] = tomllib.loads(
     (files("traceanalyzer.input_pipeline") / "fixes.toml").read_text("utf-8")
@@ -92,6 +92,8 @@ class _Changes:
     def all(self) -> Iterator[InputFix]:
         op_type = str(self._stage["type"])
         if _MAPS.fullmatch(op_type):
+            if self._calls_python:
+                yield self._rewritten()
             yield from self._parallel()
             yield from self._vectorised()
         elif op_type.startswith("Generator") and self._calls_python:
@@ -171,6 +173,12 @@ class _Changes:
         return max(1.0, min(took / whole if whole else 1.0, most))
 
     # --- changes -------------------------------------------------------------------------------
+
+    def _rewritten(self) -> InputFix:
+        """TensorFlow ops instead of Python, which runs one call at a time."""
+        calling = self._pipeline.calling_ps(self._row)
+        shared = self._busy_ps - calling + calling / self._cpus if self._cpus else 0.0
+        return self._fix("rewrite", self._wait_beside_section(shared), self._pipeline.wait_ps)
 
     def _parallel(self) -> Iterator[InputFix]:
         """Several calls at once."""
