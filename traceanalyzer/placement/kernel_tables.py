@@ -58,6 +58,7 @@ VERSIONS: Final = "versions.txt"
 ALL: Final = "*"
 
 _RELEASE: Final = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})*(?P<rest>.*)", re.ASCII)
+_NAMED: Final = re.compile(r"\b\d{1,4}\.\d{1,4}\b", re.ASCII)
 _FACTS: Final = ";"
 _ARGUMENT: Final = re.compile(
     r"(?P<name>[^:]+):(?:\$(?P<number>\w+)\*)?"
@@ -110,12 +111,13 @@ def nearest_minor(version: str | None, available: Sequence[Minor]) -> tuple[Mino
     is near to its minor version, not it: nobody knows what was changed there.
 
     Args:
-        version: As TensorFlow gives it; None or anything else that is no version is unknown, to
-            which the newest is nearest.
+        version: As TensorFlow gives it, or as much as is known, `2.1 or 2.2`: the last one named
+            counts. To anything else the newest is nearest.
     """
     found = _RELEASE.fullmatch(version.strip()) if version is not None else None
     if found is None:
-        return available[-1], False
+        named = _NAMED.findall(version or "")
+        return (nearest_minor(named[-1], available)[0] if named else available[-1]), False
     minor = int(found[1]), int(found[2])
     nearest = min(available, key=lambda other: (_distance(minor, other), -other[1]))
     return nearest, nearest == minor and not found["rest"]
