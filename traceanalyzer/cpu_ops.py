@@ -9,22 +9,17 @@ from weakref import WeakKeyDictionary
 import pandas as pd
 
 from traceanalyzer.capture_file.document import is_session
+from traceanalyzer.capture_file.visibility import only_some_sessions_have_no_gpu
 from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.calls import functions_of_datasets
-from traceanalyzer.placement.devices import CPU, machine_of, parse_device, with_gpus
+from traceanalyzer.placement.devices import CPU, is_of_type, machine_of, with_gpus
 from traceanalyzer.placement.explanations import (
     PlacementExplanation,
     ReplayedExplanations,
     doubted,
 )
-from traceanalyzer.placement.keras import SwappedFunctions
-from traceanalyzer.placement.on_a_gpu import (
-    FreeChoices,
-    doubt_on_a_gpu,
-    gone_on_a_gpu,
-    gpus_required,
-    hidden_in_a_session,
-)
+from traceanalyzer.placement.keras import KerasOnAGpu
+from traceanalyzer.placement.on_a_gpu import FreeChoices, gpus_required
 from traceanalyzer.placement.rewrites import MOVED_IF_SMALL, OPTION, pinned_by
 from traceanalyzer.tables.functions import TF_DATA
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
@@ -82,7 +77,9 @@ class Analysis:
 
 
 _MAY_BE_PINNED: Final = f"{OPTION} is on, and moves ops with small tensors to the host"
+_SESSION: Final = "a session of the program is given device_count={'GPU': 0}, and may run it"
 _NOT_REPLAYED: Final = "its node is not among those that were recorded, so it was not replayed"
+_NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
 # Of the runs that are still in use: several causes need the same analysis.
 _FOUND: WeakKeyDictionary[Run, Analysis] = WeakKeyDictionary()
 _ON_A_GPU: WeakKeyDictionary[Run, Analysis | None] = WeakKeyDictionary()
@@ -122,19 +119,20 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
     unsure = None
     if choices.is_any_unsure:
         unsure = ReplayedExplanations(capture_file, machine, unsure_as_recorded=True)
-    swapped = SwappedFunctions(capture_file, explanations.program)
-    analysis.swapped |= dict.fromkeys(swapped.sentences())
+    keras = KerasOnAGpu(capture_file, explanations.program)
+    analysis.swapped |= dict.fromkeys(keras.sentences())
     analysis.off_the_cpu.update(_off_the_cpu(host, capture_file, explanations.program))
     for row, record in _rows(host):
-        if row.role != Role.COMPUTE:
-            continue
         explanation = None if record is None else explanations.of(str(row.type), record)
         if record is None or (explanation is not None and explanation.basis == "none"):
-            _add_not_replayed(analysis, run, row, record)
+            analysis.not_replayed.add(row.op_id)
+            explanation = _by_registry(run, row)
+            if explanation.blockers:
+                explanation = doubted(explanation, _NOT_REPLAYED)
+                analysis.cpu_ops[row.op_id] = _cpu_op(row, record, explanation)
             continue
         analysis.replayed += 1
-        gone = swapped.gone(record.function) or gone_on_a_gpu(capture_file, record.node)
-        if gone:
+        if gone := keras.gone(record.function, record.node):
             analysis.replaced[row.op_id] = gone
             continue
         found, on_host = analysis.cpu_ops, ""
@@ -142,30 +140,21 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
             found = analysis.on_host
             on_cpu = None if unsure is None else unsure.of(str(row.type), record)
             explanation = explanations.on_host(record)
-            why = "" if on_cpu is None else choices.why_unsure(on_cpu)
             on_host = _why_on_host(capture_file, row, record)
-            if why := why or on_host:
+            if why := on_host if on_cpu is None else choices.why_unsure(on_cpu):
                 analysis.unsure[row.op_id] = why
         if explanation is not None:
-            doubt = on_host or swapped.doubt(record.function)
-            doubt = doubt or doubt_on_a_gpu(capture_file, record.function, record.node)
+            doubt = on_host or keras.doubt(record.function, record.node) or choices.doubt
             explanation = doubted(choices.weighed(explanation), doubt)
             found[row.op_id] = _cpu_op(row, record, explanation)
-
-
-def _add_not_replayed(analysis: Analysis, run: Run, row: Any, record: OpRecord | None) -> None:  # noqa: ANN401
-    analysis.not_replayed.add(row.op_id)
-    explanation = _by_registry(run, row)
-    if explanation.blockers:
-        analysis.cpu_ops[row.op_id] = _cpu_op(row, record, doubted(explanation, _NOT_REPLAYED))
 
 
 def _why_on_host(capture_file: CaptureFile, row: Any, record: OpRecord) -> str:  # noqa: ANN401
     """Return why an op may be on the host that the placer puts on a GPU, or ""."""
     if record.signatures:
         return ""
-    if hidden := hidden_in_a_session(capture_file, record.function):
-        return hidden
+    if is_session(record.function) and only_some_sessions_have_no_gpu(capture_file):
+        return _SESSION
     is_on = pinned_by(capture_file, is_of_session=is_session(record.function)) is not None
     may_be_pinned = is_on and set(_types(row.input_types) or ()) <= MOVED_IF_SMALL
     return _MAY_BE_PINNED if may_be_pinned else ""
@@ -178,7 +167,7 @@ def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacemen
         for function in functions_of_datasets(capture_file)
         for placed in program.functions.get(function, ())
         for at, device in placed.placement.devices.items()
-        if device and parse_device(device).type != CPU
+        if device and not is_of_type(device, CPU)
     }
     ops = host.tables.ops
     yield from ops.loc[(ops["function"] == TF_DATA) & ops["name"].isin(nodes), "op_id"]
@@ -187,13 +176,12 @@ def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacemen
 def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
     replayed = None if host.capture_file is None else ReplayedExplanations(host.capture_file)
     for row, record in _rows(host):
-        if row.placement != "cpu" or row.role != Role.COMPUTE:
+        if row.placement != "cpu":
             continue
         explanation: PlacementExplanation | None = None
         if replayed is not None and record is not None:
             explanation = replayed.of(str(row.type), record) or PlacementExplanation(
-                type=str(row.type),
-                contradiction="a replay of its placement does not put it on the CPU",
+                type=str(row.type), contradiction=_NOT_ON_CPU
             )
         if explanation is None or (explanation.basis == "none" and not explanation.contradiction):
             explanation = _by_registry(run, row)
@@ -206,15 +194,16 @@ def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401 - 
 
 
 def _rows(host: Host) -> Iterator[tuple[Any, OpRecord | None]]:
+    """Walk the rows of a host's ops that compute, each with what was recorded of it."""
     ops, joined = host.tables.ops, host.tables.joined
     records = (None,) * len(ops) if joined is None else joined.records
-    yield from zip(ops.itertuples(index=False), records, strict=True)
+    for row, record in zip(ops.itertuples(index=False), records, strict=True):
+        if row.role == Role.COMPUTE:
+            yield row, record
 
 
 def _types(text: object) -> list[str] | None:
-    if not isinstance(text, str):
-        return None
-    types = text.split(";") if text else []
+    types = [each for each in text.split(";") if each] if isinstance(text, str) else [UNKNOWN_TYPE]
     return None if UNKNOWN_TYPE in types else types
 
 

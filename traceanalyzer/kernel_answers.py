@@ -11,28 +11,20 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.placement import kernel_tables, rewrites
-from traceanalyzer.placement.kernel_types import python_name
+from traceanalyzer.placement import rewrites
+from traceanalyzer.placement.kernel_tables import minor_of
+from traceanalyzer.placement.kernel_types import extent_of, known_types, python_name, support_of
 from traceanalyzer.placement.registry import Nearest, load, nearest, supported
-from traceanalyzer.placement.support import (
-    extent_of,
-    known_types,
-    since,
-    support_of,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from traceanalyzer.capture_file.document import Json
+    from traceanalyzer.placement.kernel_types import Combination, Extent, Support, TypeSupport
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
-    from traceanalyzer.placement.support import Combination, Extent, Support, TypeSupport
 
 _DATA_TYPES: Final = {"float32": "float", "float64": "double", "float16": "half"}
-_SUGGESTED: Final = 5
-_LIKENESS: Final = 0.6
-_EXCEPTIONS: Final = 5
+_EXCEPTIONS: Final = 5  # that one answer names
 
 
 class QuestionError(TraceAnalyzerError):
@@ -92,26 +84,18 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
     Raises:
         QuestionError: There is no such op, type or version.
     """
-    found = _table(tf)
+    found, data_type = _table(tf), _data_type(dtype)
     registry = found.registry
     support = support_of(registry, op)
     if support is None:
         raise QuestionError(_no_such_op(op, registry))
-    data_type = None if dtype is None else _data_type(dtype)
-    meant = support.combinations if data_type is None else _of_type(support, data_type)
+    meant = _of_type(support, data_type)
     extent = extent_of(meant)
     usual = meant if data_type is None else _usual(support, meant, data_type)
     there = _is_there(extent_of(usual).gpu, any_is_enough=data_type is None)
-    depends = {
-        d: why for d in _dtypes(support) if (why := _exceptions(support, support.of_type(d)))
-    }
-    first = since(
-        op,
-        registry.version,
-        lambda s: (
-            extent_of(s.combinations if data_type is None else s.of_type(data_type)).gpu != "none"
-        ),
-    )
+    dtypes = sorted({str(c.values[name]) for c in support.combinations for name in support.main})
+    by_type = {python_name(d): support.of_type(d) for d in dtypes}
+    first = None if extent.gpu == "none" else _since(op, registry.version, data_type)
     return KernelAnswer(
         op=op,
         dtype=None if data_type is None else python_name(data_type),
@@ -122,10 +106,10 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
         gpu_kernel=there if found.exact else None,
         computed_on_host=_is_there(extent.on_host) if extent.gpu != "none" else None,
         host_memory_args=_host_arguments(support, meant),
-        since=first if extent.gpu != "none" else None,
+        since=first,
         since_first_table=first == supported()[0],
-        dtypes={python_name(d): _devices(support, d) for d in _dtypes(support)},
-        depends={python_name(d): why for d, why in depends.items()},
+        dtypes={name: _devices(extent_of(of)) for name, of in by_type.items()},
+        depends={name: why for name, of in by_type.items() if (why := _exceptions(support, of))},
         attributes={
             name: {python_name(d): t for d, t in types.items()}
             for name, types in support.types.items()
@@ -145,17 +129,13 @@ def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
     Raises:
         QuestionError: There is no such type or version.
     """
-    found = _table(tf)
-    data_type = None if dtype is None else _data_type(dtype)
+    found, data_type = _table(tf), _data_type(dtype)
+    public = (op for op in found.registry.ops if not op.startswith("_"))
     return CpuOnly(
         dtype=None if data_type is None else python_name(data_type),
         tf=tf or found.registry.version,
         table=found.registry.version,
-        ops=tuple(
-            op
-            for op in found.registry.ops
-            if not op.startswith("_") and _is_cpu_only(found.registry, op, data_type)
-        ),
+        ops=tuple(op for op in public if _is_cpu_only(found.registry, op, data_type)),
         notes=tuple(_version_notes(found)),
     )
 
@@ -176,21 +156,21 @@ def as_json(record: KernelAnswer | CpuOnly) -> dict[str, Any]:
 
 
 def _table(tf: str | None) -> Nearest:
-    if tf is None:
-        return nearest(supported()[-1])
     try:
-        kernel_tables.minor_of(tf)
+        minor_of(tf or supported()[-1])
     except ValueError as error:
         raise QuestionError(str(error)) from None
-    return nearest(tf)
+    return nearest(tf or supported()[-1])
 
 
-def _data_type(dtype: str) -> str:
+def _data_type(dtype: str | None) -> str | None:
+    if dtype is None:
+        return None
     plain = dtype.strip().removeprefix("tf.").removeprefix("DT_").lower()
     name = _DATA_TYPES.get(plain, plain)
     if name not in known_types():
         known = sorted(map(python_name, known_types()))
-        close = get_close_matches(plain, known, _SUGGESTED, _LIKENESS) or known
+        close = get_close_matches(plain, known, n=5) or known
         msg = f"{dtype!r} is no type of TensorFlow; give one like {', '.join(close)}"
         raise QuestionError(msg)
     return name
@@ -205,8 +185,7 @@ def _no_such_op(op: str, registry: Registry) -> str:
             f" give --tf {there[-1]}"
         )
     plain = {_plain(name): name for name in registry.ops if not name.startswith("_")}
-    wanted = _plain(op.rpartition(".")[2])
-    close = get_close_matches(wanted, plain, _SUGGESTED, _LIKENESS)
+    close = get_close_matches(_plain(op.rpartition(".")[2]), plain, n=5)
     if close:
         suggested = ", ".join(plain[name] for name in close)
         return f"{op!r} is no op of TensorFlow {registry.version}; is it {suggested}?"
@@ -217,7 +196,9 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _of_type(support: Support, dtype: str) -> tuple[Combination, ...]:
+def _of_type(support: Support, dtype: str | None) -> tuple[Combination, ...]:
+    if dtype is None:
+        return support.combinations
     is_taken = support.main or dtype in _taken(support.definition)
     return support.of_type(dtype) if is_taken else ()
 
@@ -253,20 +234,27 @@ def _taken(definition: OpDefinition) -> frozenset[str]:
     return frozenset(taken)
 
 
+def _since(op: str, version: str, dtype: str | None) -> str | None:
+    """Return the oldest version from which on a GPU has a kernel, up to a version that has one."""
+    first = None
+    versions = supported()
+    for earlier in reversed(versions[: versions.index(version) + 1]):
+        support = support_of(load(earlier), op)
+        if support is None:
+            break
+        of_type = support.combinations if dtype is None else support.of_type(dtype)
+        if extent_of(of_type).gpu == "none":
+            break
+        first = earlier
+    return first
+
+
 def _is_there(extent: Extent, *, any_is_enough: bool = False) -> bool | None:
-    if extent == "some" and not any_is_enough:
-        return None
-    return extent != "none"
+    return None if extent == "some" and not any_is_enough else extent != "none"
 
 
-def _dtypes(support: Support) -> list[str]:
-    return sorted({str(c.values[name]) for c in support.combinations for name in support.main})
-
-
-def _devices(support: Support, dtype: str) -> tuple[str, ...]:
-    extent = extent_of(support.of_type(dtype))
-    there = (("CPU", extent.cpu), ("GPU", extent.gpu))
-    return tuple(device for device, how_far in there if how_far != "none")
+def _devices(extent: TypeSupport) -> tuple[str, ...]:
+    return tuple(d for d, how in (("CPU", extent.cpu), ("GPU", extent.gpu)) if how != "none")
 
 
 def _host_arguments(support: Support, meant: Iterable[Combination]) -> tuple[str, ...]:
@@ -281,39 +269,28 @@ def _exceptions(support: Support, meant: Sequence[Combination]) -> str:
     if not missing or len(missing) == len(meant):
         return ""
     said: list[str] = []
-    explained: set[int] = set()
     for name in support.named:
-        values = {c.values[name] for c in missing} - {
-            c.values[name] for c in meant if c.gpu is not None
-        }
+        with_kernel = {c.values[name] for c in meant if c.gpu is not None}
+        values = {c.values[name] for c in missing} - with_kernel
         if values:
-            explained |= {i for i, c in enumerate(missing) if c.values[name] in values}
-            said.append(f"{name} {_or(values)}")
-    if len(explained) < len(missing):
-        rest = [c for i, c in enumerate(missing) if i not in explained]
-        said += [
-            " and ".join(f"{n} {python_name(str(c.values[n]))}" for n in support.named)
-            for c in rest
-        ]
+            said.append(f"{name} {' or '.join(sorted(python_name(str(v)) for v in values))}")
+            missing = [c for c in missing if c.values[name] not in values]
+    said += [
+        " and ".join(f"{n} {python_name(str(c.values[n]))}" for n in support.named) for c in missing
+    ]
     shown = [f"{'nor' if i else 'not'} with {what}" for i, what in enumerate(said[:_EXCEPTIONS])]
     return ", ".join([*shown, "and others"] if len(said) > _EXCEPTIONS else shown)
 
 
-def _or(values: Iterable[Json]) -> str:
-    return " or ".join(sorted(python_name(str(value)) for value in values))
-
-
 def _is_cpu_only(registry: Registry, op: str, dtype: str | None) -> bool:
     if dtype is None:
-        return bool(registry.usable_kernels(op)) and not bool(registry.gpu_kernels(op))
+        return bool(registry.usable_kernels(op)) and not registry.gpu_kernels(op)
     support = support_of(registry, op)
-    if support is None:
-        return False
-    extent = extent_of(_of_type(support, dtype))
+    extent = extent_of(() if support is None else _of_type(support, dtype))
     return extent.cpu != "none" and extent.gpu == "none"
 
 
-def _version_notes(found: Nearest) -> Iterable[str]:
+def _version_notes(found: Nearest) -> Iterator[str]:
     if not found.exact:
         yield (
             f"There is no table of TensorFlow {found.requested}; this is of "
@@ -324,9 +301,10 @@ def _version_notes(found: Nearest) -> Iterable[str]:
 
 def _notes(
     found: Nearest, support: Support, dtype: str | None, meant: Sequence[Combination]
-) -> Iterable[str]:
+) -> Iterator[str]:
     yield from _version_notes(found)
-    op = support.definition.name
+    definition = support.definition
+    op, kernels = definition.name, found.registry.usable_kernels(definition.name)
     rewritten = rewrites.original(op)
     if rewritten is not None and rewritten.ops:
         replaced = " and ".join((*rewritten.ops, *(() if rewritten.is_complete else ("others",))))
@@ -336,22 +314,16 @@ def _notes(
     if not support.combinations and found.registry.kernels(op):
         yield "Its kernels cannot be used: they want attributes that the op does not have"
     elif dtype is not None and not meant:
-        is_taken = dtype in _taken(support.definition)
         of = python_name(dtype)
-        yield f"No kernel is for {of}" if is_taken else f"{op} does not take {of} at all"
-    if support.definition.makes_handles and support.overall.gpu != "none":
+        yield (
+            f"No kernel is for {of}" if dtype in _taken(definition) else f"{op} does not take {of}"
+        )
+    if definition.makes_handles and support.overall.gpu != "none":
         yield "It makes a handle, which is always in host memory; what it refers to is on the GPU"
-    why = _exceptions(support, meant) if dtype is not None else ""
-    if why:
+    if why := _exceptions(support, meant) if dtype is not None else "":
         yield f"But {why}"
-    defaults = _pinned(found.registry, support.definition)
-    if defaults:
-        yield f"Taken as by default, since other values may have no GPU kernel: {defaults}"
-
-
-def _pinned(registry: Registry, definition: OpDefinition) -> str:
-    """Return the attributes that kernels constrain, other than types."""
-    kernels = registry.usable_kernels(definition.name)
     constrained = {name for kernel in kernels for name in kernel.constraints}
     attributes = definition.attributes.items()
-    return ", ".join(name for name, a in attributes if name in constrained and not a.is_type)
+    pinned = [name for name, a in attributes if name in constrained and not a.is_type]
+    if pinned:
+        yield f"Taken as by default, since other values may have no GPU kernel: {', '.join(pinned)}"

@@ -9,13 +9,13 @@ import pytest
 
 from tests.capture_files import Book
 from tests.causes.examples import Example, blocker, cpu_op, line, resource
+from tests.changes.applied import diff_of
 from traceanalyzer.attribution import attribute
-from traceanalyzer.capture_file.statements import FileStatements
+from traceanalyzer.capture_file.source_lines import FileStatements
 from traceanalyzer.causes import all_causes
 from traceanalyzer.changes import Saving
 from traceanalyzer.changes.placement import PlacementChanges
 from traceanalyzer.changes.source import Sources
-from traceanalyzer.model import Fix
 from traceanalyzer.placement.explanations import PlacementExplanation
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def test_a_scope_is_one_change_whatever_its_ops_and_causes() -> None:
     assert len(change.finding_ids) == 2
     assert change.title == "Create `items` on the GPU"
     assert change.place == ("train.py", 3)
-    assert change.diff.endswith('-HOST = "/CPU:0"\n+HOST = "/GPU:0"\n')
+    assert diff_of(change.edits).endswith('-HOST = "/CPU:0"\n+HOST = "/GPU:0"\n')
 
 
 def test_scopes_with_one_edit_are_one_change() -> None:
@@ -202,14 +202,13 @@ def test_no_scope_is_removed_if_a_replay_without_it_finds_the_cpu() -> None:
 
 def test_what_may_not_fit_the_gpu_is_not_moved_there() -> None:
     """The scope may be there because of the memory: the edit would end in an error."""
-    keep = Fix(text="Keep only the data there: gather what a step needs.")
-    finding = {"modifiers": ("memory_pressure",), "fixes": (Fix(text="Leave it."), keep)}
+    finding = {"modifiers": ("memory_pressure",)}
 
     (change,) = changes(op("product", "MatMul", scope(9)), **finding)
 
     assert change.edits == ()
-    assert change.title == "Keep only the data there"
-    assert change.instead == keep.text
+    assert change.title == "Keep only the data in the scope"
+    assert "Gather what a step needs" in change.instead
 
 
 def test_a_change_keeps_its_id_when_lines_move() -> None:

@@ -7,17 +7,6 @@ import tensorflow as tf
 from tests.counterfactuals.switches import Switches  # noqa: TC001 - which TensorFlow looks at
 
 
-def constant_of_text(program: Switches) -> None:
-    @tf.function
-    def label() -> tf.Tensor:
-        scale = tf.constant([0.5, 2.0], name=program.target)
-        if program.has("op"):
-            return tf.strings.as_string(scale, name="follow")
-        return tf.square(scale, name="follow")
-
-    label()
-
-
 def constant_of_int32_matmul_in_scope(program: Switches) -> None:
     dtype = program.choose("cast", tf.int32, tf.float32)
     counts = tf.ones([2, 2], dtype)
@@ -30,15 +19,6 @@ def constant_of_int32_matmul_in_scope(program: Switches) -> None:
 
     with tf.device(program.choose("caller", "/CPU:0", "/GPU:0")):
         step(counts)
-
-
-def identity_of_eigenvalues(program: Switches) -> None:
-    @tf.function
-    def spectrum(matrix: tf.Tensor) -> tf.Tensor:
-        eigenvalues = tf.linalg.eigvals if program.has("op") else tf.linalg.eigvalsh
-        return tf.abs(tf.identity(eigenvalues(matrix, name="follow"), name=program.target))
-
-    spectrum(tf.eye(3))
 
 
 def identity_of_a_variable(program: Switches) -> None:

@@ -7,16 +7,6 @@ import tensorflow as tf
 from tests.counterfactuals.switches import Switches  # noqa: TC001 - which TensorFlow looks at
 
 
-def matmul_beside_text(program: Switches) -> None:
-    @tf.function
-    def step(inputs: tf.Tensor, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        upper = tf.strings.upper(words, name="upper")
-        with program.beside("colocation", upper):
-            return tf.matmul(inputs, inputs, name=program.target), upper
-
-    step(tf.ones([4, 4]), tf.constant(["a"]))
-
-
 def int32_matmul_beside_text_called_in_scope(program: Switches) -> None:
     counts = tf.ones([4, 4], program.choose("cast", tf.int32, tf.float32))
 

@@ -7,27 +7,6 @@ import tensorflow as tf
 from tests.counterfactuals.switches import Switches  # noqa: TC001 - which TensorFlow looks at
 
 
-def int32_matmul(program: Switches) -> None:
-    counts = tf.ones([4, 4], program.choose("cast", tf.int32, tf.float32))
-
-    @tf.function
-    def transitions(counts: tf.Tensor) -> tf.Tensor:
-        return tf.matmul(counts, counts, name=program.target)
-
-    transitions(counts)
-
-
-def int32_matmul_in_scope(program: Switches) -> None:
-    counts = tf.ones([4, 4], program.choose("cast", tf.int32, tf.float32))
-
-    @tf.function
-    def transitions(counts: tf.Tensor) -> tf.Tensor:
-        with tf.device(program.choose("scope", "/CPU:0", None)):
-            return tf.matmul(counts, counts, name=program.target)
-
-    transitions(counts)
-
-
 def int32_matmul_in_scope_called_in_scope(program: Switches) -> None:
     counts = tf.ones([4, 4], program.choose("cast", tf.int32, tf.float32))
 
@@ -38,17 +17,6 @@ def int32_matmul_in_scope_called_in_scope(program: Switches) -> None:
 
     with tf.device(program.choose("caller", "/CPU:0", "/GPU:0")):
         transitions(counts)
-
-
-def int64_mean_in_caller(program: Switches) -> None:
-    lengths = tf.ones([8], program.choose("cast", tf.int64, tf.float32))
-
-    @tf.function
-    def average(lengths: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_mean(lengths, name=program.target) + 1
-
-    with tf.device(program.choose("caller", "/CPU:0", "/GPU:0")):
-        average(lengths)
 
 
 def shuffle_in_scope_called_in_scope(program: Switches) -> None:
@@ -65,17 +33,6 @@ def shuffle_in_scope_called_in_scope(program: Switches) -> None:
 
     with tf.device(program.choose("caller", "/CPU:0", "/GPU:0")):
         shuffled(rows)
-
-
-def eigenvalues(program: Switches) -> None:
-    matrix = tf.eye(3)
-
-    @tf.function
-    def spectrum(matrix: tf.Tensor) -> tf.Tensor:
-        eigenvalues = tf.linalg.eigvals if program.has("op") else tf.linalg.eigvalsh
-        return tf.abs(eigenvalues(matrix, name=program.target))
-
-    spectrum(matrix)
 
 
 def loop_of_int32_matmul_in_scope(program: Switches) -> None:

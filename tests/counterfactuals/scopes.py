@@ -7,24 +7,6 @@ import tensorflow as tf
 from tests.counterfactuals.switches import Switches  # noqa: TC001 - which TensorFlow looks at
 
 
-def explicit_scope(program: Switches) -> None:
-    @tf.function
-    def dense(inputs: tf.Tensor) -> tf.Tensor:
-        with tf.device(program.choose("scope", "/CPU:0", None)):
-            return tf.nn.relu(tf.matmul(inputs, inputs, name=program.target))
-
-    dense(tf.ones([4, 4]))
-
-
-def callers_scope(program: Switches) -> None:
-    @tf.function
-    def activation(inputs: tf.Tensor) -> tf.Tensor:
-        return tf.tanh(inputs, name=program.target)
-
-    with tf.device(program.choose("caller", "/CPU:0", "/GPU:0")):
-        activation(tf.ones([4]))
-
-
 def scope_that_comes_twice(program: Switches) -> None:
     @tf.function
     def activation(inputs: tf.Tensor) -> tf.Tensor:

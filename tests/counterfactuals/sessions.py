@@ -28,18 +28,6 @@ def read_of_a_variable_in_scope(program: Switches) -> None:
         session.run(tf.square(value))
 
 
-def optional_of_a_value(program: Switches) -> None:
-    """Without a default device the kernel of the higher priority is taken, the CPU's."""
-    with tf.Graph().as_default(), v1.Session(config=_soft()) as session:
-        value = tf.ones([2])
-        if program.has("op"):
-            optional = tf.raw_ops.OptionalFromValue(components=[value], name=program.target)
-            value = tf.raw_ops.OptionalHasValue(optional=optional)
-        else:
-            value = tf.square(value, name=program.target)
-        session.run(value)
-
-
 def optional_of_a_value_in_scope(program: Switches) -> None:
     with tf.Graph().as_default(), v1.Session(config=_soft()) as session:
         value = tf.ones([2])

@@ -25,7 +25,6 @@ from tests.placement.eager_calls import (
 )
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.eager import (
-    EagerDecision,
     EagerInput,
     EagerOp,
     EagerPlacement,
@@ -69,8 +68,7 @@ class Compared:
     @property
     def is_equal(self) -> bool:
         """Whether both have the device, or neither has one."""
-        is_none = self.placement.decision is EagerDecision.NONE
-        return self.placement.device == self.answer.device and is_none == (not self.answer.device)
+        return self.placement.device == self.answer.device
 
     def __str__(self) -> str:
         """Say what differs."""
@@ -83,7 +81,7 @@ class Compared:
         return (
             f"{question.op} {dict(question.attributes)} {inputs} under {question.scope!r}, {soft}: "
             f"TensorFlow {self.answer.device or self.answer.error[:300]!r}, "
-            f"we {self.placement.device!r} ({self.placement.decision.value})"
+            f"we {self.placement.device!r} ({self.placement.decided_by.value})"
         )
 
 

@@ -23,8 +23,6 @@ from traceanalyzer.placement.blockers import BlockerFinder
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.nodes import Nodes, describe
 from traceanalyzer.placement.placer import (
-    NO_CHANGES,
-    Changes,
     Decision,
     Placement,
     Setting,
@@ -165,7 +163,6 @@ class Written:
         cpus: int = 1,
         default: str = "GPU:0",
         soft: bool = True,
-        changes: Changes = NO_CHANGES,
         guessed: Iterable[str] = (),
         registry: Registry | None = None,
         functions: Iterable[str] = (),
@@ -179,7 +176,7 @@ class Written:
             assigned={at: line.on for at, line in enumerate(self.lines) if line.on},
             guessed={self.index(name): "this is a guess" for name in guessed},
         )
-        return Placed(self, place(self.described(registry, functions), setting, changes))
+        return Placed(self, place(self.described(registry, functions), setting))
 
     def index(self, name: str) -> int:
         """The number of a node."""
@@ -244,14 +241,14 @@ class Placed:
         """Why the replay may be wrong for a node."""
         return self.placement.doubts.get(self.written.index(name), "")
 
-    def blockers(self, name: str, device_type: str = "GPU") -> Blockers:
-        """What keeps a node from a type of device."""
-        return BlockerFinder(self.placement, device_type).of(self.written.index(name))
+    def blockers(self, name: str) -> Blockers:
+        """What keeps a node from a GPU."""
+        return BlockerFinder(self.placement).of(self.written.index(name))
 
-    def holds(self, name: str, device_type: str = "GPU") -> list[tuple[str, str]]:
+    def holds(self, name: str) -> list[tuple[str, str]]:
         """What keeps it: (in which way, the node that it holds)."""
         names = self.written.graph.names
-        return [(b.kind.value, names[b.node]) for b in self.blockers(name, device_type).found]
+        return [(b.kind.value, names[b.node]) for b in self.blockers(name).found]
 
 
 def written(*lines: Node) -> Written:

@@ -97,8 +97,7 @@ def still_there(graph: Written, setting: dict[str, Any], at: int, kept: list[Any
     """Whether a node is on a GPU once these blockers are gone, in the whole graph."""
     placement = graph.placed(**setting).placement
     goal = next(d for d in placement.setting.machine.devices if "GPU" in d)
-    changes = without(placement.changes, kept, goal)
-    after = place(placement.nodes, placement.setting, changes)
+    after = place(placement.nodes, without(placement.setting, kept, goal))
     device = after.devices[at]
     return not after.failures and bool(device) and parse_device(device).type == "GPU"
 

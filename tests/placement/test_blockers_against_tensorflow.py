@@ -81,14 +81,10 @@ def _case(program: str, **switches: Label | frozenset[Label]) -> Case:
 
 
 CASES: Final = (
-    _case("kernels:int32_matmul", cast=_TYPE),
-    _case("kernels:int32_matmul_in_scope", cast=_TYPE, scope=_SCOPE),
     _case(
         "kernels:int32_matmul_in_scope_called_in_scope", cast=_TYPE, scope=_SCOPE, caller=_CALLER
     ),
-    _case("kernels:int64_mean_in_caller", cast=_TYPE, caller=_CALLER),
     _case("kernels:shuffle_in_scope_called_in_scope", op=_KERNEL, scope=_SCOPE, caller=_CALLER),
-    _case("kernels:eigenvalues", op=_KERNEL),
     _case("kernels:loop_of_int32_matmul_in_scope", cast=_TYPE, scope=_SCOPE),
     _case("kernels:branch_with_int64_mean_in_scope", cast=_TYPE, scope=_SCOPE),
     _case("kernels:bicubic_resize_of_a_called_function", op=_KERNEL, scope=_SCOPE),
@@ -100,8 +96,6 @@ CASES: Final = (
     _case(
         "kernels:pushed_string_in_scope", cast=(BlockerKind.HOST_LIST, _TARGET, ()), scope=_SCOPE
     ),
-    _case("scopes:explicit_scope", scope=_SCOPE),
-    _case("scopes:callers_scope", caller=_CALLER),
     _case("scopes:scope_that_comes_twice", scope=_SCOPE, caller=_CALLER),
     _case("scopes:gradient_in_scope", scope=_SCOPE, caller=_CALLER),
     _case("scopes:body_of_a_pipeline", pipeline=_CALLER),
@@ -124,7 +118,6 @@ CASES: Final = (
     _case(
         "resources:find_in_a_table", table=frozenset({_KERNEL, _variable("target_table_handle")})
     ),
-    _case("groups:matmul_beside_text", colocation=(BlockerKind.NO_KERNEL, "upper", ())),
     _case(
         "groups:int32_matmul_beside_text_called_in_scope",
         cast=_TYPE,
@@ -145,14 +138,12 @@ CASES: Final = (
     _case(
         "groups:beside_a_shuffle_in_scope", op=(BlockerKind.NO_KERNEL, "anchor", ()), scope=_SCOPE
     ),
-    _case("followers:constant_of_text", op=(BlockerKind.NO_KERNEL, "follow", ())),
     _case(
         "followers:constant_of_int32_matmul_in_scope",
         cast=(BlockerKind.ATTRIBUTES, "follow", ("T",)),
         scope=(BlockerKind.REQUEST, "follow", ()),
         caller=(BlockerKind.DEFAULT_DEVICE, "follow", ()),
     ),
-    _case("followers:identity_of_eigenvalues", op=(BlockerKind.NO_KERNEL, "follow", ())),
     _case(
         "followers:identity_of_an_identity_in_caller",
         op=(BlockerKind.NO_KERNEL, "follow", ()),
@@ -189,7 +180,6 @@ CASES: Final = (
         op=(BlockerKind.PRIORITY, _TARGET, ()),
         scope=_SCOPE,
     ),
-    _case("sessions:optional_of_a_value", op=(BlockerKind.PRIORITY, _TARGET, ())),
 )
 
 

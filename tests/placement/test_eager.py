@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.placement.graphs import KERNELS, full
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.eager import (
-    EagerDecision,
     EagerInput,
     EagerOp,
     EagerPlacement,
@@ -19,15 +18,6 @@ from traceanalyzer.placement.eager import (
     place_eager,
 )
 from traceanalyzer.placement.registry import load
-
-FIRST, REQUEST, RESOURCE, SMALL, SOFT, NONE = (
-    EagerDecision.FIRST,
-    EagerDecision.REQUEST,
-    EagerDecision.RESOURCE,
-    EagerDecision.SMALL_INPUTS,
-    EagerDecision.SOFT,
-    EagerDecision.NONE,
-)
 
 
 def tensor(dtype: str, on: str = "CPU:0", elements: int | None = 1) -> EagerInput:
@@ -71,7 +61,7 @@ def test_what_is_not_known_is_a_doubt_and_no_error(op: str, inputs: list[EagerIn
 
 def test_a_scope_that_is_no_device_is_a_doubt() -> None:
     found = placed("MatMul", FLOAT, FLOAT, scope="nonsense")
-    assert (found.device, found.decision) == ("", NONE)
+    assert not found.device
     assert "nonsense" in found.doubt
 
 
@@ -94,4 +84,3 @@ def test_any_op_runs_on_a_device_of_the_machine_or_not_at_all(
     found = placed(op, *inputs, scope=scope, soft=soft)
     assert found == placed(op, *inputs, scope=scope, soft=soft)
     assert found.device in {*Machine.local(gpus=1).devices, ""}
-    assert bool(found.device) or found.decision in {NONE, RESOURCE}

@@ -31,17 +31,17 @@ from tests.placement.eager_asking import (
     types_of,
 )
 from tests.placement.eager_calls import CALLS, SCOPES, choices, drawn
+from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import GPU as GPU_TYPE
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.eager import (
-    EagerDecision,
     EagerInput,
     EagerOp,
     EagerSetting,
     place_eager,
 )
-from traceanalyzer.placement.kernel_tables import ALWAYS_ON_HOST
-from traceanalyzer.placement.support import all_on_host
+from traceanalyzer.placement.kernel_types import all_on_host
+from traceanalyzer.placement.registry import ALWAYS_ON_HOST
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Json
@@ -62,9 +62,8 @@ def test_each_op_runs_where_tensorflow_runs_it() -> None:
     compared = _swept()
     assert not differing(compared)
     assert len({repr(each.question) for each in compared}) >= 200
-    assert {each.placement.decision for each in compared} == {
-        *EagerDecision,
-    } - {EagerDecision.SMALL_INPUTS}
+    decisions = {each.placement.decided_by for each in compared if each.placement.device}
+    assert decisions == {BlockerKind.RESOURCE, BlockerKind.REQUEST, BlockerKind.PRIORITY}
 
 
 @pytest.mark.slow
@@ -98,7 +97,7 @@ def test_an_op_goes_where_its_resource_is_whatever_the_scope() -> None:
     ]
     compared = compared_all(questions)
     assert not differing(compared)
-    assert {each.placement.decision for each in compared} == {EagerDecision.RESOURCE}
+    assert {each.placement.decided_by for each in compared} == {BlockerKind.RESOURCE}
     assert {each.answer.device for each in compared} == {CPU, GPU}
 
 
@@ -140,7 +139,7 @@ def test_small_integers_on_the_cpu_pin_ops_where_the_environment_says_so() -> No
     ]
     compared = compared_all(questions, pins_small=True)
     assert not differing(compared)
-    pinned = [each for each in compared if each.placement.decision is EagerDecision.SMALL_INPUTS]
+    pinned = [each for each in compared if each.placement.decided_by is BlockerKind.SMALL_INPUTS]
     assert len(pinned) >= 20
     assert [each.answer.device for each in compared[-4:]] == [CPU, CPU, GPU, GPU]
 
@@ -206,7 +205,7 @@ def test_a_function_is_placed_in_its_caller_s_scope(*, soft: bool) -> None:
         called = EagerOp("called", {}, [EagerInput("float", GPU)], held_scopes()[scope])
         placement = place_eager(called, setting)
         runs = outcome.runs_of(f"called{number}")
-        assert bool(error) == (placement.decision is EagerDecision.NONE), (scope, error, placement)
+        assert bool(error) is not bool(placement.device), (scope, error, placement)
         # It is the default device of what is in the function.
         assert [run.default_device for run in runs] == ([] if error else [placement.device]), scope
 

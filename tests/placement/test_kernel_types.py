@@ -10,21 +10,22 @@ from tests.causes.examples import Example
 from traceanalyzer.placement.by_registry import coverage_text
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_types import (
+    all_on_host,
     is_copied_to_host,
     is_never_computed,
+    support_of,
     types_computed,
     types_taken,
 )
 from traceanalyzer.placement.registry import load, supported
-from traceanalyzer.placement.support import all_on_host, support_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.capture_file.document import Json
+    from traceanalyzer.placement.kernel_types import Combination
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
-    from traceanalyzer.placement.support import Combination
 
 
 @pytest.mark.parametrize(
@@ -37,10 +38,7 @@ def test_each_type_that_is_named_gives_a_kernel_in_every_gap_of_a_version(versio
     asked, named = 0, 0
 
     for definition, attributes in gaps(registry):
-        (missing,) = (
-            m for m in registry.supported_types(definition.name, attributes).missing if m[0] == GPU
-        )
-        refused = missing.attributes
+        refused = registry.supported_types(definition.name, attributes).missing[GPU]
         value = attributes[refused[0]]
         if len(refused) > 1 or not isinstance(value, str):
             continue

@@ -24,11 +24,9 @@ from traceanalyzer.capture_file.document import (
 from traceanalyzer.capture_file.function_records import Definition
 from traceanalyzer.health import trace_health
 from traceanalyzer.placement.explanations import PlacementExplanation
-from traceanalyzer.placement.on_a_gpu import (
-    FreeChoices,
-    differences,
-    doubt_on_a_gpu,
-)
+from traceanalyzer.placement.keras import KerasOnAGpu
+from traceanalyzer.placement.on_a_gpu import FreeChoices, differences
+from traceanalyzer.placement.program import place_program
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Run
@@ -54,6 +52,10 @@ def with_models(*models: Any, is_defined: bool = True, **devices: Any) -> Captur
         devices={"keras_models": list(models), **devices},
         definitions=(definition,) if is_defined else (),
     )
+
+
+def doubt_on_a_gpu(capture_file: CaptureFile, function: str) -> str:
+    return KerasOnAGpu(capture_file, place_program(capture_file)).doubt(function, "x")
 
 
 def test_a_step_of_keras_may_be_compiled_unless_the_program_forbids_it() -> None:
@@ -115,7 +117,7 @@ def test_strategies_go_by_the_gpus_there_are(strategies: list[str], *, is_differ
     program.function("__inference_train_12", node("x", "NoOp"))
     capture_file = replace(program.capture_file(), devices={"strategies": strategies})
     assert bool(list(differences(capture_file))) is is_different
-    assert bool(doubt_on_a_gpu(capture_file, "__inference_train_12")) is is_different
+    assert bool(FreeChoices(capture_file).doubt) is is_different
 
 
 _PROGRAM = """\
@@ -213,7 +215,6 @@ ERROR = CaughtError(
     "All available devices [/job:localhost/replica:0/task:0/device:CPU:0].",
     raised=(0,),
     handler=-1,
-    call=None,
 )
 
 

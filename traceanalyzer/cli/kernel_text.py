@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from traceanalyzer.kernel_answers import KernelAnswer
-    from traceanalyzer.placement.support import Extent, TypeSupport
+    from traceanalyzer.placement.kernel_types import Extent, TypeSupport
 
 _QUIET: Final = "dim"
 _SAID: Final[Mapping[Extent, str]] = {"all": "yes", "some": "depends", "none": "no"}

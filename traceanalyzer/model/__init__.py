@@ -5,7 +5,7 @@ microseconds with three decimals, ``_share`` a fraction between 0 and 1, ``bytes
 ``None`` means unknown, never zero.
 """
 
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 from traceanalyzer.model._record import Cell as Cell
 from traceanalyzer.model._record import Certainty as Certainty
@@ -15,12 +15,17 @@ from traceanalyzer.model._record import Gain as Gain
 from traceanalyzer.model._record import OpRef as OpRef
 from traceanalyzer.model._record import PackedTable as PackedTable
 from traceanalyzer.model._record import Table as Table
-from traceanalyzer.model._record import number_in as number_in
 from traceanalyzer.model.blocks import Page
 from traceanalyzer.model.changes import Change
-from traceanalyzer.model.resources import InputPipeline, Memory
-from traceanalyzer.model.times import CriticalPath, Steps, Timeline
-from traceanalyzer.model.transfers import RoundTripRecord, TransferGraph
+from traceanalyzer.model.figures import (
+    CriticalPath,
+    InputPipeline,
+    Memory,
+    RoundTripRecord,
+    Steps,
+    Timeline,
+    TransferGraph,
+)
 
 SCHEMA_VERSION: Final = 2
 
@@ -179,8 +184,25 @@ class Fix(Record):
     """Something to change."""
 
     text: str
+    title: str | None = None  # what to do, in a few words; None if there is nothing to do
+    condition: str | None = None  # when it helps; None for always
     code: str | None = None
     checked: bool = False  # a replay of the placer then puts the op on the GPU
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        more: str = "",
+        *,
+        condition: str | None = None,
+        code: str | None = None,
+        checked: bool = False,
+    ) -> Self:
+        """Return a fix whose text begins with its condition, if any, and its title."""
+        said = title if condition is None else f"If {condition}, {title[0].lower()}{title[1:]}"
+        text = f"{said}. {more}".strip()
+        return cls(text=text, title=title, condition=condition, code=code, checked=checked)
 
 
 class Finding(Record):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traceanalyzer.capture_file.document import Frame, Json, Resource, Signature
-    from traceanalyzer.placement.kernel_tables import Kernel
+    from traceanalyzer.placement.registry import Kernel
 
 # How a blocker is tied to the op: it is the op's own; it shares a resource, or a reference, with
 # it; a `_class` attribute puts both into one group; the op follows it.

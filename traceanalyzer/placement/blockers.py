@@ -1,4 +1,4 @@
-"""Finds what keeps a node or an eager op off a type of device, by trying what would happen without.
+"""Finds what keeps a node or an eager op off the GPU, by trying what would happen without.
 
 Several blockers can stack: cast an op's input, and a request still pins the op. They are removed in
 the order in which they take effect, until the op moves; those that need not have been removed are
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import (
     ANYWHERE,
-    CPU,
     GPU,
     DeviceName,
     DeviceNameError,
@@ -21,15 +20,14 @@ from traceanalyzer.placement.devices import (
     is_of_type,
     parse_device,
 )
-from traceanalyzer.placement.eager import EagerDecision, EagerSetting, place_eager
-from traceanalyzer.placement.placer import Changes, Decision, place
-from traceanalyzer.placement.region import Regions, trail
+from traceanalyzer.placement.eager import EagerSetting, place_eager
+from traceanalyzer.placement.placer import Decision, Placement, Region, Setting, place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from traceanalyzer.placement.eager import EagerOp, EagerPlacement
-    from traceanalyzer.placement.placer import Placement
+    from traceanalyzer.placement.nodes import Edge
     from traceanalyzer.placement.registry import SupportedTypes
 
 _MANY: Final = 32  # blockers that are alike
@@ -41,7 +39,7 @@ _State = TypeVar("_State")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blockers:
-    """All that keeps an op off a type of device."""
+    """All that keeps an op off the GPU."""
 
     #: In the order in which they take effect; none if the op is there.
     found: tuple[Blocker, ...]
@@ -60,10 +58,10 @@ class _Search(Protocol[_State]):
         """Place the op without some blockers."""
 
     def has_moved(self, state: _State) -> bool:
-        """Return whether the op is on the device."""
+        """Return whether the op is on the GPU."""
 
-    def next(self, state: _State, found: Sequence[Blocker]) -> list[Blocker]:
-        """Return the blockers that take effect next, beside those found."""
+    def next(self, state: _State) -> list[Blocker]:
+        """Return the blockers that take effect next, which can be known already."""
 
 
 def _find(search: _Search[_State]) -> Blockers:
@@ -71,7 +69,8 @@ def _find(search: _Search[_State]) -> Blockers:
     found: list[Blocker] = []
     current = search.before
     while not search.has_moved(current):
-        more = search.next(current, found)
+        known = {*found}
+        more = [blocker for blocker in search.next(current) if blocker not in known]
         if not more:
             return Blockers(found=tuple(found), is_complete=False)
         found += more
@@ -86,8 +85,8 @@ def _find(search: _Search[_State]) -> Blockers:
     return Blockers(found=tuple(found), is_complete=True)
 
 
-def _tried_together(found: Iterable[Blocker]) -> list[set[Blocker]]:
-    """Return blockers one by one, but many that are alike together.
+def _tried_together(found: Iterable[Blocker]) -> Iterator[set[Blocker]]:
+    """Walk blockers one by one, but many that are alike together.
 
     If hundreds of a group request the same device, each blocks it as the others do; to try each
     takes the square of their number.
@@ -95,45 +94,52 @@ def _tried_together(found: Iterable[Blocker]) -> list[set[Blocker]]:
     kinds: dict[tuple[BlockerKind, tuple[str, ...], str], list[Blocker]] = {}
     for each in found:
         kinds.setdefault((each.kind, each.refused, each.requested_device), []).append(each)
-    return [
-        some
-        for alike in kinds.values()
-        for some in (
-            [set(alike)]
-            if len(alike) > _MANY
-            else [{each} for each in sorted(alike, key=lambda each: each.node)]
-        )
-    ]
+    for alike in kinds.values():
+        if len(alike) > _MANY:
+            yield set(alike)
+        else:
+            yield from ({each} for each in sorted(alike, key=lambda each: each.node))
 
 
-def _without_kernel(support: SupportedTypes, device_type: str, node: int = -1) -> Blocker | None:
-    for kind, attributes in support.missing:
-        if kind == device_type:
-            why = BlockerKind.ATTRIBUTES if attributes else BlockerKind.NO_KERNEL
-            return Blocker(kind=why, node=node, refused=attributes)
-    return None
+def _without_kernel(support: SupportedTypes, node: int = -1) -> Blocker | None:
+    if GPU not in support.missing:
+        return None
+    refused = support.missing[GPU]
+    kind = BlockerKind.ATTRIBUTES if refused else BlockerKind.NO_KERNEL
+    return Blocker(kind=kind, node=node, refused=refused)
 
 
-def _first_of(machine: Machine, device_type: str) -> str:
-    return next(iter(machine.matching(DeviceName(type=device_type))), "")
+def _first_gpu(machine: Machine) -> str:
+    return next(iter(machine.matching(DeviceName(type=GPU))), "")
 
 
 # --- Nodes of graphs ------------------------------------------------------------------------------
 
 
 class BlockerFinder:
-    """Finds what keeps the nodes of one placement off a type of device."""
+    """Finds what keeps the nodes of one placement off the GPU.
 
-    def __init__(self, placement: Placement, device_type: str = GPU) -> None:
+    To try what would happen without a blocker, a node is placed with its colocation group and
+    those of the nodes that it follows, or whose choice it follows: nothing else reaches it. What
+    lies around this region keeps the device it has.
+    """
+
+    def __init__(self, placement: Placement) -> None:
         self._placement = placement
-        self._type = device_type
-        self._regions = Regions(placement)
+        self._members: dict[int, list[int]] = {}  # by root, in the graph's order
+        for at, root in placement.roots.items():
+            self._members.setdefault(root, []).append(at)
+        self._edges: dict[int, list[Edge]] = {}
+        for edge in placement.nodes.bound:
+            self._edges.setdefault(placement.roots[edge.target], []).append(edge)
         self._of_groups: dict[int, tuple[Blockers, frozenset[int]]] = {}
+        # Members of a group are asked for in turn.
+        self._last: tuple[frozenset[int], Placement | None] = (frozenset(), None)
 
     def of(self, node: int) -> Blockers:
-        """Find all that keeps a node off the device."""
+        """Find all that keeps a node off the GPU."""
         found = self._of_group(node) or self._searched(node)[0]
-        return replace(found, follows=tuple(trail(self._placement, node)))
+        return replace(found, follows=tuple(self._placement.trail(node)))
 
     def _of_group(self, node: int) -> Blockers | None:
         """Return what blocks the first such member of a node's group, if it blocks the node too.
@@ -147,7 +153,7 @@ class BlockerFinder:
             return None
         root = placement.roots[node]
         if root not in self._of_groups:
-            members = self._regions.members(node)
+            members = self._members[root]
             first = next(m for m in members if placement.decisions[m] is Decision.FIRST)
             self._of_groups[root] = self._searched(first)
         found, alike = self._of_groups[root]
@@ -157,20 +163,59 @@ class BlockerFinder:
             replace(b, node=node) if b.kind is BlockerKind.DEFAULT_DEVICE else b
             for b in found.found
         ]
-        # What the node lacks itself bites first: see `_bites`.
+        # What the node lacks itself takes effect first: see `_next_of_node`.
         of_node.sort(key=lambda b: b.node != node or b.kind not in _OF_KERNELS)
         return replace(found, found=tuple(of_node))
 
     def _searched(self, node: int) -> tuple[Blockers, frozenset[int]]:
         """Search in the region of a node; in the whole graph if that does not suffice."""
-        part = self._regions.of(node)
-        members = self._regions.members(node)
-        for placement in ([part.placement] if part.is_faithful else []) + [self._placement]:
-            search = _NodeSearch(placement, node, self._type, members)
+        members = self._members[self._placement.roots[node]]
+        for placement in filter(None, (self._region(node), self._placement)):
+            search = _NodeSearch(placement, node, members)
             found = _find(search)
             if found.is_complete:
                 break
         return found, frozenset(search.alike)
+
+    def _region(self, node: int) -> Placement | None:
+        """Place the region that decides where a node is, by itself.
+
+        None if its nodes are not placed as in the whole graph: what lies around has a say in it.
+        """
+        whole = self._placement
+        roots = frozenset(whole.roots[deciding] for deciding in self._deciding(node))
+        if self._last[0] == roots:
+            return self._last[1]
+        inside = {member for root in roots for member in self._members[root]}
+        nodes = whole.nodes
+        beside = {nodes.followers[at] for at in inside if at in nodes.followers}
+        beside.update(consumer for at in inside for consumer in nodes.consumers.get(at, ()))
+        edges = [edge for root in roots for edge in self._edges.get(root, ())]
+        region = Region(
+            inside=sorted(inside),
+            around={at: whole.devices[at] for at in beside - inside},
+            bound=[
+                edge
+                for edge in sorted(edges, key=lambda edge: edge.target)
+                if edge.source in inside and edge.target in inside
+            ],
+        )
+        placed = place(nodes, whole.setting, region)
+        is_faithful = not whole.ignored and all(
+            placed.devices[at] == whole.devices[at] and placed.decisions[at] is whole.decisions[at]
+            for at in inside
+        )
+        self._last = (roots, placed if is_faithful else None)
+        return self._last[1]
+
+    def _deciding(self, node: int) -> Iterator[int]:
+        """Walk a node, what it follows, and what else has a say in that."""
+        yield node
+        for followed in self._placement.trail(node):
+            if self._placement.decisions[node] is Decision.CONSUMERS:
+                yield from self._placement.nodes.consumers[node]
+            yield followed
+            node = followed
 
 
 class _NodeSearch:
@@ -180,44 +225,38 @@ class _NodeSearch:
     them.
     """
 
-    def __init__(
-        self, placement: Placement, node: int, device_type: str, members: Iterable[int]
-    ) -> None:
+    def __init__(self, placement: Placement, node: int, members: Iterable[int]) -> None:
         self.before = placement
         self._node = node
-        self._type = device_type
-        self._goal = _first_of(placement.setting.machine, device_type)
+        self._gpu = _first_gpu(placement.setting.machine)
         self.alike = {*members}
 
     def without(self, removed: Sequence[Blocker]) -> Placement:
-        changes = without(self.before.changes, removed, self._goal)
-        after = place(self.before.nodes, self.before.setting, changes, self.before.region)
+        setting = without(self.before.setting, removed, self._gpu)
+        after = place(self.before.nodes, setting, self.before.region)
         at_node = after.devices[self._node]
-        self.alike.intersection_update([at for at in self.alike if after.devices[at] == at_node])
+        self.alike = {at for at in self.alike if after.devices[at] == at_node}
         return after
 
     def has_moved(self, state: Placement) -> bool:
         """Return whether the node is there, in a graph that TensorFlow would not refuse."""
         is_refused = bool(state.failures) and not self.before.failures
-        return not is_refused and is_of_type(state.devices[self._node], self._type)
+        return not is_refused and is_of_type(state.devices[self._node], GPU)
 
-    def next(self, state: Placement, found: Sequence[Blocker]) -> list[Blocker]:
-        if not self._goal:
-            return []
-        focus = (self._node, *trail(state, self._node))[-1]
-        known = {*found}
-        return [each for each in _next_of_node(state, focus, self._type) if each not in known]
+    def next(self, state: Placement) -> list[Blocker]:
+        focus = (self._node, *state.trail(self._node))[-1]
+        return _next_of_node(state, focus) if self._gpu else []
 
 
-def without(changes: Changes, removed: Iterable[Blocker], device: str) -> Changes:
-    """Return what would be different without some blockers, beside what is different already.
+def without(setting: Setting, removed: Iterable[Blocker], device: str) -> Setting:
+    """Return what a graph is placed under without some blockers.
 
     Args:
         device: Where what is assigned elsewhere would be, and the default device.
     """
-    kernels = set(changes.kernels)
-    requests, assigned = dict(changes.requests), dict(changes.assigned)
-    default = changes.default_device
+    kernels = set(setting.kernels)
+    requests, assigned = dict(setting.requests), dict(setting.assigned)
+    default = setting.default_device
     for blocker in removed:
         if blocker.kind in _OF_KERNELS:
             kernels.add(blocker.node)
@@ -228,7 +267,7 @@ def without(changes: Changes, removed: Iterable[Blocker], device: str) -> Change
         else:
             requests[blocker.node] = ""
     return replace(
-        changes,
+        setting,
         kernels=frozenset(kernels),
         requests=requests,
         assigned=assigned,
@@ -236,55 +275,48 @@ def without(changes: Changes, removed: Iterable[Blocker], device: str) -> Change
     )
 
 
-def _next_of_node(placement: Placement, node: int, device_type: str) -> list[Blocker]:
-    """Return what keeps a node off a type of device next: all of the first kind there is."""
+def _next_of_node(placement: Placement, node: int) -> list[Blocker]:
+    """Return what keeps a node off the GPU next: all of the first kind there is."""
     if node in placement.region.around:  # what keeps it there is not in the region
         return []
-    root = placement.roots[node]
+    root, default = placement.roots[node], placement.setting.default_device
     ordered = (node, *(m for m, its in placement.roots.items() if its == root and m != node))
-    kernels = [b for m in ordered if (b := _kernel_of(placement, m, device_type))]
-    if kernels:
+    if kernels := [b for m in ordered if (b := _kernel_of(placement, m))]:
         return kernels
-    elsewhere = [b for m in ordered if (b := _elsewhere(placement, m, device_type))]
+    elsewhere = [b for m in ordered if (b := _elsewhere(placement, m))]
     for kind in (BlockerKind.ASSIGNED, BlockerKind.RESOURCE, BlockerKind.REQUEST):
-        of_kind = [b for b in elsewhere if b.kind is kind]
-        if of_kind:
+        if of_kind := [b for b in elsewhere if b.kind is kind]:
             return of_kind
-    default = placement.changes.default_device
-    default = placement.setting.default_device if default is None else default
     if default == placement.devices[node] and placement.decisions[node] is Decision.FIRST:
         return [Blocker(kind=BlockerKind.DEFAULT_DEVICE, node=node, requested_device=default)]
-    prioritised = [m for m in ordered if any(p for _, p in placement.nodes.support[m].types)]
     return [
         Blocker(kind=BlockerKind.PRIORITY, node=m)
-        for m in prioritised
-        if m not in placement.changes.kernels
+        for m in ordered
+        if m not in placement.setting.kernels
+        and any(priority for _, priority in placement.nodes.support[m].types)
     ]
 
 
-def _kernel_of(placement: Placement, node: int, device_type: str) -> Blocker | None:
-    if node in placement.changes.kernels:
+def _kernel_of(placement: Placement, node: int) -> Blocker | None:
+    if node in placement.setting.kernels:
         return None
-    found = _without_kernel(placement.nodes.support[node], device_type, node)
-    if found is None and node in placement.nodes.host_lists and device_type != CPU:
+    found = _without_kernel(placement.nodes.support[node], node)
+    if found is None and node in placement.nodes.host_lists:
         return Blocker(kind=BlockerKind.HOST_LIST, node=node)
     return found
 
 
-def _elsewhere(placement: Placement, node: int, device_type: str) -> Blocker | None:
+def _elsewhere(placement: Placement, node: int) -> Blocker | None:
     """Return the request or assignment that puts a node on another type of device."""
-    changes, setting = placement.changes, placement.setting
-    device = changes.assigned.get(node, setting.assigned.get(node))
-    kind = BlockerKind.ASSIGNED
-    if device is None:
-        device = changes.requests.get(node, placement.nodes.graph.devices[node])
-        is_maker = node in placement.nodes.resource_makers
-        kind = BlockerKind.RESOURCE if is_maker else BlockerKind.REQUEST
+    setting, nodes = placement.setting, placement.nodes
+    kind = BlockerKind.RESOURCE if node in nodes.resource_makers else BlockerKind.REQUEST
+    if node in setting.assigned:
+        kind = BlockerKind.ASSIGNED
     try:
-        name = parse_device(device)
+        name = parse_device(setting.assigned.get(node) or setting.requested(nodes.graph, node))
     except DeviceNameError:  # reported as a failure of the placement
         return None
-    if name is ANYWHERE or name.type in {None, device_type}:
+    if name is ANYWHERE or name.type in {None, GPU}:
         return None
     return Blocker(kind=kind, node=node, requested_device=str(name))
 
@@ -292,17 +324,16 @@ def _elsewhere(placement: Placement, node: int, device_type: str) -> Blocker | N
 # --- Eager ops ------------------------------------------------------------------------------------
 
 
-def eager_blockers(op: EagerOp, setting: EagerSetting, device_type: str = GPU) -> Blockers:
-    """Find all that keeps an eager op off a type of device."""
-    return _find(_EagerSearch(op, setting, device_type))
+def eager_blockers(op: EagerOp, setting: EagerSetting) -> Blockers:
+    """Find all that keeps an eager op off the GPU."""
+    return _find(_EagerSearch(op, setting))
 
 
 class _EagerSearch:
-    def __init__(self, op: EagerOp, setting: EagerSetting, device_type: str) -> None:
+    def __init__(self, op: EagerOp, setting: EagerSetting) -> None:
         self._op = op
         self._setting = setting
-        self._type = device_type
-        self._goal = _first_of(setting.machine, device_type)
+        self._gpu = _first_gpu(setting.machine)
         self.before = self.without(())
 
     def without(self, removed: Sequence[Blocker]) -> EagerPlacement:
@@ -312,7 +343,7 @@ class _EagerSearch:
             if blocker.kind in _OF_KERNELS:
                 has_kernels = True
             elif blocker.input is not None:
-                inputs[blocker.input] = replace(inputs[blocker.input], device=self._goal)
+                inputs[blocker.input] = replace(inputs[blocker.input], device=self._gpu)
             elif blocker.kind is BlockerKind.SMALL_INPUTS:
                 setting = replace(setting, pins_small=False)
             else:
@@ -321,32 +352,19 @@ class _EagerSearch:
         return place_eager(changed, setting, has_kernels=has_kernels)
 
     def has_moved(self, state: EagerPlacement) -> bool:
-        return is_of_type(state.device, self._type)
+        return is_of_type(state.device, GPU)
 
-    def next(self, state: EagerPlacement, found: Sequence[Blocker]) -> list[Blocker]:
-        if not self._goal:
+    def next(self, state: EagerPlacement) -> list[Blocker]:
+        if not self._gpu:
             return []
-        blocker = _without_kernel(state.support, self._type)
-        if blocker is None:
-            blocker = self._beside_kernels(state, found)
-        return [] if blocker is None else [blocker]
-
-    def _beside_kernels(self, state: EagerPlacement, found: Sequence[Blocker]) -> Blocker | None:
-        op = self._op
-        if state.input is not None:
-            removed = {blocker.input for blocker in found}
-            left = (
-                Blocker(kind=BlockerKind.RESOURCE, input=at, requested_device=each.device)
-                for at, each in enumerate(op.inputs)
-                if each.dtype == "resource"
-                and at not in removed
-                and not is_of_type(each.device, self._type)
-            )
-            return next(left, None)
-        if state.decision is EagerDecision.SMALL_INPUTS:
-            return Blocker(kind=BlockerKind.SMALL_INPUTS)
-        if state.decision is EagerDecision.FIRST:
-            blocker = Blocker(kind=BlockerKind.PRIORITY)
-        else:
-            blocker = Blocker(kind=BlockerKind.REQUEST, requested_device=op.scope)
-        return None if blocker in found else blocker
+        if blocker := _without_kernel(state.support):
+            return [blocker]
+        if state.decided_by is BlockerKind.REQUEST:
+            return [Blocker(kind=BlockerKind.REQUEST, requested_device=self._op.scope)]
+        if state.decided_by is not BlockerKind.RESOURCE:
+            return [Blocker(kind=state.decided_by)]
+        return [
+            Blocker(kind=BlockerKind.RESOURCE, input=at, requested_device=each.device)
+            for at, each in enumerate(self._op.inputs)
+            if each.dtype == "resource" and not is_of_type(each.device, GPU)
+        ]

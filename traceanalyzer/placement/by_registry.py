@@ -12,18 +12,17 @@ from traceanalyzer.format import listed, percent_text
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.explanations import PlacementExplanation
-from traceanalyzer.placement.kernel_tables import DEFAULT, Kernel
+from traceanalyzer.placement.kernel_types import support_of
 from traceanalyzer.placement.op_definitions import InputTypesError
-from traceanalyzer.placement.registry import nearest
+from traceanalyzer.placement.registry import DEFAULT, nearest
 from traceanalyzer.placement.rewrites import RUNTIMES_OWN, original
-from traceanalyzer.placement.support import support_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
 
-    from traceanalyzer.placement.registry import Nearest, Registry
+    from traceanalyzer.placement.registry import Kernel, Nearest, Registry
 
 
 def explanation_by_registry(
@@ -32,31 +31,21 @@ def explanation_by_registry(
     """Explain an op that ran on the CPU by the kernel registry alone."""
     kernels = nearest(version)
     rewritten = original(op_type)
-    types = rewritten.ops if rewritten is not None else (op_type,)
+    types = (op_type,) if rewritten is None else rewritten.ops
     is_partial = rewritten is not None and not rewritten.is_complete
     if is_partial or len(types) != 1 or op_type in RUNTIMES_OWN:
         return PlacementExplanation(type=types[0] if types else op_type)
     if rewritten is None:
         return _by_registry(op_type, input_types, kernels)
+    # oneDNN and grappler rewrite what their own kernels can compute (`IsOpSupported` and the like,
+    # mkl_layout_pass.cc; remapper.cc): it was made of data of the types that these name.
     explanation = _by_registry(types[0], None, kernels)
-    accepted = _types_accepted(kernels.registry, op_type)
-    missing = explanation.types_missing
-    return replace(
-        explanation,
-        types_missing=tuple(t for t in missing if t in accepted) if accepted else missing,
-    )
-
-
-def _types_accepted(registry: Registry, op_type: str) -> frozenset[str]:
-    """Return the types that kernels of a rewritten op name: it was made of data of these alone.
-
-    oneDNN and grappler rewrite what their own kernels can compute (`IsOpSupported` and the like,
-    mkl_layout_pass.cc; remapper.cc).
-    """
-    named = [kernel.constraints.get("T") for kernel in registry.kernels(op_type)]
-    if not all(named):
-        return frozenset()
-    return frozenset(str(t) for types in named for t in types or ())
+    named = [kernel.constraints.get("T") for kernel in kernels.registry.kernels(op_type)]
+    if not named or not all(named):
+        return explanation
+    accepted = frozenset[object]().union(*filter(None, named))
+    missing = tuple(t for t in explanation.types_missing if t in accepted)
+    return replace(explanation, types_missing=missing)
 
 
 def _by_registry(
@@ -120,15 +109,19 @@ def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
     other, so the text claims no more than likely.
     """
     kernels = nearest(version)
+    of = f"in TensorFlow {kernels.registry.version}"
+    if kernels.requested is None:
+        of = f"{of} (the version of the run is not known)"
+    elif not kernels.exact:
+        of = f"{of}, the nearest to {kernels.requested} whose kernels are known"
     types = ops["type"].astype(str)
-    has = {op: _has_gpu_kernel(kernels.registry, op) for op in dict.fromkeys(types)}
-    able = types.map(has)
+    able = types.map({op: _has_gpu_kernel(kernels.registry, op) for op in set(types)})
     if not able.any():
-        return f"no op here has a GPU kernel {_of(kernels)}"
+        return f"no op here has a GPU kernel {of}"
     took = int(ops["host_self_ps"].sum())
     share = int(ops.loc[able, "host_self_ps"].sum()) / took if took else 0.0
     text = (
-        f"ops with a GPU kernel {_of(kernels)}: {int(able.sum()):,} of {len(ops):,} "
+        f"ops with a GPU kernel {of}: {int(able.sum()):,} of {len(ops):,} "
         f"({percent_text(share)} of their time); they would likely run on a GPU, as far as their "
         "dtypes and the program's requests allow"
     )
@@ -140,13 +133,4 @@ def _has_gpu_kernel(registry: Registry, op: str) -> bool:
     """Return whether an op has one, or all have that a rewrite made it of."""
     rewritten = original(op)
     ops = rewritten.ops if rewritten is not None and rewritten.ops else (op,)
-    return all(bool(registry.gpu_kernels(each)) for each in ops)
-
-
-def _of(kernels: Nearest) -> str:
-    of = f"in TensorFlow {kernels.registry.version}"
-    if kernels.exact:
-        return of
-    if kernels.requested is None:
-        return f"{of} (the version of the run is not known)"
-    return f"{of}, the nearest to {kernels.requested} whose kernels are known"
+    return all(registry.gpu_kernels(each) for each in ops)

@@ -125,6 +125,13 @@ def callers_first(capture_file: CaptureFile) -> list[Function]:
 ON_HOST: Final = frozenset({"int32", "string"})
 
 
+class Bindings(NamedTuple):
+    """The devices of arguments and results, by node."""
+
+    devices: dict[int, str]
+    guessed: list[int]  #: the arguments among them whose device is a guess
+
+
 def argument_nodes(graph: Graph, attributes: Sequence[Attributes]) -> dict[int, int]:
     """Return the node of each argument of a function, by the argument's index."""
     found = {}
@@ -136,21 +143,22 @@ def argument_nodes(graph: Graph, attributes: Sequence[Attributes]) -> dict[int, 
     return found
 
 
-def as_recorded(graph: Graph) -> dict[int, str]:
+def as_recorded(graph: Graph, attributes: Sequence[Attributes]) -> Bindings:
     """Return the devices of arguments and results on the machine that they were recorded on.
 
     A dump shows the device of an assigned node in place of its request.
     """
-    return {
-        node: graph.devices[node]
-        for node, op in enumerate(graph.ops)
-        if (op in ARGUMENTS or op in RESULTS) and graph.devices[node]
-    }
+    bound = (at for at, op in enumerate(graph.ops) if op in ARGUMENTS or op in RESULTS)
+    arguments = argument_nodes(graph, attributes).values()
+    return Bindings(
+        {at: graph.devices[at] for at in bound if graph.devices[at]},
+        [at for at in arguments if not graph.devices[at]],
+    )
 
 
 def as_bound(
     graph: Graph, attributes: Sequence[Attributes], call: Call, machine: Machine
-) -> dict[int, str]:
+) -> Bindings:
     """Return the devices of arguments and results on another machine.
 
     An argument whose place is not known is on the host if its type always is, else on the default
@@ -158,49 +166,38 @@ def as_bound(
     """
     elsewhere = call.results or call.default_device or machine.host
     found: dict[int, str] = {}
+    guessed = []
     for index, node in argument_nodes(graph, attributes).items():
         device = call.arguments[index] if index < len(call.arguments) else ""
-        if not device:
-            dtype = attributes[graph.attributes[node]].get("T")
-            device = machine.host if dtype in (*ON_HOST, "resource") else elsewhere
-        found[node] = device
-    results = [at for at, op in enumerate(graph.ops) if op in RESULTS and graph.devices[at]]
-    if call.results:
-        return found | dict.fromkeys(results, call.results)
-    position = {name: at for at, name in enumerate(graph.names)} if results else {}
-    for node in results:
-        made = _maker(graph, node, position, found, machine)
-        if made != "":
-            found[node] = elsewhere if made is None else made
-    return found
+        dtype = attributes[graph.attributes[node]].get("T")
+        if index in call.guessed or (dtype == "resource" and not device):
+            guessed.append(node)
+        is_on_host = dtype in ON_HOST or dtype == "resource"
+        found[node] = device or (machine.host if is_on_host else elsewhere)
+    for node, op in enumerate(graph.ops):
+        if op in RESULTS and graph.devices[node]:
+            made = call.results or _maker(graph, node, found, machine)
+            if made != "":
+                found[node] = made or elsewhere
+    return Bindings(found, guessed)
 
 
-def _maker(
-    graph: Graph,
-    node: int,
-    position: Mapping[str, int],
-    assigned: Mapping[int, str],
-    machine: Machine,
-) -> str | None:
+def _maker(graph: Graph, node: int, assigned: Mapping[int, str], machine: Machine) -> str | None:
     """Return where the node is that a result comes from, through Identity ops.
 
     It is assigned to that device or requests it: "" if neither, None if there is no such device.
     """
     for _ in range(len(graph)):
-        data = [text for text in graph.inputs[node] if not text.startswith("^")]
-        source = position.get(data[0].partition(":")[0]) if data else None
-        if source is None:
-            return ""
+        source, _ = next(graph.sources(node), (-1, 0))
         if source in assigned:
             return assigned[source]
-        if graph.devices[source]:
+        if source >= 0 and graph.devices[source]:
             try:
-                requested = parse_device(graph.devices[source])
+                matching = machine.matching(parse_device(graph.devices[source]))
             except DeviceNameError:
                 return ""  # the placer refuses that node
-            matching = machine.matching(requested)
             return matching[0] if matching else None
-        if graph.ops[source] != "Identity":
+        if source < 0 or graph.ops[source] != "Identity":
             return ""
         node = source
     return ""
@@ -236,11 +233,10 @@ def dataset_calls(
     has_none = definition.name == _REDUCES or attributes.get("use_default_device") is False
     default = "" if has_none else device
     for name, attribute in definition.attributes.items():
-        value = attributes.get(name)
-        called = value.get("func") if isinstance(value, dict) else None
-        if attribute.type == "func" and isinstance(called, str):
+        if attribute.type == "func":
             captured = tuple(_captured(definition, name, attributes, inputs))
-            yield called, Call(default, captured, frozenset(), results=device)
+            for called in called_in([attributes.get(name)]):
+                yield called, Call(default, captured, results=device)
 
 
 def _captured(
@@ -268,20 +264,12 @@ def is_of_dataset(function: str) -> bool:
 
 def functions_of_datasets(capture_file: CaptureFile) -> frozenset[str]:
     """Return the functions that datasets of a program call, by what was recorded or their names."""
-    eager = (
-        capture_file.attribute_set(signature.attributes)
-        for signature in capture_file.signatures
-        if is_dataset(signature.op)
-    )
-    found = {name for attributes in eager for name in called_in(attributes.values())}
-    for function in capture_file.functions:
-        for instance in function.instances:
-            graph = instance.input
-            datasets = {op for op in set(graph.ops) if is_dataset(op)}
-            for op, at in zip(graph.ops, graph.attributes, strict=True) if datasets else ():
-                if op in datasets:
-                    found.update(called_in(capture_file.attribute_set(at).values()))
-    return frozenset(found) | {f.name for f in capture_file.functions if is_of_dataset(f.name)}
+    graphs = [instance.input for f in capture_file.functions for instance in f.instances]
+    kinds = {(signature.op, signature.attributes) for signature in capture_file.signatures}
+    kinds.update(*(zip(graph.ops, graph.attributes, strict=True) for graph in graphs))
+    sets = [capture_file.attribute_set(at) for op, at in kinds if is_dataset(op)]
+    found = {name for attributes in sets for name in called_in(attributes.values())}
+    return frozenset(found | {f.name for f in capture_file.functions if is_of_dataset(f.name)})
 
 
 def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:

@@ -6,14 +6,15 @@ roots have what all members need.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from traceanalyzer.placement.devices import (
     ANYWHERE,
+    CPU,
+    GPU,
     DeviceConflictError,
     DeviceName,
     Machine,
-    conflict,
     parse_device,
 )
 
@@ -64,7 +65,7 @@ class Groups:
             return
         for names in (self.assigned, self.resource):
             if not names[a].agrees(names[b]):
-                raise conflict(names[a], names[b])
+                raise DeviceConflictError.between(names[a], names[b])
         if not self.requested[a].agrees(self.requested[b]):
             overridden = self.requested[a].overridden(self.assigned[b])
             self.requested[b] = overridden.overridden(self.resource[b])
@@ -117,20 +118,16 @@ def merge_types(one: Types, other: Types) -> Types:
     """
     if one is other or one == other:
         return one
-    ours, theirs = dict(one), dict(other)
-    mine = tuple((t, p) for t, p in one if t in theirs)
-    yours = tuple((t, p) for t, p in other if t in ours)
-    has_mine, has_yours = any(p for _, p in mine), any(p for _, p in yours)
-    if not has_yours:
+    common = dict(one).keys() & dict(other).keys()
+    mine = tuple(each for each in one if each[0] in common)
+    yours = tuple(each for each in other if each[0] in common)
+    if not any(priority for _, priority in yours):
         return mine
-    if not has_mine:
+    if not any(priority for _, priority in mine):
         return yours
-    if [t for t, _ in mine] == [t for t, _ in yours]:
+    if [kind for kind, _ in mine] == [kind for kind, _ in yours]:
         return mine
-    return tuple((t, 0) for t in _TYPE_ORDER if t in ours and t in theirs)
-
-
-_TYPE_ORDER: Final = ("GPU", "CPU")
+    return tuple((kind, 0) for kind in (GPU, CPU) if kind in common)
 
 
 class Candidates:
@@ -148,27 +145,25 @@ class Candidates:
         See `ColocationGraph::GetDevicesForNode` and `GetSoftDeviceCandidates`.
         """
         requested, types = groups.requested[root], groups.types[root]
-        found = self.matching(requested, types)
+        found = self._matching(requested, types)
         if not found and self._soft:
             assigned, resource = groups.assigned[root], groups.resource[root]
-            found = self.matching(requested.softened(assigned, resource), types)
+            found = self._matching(requested.softened(assigned, resource), types)
             if not found:
-                found = self.matching(requested.softened(assigned), types)
+                found = self._matching(requested.softened(assigned), types)
         return found
 
-    def matching(self, requested: DeviceName, types: Types) -> tuple[str, ...]:
+    def _matching(self, requested: DeviceName, types: Types) -> tuple[str, ...]:
         """Return the requested devices that have kernels, in order of preference.
 
         See `ColocationGraph::FilterSupportedDevices`: the default device, then kernels of a
         higher priority, then the machine's order.
         """
         key = (requested, types)
-        found = self._found.get(key)
-        if found is None:
+        if key not in self._found:
             priorities = dict(types)
-            usable = [
-                d for d in self._machine.matching(requested) if parse_device(d).type in priorities
-            ]
-            usable.sort(key=lambda d: (d != self._default, -priorities[parse_device(d).type or ""]))
-            found = self._found[key] = tuple(usable)
-        return found
+            of_type = {d: parse_device(d).type or "" for d in self._machine.matching(requested)}
+            usable = [device for device, kind in of_type.items() if kind in priorities]
+            usable.sort(key=lambda d: (d != self._default, -priorities[of_type[d]]))
+            self._found[key] = tuple(usable)
+        return self._found[key]

@@ -46,6 +46,11 @@ class DeviceNameError(ValueError):
 class DeviceConflictError(ValueError):
     """Nodes that must be on one device cannot be."""
 
+    @classmethod
+    def between(cls, one: DeviceName, other: DeviceName) -> DeviceConflictError:
+        """Return the error of two requests that cannot both be met."""
+        return cls(f"{one} and {other} cannot both be met")
+
 
 class DeviceName(NamedTuple):
     """A device, or a request for one: a part that is None may be any."""
@@ -59,11 +64,10 @@ class DeviceName(NamedTuple):
     def __str__(self) -> str:
         """Return it as TensorFlow writes it; "" if nothing is requested."""
         address = zip(_ADDRESS, self[:3], strict=True)
-        parts = [f"/{part}:{at}" for part, at in address if at is not None]
-        if self.type is not None or self.id is not None:
-            number = "*" if self.id is None else self.id
-            parts.append(f"/device:{self.type or '*'}:{number}")
-        return "".join(parts)
+        text = "".join(f"/{part}:{at}" for part, at in address if at is not None)
+        if self.type is None and self.id is None:
+            return text
+        return f"{text}/device:{self.type or '*'}:{'*' if self.id is None else self.id}"
 
     def admits(self, device: DeviceName) -> bool:
         """Return whether a device meets this request."""
@@ -84,7 +88,7 @@ class DeviceName(NamedTuple):
         both = other.overridden(self)
         is_soft = soft and _agree(self[:3], other[:3])
         if not is_soft and not self.agrees(other):
-            raise conflict(self, other)
+            raise DeviceConflictError.between(self, other)
         if not _agree(self[3:4], other[3:4]):
             return both._replace(type=None, id=None)  # the number goes with the type
         return both if self.agrees(other) else both._replace(id=None)
@@ -109,14 +113,8 @@ ANYWHERE: Final = DeviceName()
 
 
 def _agree(one: Sequence[object], other: Sequence[object]) -> bool:
-    return all(
-        mine is None or its is None or mine == its for mine, its in zip(one, other, strict=True)
-    )
-
-
-def conflict(one: DeviceName, other: DeviceName) -> DeviceConflictError:
-    """Return the error of two requests that cannot both be met."""
-    return DeviceConflictError(f"{one} and {other} cannot both be met")
+    pairs = zip(one, other, strict=True)
+    return all(mine is None or its is None or mine == its for mine, its in pairs)
 
 
 @lru_cache(maxsize=4096)
@@ -169,7 +167,7 @@ def asks_for_cpu(device: str) -> bool:
 
 def device_text(device: str) -> str:
     """Return a device as a program writes it; this process is not named."""
-    return device.removeprefix("/job:localhost/replica:0/task:0")
+    return device.removeprefix(LOCAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +181,9 @@ class Machine:
     @classmethod
     def of(cls, devices: Iterable[str]) -> Machine:
         """Return the machine of these devices; XLA's and others that no ops run on are left out."""
-        known = [d for d in devices if parse_device(d).type in _ORDER]
-        return cls(tuple(sorted(known, key=_rank)))
+        types = {device: parse_device(device).type for device in devices}
+        found = [(_ORDER.index(kind), d) for d, kind in types.items() if kind in _ORDER]
+        return cls(tuple(device for _, device in sorted(found)))
 
     @classmethod
     def local(cls, *, gpus: int = 0, cpus: int = 1) -> Machine:
@@ -211,10 +210,6 @@ class Machine:
         return [d for d in self.devices if requested.admits(parse_device(d))]
 
 
-def _rank(device: str) -> tuple[int, str]:
-    return (_ORDER.index(parse_device(device).type or ""), device)
-
-
 def machine_of(capture_file: CaptureFile) -> Machine:
     """Return the devices that the captured program had.
 
@@ -222,24 +217,17 @@ def machine_of(capture_file: CaptureFile) -> Machine:
     all the same: those that its nodes were put on are known.
     """
     logical = (capture_file.devices or {}).get("logical")
-    names = [
-        each["name"]
-        for each in (logical if isinstance(logical, list) else ())
-        if isinstance(each, dict) and isinstance(each.get("name"), str)
-    ]
-    full = [n if n.startswith("/job:") else LOCAL + n for n in map(str, names)]
-    machine = Machine.of(n for n in full if _is_device(n))
-    if CPU in machine.types:
-        return machine
-    machine = Machine.of(sorted(_devices_of_session(capture_file)))
+    listed = logical if isinstance(logical, list) else []
+    names = [str(each.get("name")) for each in listed if isinstance(each, dict)]
+    full = [name if name.startswith("/job:") else LOCAL + name for name in names]
+    machine = Machine.of(filter(_is_device, full))
+    if CPU not in machine.types:
+        graphs = [each for function in capture_file.session_graphs() for each in function.instances]
+        assigned = {name for graph in graphs for name in graph.assigned if _is_device(name)}
+        used = {name for name in assigned if parse_device(name).type in _ORDER}
+        hosts = {f"{name.rpartition('/device:')[0]}/device:CPU:0" for name in used}
+        machine = Machine.of(used | hosts)
     return machine if CPU in machine.types else Machine.local()
-
-
-def _devices_of_session(capture_file: CaptureFile) -> set[str]:
-    instances = [each for graph in capture_file.session_graphs() for each in graph.instances]
-    names = {name for instance in instances for name in instance.assigned if _is_device(name)}
-    used = {name for name in names if parse_device(name).type in {CPU, GPU}}
-    return used | {f"{name.rpartition('/device:')[0]}/device:CPU:0" for name in used}
 
 
 def _is_device(text: str) -> bool:

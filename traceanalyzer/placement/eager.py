@@ -8,11 +8,10 @@ See `EagerOperation::Execute`, `MaybePinToResourceDevice` and `MaybePinSmallOpsT
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import (
-    CPU,
     DeviceName,
     DeviceNameError,
     Machine,
@@ -31,13 +30,8 @@ _PINS_SMALL: Final = "TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING"
 # `IsPinnableOp`: they make data, and small inputs say nothing of how much.
 _NOT_PINNED: Final = frozenset(
     {
-        "RandomUniform",
-        "RandomUniformInt",
-        "RandomStandardNormal",
-        "StatelessRandomUniform",
-        "StatelessRandomUniformInt",
-        "StatelessRandomUniformFullInt",
-        "StatelessRandomNormal",
+        *("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "StatelessRandomUniform"),
+        *("StatelessRandomUniformInt", "StatelessRandomUniformFullInt", "StatelessRandomNormal"),
     }
 )
 _SMALL: Final = 64  # elements
@@ -49,20 +43,6 @@ def pins_small(capture_file: CaptureFile) -> bool:
     variables = (capture_file.environment or {}).get("variables")
     value = variables.get(_PINS_SMALL) if isinstance(variables, dict) else None
     return isinstance(value, str) and value.lower() in {"1", "true"}
-
-
-class EagerDecision(Enum):
-    """How an eager op comes by its device."""
-
-    RESOURCE = "resource"  #: it uses a resource, which lives there: this outweighs any scope
-    #: Its inputs are few integers on the CPU, and the program's environment has
-    #: TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING set.
-    SMALL_INPUTS = "small_inputs"
-    REQUEST = "request"  #: its scope requests the device, or the type of device
-    FIRST = "first"  #: nothing decides but which kernels there are: the first device that has one
-    #: The scope's device cannot be had; soft placement gave up its type and number.
-    SOFT = "soft"
-    NONE = "none"  #: there is no device: TensorFlow raises an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +82,10 @@ class EagerPlacement:
     """Where an eager op runs, and why."""
 
     device: str  #: full name; "" where TensorFlow raises an error
-    decision: EagerDecision
+    #: What decided: a resource that the op uses, which outweighs any scope; its small inputs; the
+    #: request of its scope, met or given up; or only which kernels there are (`PRIORITY`).
+    decided_by: BlockerKind
     support: SupportedTypes  #: which types of devices have a kernel for it
-    input: int | None = None  #: the position of the resource that decided, where one did
     doubt: str = ""  #: why this may be otherwise, or ""
 
 
@@ -117,57 +98,40 @@ def place_eager(
         has_kernels: Take it to have a kernel for every type of device, to see what would follow.
     """
     op, attributes, inputs, scope = eager_op
-    registry = setting.registry
-    is_function = op in setting.functions
+    registry, host = setting.registry, setting.machine.host
     complete, doubt = _completed(op, attributes, inputs, registry)
     support = (
         EVERYWHERE if has_kernels else registry.supported_types(op, complete, setting.functions)
     )
     doubt = doubt or support.doubt
-    if not is_function and op not in registry.colocation_exempt:
-        resources = [at for at, each in enumerate(inputs) if each.dtype == "resource"]
-        if resources:
-            return _with_resources(inputs, resources, support, doubt)
-        if setting.pins_small and _is_pinned(op, inputs, setting.machine.host):
-            has_kernel = any(kind == CPU for kind, _ in support.types)
-            device, decision = setting.machine.host, EagerDecision.SMALL_INPUTS
-            return _placed(device if has_kernel else "", decision, support, doubt)
+    if op not in setting.functions and op not in registry.colocation_exempt:
+        resources = [each.device for each in inputs if each.dtype == "resource"]
+        is_pinned = setting.pins_small and _is_pinned(op, inputs, host)
+        if resources or is_pinned:
+            device = resources[0] if resources else host
+            if "" in resources:
+                doubt = doubt or "where the resource is was not recorded"
+            is_possible = len({*resources} - {""}) <= 1 and (
+                not device or parse_device(device).type in support.names
+            )
+            return EagerPlacement(
+                device=device if is_possible else "",
+                decided_by=BlockerKind.RESOURCE if resources else BlockerKind.SMALL_INPUTS,
+                support=support,
+                doubt=doubt,
+            )
+    decided_by = BlockerKind.REQUEST
     try:
         requested = parse_device(scope)
     except DeviceNameError as error:
-        return _placed("", EagerDecision.NONE, support, str(error))
-    device = _best(requested, support, setting.machine)
-    decision = EagerDecision.FIRST if requested.type is None else EagerDecision.REQUEST
-    if not device and setting.soft:
-        device = _best(requested.softened(), support, setting.machine)
-        decision = EagerDecision.SOFT
-    return _placed(device, decision, support, doubt)
-
-
-def _placed(
-    device: str, decision: EagerDecision, support: SupportedTypes, doubt: str
-) -> EagerPlacement:
-    decision = decision if device else EagerDecision.NONE
-    return EagerPlacement(device=device, decision=decision, support=support, doubt=doubt)
-
-
-def _with_resources(
-    inputs: Sequence[EagerInput], positions: Sequence[int], support: SupportedTypes, doubt: str
-) -> EagerPlacement:
-    devices = {inputs[at].device for at in positions}
-    device = inputs[positions[0]].device
-    if "" in devices:
-        doubt = doubt or "where the resource is was not recorded"
-    is_possible = len(devices - {""}) <= 1 and (
-        not device or parse_device(device).type in {kind for kind, _ in support.types}
-    )
-    return EagerPlacement(
-        device=device if is_possible else "",
-        decision=EagerDecision.RESOURCE if is_possible else EagerDecision.NONE,
-        support=support,
-        input=positions[0],
-        doubt=doubt,
-    )
+        device, doubt = "", str(error)
+    else:
+        device = _best(requested, support, setting.machine)
+        if not device and setting.soft:
+            device = _best(requested.softened(), support, setting.machine)
+        elif device and requested.type is None:
+            decided_by = BlockerKind.PRIORITY
+    return EagerPlacement(device=device, decided_by=decided_by, support=support, doubt=doubt)
 
 
 def _completed(
@@ -208,12 +172,6 @@ def _is_pinned(op: str, inputs: Sequence[EagerInput], host: str) -> bool:
 
 def _best(requested: DeviceName, support: SupportedTypes, machine: Machine) -> str:
     """See `SelectBestMatchingDevice`: the kernel's priority counts before the device's."""
-    return next(
-        (
-            device
-            for kind, _ in support.types
-            for device in machine.matching(requested)
-            if parse_device(device).type == kind
-        ),
-        "",
-    )
+    devices = machine.matching(requested)
+    found = (d for kind in support.names for d in devices if parse_device(d).type == kind)
+    return next(found, "")

@@ -1,25 +1,24 @@
-"""Explains each op on the CPU: what keeps it off a GPU.
+"""Explains each op on the CPU of a captured program: what keeps it off a GPU.
 
-With a capture the placement is replayed, and blockers are found by trying what would happen without
-them. From a trace alone the kernel registry answers, as far as the op's types are known.
+The placement is replayed, and blockers are found by trying what would happen without them.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
-from traceanalyzer.placement.blockers import BlockerFinder, Blockers, eager_blockers
+from traceanalyzer.placement.blockers import BlockerFinder, eager_blockers
 from traceanalyzer.placement.devices import CPU, GPU, is_of_type
 from traceanalyzer.placement.grown_graphs import newest
 from traceanalyzer.placement.program import place_program
-from traceanalyzer.placement.recorded_blockers import BlockerRecords
+from traceanalyzer.placement.recorded_blockers import BY_REQUEST, BlockerRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from traceanalyzer.capture_file.document import CaptureFile, Frame
     from traceanalyzer.model import Certainty
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.program import FunctionPlacement, ProgramPlacement
     from traceanalyzer.placement.registry import SupportedTypes
 
-_BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
 # See `InlineFunctionBody` (core/common_runtime/inline_function_utils.cc).
 _END: Final = re.compile(r"Func/.*/(?:input|output)/_\d+$")
 _DISAGREES: Final = "a replay on its own machine does not give what was recorded"
@@ -73,6 +71,28 @@ class RecordedOp(Protocol):
     def node(self) -> str: ...  # noqa: D102
 
 
+class _Found(NamedTuple):
+    """The blockers of one call of an op, with what was recorded of them."""
+
+    blockers: tuple[Blocker, ...]
+    is_complete: bool
+    follows: tuple[str, ...] = ()
+    doubt: str = ""
+
+
+class _Call(NamedTuple):
+    """One call of an op, replayed: an eager op, or a node of a placed graph."""
+
+    type: str
+    device: str
+    support: SupportedTypes
+    doubt: str
+    contradiction: str
+    library: Frame | None
+    blockers: Callable[[], _Found]
+    on_host: Callable[[], Blocker | None]
+
+
 class ReplayedExplanations:
     """Explains the ops of a replayed program.
 
@@ -103,137 +123,116 @@ class ReplayedExplanations:
         An op whose calls are placed differently is on the CPU if any of them puts it there; unless
         all are blocked by the same things, what blocks one of them is not certain for the op.
         """
-        if record.signatures:
-            found = [self._of_signature(number) for number in record.signatures]
-        else:
-            instances = self._instances_with(record)
-            found = [self._of_node(placed, record.node) for placed in instances]
-            if self.program.functions.get(record.function) and not instances:
-                return PlacementExplanation(
-                    type=op_type, doubt="its node is not in the graph that was recorded"
-                )
-        on_cpu = [explanation for explanation in found if explanation is not None]
-        if on_cpu:
-            most = max(on_cpu, key=lambda explanation: len(explanation.blockers))
-            is_one = all(
-                explanation is not None and explanation.blockers == most.blockers
-                for explanation in found
-            )
-            return most if is_one else doubted(most, _CALLS_DIFFER)
-        if not found:
-            return PlacementExplanation(type=op_type, doubt="the graph it is in was not recorded")
-        return None
+        calls = self._calls(record)
+        if not calls:
+            is_known = bool(self.program.functions.get(record.function))
+            graph = "its node is not in the graph that" if is_known else "the graph it is in"
+            recorded = "was recorded" if is_known else "was not recorded"
+            return PlacementExplanation(type=op_type, doubt=f"{graph} {recorded}")
+        on_cpu = [self._explained(call) for call in calls if is_of_type(call.device, CPU)]
+        if not on_cpu:
+            return None
+        most = max(on_cpu, key=lambda explanation: len(explanation.blockers))
+        is_one = len(on_cpu) == len(calls) and {each.blockers for each in on_cpu} == {most.blockers}
+        return most if is_one else doubted(most, _CALLS_DIFFER)
 
     def on_host(self, record: RecordedOp) -> PlacementExplanation | None:
         """Explain an op that is on a GPU but computed on the host, in each of its calls."""
-        if record.signatures:
-            found = [self._signature_on_host(number) for number in record.signatures]
-        else:
-            instances = self._instances_with(record)
-            found = [self._node_on_host(placed, record.node) for placed in instances]
-        explanations = [explanation for explanation in found if explanation is not None]
-        if not explanations or len(explanations) < len(found):
-            return None
-        return max(explanations, key=lambda explanation: bool(explanation.doubt))
+        calls = self._calls(record)
+        found = [
+            PlacementExplanation(
+                type=blocker.type,
+                blockers=(blocker,),
+                basis="replay",
+                certainty=self._certainty(call.doubt, is_complete=True),
+                doubt=call.doubt,
+                kernels=call.support.names,
+            )
+            for call in calls
+            if is_of_type(call.device, GPU) and (blocker := call.on_host())
+        ]
+        is_every = bool(found) and len(found) == len(calls)
+        return max(found, key=lambda each: bool(each.doubt)) if is_every else None
 
-    def _instances_with(self, record: RecordedOp) -> list[FunctionPlacement]:
-        """Return the instances of a function whose graphs have a node.
+    def _explained(self, call: _Call) -> PlacementExplanation:
+        found = call.blockers()
+        doubt = call.doubt or found.doubt
+        return PlacementExplanation(
+            type=call.type,
+            blockers=found.blockers,
+            follows=found.follows,
+            basis="replay",
+            certainty=self._certainty(doubt, is_complete=found.is_complete),
+            doubt=doubt,
+            contradiction=call.contradiction,
+            is_complete=found.is_complete,
+            kernels=call.support.names,
+            library=call.library,
+        )
+
+    def _certainty(self, doubt: str, *, is_complete: bool) -> Certainty:
+        is_sure = is_complete and not doubt and self.program.kernels.exact
+        return "certain" if is_sure else "likely"
+
+    def _calls(self, record: RecordedOp) -> list[_Call]:
+        """Return the calls of an eager op, or a node in each instance of its function.
 
         Of a session's graph that grew, only the newest counts.
         """
+        if record.signatures:
+            return [self._eager_call(number) for number in record.signatures]
         function = record.function
         if function not in self._instances:
             placed = self.program.functions.get(function, ())
             graphs = [each.placement.nodes.graph for each in placed]
             left = newest(graphs) if is_session(function) else range(len(placed))
             self._instances[function] = [placed[at] for at in left]
-        return [
-            each
-            for each in self._instances[function]
-            if each.placement.nodes.graph.index(record.node) >= 0
-        ]
+        found = [(p, p.placement.nodes.graph.index(record.node)) for p in self._instances[function]]
+        return [self._node_call(placed, node) for placed, node in found if node >= 0]
 
-    def _signature_on_host(self, number: int) -> PlacementExplanation | None:
-        placed = self.program.eager[number]
-        if not is_of_type(placed.device, GPU):
-            return None
+    def _eager_call(self, number: int) -> _Call:
+        placed, records = self.program.eager[number], self._records
         signature = self._capture_file.signatures[number]
-        blocker = self._records.in_host_memory_eager(signature, placed.device)
-        return None if blocker is None else self._on_host(blocker, placed.support, placed.doubt)
+        seen = {tensor.device for tensor in signature.outputs} or {placed.device}
+        differs = f"a replay puts it on {placed.device}, it ran on {', '.join(seen)}"
 
-    def _node_on_host(self, placed: FunctionPlacement, name: str) -> PlacementExplanation | None:
-        placement = placed.placement
-        node = placement.nodes.graph.index(name)
-        if not is_of_type(placement.devices[node], GPU):
-            return None
-        blocker = self._records.in_host_memory(placed, node)
-        if blocker is None:
-            return None
-        doubt = placement.doubts.get(node) or placed.doubt or self._disagreement(placed, node)
-        return self._on_host(blocker, placement.nodes.support[node], doubt)
+        def blockers() -> _Found:
+            found = eager_blockers(self.program.eager_ops[number], self.program.eager_setting)
+            recorded = (r for each in found.found for r in records.of_eager(signature, each))
+            return _Found(tuple(recorded), found.is_complete)
 
-    def _on_host(
-        self, blocker: Blocker, support: SupportedTypes, doubt: str
-    ) -> PlacementExplanation:
-        return PlacementExplanation(
-            type=blocker.type,
-            blockers=(blocker,),
-            basis="replay",
-            certainty=self._certainty(doubt, is_complete=True),
-            doubt=doubt,
-            kernels=tuple(kind for kind, _ in support.types),
-        )
-
-    def _of_signature(self, number: int) -> PlacementExplanation | None:
-        placed = self.program.eager[number]
-        signature = self._capture_file.signatures[number]
-        if not is_of_type(placed.device, CPU):
-            return None
-        found = eager_blockers(self.program.eager_ops[number], self.program.eager_setting)
-        seen = {t.device for t in signature.outputs} or {placed.device}
-        contradiction = ""
-        if self._is_own and placed.device not in seen:
-            contradiction = f"a replay puts it on {placed.device}, it ran on {', '.join(seen)}"
-        return PlacementExplanation(
+        return _Call(
             type=signature.op,
-            blockers=tuple(r for b in found.found for r in self._records.of_eager(signature, b)),
-            basis="replay",
-            certainty=self._certainty(placed.doubt, is_complete=found.is_complete),
+            device=placed.device,
+            support=placed.support,
             doubt=placed.doubt,
-            contradiction=contradiction,
-            is_complete=found.is_complete,
-            kernels=tuple(kind for kind, _ in placed.support.types),
+            contradiction=differs if self._is_own and placed.device not in seen else "",
             library=self._capture_file.frame(signature.library),
+            blockers=blockers,
+            on_host=lambda: records.in_host_memory_eager(signature, placed.device),
         )
 
-    def _of_node(self, placed: FunctionPlacement, name: str) -> PlacementExplanation | None:
+    def _node_call(self, placed: FunctionPlacement, node: int) -> _Call:
         placement = placed.placement
-        node = placement.nodes.graph.index(name)
-        if not is_of_type(placement.devices[node], CPU):
-            return None
-        found, follows, earlier_doubt = self._blockers(placed, node)
         disagreement = self._disagreement(placed, node)
-        doubt = placement.doubts.get(node) or placed.doubt or disagreement or earlier_doubt
-        return PlacementExplanation(
+
+        def blockers() -> _Found:
+            found = self._of_node(placed, node)
+            return found._replace(blockers=without_copies(found.blockers))
+
+        return _Call(
             type=placement.nodes.graph.ops[node],
-            blockers=without_copies(found.found),
-            follows=follows,
-            basis="replay",
-            certainty=self._certainty(doubt, is_complete=found.is_complete),
-            doubt=doubt,
+            device=placement.devices[node],
+            support=placement.nodes.support[node],
+            doubt=placement.doubts.get(node) or placed.doubt or disagreement,
             contradiction=disagreement if self._is_own and disagreement == _DISAGREES else "",
-            is_complete=found.is_complete,
-            kernels=tuple(kind for kind, _ in placement.nodes.support[node].types),
             library=self._records.library_of(placed, node),
+            blockers=blockers,
+            on_host=lambda: self._records.in_host_memory(placed, node),
         )
 
-    def _blockers(
-        self, placed: FunctionPlacement, node: int
-    ) -> tuple[Blockers, tuple[str, ...], str]:
-        """Return what blocks a node, as recorded; the nodes it follows; and a doubt about that.
-
-        For a device kept from an earlier graph, these are what blocked it there.
-        """
+    def _of_node(self, placed: FunctionPlacement, node: int) -> _Found:
+        """Return what blocks a node; for a device kept from an earlier graph, what did there."""
         if id(placed) not in self._finders:
             self._finders[id(placed)] = BlockerFinder(placed.placement)
         own = self._finders[id(placed)].of(node)
@@ -245,17 +244,13 @@ class ReplayedExplanations:
                 found += self._records.of_node(placed, node, blocker)
                 continue
             earlier, at = placed.kept[blocker.node]
-            before, followed, doubt_before = self._blockers(earlier, at)
+            before = self._of_node(earlier, at)
             link = self._records.link(placed, node, blocker.node)
-            found += (
-                before.found
-                if link == "own"
-                else [replace(each, link=link) for each in before.found]
-            )
-            follows += followed
+            found += (b if link == "own" else replace(b, link=link) for b in before.blockers)
+            follows += before.follows
             is_complete &= before.is_complete
-            doubt = doubt or self._disagreement(earlier, at) or doubt_before
-        return Blockers(found=tuple(found), is_complete=is_complete), follows, doubt
+            doubt = doubt or self._disagreement(earlier, at) or before.doubt
+        return _Found(tuple(found), is_complete, follows, doubt)
 
     def _disagreement(self, placed: FunctionPlacement, node: int) -> str:
         """Return whether the replay on the program's own machine differs from the recording."""
@@ -265,13 +260,7 @@ class ReplayedExplanations:
         if function is None or own is None:
             return "its placement was not recorded"
         assigned = function.instances[placed.instance].assigned
-        if not assigned or own.placement.devices[node] != assigned[node]:
-            return _DISAGREES
-        return ""
-
-    def _certainty(self, doubt: str, *, is_complete: bool) -> Certainty:
-        is_sure = is_complete and not doubt and self.program.kernels.exact
-        return "certain" if is_sure else "likely"
+        return "" if assigned and own.placement.devices[node] == assigned[node] else _DISAGREES
 
 
 def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
@@ -283,7 +272,7 @@ def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
     for ops of one device, which requests that device (`group`, python/ops/control_flow_ops.py).
     """
     blockers = [b for b in blockers if not _groups_others(b)] or blockers
-    requests = [b for b in blockers if b.kind in _BY_REQUEST and not _END.match(b.name)]
+    requests = [b for b in blockers if b.kind in BY_REQUEST and not _END.match(b.name)]
     own = {(b.function, b.name) for b in requests if not b.copied_from}
     requested = {b.requested_device for b in requests}
     has_resource = any(b.link == "resource" for b in blockers)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from traceanalyzer.capture_file.function_records import Graph, Instance
-    from traceanalyzer.placement.placer import Placement, Setting
 
 
 class FirstPlaced(NamedTuple):
@@ -49,45 +48,14 @@ def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, FirstPlaced]]
 
 def with_requests(instances: Sequence[Instance]) -> tuple[Instance, ...]:
     """Return a session's graphs with the requested device of each node that kept its device."""
-    return tuple(
-        _with_devices(
-            each, {n: instances[f.instance].input.devices[f.node] for n, f in kept.items()}
-        )
-        for each, kept in zip(instances, kept_nodes(instances), strict=True)
-    )
-
-
-def _with_devices(instance: Instance, changed: Mapping[int, str]) -> Instance:
-    if not changed:
-        return instance
-    graph = instance.input
-    devices = tuple(changed.get(at, device) for at, device in enumerate(graph.devices))
-    return replace(instance, input=replace(graph, devices=devices))
-
-
-def with_kept(
-    setting: Setting, kept: Mapping[int, tuple[Placement, int]], recorded: Sequence[str]
-) -> Setting:
-    """Return what a graph is placed under, with the nodes that keep their device.
-
-    Args:
-        kept: Each such node, with the placement that gave it its device and its node there.
-        recorded: The devices that the graph's nodes were recorded with; empty on another machine,
-            where the earlier replay gives them.
-    """
-    assigned, guessed = {}, {}
-    for node, (earlier, at) in kept.items():
-        device = recorded[node] if recorded else earlier.devices[at]
-        if device:
-            assigned[node] = device
-        if at in earlier.doubts:
-            guessed[node] = earlier.doubts[at]
-    return replace(
-        setting,
-        assigned={**setting.assigned, **assigned},
-        guessed={**setting.guessed, **guessed},
-        kept=frozenset(assigned),
-    )
+    requesting = []
+    for instance, kept in zip(instances, kept_nodes(instances), strict=True):
+        devices = list(instance.input.devices)
+        for node, first in kept.items():
+            devices[node] = instances[first.instance].input.devices[first.node]
+        graph = replace(instance.input, devices=tuple(devices)) if kept else instance.input
+        requesting.append(replace(instance, input=graph))
+    return tuple(requesting)
 
 
 def newest(graphs: Sequence[Graph]) -> list[int]:

@@ -12,22 +12,20 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.format import listed
 from traceanalyzer.placement.calls import called_as, calls_of
-from traceanalyzer.placement.devices import CPU, parse_device
+from traceanalyzer.placement.devices import CPU, GPU, is_of_type
+from traceanalyzer.placement.kernel_tables import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from traceanalyzer.capture_file.document import CaptureFile, Json
     from traceanalyzer.placement.program import ProgramPlacement
 
-_FACTS: Final[dict[str, Any]] = tomllib.loads(
-    (files("traceanalyzer.placement") / "data" / "keras_on_gpu.toml").read_text("utf-8")
-)
+_FACTS: Final[dict[str, Any]] = tomllib.loads(read("keras_on_gpu.toml"))
 _CUDNN: Final = _FACTS["cudnn"]
 _STEP: Final = re.compile(_FACTS["steps"]["function"])
 _OP: Final = "CudnnRNNV3"
@@ -42,12 +40,12 @@ _MOST_MODELS: Final = 20  # that the recorder looks at
 class RecurrentLayer:
     """An LSTM or GRU of a model that ran."""
 
+    name: str
     text: str  #: its name and class
     #: The options that rule cuDNN out, as the program writes them; "" if none does.
     obstacle: str
     #: Whether Keras does not use XLA because of this layer if there is a GPU.
     forbids_xla: bool
-    name: str
     is_of_keras_2: bool = False
 
     @property
@@ -61,13 +59,13 @@ class RecurrentLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KerasModel:
-    """A model of Keras 3 that ran, as `recorder/facts/keras_models.py` recorded it."""
+    """A model of Keras 3 that ran, as `recorder/keras_models.py` recorded it."""
 
     name: str
     #: `jit_compile` as Keras resolved it on the program's machine; None if it did not yet.
     compiles: bool | None
-    #: The layers that XLA cannot compile, as `name (Class)`.
-    not_compilable: tuple[str, ...]
+    #: The layers with which Keras does not use XLA on a GPU, whatever the program says.
+    keeps_xla_out: tuple[str, ...]
     #: Whether all layers existed when the model was compiled.
     is_listed: bool
     #: Whether the program left `jit_compile` to Keras; None if not recorded.
@@ -75,37 +73,33 @@ class KerasModel:
     recurrent: tuple[RecurrentLayer, ...]
 
     @property
-    def keeps_xla_out(self) -> tuple[str, ...]:
-        """The layers with which Keras does not use XLA on a GPU, whatever the program says."""
-        return (*self.not_compilable, *(r.text for r in self.recurrent if r.forbids_xla))
-
-    @property
     def is_never_compiled(self) -> bool:
         """Whether XLA compiles its steps on no machine: because of the program or a layer."""
-        if self.is_auto is False and self.compiles is False:
-            return True
-        return self.is_listed and bool(self.keeps_xla_out)
+        is_forbidden = self.is_auto is False and self.compiles is False
+        return is_forbidden or (self.is_listed and bool(self.keeps_xla_out))
 
 
 def keras_models(capture_file: CaptureFile) -> list[KerasModel]:
     """Return the recorded models."""
     version = str((capture_file.devices or {}).get("keras_version"))
-    return [
-        KerasModel(
-            name=str(model.get("name")),
-            compiles=_bool(model.get("jit_compile")),
-            not_compilable=tuple(
-                f"{layer[0]} ({layer[1]})"
-                for layer in layers
-                if isinstance(layer, list) and len(layer) == 2  # noqa: PLR2004 - name, class
-            ),
-            is_listed=model.get("is_listed") is True,
-            is_auto=_bool(model.get("is_auto")),
-            recurrent=recurrent_layers(model, version),
-        )
-        for model in _listed(capture_file, "keras_models")
-        if isinstance(model, dict) and isinstance(layers := model.get("not_compilable"), list)
-    ]
+    found = []
+    for model in _listed(capture_file, "keras_models"):
+        layers = model.get("not_compilable") if isinstance(model, dict) else None
+        if isinstance(model, dict) and isinstance(layers, list):
+            recurrent = recurrent_layers(model, version)
+            pairs = [tuple(each) for each in layers if isinstance(each, list)]
+            named = [f"{pair[0]} ({pair[1]})" for pair in pairs if len(pair) == len("ab")]
+            found.append(
+                KerasModel(
+                    name=str(model.get("name")),
+                    compiles=_bool(model.get("jit_compile")),
+                    keeps_xla_out=(*named, *(r.text for r in recurrent if r.forbids_xla)),
+                    is_listed=model.get("is_listed") is True,
+                    is_auto=_bool(model.get("is_auto")),
+                    recurrent=recurrent,
+                )
+            )
+    return found
 
 
 def _bool(value: object) -> bool | None:
@@ -125,10 +119,10 @@ def recurrent_layers(model: Mapping[str, Json], keras_version: str) -> tuple[Rec
 
 
 def _layer(layer: Mapping[str, Json], keras_version: str) -> RecurrentLayer:
+    options = _CUDNN["options"].items()
+    given = {option: layer.get(option, needed) for option, needed in options}
     refused = [
-        f"{option}={layer[option]!r}"
-        for option, needed in _CUDNN["options"].items()
-        if layer.get(option, needed) != needed
+        f"{option}={given[option]!r}" for option, needed in options if given[option] != needed
     ]
     if layer.get("use_cudnn") is False:
         refused.append("use_cudnn=False")
@@ -153,8 +147,7 @@ def _layer(layer: Mapping[str, Json], keras_version: str) -> RecurrentLayer:
     )
 
 
-def all_recurrent_layers(capture_file: CaptureFile) -> list[RecurrentLayer]:
-    """Return the distinct recurrent layers of all models."""
+def _all_recurrent_layers(capture_file: CaptureFile) -> list[RecurrentLayer]:
     return list(dict.fromkeys(r for model in keras_models(capture_file) for r in model.recurrent))
 
 
@@ -171,43 +164,40 @@ def strategies(capture_file: CaptureFile) -> list[str]:
 
 
 def what_keras_compiled(capture_file: CaptureFile) -> Iterator[str]:
-    """Walk what Keras did with XLA on a machine with a GPU, a sentence per model."""
+    """Walk what Keras did with XLA on a machine with a GPU, a sentence per model.
+
+    See `_resolve_auto_jit_compile` and `model_supports_jit` (keras/src/trainers/trainer.py, 3.8 and
+    3.15) for the reasons not to use it, in the order in which Keras checks them.
+    """
     for model in keras_models(capture_file) if _had_gpu(capture_file) else ():
         if model.compiles:
             yield f"Keras compiles the steps of the model {model.name} with XLA: {_LARGER}"
         elif model.compiles is not None:
+            if model.keeps_xla_out:
+                why = f"XLA cannot compile {listed(model.keeps_xla_out)}"
+            elif strategies(capture_file):
+                why = "the program uses a distribution strategy"
+            elif (capture_file.devices or {}).get("deterministic_ops"):
+                why = "the program requests deterministic ops"
+            elif model.is_auto:
+                why = 'with jit_compile="auto", Keras chose to'
+            else:
+                why = "its layers can be compiled, but the program says jit_compile=False"
             yield (
                 f"Keras does not compile the steps of the model {model.name} with XLA, so their "
-                f"ops are placed one by one: {_why_not(model, capture_file)}"
+                f"ops are placed one by one: {why}"
             )
 
 
 def without_cudnn(capture_file: CaptureFile) -> Iterator[str]:
     """Walk the LSTM and GRU layers that ran as loops on a machine with a GPU, a sentence each."""
     if _had_gpu(capture_file):
-        yield from (r.refusal for r in all_recurrent_layers(capture_file) if r.obstacle)
+        yield from (r.refusal for r in _all_recurrent_layers(capture_file) if r.obstacle)
 
 
 def _had_gpu(capture_file: CaptureFile) -> bool:
     devices = _listed(capture_file, "physical")
     return any(isinstance(each, dict) and each.get("type") != CPU for each in devices)
-
-
-def _why_not(model: KerasModel, capture_file: CaptureFile) -> str:
-    """Return why Keras does not use XLA: the first reason that it checks.
-
-    See `_resolve_auto_jit_compile` and `model_supports_jit` (keras/src/trainers/trainer.py, 3.8 and
-    3.15).
-    """
-    if model.keeps_xla_out:
-        return f"XLA cannot compile {listed(model.keeps_xla_out)}"
-    if strategies(capture_file):
-        return "the program uses a distribution strategy"
-    if (capture_file.devices or {}).get("deterministic_ops"):
-        return "the program requests deterministic ops"
-    if model.is_auto:
-        return 'with jit_compile="auto", Keras chose to'
-    return "its layers can be compiled, but the program says jit_compile=False"
 
 
 # --- What Keras would do on a GPU ----------------------------------------------------------------
@@ -217,7 +207,7 @@ def keras_differences(capture_file: CaptureFile) -> Iterator[str]:
     """Walk what Keras does with XLA and cuDNN if there is a GPU, a sentence per model or layer."""
     if any(_STEP.match(function.name) for function in capture_file.functions):
         yield from _step_differences(capture_file)
-    layers = all_recurrent_layers(capture_file)
+    layers = _all_recurrent_layers(capture_file)
     fused = [layer.text for layer in layers if not (layer.obstacle or layer.is_of_keras_2)]
     if fused:
         yield (
@@ -226,8 +216,8 @@ def keras_differences(capture_file: CaptureFile) -> Iterator[str]:
             "an error."
         )
     yield from (f"{layer.refusal}." for layer in layers if layer.obstacle)
-    instances = [instance for f in capture_file.functions for instance in f.instances]
-    if any(doubt_in_a_loop(layers, name) for each in instances for name in each.input.names):
+    graphs = (instance.input for f in capture_file.functions for instance in f.instances)
+    if any(_is_unknown_loop(layers, name) for graph in graphs for name in graph.names):
         yield (
             "With a GPU, Keras runs an LSTM or GRU as one cuDNN op instead of the captured loop if "
             f"its options allow it. {_MASKS}. The options were not recorded, because no fit, "
@@ -259,72 +249,45 @@ def _step_differences(capture_file: CaptureFile) -> Iterator[str]:
         )
 
 
-def may_be_compiled(capture_file: CaptureFile, function: str) -> bool:
-    """Return whether Keras may compile a function with XLA on a machine with a GPU.
-
-    Only functions defined under the recorder belong to models that it recorded; a layer that is
-    created after `compile` is too late to keep XLA out.
-    """
-    if not _STEP.match(function):
-        return False
-    models = keras_models(capture_file)
-    if capture_file.definition(function) is None or not 0 < len(models) < _MOST_MODELS:
-        return True
-    return not all(model.is_never_compiled for model in models)
+def _layers_of(layers: list[RecurrentLayer], node: str) -> list[RecurrentLayer]:
+    """Return the layers in whose loop a node may be, by the scopes in its name."""
+    scopes = node.split("/")
+    at = next((k for k, scope in enumerate(scopes) if _LOOP.fullmatch(scope)), 0)
+    outer = {re.sub(r"_\d+$", "", scope) for scope in scopes[:at]}.union(scopes[:at])
+    return [layer for layer in layers if layer.name in outer]
 
 
-def replaced_loop(layers: Sequence[RecurrentLayer], node: str) -> str:
-    """Return why a node does not exist with a GPU, because Keras uses cuDNN there; or ""."""
-    found = _layers_of(layers, node)
-    if not found or any(layer.obstacle or layer.is_of_keras_2 for layer in found):
-        return ""
-    return f"Keras runs {found[0].text} as one cuDNN op ({_OP}) there, not as this loop"
-
-
-def doubt_in_a_loop(layers: Sequence[RecurrentLayer], node: str) -> str:
-    """Return why a node of the loop of an LSTM or GRU may not exist with a GPU, or "".
+def _is_unknown_loop(layers: list[RecurrentLayer], node: str) -> bool:
+    """Return whether a node of the loop of an LSTM or GRU may not exist with a GPU.
 
     Nothing is doubtful about a recorded layer. In Keras 2, a loop with such a name stays.
     """
     if _LOOP_NAME.search(node) is None:
-        return ""
+        return False
     found = _layers_of(layers, node)
     obstacles = {bool(layer.obstacle) for layer in found if not layer.is_of_keras_2}
-    if found and len(obstacles) <= 1:
-        return ""
-    return "Keras may run this loop as one cuDNN op there"
+    return not found or len(obstacles) > 1
 
 
-def _layers_of(layers: Sequence[RecurrentLayer], node: str) -> list[RecurrentLayer]:
-    """Return the layers in whose loop a node may be, by the scopes in its name."""
-    scopes = node.split("/")
-    at = next((k for k, scope in enumerate(scopes) if _LOOP.fullmatch(scope)), 0)
-    return [
-        layer
-        for layer in layers
-        if any(re.fullmatch(rf"{re.escape(layer.name)}(?:_\d+)?", scope) for scope in scopes[:at])
-    ]
-
-
-# --- Functions of Keras 2 ------------------------------------------------------------------------
-
-_LOOP_FUNCTION: Final = re.compile(
-    r"__(?:inference|forward)_(?:__backward_)?standard_(?P<kind>lstm|gru)(?:_\d+)+"
+_LOOP_FUNCTION: Final = re.compile(  # of Keras 2, and its partner
+    r"__(?:inference|forward)_(?P<backward>__backward_)?standard_(?P<kind>lstm|gru)(?:_\d+)+"
 )
 _FOR_GPUS: Final = re.compile(r"__\w*_gpu_(lstm|gru)_with_fallback(?:_\d+)+")
-_BACKWARD: Final = "___backward_"
 _MASK: Final = "mask"  # the argument, in both functions
 _PREVENTING: Final = {"implementation_selector": False, "disable_meta_optimizer": True}
 
 
-class SwappedFunctions:
-    """Finds the functions that Grappler would replace on the machine a program is placed on."""
+class KerasOnAGpu:
+    """Finds the ops that Keras would not make on the machine a program is placed on."""
 
     def __init__(self, capture_file: CaptureFile, program: ProgramPlacement) -> None:
         self._capture_file = capture_file
-        defined = {d.name for d in capture_file.definitions}
-        self._loops = [n for n in defined if _LOOP_FUNCTION.fullmatch(n) and _BACKWARD not in n]
-        names = defined | {f.name for f in capture_file.functions}
+        self._layers = _all_recurrent_layers(capture_file)
+        self._models = keras_models(capture_file)
+        defined = {definition.name for definition in capture_file.definitions}
+        names = defined | {function.name for function in capture_file.functions}
+        self._loops = {n: m for n in names if (m := _LOOP_FUNCTION.fullmatch(called_as(n)))}
+        # Of layers of Keras 2 whose loops are replaced.
         self._kinds = {m[1] for m in map(_FOR_GPUS.fullmatch, names) if m is not None}
         options = (capture_file.devices or {}).get("optimizer_options")
         known = options if isinstance(options, dict) else {}
@@ -336,63 +299,76 @@ class SwappedFunctions:
         for placement in placements if self._kinds else ():
             graph = placement.nodes.graph
             for node, callee in calls_of(graph, capture_file.attributes):
-                if self._kind(callee):
-                    scope = graph.names[node].rpartition("/")[0]
-                    self._calls.setdefault(callee, []).append((scope, placement.devices[node]))
+                scope = graph.names[node].rpartition("/")[0]
+                self._calls.setdefault(callee, []).append((scope, placement.devices[node]))
 
-    def _kind(self, function: str) -> str:
-        match = _LOOP_FUNCTION.fullmatch(function)
-        return match["kind"] if match is not None and match["kind"] in self._kinds else ""
+    def gone(self, function: str, node: str) -> str:
+        """Return why an op is not there on that machine, or ""."""
+        layers = _layers_of(self._layers, node)
+        if layers and not any(layer.obstacle or layer.is_of_keras_2 for layer in layers):
+            return f"Keras runs {layers[0].text} as one cuDNN op ({_OP}) there, not as this loop"
+        if self._is_loop(function) is False:
+            return "Keras runs this LSTM or GRU as one op of cuDNN there, not as this loop"
+        return ""
 
-    def _is_on_gpus(self, function: str) -> bool:
-        calls = self._calls.get(function, ())
-        return bool(calls) and all(d and parse_device(d).type != CPU for _, d in calls)
+    def doubt(self, function: str, node: str) -> str:
+        """Return why an op may not be there, or ""."""
+        if self._is_loop(function) is None or _is_unknown_loop(self._layers, node):
+            return "Keras may run this loop as one op of cuDNN there"
+        return "Keras may compile its step with XLA there" if self._may_compile(function) else ""
 
-    def gone(self, function: str) -> str:
-        """Return why the ops of a function are not there on that machine, or ""."""
-        loop = called_as(function)
-        kind = self._kind(loop)
-        if not kind or not self._is_on_gpus(loop) or self._is_masked(loop):
-            return ""
-        return f"Keras runs this {kind.upper()} as one op of cuDNN there, not as this loop"
+    def _may_compile(self, function: str) -> bool:
+        """Return whether Keras may compile a function with XLA.
 
-    def doubt(self, function: str) -> str:
-        """Return why the ops of a function may not be there, or "".
+        Only functions defined under the recorder belong to models that it recorded; a layer that is
+        created after `compile` is too late to keep XLA out.
+        """
+        if not _STEP.match(function):
+            return False
+        is_known = self._capture_file.definition(function) is not None
+        if not is_known or not 0 < len(self._models) < _MOST_MODELS:
+            return True
+        return not all(model.is_never_compiled for model in self._models)
+
+    def _is_loop(self, function: str) -> bool | None:
+        """Return whether a function is there; None where it may be.
 
         The function for GPUs has the loop too, for masks that cuDNN does not take. Or the call was
         not recorded.
         """
         loop = called_as(function)
-        is_known = loop in self._calls and not self._is_on_gpus(loop)
-        if not self._kind(loop) or is_known or self.gone(function):
-            return ""
-        return "Keras may run this loop as one op of cuDNN there"
+        match = _LOOP_FUNCTION.fullmatch(loop)
+        if match is None or match["kind"] not in self._kinds:
+            return True
+        calls = self._calls.get(loop)
+        if calls is not None and not all(is_of_type(device, GPU) for _, device in calls):
+            return True
+        return None if calls is None or self._may_be_masked(match) else False
 
-    def _is_masked(self, loop: str) -> bool:
-        """Return whether the layer may have a mask.
+    def _may_be_masked(self, loop: re.Match[str]) -> bool:
+        """Return whether a layer may have a mask.
 
         A gradient function cannot be matched to one layer, so all loops of its kind are checked.
         """
-        if _BACKWARD in loop:
-            alike = [f for f in self._loops if self._kind(f) == self._kind(loop)]
-            return not alike or any(map(self._is_masked, alike))
-        definition = self._capture_file.definition(loop)
-        return definition is None or definition.index(_MASK) >= 0
+        names = {loop[0]}
+        if loop["backward"]:
+            alike = [m for m in self._loops.values() if m["kind"] == loop["kind"]]
+            names = {match[0] for match in alike if not match["backward"]}
+        found = [self._capture_file.definition(name) for name in names]
+        return not found or any(each is None or each.index(_MASK) >= 0 for each in found)
 
     def sentences(self) -> Iterator[str]:
-        """Walk what grappler replaces, a sentence for layers with masks and one for others."""
-        layers: dict[bool, dict[str, None]] = {False: {}, True: {}}  # by whether masked
-        for loop, calls in self._calls.items():
-            if _BACKWARD not in loop and self._is_on_gpus(loop):
-                kind = self._kind(loop).upper()
-                names = (f"{scope or 'a layer'} ({kind})" for scope, _ in calls)
-                layers[self._is_masked(loop)] |= dict.fromkeys(names)
-        ends = {
-            False: "instead of the captured loop; ops of the loop are left out here.",
-            True: "where the mask of a batch is padded on the right, and otherwise as the captured "
-            "loop.",
+        """Walk what grappler replaces, a sentence."""
+        replaced = {
+            f"{scope or 'a layer'} ({match['kind'].upper()})": None
+            for loop, calls in self._calls.items()
+            if (match := _LOOP_FUNCTION.fullmatch(loop)) and not match["backward"]
+            if self._is_loop(loop) is not True
+            for scope, _ in calls
         }
-        for is_masked, found in layers.items():
-            if found:
-                run = f"With a GPU, Keras runs {listed(list(found))} as one op of cuDNN ({_OP})"
-                yield f"{run} {ends[is_masked]}"
+        if replaced:
+            yield (
+                f"With a GPU, Keras runs {listed(list(replaced))} as one op of cuDNN ({_OP}) "
+                "instead of the captured loop, whose ops are left out here. With a mask, it does "
+                "so only for batches whose mask is padded on the right."
+            )

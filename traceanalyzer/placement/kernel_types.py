@@ -1,31 +1,41 @@
-"""Which types would give an op a kernel on a GPU, whatever else is known of it.
+"""Which kernels an op has, by type, and with which types it would have one on a GPU.
 
-All answers hold in every version of TensorFlow that has a table: where versions differ, they say
-less rather than something wrong for one of them.
+An op's kernels are looked at as TensorFlow would find them, for each combination of values of the
+attributes that they constrain. Combinations that no kernel takes, on CPU or GPU, are no op's and
+are not counted.
 """
 
 from __future__ import annotations
 
-from functools import cache, reduce
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from functools import cache, cached_property, reduce
+from itertools import product
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from traceanalyzer.placement.devices import GPU
-from traceanalyzer.placement.registry import registries
-from traceanalyzer.placement.support import (
-    SHAPE_OPS,
-    all_on_host,
-    known_types,
-    support_of,
-)
+from traceanalyzer.placement.devices import CPU, GPU
+from traceanalyzer.placement.registry import ALWAYS_ON_HOST, registries
 
 if TYPE_CHECKING:
-    from traceanalyzer.capture_file.document import Json
-    from traceanalyzer.placement.kernel_tables import Kernel
-    from traceanalyzer.placement.op_definitions import OpDefinition
-    from traceanalyzer.placement.registry import Registry
-    from traceanalyzer.placement.support import Support
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-_NO_DATA: Final = SHAPE_OPS | {"Assert", "LinSpace"}
+    from traceanalyzer.capture_file.document import Attributes, Json
+    from traceanalyzer.placement.op_definitions import Argument, OpDefinition
+    from traceanalyzer.placement.registry import Kernel, Registry
+
+# Of the combinations in question: all of them, some, none.
+Extent: TypeAlias = Literal["all", "some", "none"]
+
+_INTEGERS: Final = frozenset(
+    {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
+)
+_ANYTHING: Final = (  # what an attribute may be that neither kernels nor the definition constrain
+    *("bfloat16", "bool", "complex128", "complex64", "double", "float", "half"),
+    *(*_INTEGERS, "string", "resource", "variant"),
+)
+# They need the shape of their input alone, which the host knows wherever the data is.
+_SHAPE_OPS: Final = frozenset({"Rank", "Shape", "ShapeN", "Size"})
+_NO_DATA: Final = _SHAPE_OPS | {"Assert", "LinSpace"}
+_HANDLES: Final = frozenset({"resource"})
 _PYTHON: Final = {"float": "float32", "double": "float64", "half": "float16"}
 
 
@@ -34,11 +44,209 @@ def python_name(dtype: str) -> str:
     return _PYTHON.get(dtype, dtype)
 
 
+# --- The kernels of an op in one version ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Combination:
+    """Values of the constrained attributes, and the kernels that TensorFlow takes for them."""
+
+    #: The attributes, in the capture file's encoding; of a list its one element.
+    values: Mapping[str, Json]
+    cpu: Kernel | None
+    gpu: Kernel | None
+    on_host: bool  #: whether that has all data in host memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeSupport:
+    """How far the combinations have kernels."""
+
+    cpu: Extent  #: those with a kernel on a CPU
+    gpu: Extent  #: those with a kernel on a GPU
+    #: Of the latter, those whose kernel has all data in host memory: placed on the GPU, computed on
+    #: the host.
+    on_host: Extent
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Support:
+    """The kernels of an op in a version of TensorFlow."""
+
+    definition: OpDefinition
+    #: The attributes that are the types of its data, rather than of sizes or indices.
+    main: tuple[str, ...]
+    combinations: tuple[Combination, ...]  #: what it can be, with the kernels
+    #: For each constrained type attribute, the types that its definition or a kernel names.
+    named: Mapping[str, frozenset[Json]]
+
+    @cached_property
+    def overall(self) -> TypeSupport:
+        """How far all combinations have kernels."""
+        return extent_of(self.combinations)
+
+    @cached_property
+    def types(self) -> Mapping[str, Mapping[str, TypeSupport]]:
+        """For each constrained type attribute, how far its types have kernels."""
+        return {
+            name: {
+                dtype: extent_of(self.of_type(dtype, name))
+                for dtype in sorted({str(c.values[name]) for c in self.combinations})
+            }
+            for name in self.named
+        }
+
+    def of_type(self, dtype: str, attribute: str | None = None) -> tuple[Combination, ...]:
+        """Return the combinations in which data are of a type.
+
+        An op without constrained types has the same kernels for each that it takes. Where a kernel
+        takes any type (Cast on a CPU), its other attributes are types that are named somewhere: to
+        be taken is not to be computed.
+
+        Args:
+            attribute: The type attribute that is it; one of `main` if None.
+        """
+        names = self.main if attribute is None else (attribute,)
+        if not names:
+            return self.combinations
+        return tuple(
+            c
+            for c in self.combinations
+            if any(c.values[name] == dtype for name in names)
+            and all(c.values[n] == dtype or c.values[n] in named for n, named in self.named.items())
+        )
+
+
+def extent_of(combinations: Sequence[Combination]) -> TypeSupport:
+    """Return how far combinations have kernels."""
+    return TypeSupport(
+        cpu=_share(c.cpu is not None for c in combinations),
+        gpu=_share(c.gpu is not None for c in combinations),
+        on_host=_share(c.on_host for c in combinations if c.gpu is not None),
+    )
+
+
+def _share(answers: Iterable[bool]) -> Extent:
+    given = {*answers}
+    if given == {True}:
+        return "all"
+    return "some" if True in given else "none"
+
+
+@cache
+def support_of(registry: Registry, op: str) -> Support | None:
+    """Return an op's kernels in a version, by type; None for an op that it does not have."""
+    definition = registry.definition(op)
+    if definition is None:
+        return None
+    kernels = registry.usable_kernels(op)
+    # Kernels of a label are for nodes that ask for it, which some ops are always made to do.
+    kernels = tuple(k for k in kernels if not k.label) or kernels
+    constrained = {name for kernel in kernels for name in kernel.constraints}
+    types = [n for n, a in definition.attributes.items() if a.is_type and n in constrained]
+    combinations = tuple(_combinations(registry, definition, kernels, sorted(constrained)))
+    # Sizes and indices are integers only, while what the op is for can be more (`Tidx` of Sum,
+    # `Tindices` of Gather, `out_type` of Shape). Of an op for integers, all types are meant.
+    can_be = {name: {str(c.values[name]) for c in combinations} for name in types}
+    data = tuple(name for name in types if not can_be[name] <= _INTEGERS)
+    every = registry.usable_kernels(op)
+    return Support(
+        definition=definition,
+        main=data or tuple(types),
+        combinations=combinations,
+        named={
+            name: frozenset(v for k in every for v in k.constraints.get(name, ()))
+            | frozenset(definition.attributes[name].allowed or ())
+            for name in types
+        },
+    )
+
+
+def _combinations(
+    registry: Registry, definition: OpDefinition, kernels: Sequence[Kernel], names: Sequence[str]
+) -> Iterator[Combination]:
+    op = definition.name
+    labels = sorted({kernel.label for kernel in kernels})
+    for values in product(*(_choices(name, kernels, definition) for name in names)):
+        plain = dict(zip(names, values, strict=True))
+        attributes: dict[str, Json] = {
+            name: [value] if definition.attributes[name].type == "list(type)" else value
+            for name, value in plain.items()
+        }
+        cpu, gpu = (
+            next(filter(None, (registry.find(op, device, attributes, at) for at in labels)), None)
+            for device in (CPU, GPU)
+        )
+        if cpu is not None or gpu is not None:
+            on_host = gpu is not None and all_on_host(gpu, definition, attributes)
+            yield Combination(values=plain, cpu=cpu, gpu=gpu, on_host=on_host)
+
+
+def _choices(name: str, kernels: Sequence[Kernel], definition: OpDefinition) -> list[Json]:
+    """Return the values of a constrained attribute that are looked at.
+
+    An attribute that is no type is looked at as it is by default: what else it may be is no
+    question of types.
+    """
+    attribute = definition.attributes[name]
+    if not attribute.is_type and attribute.has_default:
+        return [attribute.default]
+    values: set[str | int | bool] = {v for k in kernels for v in k.constraints.get(name, ())}
+    if attribute.is_type and any(name not in k.constraints for k in kernels):
+        values |= {*(attribute.allowed or _ANYTHING)}
+    ordered = sorted(values, key=str)
+    if attribute.is_type:
+        return [*ordered]
+    return [{"s": v} if isinstance(v, str) else v for v in ordered]
+
+
+def all_on_host(kernel: Kernel, definition: OpDefinition, attributes: Attributes) -> bool:
+    """Return whether a kernel on a GPU has all data of an op in host memory.
+
+    The host then computes it. Handles of resources are not data: an op that only makes or takes
+    handles (`VarHandleOp`) computes nothing. An op that needs only a shape reads no data of its
+    input.
+    """
+    if definition.outputs and all(_is_all(a, attributes, _HANDLES) for a in definition.outputs):
+        return False
+    read = () if definition.name in _SHAPE_OPS else definition.inputs
+    data = [a for a in (*read, *definition.outputs) if not _is_all(a, attributes, _HANDLES)]
+    return bool(data) and all(
+        argument.name in kernel.host_memory_args or _is_all(argument, attributes, ALWAYS_ON_HOST)
+        for argument in data
+    )
+
+
+def _is_all(argument: Argument, attributes: Attributes, types: Collection[str]) -> bool:
+    value = attributes.get(argument.type_attr or argument.type_list_attr, argument.type)
+    found = value if isinstance(value, list) else [value]
+    return bool(found) and all(isinstance(t, str) and t in types for t in found)
+
+
+# --- In every version -----------------------------------------------------------------------------
+#
+# Where versions differ, these say less rather than something wrong for one of them.
+
+
+@cache
+def known_types() -> frozenset[str]:
+    """Return the types that the newest version names, as the capture file names them."""
+    registry = registries()[-1]
+    found: set[str] = set()
+    for definition in filter(None, map(registry.definition, registry.ops)):
+        found.update(a.type for a in (*definition.inputs, *definition.outputs) if a.type)
+        types = {name: a for name, a in definition.attributes.items() if a.is_type}
+        for name, attribute in types.items():
+            found.update(attribute.allowed or ())
+            for kernel in registry.usable_kernels(definition.name):
+                found.update(map(str, kernel.constraints.get(name, ())))
+    return frozenset(found)
+
+
 @cache
 def definition_of(op: str) -> OpDefinition | None:
     """Return an op's definition in the newest version that has it; None for no op of TensorFlow."""
-    found = (registry.definition(op) for registry in reversed(registries()))
-    return next((definition for definition in found if definition is not None), None)
+    return next(filter(None, (each.definition(op) for each in reversed(registries()))), None)
 
 
 def is_type(op: str, attribute: str) -> bool:
@@ -56,18 +264,10 @@ def inputs_of(op: str, attribute: str) -> tuple[str, ...]:
 
 
 @cache
-def types_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
-    """Return the types that an attribute can have instead of one, to have a GPU kernel; sorted.
-
-    Args:
-        attribute: The one attribute that keeps a node from every GPU kernel that it comes nearest
-            to. The others may have any values.
-
-    Returns:
-        Those with which the node certainly has a kernel that computes on the GPU: not one that has
-        all its arguments in host memory, unless it has no data of that type at all (`VarHandleOp`).
-    """
-    return tuple(sorted(known_types() & _taken(op, attribute, value)))
+def is_for_cpus_alone(op: str) -> bool:
+    """Return whether an op has kernels, and in no version one that a GPU can take."""
+    has_kernels = any(registry.kernels(op) for registry in registries())
+    return has_kernels and not any(registry.gpu_kernels(op) for registry in registries())
 
 
 @cache
@@ -95,8 +295,7 @@ def is_never_computed(op: str) -> bool:
 
 
 def _supports(op: str) -> list[Support]:
-    found = (support_of(registry, op) for registry in registries())
-    return [support for support in found if support is not None]
+    return [*filter(None, (support_of(registry, op) for registry in registries()))]
 
 
 @cache
@@ -117,26 +316,37 @@ def is_copied_to_host(op: str) -> bool:
 
 
 @cache
-def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
-    """Return the same for an attribute that is a string."""
-    return tuple(sorted(_taken(op, attribute, value)))
-
-
-@cache
 def casts_on_gpu(source: str, target: str) -> bool:
     """Return whether a GPU casts one type to another, in every version that has both."""
     attributes: dict[str, Json] = {"SrcT": source, "DstT": target, "Truncate": False}
     return all(r.find("Cast", GPU, attributes) is not None for r in registries())
 
 
-def _taken(op: str, attribute: str, value: str) -> frozenset[str]:
+def types_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
+    """Return the types that an attribute can have instead of one, to have a GPU kernel; sorted.
+
+    Args:
+        attribute: The one attribute that keeps a node from every GPU kernel that it comes nearest
+            to. The others may have any values.
+
+    Returns:
+        Those with which the node certainly has a kernel that computes on the GPU: not one that has
+        all its arguments in host memory, unless it has no data of that type at all (`VarHandleOp`).
+    """
+    return tuple(t for t in values_taken(op, attribute, value) if t in known_types())
+
+
+@cache
+def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
+    """Return the same for an attribute that is a string."""
     each = [
         _taken_in(registry, definition, attribute, value)
         for registry in registries()
         if (definition := registry.definition(op)) is not None
     ]
     known = [values for values in each if values is not None]
-    return reduce(frozenset.intersection, known) if known else frozenset()
+    in_all: frozenset[str] = reduce(frozenset.intersection, known) if known else frozenset()
+    return tuple(sorted(in_all))
 
 
 def _taken_in(

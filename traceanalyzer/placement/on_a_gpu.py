@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.capture_file.frames import line_text
 from traceanalyzer.capture_file.visibility import (
     obstacles,
@@ -21,14 +20,7 @@ from traceanalyzer.format import listed
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import machine_of
 from traceanalyzer.placement.explanations import doubted
-from traceanalyzer.placement.keras import (
-    all_recurrent_layers,
-    doubt_in_a_loop,
-    keras_differences,
-    may_be_compiled,
-    replaced_loop,
-    strategies,
-)
+from traceanalyzer.placement.keras import keras_differences, strategies
 from traceanalyzer.placement.scopes import unsure_scopes
 
 if TYPE_CHECKING:
@@ -38,7 +30,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.explanations import PlacementExplanation
 
 _MOST_LINES: Final = 3  # that one sentence names
-_SESSION: Final = "a session of the program is given device_count={'GPU': 0}, and may run it"
 
 
 def differences(capture_file: CaptureFile) -> Iterator[str]:
@@ -48,11 +39,11 @@ def differences(capture_file: CaptureFile) -> Iterator[str]:
         at = f" at {failed.at}" if failed.at else ""
         yield f"The program failed{at}; what it would do after that was not recorded."
     yield from keras_differences(capture_file)
-    questions = gpu_questions(capture_file)
+    questions = _gpu_questions(capture_file)
     chosen = sorted(capture_file.chosen)[:_MOST_LINES]
     requests = [line_text(capture_file.frames[at]) for at in chosen]
     if questions and requests:
-        yield f"T{choice_by_gpus(questions, requests)[1:]}."
+        yield f"T{_choice_by_gpus(questions, requests)[1:]}."
     elif questions:
         yield (
             f"{listed(questions)} {'asks' if len(questions) == 1 else 'ask'} which GPUs there are: "
@@ -76,8 +67,7 @@ def differences(capture_file: CaptureFile) -> Iterator[str]:
         )
 
 
-def choice_by_gpus(questions: Sequence[str], requests: Sequence[str]) -> str:
-    """Return that a program may request another device if it finds a GPU."""
+def _choice_by_gpus(questions: Sequence[str], requests: Sequence[str]) -> str:
     return (
         f"the program asks whether there is a GPU ({listed(questions[:_MOST_LINES])}), and its "
         f"request for the CPU ({listed(requests)}) is computed or conditional; on a machine with a "
@@ -85,7 +75,7 @@ def choice_by_gpus(questions: Sequence[str], requests: Sequence[str]) -> str:
     )
 
 
-def gpu_questions(capture_file: CaptureFile) -> list[str]:
+def _gpu_questions(capture_file: CaptureFile) -> list[str]:
     """Return the lines that ask for GPUs and whose answer may matter, as `train.py:3`."""
     found = (capture_file.devices or {}).get("gpu_questions")
     return [
@@ -100,28 +90,6 @@ def _strategies_by_gpus(capture_file: CaptureFile) -> list[str]:
     return [name for name in strategies(capture_file) if not name.startswith("OneDevice")]
 
 
-def gone_on_a_gpu(capture_file: CaptureFile, node: str) -> str:
-    """Return why an op of a function does not exist on a machine with a GPU, or ""."""
-    return replaced_loop(all_recurrent_layers(capture_file), node)
-
-
-def hidden_in_a_session(capture_file: CaptureFile, function: str) -> str:
-    """Return why an op of a session may have no GPU where there is one, or ""."""
-    is_hidden = is_session(function) and only_some_sessions_have_no_gpu(capture_file)
-    return _SESSION if is_hidden else ""
-
-
-def doubt_on_a_gpu(capture_file: CaptureFile, function: str, node: str = "") -> str:
-    """Return why an op of a function may not exist on a machine with a GPU, or ""."""
-    if doubt := doubt_in_a_loop(all_recurrent_layers(capture_file), node):
-        return doubt
-    if may_be_compiled(capture_file, function):
-        return "Keras may compile its step with XLA there"
-    if _strategies_by_gpus(capture_file):
-        return "the program's distribution strategy depends on the devices there are"
-    return ""
-
-
 # --- Devices that a program may choose ------------------------------------------------------------
 
 
@@ -131,13 +99,15 @@ class FreeChoices:
     def __init__(self, capture_file: CaptureFile) -> None:
         self._chosen = {capture_file.frames[at] for at in capture_file.chosen}
         self._unsure = {capture_file.frames[s.frame] for s in unsure_scopes(capture_file)}
-        self._questions = gpu_questions(capture_file)
-        self._went_on = went_on_after_error(capture_file)
-
-    @property
-    def is_any_unsure(self) -> bool:
-        """Whether the program requests a device that may or may not be the CPU with a GPU."""
-        return bool(self._unsure)
+        self._questions = _gpu_questions(capture_file)
+        # Whether it continued after an error that its machine's devices caused.
+        self._went_on = any(error.where in _BY_MACHINE for error in capture_file.errors)
+        #: Whether the program requests a device that may or may not be the CPU with a GPU.
+        self.is_any_unsure = bool(self._unsure)
+        #: Why any op of a graph may be another one there, or "".
+        self.doubt = ""
+        if _strategies_by_gpus(capture_file):
+            self.doubt = "the program's distribution strategy depends on the devices there are"
 
     def weighed(self, explanation: PlacementExplanation) -> PlacementExplanation:
         """Return an explanation with its certainty on a machine with a GPU.
@@ -149,7 +119,7 @@ class FreeChoices:
             return explanation
         at = _line(explanation, self._chosen)
         if at and self._questions:
-            return doubted(explanation, choice_by_gpus(self._questions, [at]), "possible")
+            return doubted(explanation, _choice_by_gpus(self._questions, [at]), "possible")
         if self._questions:
             doubt = f"the program asks for a GPU at {listed(self._questions)} and may act on it"
         elif self._went_on:
@@ -166,11 +136,10 @@ class FreeChoices:
         The explanation is that of the op if every unsure device is the CPU.
         """
         if at := _line(explanation, self._unsure & self._chosen):
-            return choice_by_gpus(self._questions, [at])
+            return _choice_by_gpus(self._questions, [at])
         at = _line(explanation, self._unsure) or "a line that was not recorded"
-        whose = "tensor"
-        if at.startswith("importer.py"):
-            whose = "node of the graph that is imported"
+        is_imported = at.startswith("importer.py")
+        whose = "node of the graph that is imported" if is_imported else "tensor"
         return f"{at} requests the device of a {whose}, and that device is unknown"
 
 
@@ -237,13 +206,16 @@ def failure(capture_file: CaptureFile) -> Failure | None:
         return None
     raised = capture_file.frame(error.raised[0]) if error.raised else None
     missing = _missing(capture_file, error.message)
-    obstacle = next(iter(obstacles(capture_file)), None) if missing else None
+    is_strict = (capture_file.devices or {}).get("soft_device_placement") is False
+    if ran_in_sessions_alone(capture_file):
+        is_strict = not any(config.soft_placement for config in capture_file.session_configs)
+    known = (obstacle.text for obstacle in (obstacles(capture_file) if missing else ()))
     return Failure(
         error=error,
         at="" if raised is None else line_text(raised),
         missing=missing,
-        is_strict=_is_strict(capture_file),
-        obstacle="" if obstacle is None else obstacle.text,
+        is_strict=is_strict,
+        obstacle=next(known, ""),
     )
 
 
@@ -257,11 +229,6 @@ def gpus_required(capture_file: CaptureFile) -> int:
     return min(highest + 1, _MOST_GPUS)
 
 
-def went_on_after_error(capture_file: CaptureFile) -> bool:
-    """Return whether a program continued after an error that its machine's devices caused."""
-    return any(error.where in _BY_MACHINE for error in capture_file.errors)
-
-
 def _missing(capture_file: CaptureFile, message: str) -> str:
     """Return the first GPU in an error about devices that the program did not have."""
     if not _NO_DEVICE.search(message):
@@ -269,9 +236,3 @@ def _missing(capture_file: CaptureFile, message: str) -> str:
     known = set(_GPU.findall(" ".join(machine_of(capture_file).devices)))
     named = [number for number in _GPU.findall(message) if number not in known]
     return f"GPU:{named[0]}" if named else ""
-
-
-def _is_strict(capture_file: CaptureFile) -> bool:
-    if ran_in_sessions_alone(capture_file):
-        return not any(config.soft_placement for config in capture_file.session_configs)
-    return (capture_file.devices or {}).get("soft_device_placement") is False

@@ -6,14 +6,28 @@ The rules are TensorFlow's `InOutTypesForNode` and `AddDefaultsToNodeDef`
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.placement.kernel_tables import allowed_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from traceanalyzer.capture_file.document import Attributes, Json
 
+_ARGUMENT: Final = re.compile(
+    r"(?P<name>[^:]+):(?:\$(?P<number>\w+)\*)?"
+    r"(?:\$(?P<list>\w+)\[\]|\$(?P<attribute>\w+)|(?P<type>\w+))(?P<ref>&?)"
+)
+_ATTRIBUTE: Final = re.compile(
+    r"(?P<name>[^:]+):(?P<type>[a-z()]+)(?:>=(?P<minimum>-?\d+))?"
+    r"(?:\{(?P<allowed>[^}]*)\})?(?:=(?P<default>.*))?"
+)
 _REF: Final = "_ref"
 _MOST_TENSORS: Final = 1_000_000  # of one argument: a capture file may have any number
 
@@ -38,6 +52,19 @@ class Argument:
     type_list_attr: str = ""  #: the attribute that gives a list of types, a tensor each; or ""
     is_ref: bool = False
 
+    @classmethod
+    def parse(cls, specification: str) -> Argument:
+        """Read an argument: see `kernel_tables`."""
+        found = _match(_ARGUMENT, specification)
+        return cls(
+            name=found["name"],
+            type=found["type"] or "",
+            type_attr=found["attribute"] or "",
+            number_attr=found["number"] or "",
+            type_list_attr=found["list"] or "",
+            is_ref=bool(found["ref"]),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeDefinition:
@@ -57,6 +84,27 @@ class AttributeDefinition:
         return self.type in {"type", "list(type)"}
 
 
+@cache
+def _attribute(specification: str) -> tuple[str, AttributeDefinition]:
+    found = _match(_ATTRIBUTE, specification)
+    allowed, default = found["allowed"], found["default"]
+    return found["name"], AttributeDefinition(
+        type=found["type"],
+        has_default=default is not None,
+        default=None if default is None else json.loads(default),
+        allowed=None if allowed is None else tuple(sorted(map(str, allowed_values(allowed)))),
+        minimum=None if found["minimum"] is None else int(found["minimum"]),
+    )
+
+
+def _match(form: re.Pattern[str], specification: str) -> re.Match[str]:
+    found = form.fullmatch(specification)
+    if found is None:
+        msg = f"not a part of a definition: {specification!r}"
+        raise ValueError(msg)
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpDefinition:
     """What an op takes and gives."""
@@ -67,6 +115,28 @@ class OpDefinition:
     #: Its attributes by name, in the definition's order.
     attributes: Mapping[str, AttributeDefinition]
     is_stateful: bool = False  #: whether it has state or effects
+
+    @classmethod
+    def parse(cls, op: str, line: str) -> OpDefinition:
+        """Read a definition from a line without its range.
+
+        Args:
+            line: `in a:$T out b:$T attr T:type{float} stateful`, each part where there is any.
+        """
+        parts: dict[str, list[str]] = {"in": [], "out": [], "attr": [], "stateful": []}
+        words = line.split()
+        for word in words:
+            if word in parts:
+                part = parts[word]
+            else:
+                part.append(word)
+        return cls(
+            name=op,
+            inputs=tuple(map(Argument.parse, parts["in"])),
+            outputs=tuple(map(Argument.parse, parts["out"])),
+            attributes=MappingProxyType(dict(map(_attribute, parts["attr"]))),
+            is_stateful="stateful" in words,
+        )
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -85,11 +155,8 @@ class OpDefinition:
 
     def complete(self, attributes: Attributes) -> Attributes:
         """Return attributes with the defaults of those that are missing filled in."""
-        missing = {
-            name: attribute.default
-            for name, attribute in self.attributes.items()
-            if attribute.has_default and name not in attributes
-        }
+        given = self.attributes.items()
+        missing = {n: a.default for n, a in given if a.has_default and n not in attributes}
         return {**attributes, **missing} if missing else attributes
 
     def types_of(self, argument: Argument, attributes: Attributes) -> tuple[str, ...]:
@@ -99,17 +166,14 @@ class OpDefinition:
             AttributesError: An attribute that it needs is missing, or no type, number or list.
         """
         if argument.type_list_attr:
-            listed = self._value(argument.type_list_attr, attributes)
-            if not isinstance(listed, list):
-                raise AttributesError(self._unfit(argument.type_list_attr, listed))
-            types = [t for t in listed if isinstance(t, str)]
-            if len(types) != len(listed):
-                raise AttributesError(self._unfit(argument.type_list_attr, listed))
+            value = self._value(argument.type_list_attr, attributes)
+            listed = value if isinstance(value, list) else [None]
         else:
-            dtype = argument.type or self._value(argument.type_attr, attributes)
-            if not isinstance(dtype, str):
-                raise AttributesError(self._unfit(argument.type_attr, dtype))
-            types = [dtype] * self._number(argument, attributes)
+            value = argument.type or self._value(argument.type_attr, attributes)
+            listed = [value] * self._number(argument, attributes)
+        types = [dtype for dtype in listed if isinstance(dtype, str)]
+        if len(types) != len(listed):
+            raise AttributesError(self._unfit(argument.type_list_attr or argument.type_attr, value))
         return tuple(t + _REF for t in types) if argument.is_ref else tuple(types)
 
     def input_types(self, attributes: Attributes) -> tuple[str, ...]:
@@ -134,17 +198,17 @@ class OpDefinition:
             InputTypesError: This op cannot have inputs of these types.
         """
         sizes = [argument.number_attr or argument.type_list_attr for argument in self.inputs]
-        inputs = self.inputs
         if len({*sizes} - {""}) > 1:
-            inputs = inputs[: next(at for at, size in enumerate(sizes) if size)]
-            input_types, sizes = input_types[: len(inputs)], sizes[: len(inputs)]
+            sizes = sizes[: next(at for at, size in enumerate(sizes) if size)]
+            input_types = input_types[: len(sizes)]
         sized = sum(map(bool, sizes))
         length, left = divmod(len(input_types) - len(sizes) + sized, sized or 1)
-        found: dict[str, Json] | None = {}
-        if (left or length < self._minimum(sizes)) if sized else length:
-            found = None
+        definitions = (self.attributes.get(size) for size in sizes)
+        minimum = max([0, *(each.minimum or 0 for each in definitions if each is not None)])
+        is_fitting = not left and length >= minimum if sized else not length
+        found: dict[str, Json] | None = {} if is_fitting else None
         at = 0
-        for argument, size in zip(inputs, sizes, strict=True):
+        for argument, size in zip(self.inputs, sizes, strict=False):
             end = at + (length if size else 1)
             found = None if found is None else self._fit(argument, input_types[at:end], found)
             at = end
@@ -154,41 +218,30 @@ class OpDefinition:
             raise InputTypesError(msg)
         return found
 
-    def _minimum(self, sizes: Sequence[str]) -> int:
-        known = (self.attributes.get(size) for size in sizes if size)
-        return max([0, *(each.minimum or 0 for each in known if each is not None)])
-
     def _fit(
         self, argument: Argument, types: Sequence[str], known: Mapping[str, Json]
     ) -> dict[str, Json] | None:
         """Return the attributes known once an argument has tensors of these types, or None."""
         if argument.is_ref and not all(t.endswith(_REF) for t in types):
             return None
-        plain: list[Json] = [t.removesuffix(_REF) for t in types]
+        plain = [t.removesuffix(_REF) for t in types]
         found: dict[str, Json] = {}
         if argument.type_list_attr:
-            found[argument.type_list_attr] = plain
+            found[argument.type_list_attr] = [*plain]
         else:
-            if len({*types}) > 1 and len({str(t) for t in plain}) > 1:
+            if len({argument.type or plain[0], *plain} if plain else ()) > 1:
                 return None
             if argument.number_attr:
                 found[argument.number_attr] = len(plain)
-            if plain and argument.type and plain[0] != argument.type:
-                return None
             if plain and argument.type_attr:
                 found[argument.type_attr] = plain[0]
-        if any(name in known and known[name] != value for name, value in found.items()):
-            return None
-        if not all(self._allows(name, value) for name, value in found.items()):
-            return None
+        for name, value in found.items():
+            allowed = self.attributes[name].allowed if name in self.attributes else None
+            values = value if isinstance(value, list) else [value]
+            is_allowed = allowed is None or all(each in allowed for each in values)
+            if known.get(name, value) != value or not is_allowed:
+                return None
         return {**known, **found}
-
-    def _allows(self, name: str, value: Json) -> bool:
-        definition = self.attributes.get(name)
-        if definition is None or definition.allowed is None:
-            return True
-        values = value if isinstance(value, list) else [value]
-        return all(v in definition.allowed for v in values)
 
     def _value(self, name: str, attributes: Attributes) -> Json:
         if name in attributes:

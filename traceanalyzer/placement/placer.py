@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from traceanalyzer.placement.colocation import Candidates, Groups
 from traceanalyzer.placement.devices import (
@@ -21,12 +21,14 @@ from traceanalyzer.placement.devices import (
     Machine,
     parse_device,
 )
+from traceanalyzer.placement.nodes import METADATA
 from traceanalyzer.placement.registry import EVERYWHERE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from traceanalyzer.capture_file.function_records import Graph
+    from traceanalyzer.placement.colocation import Types
     from traceanalyzer.placement.nodes import Edge, Nodes
 
 
@@ -50,7 +52,7 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a graph is placed under, besides its own requests."""
+    """What a graph is placed under, besides what is in it."""
 
     machine: Machine
     #: The device preferred to all others: where the function's call was placed; "" in a session of
@@ -61,34 +63,19 @@ class Setting:
     assigned: Mapping[int, str] = field(default_factory=dict)
     #: Of these, the nodes whose device is a guess, and why: what follows them is in doubt.
     guessed: Mapping[int, str] = field(default_factory=dict)
-    #: Of the assigned nodes, those that the session placed in an earlier graph. Their device in the
-    #: graph is still the requested one.
-    kept: frozenset[int] = frozenset()
+    #: Requested devices in place of those in the graph; "" for none.
+    requests: Mapping[int, str] = field(default_factory=dict)
+    #: Nodes that are taken to have a kernel for every type of device, whatever is in the lists that
+    #: they take.
+    kernels: frozenset[int] = frozenset()
 
     def requested(self, graph: Graph, node: int) -> str:
         """Return the device that the program requests for a node (`Node::requested_device`).
 
         A dump shows the device of an assigned node in place of the requested one.
         """
-        is_bound = node in self.assigned and node not in self.kept
-        return "" if is_bound else graph.devices[node]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """Hypothetical changes to a placement."""
-
-    #: Nodes that are taken to have a kernel for every type of device, whatever is in
-    #: the lists that they take.
-    kernels: frozenset[int] = frozenset()
-    #: Requested devices in place of those in the graph; "" for none.
-    requests: Mapping[int, str] = field(default_factory=dict)
-    #: Devices of nodes that have one before the placer runs, in place of the setting's.
-    assigned: Mapping[int, str] = field(default_factory=dict)
-    default_device: str | None = None  #: in place of the setting's; None to leave it
-
-
-NO_CHANGES: Final = Changes()
+        recorded = "" if node in self.assigned else graph.devices[node]
+        return self.requests.get(node, recorded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,7 +93,6 @@ class Placement:
 
     nodes: Nodes
     setting: Setting
-    changes: Changes  #: what was taken to be otherwise
     region: Region
     devices: Mapping[int, str]  #: full names; "" where TensorFlow would have found none
     decisions: Mapping[int, Decision]
@@ -120,6 +106,16 @@ class Placement:
     #: What TensorFlow would have refused the graph for; the rest is placed all the same, and is not
     #: sure.
     failures: Sequence[Failure]
+
+    def trail(self, node: int) -> Iterator[int]:
+        """Walk what a node follows, and what that follows."""
+        seen = {node}
+        while self.decisions.get(node) in {Decision.INPUT, Decision.CONSUMERS}:
+            node = self.followed[node]
+            if node in seen:
+                return
+            seen.add(node)
+            yield node
 
     @cached_property
     def doubts(self) -> Mapping[int, str]:
@@ -135,44 +131,65 @@ class Placement:
             name = nodes.graph.names[first.node]
             text = f"TensorFlow would refuse the graph: {name}: {first.message}"
             return dict.fromkeys(range(len(nodes)), text)
-        found = {
-            at: support.doubt
-            for at, support in enumerate(nodes.support)
-            if support.doubt and at not in self.changes.kernels
-        }
-        found.update(nodes.doubts)
-        found.update(self.setting.guessed)
-        return _spread(self, found) if found else found
+        found = {at: support.doubt for at, support in enumerate(nodes.support) if support.doubt}
+        found = {at: doubt for at, doubt in found.items() if at not in self.setting.kernels}
+        found |= {**nodes.doubts, **self.setting.guessed}
+        return self._spread(found) if found else found
+
+    def _spread(self, doubts: dict[int, str]) -> dict[int, str]:
+        members: dict[int, list[int]] = {}
+        for at, root in self.roots.items():
+            members.setdefault(root, []).append(at)
+        for at, decision in self.decisions.items():
+            if decision is Decision.ASSIGNED and at not in self.setting.guessed:
+                members.pop(self.roots[at], None)
+        followers = _followers(self.nodes)
+        left = list(doubts)
+        while left:
+            node = left.pop()
+            reached = members.pop(self.roots[node], [])
+            for follower in followers.get(node, ()):
+                if len(self.candidates.get(self.roots[follower], ())) > 1:
+                    reached.append(follower)
+            for at in reached:
+                if at not in doubts:
+                    doubts[at] = doubts[node]
+                    left.append(at)
+        return doubts
 
 
-def place(
-    nodes: Nodes, setting: Setting, changes: Changes = NO_CHANGES, region: Region | None = None
-) -> Placement:
+def _followers(nodes: Nodes) -> dict[int, list[int]]:
+    """Return the nodes that may follow each node."""
+    found: dict[int, list[int]] = {}
+    for at, followed in nodes.followers.items():
+        found.setdefault(followed, []).append(at)
+    for at in nodes.generators:
+        for consumer in nodes.consumers[at]:
+            found.setdefault(consumer, []).append(at)
+    return found
+
+
+def place(nodes: Nodes, setting: Setting, region: Region | None = None) -> Placement:
     """Place a graph, or a region of it, as TensorFlow does."""
     if region is None:
         region = Region(inside=range(len(nodes)), around={}, bound=nodes.bound)
-    return _Run(nodes, setting, changes, region).placement()
+    return _Run(nodes, setting, region).placement()
 
 
 class _Run:
     """One run of the placer: the steps of `Placer::Run` share its state."""
 
-    def __init__(self, nodes: Nodes, setting: Setting, changes: Changes, region: Region) -> None:
+    def __init__(self, nodes: Nodes, setting: Setting, region: Region) -> None:
         self._nodes = nodes
         self._setting = setting
-        self._changes = changes
         self._region = region
-        self._assigned = {**setting.assigned, **changes.assigned}
-        default = setting.default_device
-        if changes.default_device is not None:
-            default = changes.default_device
-        self._finder = Candidates(setting.machine, default, soft=setting.soft)
+        self._finder = Candidates(setting.machine, setting.default_device, soft=setting.soft)
         self._failures: list[Failure] = []
         self._ignored: list[tuple[int, str]] = []
         self._groups = self._singletons()
         # What is not assigned has no device until it is placed: it cannot be followed before.
         self._order = sorted({*region.inside, *region.around}) if region.around else region.inside
-        self._devices = {at: self._assigned.get(at, "") for at in self._order}
+        self._devices = {at: setting.assigned.get(at, "") for at in self._order}
         self._decisions = dict.fromkeys(region.inside, Decision.NONE)
         self._followed: dict[int, int] = {}
         self._candidates: dict[int, tuple[str, ...]] = {}
@@ -181,13 +198,15 @@ class _Run:
         """Run it."""
         self._bind_edges()
         self._join_classes()
-        self._hold_lists()
+        # See `ColocationGraph::AddHostOnlyDataTypesConstraints`.
+        for node in self._nodes.host_lists - self._setting.kernels:
+            if node in self._decisions:
+                self._groups.limit(node, CPU)
         roots = {at: self._groups.root(at) for at in self._region.inside}
         self._choose(roots)
         return Placement(
             nodes=self._nodes,
             setting=self._setting,
-            changes=self._changes,
             region=self._region,
             devices=self._devices,
             decisions=self._decisions,
@@ -199,34 +218,30 @@ class _Run:
         )
 
     def _requested(self, node: int) -> str:
-        changed = self._changes.requests.get(node)
-        return self._setting.requested(self._nodes.graph, node) if changed is None else changed
+        return self._setting.requested(self._nodes.graph, node)
 
     def _singletons(self) -> Groups:
         """See `ColocationGraph::InitializeMembers`."""
-        kernels = self._changes.kernels
-        present = set(self._setting.machine.types)
-        kept: dict[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]] = {}
+        nodes, setting = self._nodes, self._setting
+        present = set(setting.machine.types)
+        kept: dict[Types, Types] = {}
         types = {}
         for at in self._region.inside:
-            of_node = EVERYWHERE.types if at in kernels else self._nodes.support[at].types
-            if of_node not in kept:
-                kept[of_node] = tuple(each for each in of_node if each[0] in present)
-            types[at] = kept[of_node]
-        groups = Groups(types, soft=self._setting.soft)
-        makers, devices = self._nodes.resource_makers, self._nodes.graph.devices
+            support = EVERYWHERE if at in setting.kernels else nodes.support[at]
+            if support.types not in kept:
+                kept[support.types] = tuple(each for each in support.types if each[0] in present)
+            types[at] = kept[support.types]
+        groups = Groups(types, soft=setting.soft)
         for at in self._region.inside:
-            if at in self._assigned:
-                groups.assigned[at] = groups.requested[at] = self._read(at, self._assigned[at])
+            if at in setting.assigned:
+                groups.assigned[at] = groups.requested[at] = self._read(at, setting.assigned[at])
                 continue
             if not types[at]:
                 self._failures.append(Failure(at, "no device here has a kernel for it"))
-            if not (devices[at] or self._changes.requests):
-                continue
             name = self._read(at, self._requested(at))
             if name is not ANYWHERE:
                 groups.requested[at] = name
-                if at in makers:
+                if at in nodes.resource_makers:
                     groups.resource[at] = name
         return groups
 
@@ -251,72 +266,43 @@ class _Run:
         classes, names = self._nodes.classes, self._nodes.graph.names
         inside = self._region.inside
         wanted = {group for at in inside for group in classes.get(at, ())}
-        if not wanted:
-            return
         first: dict[str, int] = {}
-        for at in inside:
-            groups = classes.get(at, ())
-            for group in (*groups, names[at]):
+        for at in inside if wanted else ():
+            for group in (*classes.get(at, ()), names[at]):
                 if group not in wanted:
                     continue
-                holder = first.setdefault(group, at)
                 try:
-                    self._groups.join(at, holder)
+                    self._groups.join(at, first.setdefault(group, at))
                 except DeviceConflictError as error:
                     if self._setting.soft:
                         self._ignored.append((at, group))
                     else:
                         self._failures.append(Failure(at, str(error)))
 
-    def _hold_lists(self) -> None:
-        """See `ColocationGraph::AddHostOnlyDataTypesConstraints`."""
-        for node in self._nodes.host_lists - self._changes.kernels:
-            if node in self._decisions:
-                self._groups.limit(node, CPU)
-
     def _choose(self, roots: Mapping[int, int]) -> None:
         """Place what has inputs, in order, then what waits for its consumers."""
+        nodes, around, assigned = self._nodes, self._region.around, self._setting.assigned
         waiting = []
-        generators = self._nodes.generators
-        followers = self._nodes.followers
-        around = self._region.around
         for at in self._order:
-            if at in generators and (at in around or at not in self._assigned):
+            if at in nodes.generators and (at in around or at not in assigned):
                 waiting.append(at)
             elif at in around:
                 self._devices[at] = around[at]
-            elif at in self._assigned:
-                self._settle(at, roots[at], self._assigned[at], Decision.ASSIGNED)
+            elif at in assigned:
+                self._settle(at, roots[at], assigned[at], Decision.ASSIGNED)
             else:
-                root = roots[at]
-                candidates = self._of(root)
-                followed = followers.get(at)
-                if (
-                    followed is not None
-                    and self._devices[followed] in candidates
-                    and self._follows(at, followed)
-                ):
-                    self._followed[at] = followed
-                    self._settle(at, root, self._devices[followed], Decision.INPUT)
-                else:
-                    self._first(at, root, candidates)
+                followed = nodes.followers.get(at)
+                follows = () if followed is None or not self._follows(at, followed) else (followed,)
+                self._place(at, roots[at], follows, Decision.INPUT)
         for at in waiting:
             if at in around:
                 self._devices[at] = around[at]
-                continue
-            root = roots[at]
-            candidates = self._of(root)
-            consumers = self._nodes.consumers[at]
-            agreed = {self._devices[consumer] for consumer in consumers}
-            if len(agreed) == 1 and (device := agreed.pop()) in candidates:
-                self._followed[at] = consumers[0]
-                self._settle(at, root, device, Decision.CONSUMERS)
             else:
-                self._first(at, root, candidates)
+                self._place(at, roots[at], nodes.consumers[at], Decision.CONSUMERS)
 
     def _follows(self, node: int, followed: int) -> bool:
         """Return whether a node follows its input (`IsMetadata`, `MatchIdentityOperation`)."""
-        if node in self._nodes.metadata:
+        if self._nodes.graph.ops[node] in METADATA:
             return True
         if self._requested(node):
             return False
@@ -324,13 +310,15 @@ class _Run:
         beyond = self._requested(consumers[0]) if consumers else ""
         return self._requested(followed) == beyond
 
-    def _of(self, root: int) -> tuple[str, ...]:
+    def _place(self, node: int, root: int, follows: Sequence[int], decision: Decision) -> None:
+        """Place a node where those are that it follows, if they agree and it can be there."""
         candidates = self._finder.of(self._groups, root)
         self._candidates.setdefault(root, candidates)
-        return candidates
-
-    def _first(self, node: int, root: int, candidates: tuple[str, ...]) -> None:
-        if candidates:
+        agreed = {self._devices[other] for other in follows}
+        if len(agreed) == 1 and (device := agreed.pop()) in candidates:
+            self._followed[node] = follows[0]
+            self._settle(node, root, device, decision)
+        elif candidates:
             self._settle(node, root, candidates[0], Decision.FIRST)
         else:
             requested = self._groups.requested[root]
@@ -346,45 +334,3 @@ class _Run:
             self._groups.assign(root, device)
         except DeviceConflictError as error:
             self._failures.append(Failure(node, str(error)))
-
-
-def _spread(placement: Placement, doubts: dict[int, str]) -> dict[int, str]:
-    roots, candidates = placement.roots, placement.candidates
-    followers = _followers(placement.nodes)
-    members: dict[int, list[int]] = {}
-    for at, root in roots.items():
-        members.setdefault(root, []).append(at)
-    for root in _assigned_groups(placement):
-        members.pop(root, None)
-    left = list(doubts)
-    while left:
-        node = left.pop()
-        reached = members.pop(roots[node], [])
-        for follower in followers.get(node, ()):
-            if len(candidates.get(roots[follower], ())) > 1:
-                reached.append(follower)
-        for at in reached:
-            if at not in doubts:
-                doubts[at] = doubts[node]
-                left.append(at)
-    return doubts
-
-
-def _followers(nodes: Nodes) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
-    for at, followed in nodes.followers.items():
-        found.setdefault(followed, []).append(at)
-    for at in nodes.generators:
-        for consumer in nodes.consumers[at]:
-            found.setdefault(consumer, []).append(at)
-    return found
-
-
-def _assigned_groups(placement: Placement) -> set[int]:
-    """Return the roots of groups of which a member was assigned before, and not by a guess."""
-    guessed = placement.setting.guessed
-    return {
-        placement.roots[at]
-        for at, decision in placement.decisions.items()
-        if decision is Decision.ASSIGNED and at not in guessed
-    }

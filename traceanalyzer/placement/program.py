@@ -34,7 +34,7 @@ from traceanalyzer.placement.eager import (
     pins_small,
     place_eager,
 )
-from traceanalyzer.placement.grown_graphs import kept_nodes, with_kept, with_requests
+from traceanalyzer.placement.grown_graphs import kept_nodes, with_requests
 from traceanalyzer.placement.nodes import Nodes, describe, is_dataset
 from traceanalyzer.placement.placer import Placement, Setting, place
 from traceanalyzer.placement.registry import registry_of
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from traceanalyzer.capture_file.document import Attributes, CaptureFile, Signature, Tensor
-    from traceanalyzer.capture_file.function_records import Function, Graph, Instance
+    from traceanalyzer.capture_file.function_records import Function
     from traceanalyzer.placement.devices import Machine
     from traceanalyzer.placement.registry import Nearest
 
@@ -104,11 +104,22 @@ class _Program:
         self, capture_file: CaptureFile, assumed: Machine | None, *, unsure_as_recorded: bool
     ) -> None:
         self._capture_file = capture_file
-        self._kernels = registry_of(capture_file)
+        self._attributes = capture_file.attributes
         self._own_machine = machine_of(capture_file)
         self._is_own = assumed is None
         self._machine = assumed or self._own_machine
-        self._soft = (capture_file.devices or {}).get("soft_device_placement") is not False
+        self._kernels = registry_of(capture_file)
+        self._setting = EagerSetting(
+            machine=self._machine,
+            registry=self._kernels.registry,
+            soft=(capture_file.devices or {}).get("soft_device_placement") is not False,
+            pins_small=pins_small(capture_file),
+            functions=frozenset(
+                {f.name for f in capture_file.functions}
+                | {d.name for d in capture_file.definitions}
+                | {s.op for s in capture_file.signatures if s.is_function}
+            ),
+        )
         self._resources = [""] * len(capture_file.resources)
         self._read_devices = ReadDevices(
             capture_file,
@@ -116,18 +127,6 @@ class _Program:
             self._resources,
             lambda maker: place_eager(self._op(maker), self._setting).device,
             unsure_as_recorded=unsure_as_recorded,
-        )
-        self._functions = frozenset(
-            {f.name for f in capture_file.functions}
-            | {d.name for d in capture_file.definitions}
-            | {s.op for s in capture_file.signatures if s.is_function}
-        )
-        self._setting = EagerSetting(
-            machine=self._machine,
-            registry=self._kernels.registry,
-            soft=self._soft,
-            pins_small=pins_small(capture_file),
-            functions=self._functions,
         )
         # Elements of datasets, which are on the host.
         self._read = {
@@ -139,8 +138,14 @@ class _Program:
         self._described: dict[tuple[str, int], Nodes] = {}
 
     def placement(self) -> ProgramPlacement:
-        self._place_resources()
-        ops = [self._op(signature) for signature in self._capture_file.signatures]
+        signatures = self._capture_file.signatures
+        for at, resource in enumerate(self._capture_file.resources):
+            if self._is_own:
+                self._resources[at] = resource.device
+            elif resource.signature >= 0:  # one made from others comes after them
+                maker = self._op(signatures[resource.signature])
+                self._resources[at] = place_eager(maker, self._setting).device
+        ops = [self._op(signature) for signature in signatures]
         eager = [place_eager(op, self._setting) for op in ops]
         return ProgramPlacement(
             machine=self._machine,
@@ -151,15 +156,6 @@ class _Program:
             resources=self._resources,
             functions=self._place_functions(eager),
         )
-
-    def _place_resources(self) -> None:
-        """Place what makes each resource; one made from others comes after them."""
-        for at, resource in enumerate(self._capture_file.resources):
-            if self._is_own:
-                self._resources[at] = resource.device
-            elif resource.signature >= 0:
-                signature = self._capture_file.signatures[resource.signature]
-                self._resources[at] = place_eager(self._op(signature), self._setting).device
 
     def _op(self, signature: Signature) -> EagerOp:
         return EagerOp(
@@ -204,10 +200,8 @@ class _Program:
         if signature.is_function:
             yield signature.op, self._call_of(at, signature, where)
         elif is_dataset(signature.op):
-            inputs = [
-                self._input(tensor).device if tensor.dtype == "resource" else ""
-                for tensor in signature.inputs
-            ]
+            given = map(self._input, signature.inputs)
+            inputs = [each.device if each.dtype == "resource" else "" for each in given]
             attributes = self._capture_file.attribute_set(signature.attributes)
             yield from self._by_dataset(signature.op, attributes, inputs, where.device)
 
@@ -236,16 +230,13 @@ class _Program:
         self, op: str, attributes: Attributes, inputs: Sequence[str], device: str
     ) -> Iterator[tuple[str, Call]]:
         definition = self._kernels.registry.definition(op)
-        if definition is None:
-            return
-        for callee, call in dataset_calls(definition, attributes, inputs, device):
+        calls = () if definition is None else dataset_calls(definition, attributes, inputs, device)
+        for callee, call in calls:
             function = self._capture_file.function(callee)
-            if function is None or not function.instances:
-                continue
-            graph = function.instances[0].input
-            last = max(argument_nodes(graph, self._capture_file.attributes), default=-1)
-            elements = ("",) * (last + 1 - len(call.arguments))
-            yield callee, call._replace(arguments=(*elements, *call.arguments))
+            if function is not None and function.instances:
+                arguments = argument_nodes(function.instances[0].input, self._attributes)
+                elements = ("",) * (max(arguments, default=-1) + 1 - len(call.arguments))
+                yield callee, call._replace(arguments=(*elements, *call.arguments))
 
     def _calls_within(self, caller: FunctionPlacement) -> Iterator[tuple[str, Call]]:
         """Walk the calls that a placed function makes.
@@ -255,22 +246,20 @@ class _Program:
         """
         graph, devices = caller.placement.nodes.graph, caller.placement.devices
         datasets: set[int] = set()
-        for node, callee in calls_of(graph, self._capture_file.attributes):
-            op = graph.ops[node]
-            if is_dataset(op):
-                if node not in datasets:
-                    datasets.add(node)
-                    attributes = self._capture_file.attribute_set(graph.attributes[node])
-                    inputs = resources_into(graph, node, self._capture_file.attributes, devices)
-                    for called, call in self._by_dataset(op, attributes, inputs, devices[node]):
-                        yield called, call._replace(doubt=caller.doubt)
-                continue
-            arguments: tuple[str, ...] = ()
-            if op in FORWARDED:
-                arguments = resources_into(graph, node, self._capture_file.attributes, devices)[
-                    FORWARDED[op] :
-                ]
-            yield callee, Call(devices[node], arguments, doubt=caller.doubt)
+        for node, callee in calls_of(graph, self._attributes):
+            op, device = graph.ops[node], devices[node]
+            if not is_dataset(op):
+                arguments: tuple[str, ...] = ()
+                if op in FORWARDED:
+                    inputs = resources_into(graph, node, self._attributes, devices)
+                    arguments = inputs[FORWARDED[op] :]
+                yield callee, Call(device, arguments, doubt=caller.doubt)
+            elif node not in datasets:
+                datasets.add(node)
+                attributes = self._capture_file.attribute_set(graph.attributes[node])
+                inputs = resources_into(graph, node, self._attributes, devices)
+                for called, call in self._by_dataset(op, attributes, inputs, device):
+                    yield called, call._replace(doubt=caller.doubt)
 
     def _unknown(self, function: Function) -> Call:
         if is_session(function.name):
@@ -287,21 +276,20 @@ class _Program:
         """
         if is_session(function.name):
             yield from self._of_session(function, calls[0])
-            return
-        if not self._is_own:
+        elif not self._is_own:
             for call in calls if function.instances else ():
                 yield self._placed(function, self._recorded_instance(function, call), call)
-            return
-        for at, instance in enumerate(function.instances):
-            best: FunctionPlacement | None = None
-            for call in calls:
-                placed = self._placed(function, at, call)
-                best = best or placed
-                if tuple(placed.placement.devices.values()) == instance.assigned:
-                    best = placed
-                    break
-            if best is not None:
-                yield best
+        else:
+            for at, instance in enumerate(function.instances):
+                best: FunctionPlacement | None = None
+                for call in calls:
+                    placed = self._placed(function, at, call)
+                    best = best or placed
+                    if tuple(placed.placement.devices.values()) == instance.assigned:
+                        best = placed
+                        break
+                if best is not None:
+                    yield best
 
     def _of_session(self, function: Function, call: Call) -> list[FunctionPlacement]:
         """Place the graphs of sessions in order: one that grew keeps what was placed before.
@@ -314,14 +302,19 @@ class _Program:
             placed = self._placed(requesting, at, call)
             kept = {node: (found[f.instance], f.node) for node, f in first_placed.items()}
             if kept:
-                recorded = function.instances[at].input.devices if self._is_own else ()
-                setting = with_kept(
-                    placed.placement.setting,
-                    {node: (earlier.placement, its) for node, (earlier, its) in kept.items()},
-                    recorded,
-                )
-                again = place(placed.placement.nodes, setting)
-                placed = replace(placed, placement=again, kept=kept)
+                setting, nodes = placed.placement.setting, placed.placement.nodes
+                assigned, guessed = dict(setting.assigned), dict(setting.guessed)
+                requests = {node: nodes.graph.devices[node] for node in kept}
+                for node, (earlier, its) in kept.items():
+                    device = earlier.placement.devices[its]
+                    if self._is_own:
+                        device = function.instances[at].input.devices[node]
+                    if device:
+                        assigned[node] = device
+                    if its in earlier.placement.doubts:
+                        guessed[node] = earlier.placement.doubts[its]
+                setting = replace(setting, assigned=assigned, guessed=guessed, requests=requests)
+                placed = replace(placed, placement=place(nodes, setting), kept=kept)
             found.append(placed)
         return found
 
@@ -330,7 +323,7 @@ class _Program:
             return 0
         bound = [t.device for t in self._capture_file.signatures[call.signature].inputs]
         for at, instance in enumerate(function.instances):
-            arguments = argument_nodes(instance.input, self._capture_file.attributes)
+            arguments = argument_nodes(instance.input, self._attributes)
             if all(
                 index < len(bound) and instance.input.devices[node] in {bound[index], ""}
                 for index, node in arguments.items()
@@ -339,56 +332,36 @@ class _Program:
         return 0
 
     def _placed(self, function: Function, at: int, call: Call) -> FunctionPlacement:
-        instance = function.instances[at]
-        nodes = self._nodes(function.name, at, instance)
+        graph = function.instances[at].input
+        bound = (
+            as_recorded(graph, self._attributes)
+            if self._is_own
+            else as_bound(graph, self._attributes, call, self._machine)
+        )
+        # One session that has soft placement is enough: what cannot be placed without did not run.
+        configs = self._capture_file.session_configs if is_session(function.name) else ()
         setting = Setting(
             machine=self._machine,
             default_device=call.default_device,
-            soft=self._is_soft(function.name),
-            assigned=(
-                as_recorded(instance.input)
-                if self._is_own
-                else as_bound(instance.input, self._capture_file.attributes, call, self._machine)
-            ),
-            guessed=self._guessed(instance.input, call),
+            soft=any(c.soft_placement for c in configs) if configs else self._setting.soft,
+            assigned=bound.devices,
+            guessed=dict.fromkeys(bound.guessed, _ARGUMENT_NOT_RECORDED),
         )
         return FunctionPlacement(
             function=function.name,
             instance=at,
             call=call.signature,
-            placement=place(nodes, setting),
+            placement=place(self._nodes(function, at), setting),
             doubt=call.doubt,
         )
 
-    def _is_soft(self, function: str) -> bool:
-        """Return whether soft placement is on for a function's graph.
-
-        One session that has it on is enough: what cannot be placed without it did not run.
-        """
-        configs = self._capture_file.session_configs if is_session(function) else ()
-        return any(config.soft_placement for config in configs) if configs else self._soft
-
-    def _nodes(self, name: str, at: int, instance: Instance) -> Nodes:
-        if (name, at) not in self._described:
-            graph = instance.input
+    def _nodes(self, function: Function, at: int) -> Nodes:
+        if (function.name, at) not in self._described:
+            graph = function.instances[at].input
             if not self._is_own:
-                graph = self._read_devices.of_graph(name, graph, self._own_machine.host)
-            self._described[name, at] = describe(
-                graph, self._capture_file.attributes, self._kernels.registry, self._functions
+                host = self._own_machine.host
+                graph = self._read_devices.of_graph(function.name, graph, host)
+            self._described[function.name, at] = describe(
+                graph, self._attributes, self._kernels.registry, self._setting.functions
             )
-        return self._described[name, at]
-
-    def _guessed(self, graph: Graph, call: Call) -> Mapping[int, str]:
-        """Return the arguments whose device is a guess: it was not recorded, or is unknown."""
-        attributes = self._capture_file.attributes
-        guessed = []
-        for index, node in argument_nodes(graph, attributes).items():
-            if self._is_own:
-                is_guess = not graph.devices[node]
-            else:
-                is_known = index < len(call.arguments) and bool(call.arguments[index])
-                is_resource = attributes[graph.attributes[node]].get("T") == "resource"
-                is_guess = index in call.guessed or (is_resource and not is_known)
-            if is_guess:
-                guessed.append(node)
-        return dict.fromkeys(guessed, _ARGUMENT_NOT_RECORDED)
+        return self._described[function.name, at]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.calls import functions_of_steps
 from traceanalyzer.placement.devices import GPU
+from traceanalyzer.placement.kernel_types import all_on_host
 from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.retyping import VariableUses
 from traceanalyzer.placement.scopes import (
@@ -17,7 +18,6 @@ from traceanalyzer.placement.scopes import (
     scopes_of_making,
     scopes_of_node,
 )
-from traceanalyzer.placement.support import all_on_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.program import FunctionPlacement
     from traceanalyzer.placement.registry import Registry
 
-_BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
+BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
 # The type whose variables are always on the CPU: the GPU may have a kernel for another.
 _WITHOUT_KERNEL: Final = "int32"
 _ADDS_A_VARIABLE: Final = "add_weight"
@@ -63,67 +63,65 @@ class BlockerRecords:
             scopes = scopes_of_eager(capture_file, signature, blocker.requested_device)
         else:
             scopes = scopes_of_making(capture_file, resource)
+        outputs = (capture_file.resource_of(tensor) for tensor in signature.outputs)
+        made = resource or next(filter(None, outputs), None)
+        known = self._attributes_of(signature)
+        made_at, made_in = self._maker_of(made)
         found = replace(
-            self._on_resource(blocker, self._attributes_of(signature), resource),
+            blocker,
             input=None,
             link="own" if resource is None else "resource",
             type=signature.op,
+            attributes={name: known.get(name) for name in blocker.refused},
+            given=known,
             frame=capture_file.frame(signature.frame),
             library=capture_file.frame(signature.library),
+            resource=resource,
+            made_at=None if resource is None else made_at,
+            made_in=made_in,
+            types=self._types_of(made),
         )
-        made = resource or self._made_by(signature)
-        if made is not resource:
-            found = replace(found, made_in=self._maker_of(made)[1], types=self._types_of(made))
         yield from self._in_scopes(found, [(scope, "") for scope in scopes])
 
     def of_node(self, placed: FunctionPlacement, node: int, blocker: Blocker) -> Iterator[Blocker]:
         """Walk what keeps a node off a GPU: each scope that requests the CPU by itself."""
         capture_file, graph = self._capture_file, placed.placement.nodes.graph
-        at = blocker.node
+        at, requested = blocker.node, blocker.requested_device
         call = None
         if blocker.kind is BlockerKind.DEFAULT_DEVICE and placed.call is not None:
             call = capture_file.signatures[placed.call]
         resource = self._resource(placed, blocker)
         known = capture_file.attribute_set(graph.attributes[at])
-        found = self._on_resource(blocker, known, resource)
+        scopes: list[tuple[Scope, str]] = []
+        copied = -1
+        if call is not None:
+            scopes = [(each, "") for each in scopes_of_eager(capture_file, call, call.scope)]
+        elif blocker.kind is BlockerKind.ASSIGNED:
+            scopes = [(each, "") for each in scopes_of_making(capture_file, resource)]
+        elif blocker.kind in BY_REQUEST:
+            scopes = list(scopes_of_node(capture_file, placed.function, graph, at, requested))
+            copied = -1 if scopes else colocated_request(capture_file, graph, at)
+        made_at, made_in = self._maker_of(resource)
         found = replace(
-            found,
+            blocker,
             node=-1,
             link=self.link(placed, node, at),
             type=graph.ops[at],
             name=graph.names[at],
             function=placed.function,
-            frame=self._frame_of(placed, at),
-            library=self.library_of(placed, at),
-            types=found.types or self._types_of_node(graph, at),
-            call=call,
-            for_step=placed.function in self._of_steps,
-        )
-        scopes: list[tuple[Scope, str]] = []
-        if call is not None:
-            scopes = [(each, "") for each in scopes_of_eager(capture_file, call, call.scope)]
-        elif blocker.kind is BlockerKind.ASSIGNED:
-            scopes = [(each, "") for each in scopes_of_making(capture_file, resource)]
-        elif blocker.kind in _BY_REQUEST:
-            requested = blocker.requested_device
-            scopes = list(scopes_of_node(capture_file, placed.function, graph, at, requested))
-            copied = -1 if scopes else colocated_request(capture_file, graph, at)
-            found = replace(found, copied_from="" if copied < 0 else graph.names[copied])
-        yield from self._in_scopes(found, scopes)
-
-    def _on_resource(
-        self, blocker: Blocker, known: Attributes, resource: Resource | None
-    ) -> Blocker:
-        made_at, made_in = self._maker_of(resource)
-        return replace(
-            blocker,
             attributes={name: known.get(name) for name in blocker.refused},
             given=known,
+            frame=self._frame_of(placed, at),
+            library=self.library_of(placed, at),
+            copied_from="" if copied < 0 else graph.names[copied],
             resource=resource,
             made_at=made_at,
             made_in=made_in,
-            types=self._types_of(resource),
+            types=self._types_of(resource) or self._types_of_node(graph, at),
+            call=call,
+            for_step=placed.function in self._of_steps,
         )
+        yield from self._in_scopes(found, scopes)
 
     def _in_scopes(
         self, blocker: Blocker, scopes: Sequence[tuple[Scope, str]]
@@ -159,11 +157,10 @@ class BlockerRecords:
         complete = definition.complete(known)
         if not all_on_host(kernel, definition, complete):
             return None
-        types = {n: complete.get(n) for n, a in definition.attributes.items() if a.is_type}
         return Blocker(
             kind=BlockerKind.HOST_MEMORY,
             type=op,
-            attributes=types,
+            attributes={n: complete.get(n) for n, a in definition.attributes.items() if a.is_type},
             requested_device=device,
             kernel=kernel,
         )
@@ -189,10 +186,6 @@ class BlockerRecords:
             library = None if f".{_ADDS_A_VARIABLE}(" in (frame.text or "") else library
         return frame, library
 
-    def _made_by(self, signature: Signature) -> Resource | None:
-        found = (self._capture_file.resource_of(tensor) for tensor in signature.outputs)
-        return next((resource for resource in found if resource is not None), None)
-
     def _types_of(self, resource: Resource | None) -> tuple[str, ...] | None:
         if resource is None or resource.dtype != _WITHOUT_KERNEL:
             return None
@@ -204,13 +197,13 @@ class BlockerRecords:
         dtype = self._capture_file.attribute_set(graph.attributes[node]).get("dtype")
         if graph.ops[node] != "VarHandleOp" or dtype != _WITHOUT_KERNEL:
             return None
-        return self._uses.types_of_node(graph, node, str(dtype))
+        return self._uses.types_of_node(graph, node, _WITHOUT_KERNEL)
 
     def _attributes_of(self, signature: Signature) -> Attributes:
         """Return an eager op's attributes, with those that its inputs determine."""
         known = self._capture_file.attribute_set(signature.attributes)
         definition = self._registry.definition(signature.op)
-        types = [t.dtype for t in signature.inputs]
+        types = [tensor.dtype for tensor in signature.inputs]
         if definition is None or not all(types):
             return known
         try:
@@ -232,10 +225,9 @@ class BlockerRecords:
         """Return how a node is tied to the one that holds it."""
         if blocked == node:
             return "own"
-        placement = placed.placement
+        placement, nodes = placed.placement, placed.placement.nodes
         if placement.roots[blocked] != placement.roots[node]:
             return "follows"
-        nodes = placement.nodes
         if id(nodes) not in self._bound:
             self._bound[id(nodes)] = _components(len(nodes), nodes.bound)
         bound = self._bound[id(nodes)]
@@ -243,6 +235,7 @@ class BlockerRecords:
 
 
 def _components(count: int, edges: Iterable[Edge]) -> list[int]:
+    """Return a representative of each node's connected component."""
     first = list(range(count))
 
     def top(node: int) -> int:

@@ -7,28 +7,90 @@ TensorFlow's `FindKernelRegistration`, which devices have one its `SupportedDevi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal
 
 from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.devices import CPU, GPU
-from traceanalyzer.placement.kernel_tables import DEFAULT, Kernel, label_of
+from traceanalyzer.placement.op_definitions import OpDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from traceanalyzer.capture_file.document import Attributes, CaptureFile
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
     from traceanalyzer.placement.kernel_tables import Minor
-    from traceanalyzer.placement.op_definitions import OpDefinition
+
+DEFAULT: Final = "DEFAULT"  # for every device type that has no kernel of its own that matches
+# `DataTypeAlwaysOnHost` in core/framework/types.cc
+ALWAYS_ON_HOST: Final = frozenset({"string", "string_ref", "resource"})
 
 
-class MissingType(NamedTuple):
-    """A type of device that a node has no kernel for."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A kernel, or several that differ only in the values they allow."""
 
-    type: str
-    #: Attributes whose values no kernel of that type accepts; none if the op has no such kernel.
-    attributes: tuple[str, ...]
+    op: str
+    device_type: str  #: `CPU`, `GPU` or `DEFAULT`
+    #: The allowed values of each constrained attribute: types as in the capture file, plain text.
+    constraints: Mapping[str, frozenset[str | int | bool]] = field(hash=False)
+    #: Names of the arguments that it wants in host memory, sorted. Strings and resources always are
+    #: there, named or not.
+    host_memory_args: tuple[str, ...] = ()
+    #: Of the kernels that match, the one with the highest is taken; the placer prefers it, too.
+    priority: int = 0
+    label: str = ""  #: what a node's `_kernel` attribute must be
+
+    @classmethod
+    def parse(cls, op: str, line: str) -> Kernel:
+        """Read a kernel from a line without its range.
+
+        Args:
+            line: `GPU T=float,double ; host=axis priority=1 label=x`
+        """
+        before, _, after = line.partition(";")
+        device_type, *constraints = before.split()
+        facts = dict(fact.split("=", 1) for fact in after.split())
+        values = (constraint.split("=", 1) for constraint in constraints)
+        return cls(
+            op=op,
+            device_type=device_type,
+            constraints=MappingProxyType({n: kernel_tables.allowed_values(v) for n, v in values}),
+            host_memory_args=tuple(facts["host"].split(",")) if "host" in facts else (),
+            priority=int(facts.get("priority", 0)),
+            label=facts.get("label", ""),
+        )
+
+    def mismatches(self, attributes: Attributes) -> tuple[str, ...]:
+        """Return the constrained attributes that are missing or have a value it does not accept.
+
+        TensorFlow refuses a node without a constrained attribute, once defaults are filled in.
+        """
+        return tuple(
+            name
+            for name, allowed in self.constraints.items()
+            if name not in attributes or not _accepts(allowed, attributes[name])
+        )
+
+
+def _accepts(allowed: frozenset[str | int | bool], value: Json) -> bool:
+    """Return whether a constraint accepts a value: each type of a list of types, no other list."""
+    if isinstance(value, str):
+        return value in allowed
+    if isinstance(value, list):
+        return all(isinstance(v, str) and v in allowed for v in value)
+    if isinstance(value, dict):
+        text = value.get("s")
+        return isinstance(text, str) and text in allowed
+    # 1 and True are equal in a set, and different to TensorFlow.
+    return any(type(value) is type(v) and value == v for v in allowed)
+
+
+def _label_of(attributes: Attributes) -> str:
+    value = attributes.get("_kernel")
+    text = value.get("s") if isinstance(value, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +98,15 @@ class SupportedTypes:
     """The types of devices that have a kernel for a node, with the kernel's priority, in order."""
 
     types: tuple[tuple[str, int], ...]
-    missing: tuple[MissingType, ...] = ()
-    #: Why this may be wrong, or "".
-    doubt: str = ""
+    #: For each type without one, the attributes whose values no kernel of it accepts; none if the
+    #: op has no such kernel.
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    doubt: str = ""  #: why this may be wrong, or ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The types of devices."""
+        return tuple(kind for kind, _ in self.types)
 
 
 EVERYWHERE: Final = SupportedTypes(((GPU, 0), (CPU, 0)))
@@ -56,8 +124,6 @@ class Registry:
             (`InputColocationExemptionRegistry`).
     """
 
-    __slots__ = ("_definitions", "_kernels", "_minor", "colocation_exempt", "release", "version")
-
     def __init__(self, minor: Minor) -> None:
         self._minor = minor
         self.version = kernel_tables.text(minor)
@@ -70,21 +136,17 @@ class Registry:
     def with_others(self, kernels: Iterable[Kernel]) -> Registry:
         """Return this registry with kernels of ops that it has no definition of."""
         found = Registry(self._minor)
-        found._kernels, found._definitions = dict(self._kernels), dict(self._definitions)
         for kernel in kernels:
             if self.definition(kernel.op) is None:
                 found._kernels[kernel.op] = (*found._kernels.get(kernel.op, ()), kernel)
         return found
 
-    def __repr__(self) -> str:
-        return f"Registry({self.version!r})"
-
     @property
     def ops(self) -> tuple[str, ...]:
         """The op types, sorted."""
-        lines = kernel_tables.paragraphs(kernel_tables.DEFINITIONS)
-        minor = self._minor
-        return tuple(op for op in lines if kernel_tables.first_line(lines[op], minor) is not None)
+        defined = kernel_tables.paragraphs(kernel_tables.DEFINITIONS).items()
+        found = ((op, [*kernel_tables.lines_of(lines, self._minor)]) for op, lines in defined)
+        return tuple(op for op, lines in found if lines)
 
     def kernels(self, op: str) -> tuple[Kernel, ...]:
         """Return the kernels of an op for CPU, GPU and DEFAULT, of every label."""
@@ -92,16 +154,15 @@ class Registry:
         if found is None:
             lines = kernel_tables.paragraphs(kernel_tables.KERNELS).get(op, "")
             of_version = kernel_tables.lines_of(lines, self._minor)
-            found = tuple(kernel_tables.kernel_of(op, line) for line in of_version)
-            self._kernels[op] = found
+            found = self._kernels[op] = tuple(Kernel.parse(op, line) for line in of_version)
         return found
 
     def definition(self, op: str) -> OpDefinition | None:
         """Return an op's definition; None for an op that this version does not have."""
         if op not in self._definitions:
             lines = kernel_tables.paragraphs(kernel_tables.DEFINITIONS).get(op, "")
-            line = kernel_tables.first_line(lines, self._minor)
-            self._definitions[op] = None if line is None else kernel_tables.definition_of(op, line)
+            line = next(kernel_tables.lines_of(lines, self._minor), None)
+            self._definitions[op] = None if line is None else OpDefinition.parse(op, line)
         return self._definitions[op]
 
     def usable_kernels(self, op: str) -> tuple[Kernel, ...]:
@@ -134,21 +195,14 @@ class Registry:
             attributes: The node's; defaults need not be filled in.
             label: The kernel's label; that of the node's `_kernel` attribute if None.
         """
-        kernels = self.kernels(op)
-        if not kernels:
-            return None
         definition = self.definition(op)
         if definition is not None:
             attributes = definition.complete(attributes)
-        wanted = label_of(attributes) if label is None else label
+        wanted = _label_of(attributes) if label is None else label
+        labelled = [kernel for kernel in self.kernels(op) if kernel.label == wanted]
         for tried in (device_type, DEFAULT):
-            matching = [
-                kernel
-                for kernel in kernels
-                if kernel.device_type == tried
-                and kernel.label == wanted
-                and kernel.matches(attributes)
-            ]
+            of_type = (kernel for kernel in labelled if kernel.device_type == tried)
+            matching = [kernel for kernel in of_type if not kernel.mismatches(attributes)]
             if matching:
                 highest = max(kernel.priority for kernel in matching)
                 first, *others = (kernel for kernel in matching if kernel.priority == highest)
@@ -168,7 +222,7 @@ class Registry:
             doubt = "" if op in functions else f"TensorFlow itself has no op {op}"
             return replace(EVERYWHERE, doubt=doubt)
         types: list[tuple[str, int]] = []
-        missing: list[MissingType] = []
+        missing: dict[str, tuple[str, ...]] = {}
         doubt = ""
         for kind in (GPU, CPU):
             registered = [k for k in self.kernels(op) if k.device_type in {kind, DEFAULT}]
@@ -180,13 +234,14 @@ class Registry:
             if kernel is not None:
                 types.append((kind, kernel.priority))
             else:
-                missing.append(MissingType(kind, _refused(registered, attributes or {})))
+                missing[kind] = _refused(registered, attributes or {})
         types.sort(key=lambda each: -each[1])
-        return SupportedTypes(tuple(types), tuple(missing), doubt)
+        return SupportedTypes(tuple(types), missing, doubt)
 
 
 def _refused(kernels: Sequence[Kernel], attributes: Attributes) -> tuple[str, ...]:
-    label = label_of(attributes)
+    """Return the attributes that the kernels refuse which come nearest to accepting a node."""
+    label = _label_of(attributes)
     refusals = [
         (*kernel.mismatches(attributes), *(() if kernel.label == label else ("_kernel",)))
         for kernel in kernels
@@ -201,8 +256,7 @@ class Nearest:
     """The registry that is nearest to a version."""
 
     registry: Registry
-    #: The version that was requested; None if unknown.
-    requested: str | None
+    requested: str | None  #: the version that was requested; None if unknown
     #: Whether the registry is of that very minor version. In another one, a kernel that is in the
     #: tables may have been missing still: only an exact registry proves that it was there.
     exact: bool
@@ -219,13 +273,8 @@ def supported() -> tuple[str, ...]:
 
 
 def load(version: str) -> Registry:
-    """Return the registry of a minor version, `2.21`, or a release of it."""
-    minor = kernel_tables.minor_of(version)
-    if minor not in kernel_tables.tabulated():
-        there = supported()
-        msg = f"there is no kernel table of TensorFlow {version}, but of {there[0]} to {there[-1]}"
-        raise ValueError(msg)
-    return _registry(minor)
+    """Return the registry of a minor version that has tables, `2.21`, or a release of it."""
+    return _registry(kernel_tables.minor_of(version))
 
 
 def registries() -> tuple[Registry, ...]:
@@ -235,7 +284,7 @@ def registries() -> tuple[Registry, ...]:
 
 def nearest(version: str | None) -> Nearest:
     """Return the registry that is nearest to a version; the newest if that is unknown."""
-    minor, exact = kernel_tables.nearest_minor(version, tuple(kernel_tables.tabulated()))
+    minor, exact = kernel_tables.nearest_minor(version)
     return Nearest(registry=_registry(minor), requested=version, exact=exact)
 
 
@@ -244,12 +293,10 @@ def registry_of(capture_file: CaptureFile) -> Nearest:
     kernels = nearest(capture_file.tensorflow_version)
     others = [
         Kernel(
-            op=each.op,
-            device_type=each.device_type,
-            constraints={name: frozenset(values) for name, values in each.constraints.items()},
-            host_memory_args=each.host_memory_args,
-            priority=each.priority,
-            label=each.label,
+            **{
+                **asdict(each),
+                "constraints": {n: frozenset(v) for n, v in each.constraints.items()},
+            }
         )
         for each in capture_file.kernels
         if each.device_type in {CPU, GPU, DEFAULT}

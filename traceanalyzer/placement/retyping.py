@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.function_records import split_input
 from traceanalyzer.model import Fix
+from traceanalyzer.placement.calls import argument_nodes
 from traceanalyzer.placement.devices import GPU
-from traceanalyzer.placement.kernel_types import definition_of, python_name, types_taken
+from traceanalyzer.placement.kernel_types import (
+    all_on_host,
+    definition_of,
+    python_name,
+    types_taken,
+)
 from traceanalyzer.placement.registry import registries
-from traceanalyzer.placement.support import all_on_host
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -39,40 +44,24 @@ XLA_REFUSES: Final = (
     " XLA uses only variables in GPU memory: on a GPU, a function with jit_compile=True that uses "
     "an int32 variable fails with `Trying to access resource ... located in device CPU:0`."
 )
-_TO_2_24: Final = "exact for integers up to 2**24, rounded beyond"
+_KEPT: Final = "the values are kept; slow on most GPUs"
+_HALF: Final = "about 7 digits instead of 16"
 _TO_2_53: Final = "exact for integers up to 2**53, rounded beyond; slow on most GPUs"
-_BELOW_2_31: Final = "correct only if every value is below 2**31"
-_DOUBLE: Final = Target("double", "the values are kept; slow on most GPUs")
+_FLOAT: Final = Target("float", "exact for integers up to 2**24, rounded beyond")
+_INT32: Final = Target("int32", "correct only if every value is below 2**31")
 # Types that can store the values of a type, the best first, and what is lost.
 TARGETS: Final = {
-    "bool": (Target("uint8"), Target("int8"), Target("int32"), Target("float")),
-    "int8": (Target("int16"), Target("int32"), Target("float"), Target("int64")),
-    "uint8": (Target("int16"), Target("int32"), Target("float"), Target("int64")),
-    "int16": (Target("int32"), Target("float"), Target("int64")),
-    "uint16": (Target("int32"), Target("float"), Target("int64")),
-    "int32": (Target("int64"), Target("float", _TO_2_24), _DOUBLE),
-    "uint32": (
-        Target("int64"),
-        Target("float", _TO_2_24),
-        _DOUBLE,
-        Target("int32", _BELOW_2_31),
-    ),
-    "int64": (
-        Target("float", _TO_2_24),
-        Target("double", _TO_2_53),
-        Target("int32", _BELOW_2_31),
-    ),
-    "uint64": (
-        Target("float", _TO_2_24),
-        Target("double", _TO_2_53),
-        Target("int32", _BELOW_2_31),
-    ),
-    "half": (Target("float"),),
-    "bfloat16": (Target("float"),),
-    "float": (_DOUBLE,),
-    "double": (Target("float", "about 7 digits instead of 16"),),
-    "complex64": (Target("complex128", "the values are kept; slow on most GPUs"),),
-    "complex128": (Target("complex64", "about 7 digits instead of 16"),),
+    "bool": tuple(map(Target, ("uint8", "int8", "int32", "float"))),
+    **dict.fromkeys(("int8", "uint8"), tuple(map(Target, ("int16", "int32", "float", "int64")))),
+    **dict.fromkeys(("int16", "uint16"), tuple(map(Target, ("int32", "float", "int64")))),
+    "int32": (Target("int64"), _FLOAT, Target("double", _KEPT)),
+    "uint32": (Target("int64"), _FLOAT, Target("double", _KEPT), _INT32),
+    **dict.fromkeys(("int64", "uint64"), (_FLOAT, Target("double", _TO_2_53), _INT32)),
+    **dict.fromkeys(("half", "bfloat16"), (Target("float"),)),
+    "float": (Target("double", _KEPT),),
+    "double": (Target("float", _HALF),),
+    "complex64": (Target("complex128", _KEPT),),
+    "complex128": (Target("complex64", _HALF),),
 }
 
 
@@ -94,24 +83,24 @@ def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], va
 def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
     """Return what type a variable needs to be on a GPU, and its users to compute there."""
     taken = types_taken("VarHandleOp", "dtype", "int32")
-    targets = [t for t in TARGETS.get(dtype, ()) if t.dtype in taken]
-    suitable = [t for t in targets if types is None or t.dtype in types]
-    if suitable:
-        target = suitable[0]
-        new = python_name(target.dtype)
-        return Fix(
-            text=(
-                f"Create the variable as {new}{target.in_brackets}, and the values that are "
-                "assigned to it or combined with it."
-            ),
-            code=f"tf.Variable(value, dtype=tf.{new})",
-            checked=types is not None,
-        )
+    for target in TARGETS.get(dtype, ()):
+        if target.dtype in taken and (types is None or target.dtype in types):
+            new = python_name(target.dtype)
+            return Fix(
+                title=f"Create the variable as {new}",
+                text=(
+                    f"Create the variable as {new}{target.in_brackets}, and the values that are "
+                    "assigned to it or combined with it."
+                ),
+                code=f"tf.Variable(value, dtype=tf.{new})",
+                checked=types is not None,
+            )
     return Fix(
+        title="Cast the variable's value once per step",
         text=(
             "No other dtype suits all ops that use the variable. Keep it on the CPU, and cast its "
             "value once per step, before you compute with it."
-        )
+        ),
     )
 
 
@@ -151,23 +140,17 @@ class VariableUses:
     def _of_resource(self, resource: Resource) -> Iterator[_Use]:
         capture_file, dtype = self._capture_file, resource.dtype
         for signature in capture_file.signatures:
-            bound = [
-                k for k, t in enumerate(signature.inputs) if capture_file.resource_of(t) is resource
-            ]
-            if not bound:
-                continue
-            if not signature.is_function:
-                yield from _use(
-                    signature.op, capture_file.attribute_set(signature.attributes), dtype
-                )
-                continue
-            function = capture_file.function(signature.op)
+            given = map(capture_file.resource_of, signature.inputs)
+            bound = [at for at, each in enumerate(given) if each is resource]
+            if bound and not signature.is_function:
+                known = capture_file.attribute_set(signature.attributes)
+                yield from _use(signature.op, known, dtype)
+            function = capture_file.function(signature.op) if bound else None
             for instance in () if function is None else function.instances:
-                graph = instance.input
-                for node, op in enumerate(graph.ops):
-                    at = capture_file.attribute_set(graph.attributes[node]).get("index")
-                    if op == "_Arg" and at in bound:
-                        yield from self._of_node(graph, node, dtype)
+                arguments = argument_nodes(instance.input, capture_file.attributes)
+                for at in bound:
+                    if at in arguments:
+                        yield from self._of_node(instance.input, arguments[at], dtype)
 
     def _of_node(self, graph: Graph, node: int, dtype: str) -> Iterator[_Use]:
         """Walk what takes a handle, and what takes the values that are read by it."""
@@ -181,14 +164,14 @@ class VariableUses:
                     yield _Use(graph.ops[taker], known, name)
 
     def _taking(self, graph: Graph, node: int) -> list[tuple[int, int]]:
-        known = self._consumers.get(id(graph))
-        if known is None:
-            known = self._consumers[id(graph)] = {}
+        """Return the nodes that take a node's output, each with the position of the input."""
+        if id(graph) not in self._consumers:
+            known: dict[str, list[tuple[int, int]]] = {}
             for taker, inputs in enumerate(graph.inputs):
-                for slot, text in enumerate(inputs):
-                    if not text.startswith("^"):
-                        known.setdefault(split_input(text)[0], []).append((taker, slot))
-        return known.get(graph.names[node], [])
+                for slot, text in enumerate(inputs):  # a control edge is of no node's name
+                    known.setdefault(split_input(text)[0], []).append((taker, slot))
+            self._consumers[id(graph)] = known
+        return self._consumers[id(graph)].get(graph.names[node], [])
 
 
 def _use(op: str, attributes: Attributes, dtype: str) -> Iterator[_Use]:
@@ -214,13 +197,13 @@ def attribute_at(op: str, attributes: Attributes, slot: int) -> str:
 
 def _types(dtype: str, uses: Iterable[_Use]) -> tuple[str, ...] | None:
     types = [target.dtype for target in TARGETS.get(dtype, ())]
-    newest = registries()[-1]
-    found: list[set[str]] = []
     checked = list(islice(uses, _MOST + 1))
     if len(checked) > _MOST:
         return None
-    for use in checked:
-        if newest.kernels(use.op):
-            suits = {t for t in types if works_as(use.op, use.attributes, (use.name,), t)}
-            found += [suits] if suits else []
+    suiting = (
+        {t for t in types if works_as(use.op, use.attributes, (use.name,), t)}
+        for use in checked
+        if registries()[-1].kernels(use.op)
+    )
+    found = [suits for suits in suiting if suits]
     return tuple(t for t in types if all(t in each for each in found)) if found else None

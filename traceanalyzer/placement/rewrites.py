@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from traceanalyzer.capture_file.document import NO_ATTRIBUTES
@@ -42,9 +41,7 @@ def _rewritten(ops: Collection[str]) -> Rewritten:
     return Rewritten(ops=tuple(op for op in ops if op != _OTHERS), is_complete=_OTHERS not in ops)
 
 
-_FACTS: Final[dict[str, Any]] = tomllib.loads(
-    (files("traceanalyzer.placement") / "data" / "rewrites.toml").read_text("utf-8")
-)
+_FACTS: Final[dict[str, Any]] = tomllib.loads(kernel_tables.read("rewrites.toml"))
 RUNTIMES_OWN: Final = frozenset(_FACTS["runtimes_own"]["ops"])
 PROGRAMS_OWN: Final = frozenset(_FACTS["programs_own"]["ops"])
 _STAND_FOR: Final = {op: _rewritten(ops) for op, ops in _FACTS["stands_for"]["ops"].items()}
@@ -77,22 +74,27 @@ def original(op: str, attributes: Attributes = NO_ATTRIBUTES) -> Rewritten | Non
     if op == _COMPOSITION:
         names = _texts(attributes.get("op_names"))
         return Rewritten(ops=tuple(reversed(names)), is_complete=bool(names))
-    base = _STAND_FOR.get(op) or _by_name(op)
-    if not _fuses(op):
+    name = _NAME.fullmatch(op)
+    fuses = op in {"_FusedBatchNormEx", "_FusedBatchNormGradEx"}
+    if op in _STAND_FOR:
+        base = _STAND_FOR[op]
+    elif name is None:  # an op of a newly added version, for which a test fails
+        return Rewritten(ops=(), is_complete=False)
+    else:
+        base = _by_name(name)
+        fuses = bool(name["fused"] or name["op"] == "FusedBatchNormEx")
+    if not fuses:
         return base
     fused = _fused(attributes, is_gradient=op.endswith("GradEx"))
     return Rewritten(ops=base.ops + fused.ops, is_complete=base.is_complete and fused.is_complete)
 
 
-def _by_name(op: str) -> Rewritten:
+def _by_name(found: re.Match[str]) -> Rewritten:
     """Return the op that a name holds: grappler and oneDNN put theirs before and after it."""
-    found = _NAME.fullmatch(op)
-    if found is None:  # an op of a newly added version, for which a test fails
-        return Rewritten(ops=(), is_complete=False)
     name = found["op"]
     if name.startswith(_QUANTIZED):
         return Rewritten(ops=(f"{name}{found['bias'] or ''}",))
-    ops = [_renamed(name)]
+    ops = ["FusedBatchNormV3" if name == "FusedBatchNormEx" else name]
     if found["pad"]:
         ops.append("Pad")
     if found["bias"]:
@@ -100,24 +102,11 @@ def _by_name(op: str) -> Rewritten:
     return Rewritten(ops=tuple(ops))
 
 
-def _renamed(name: str) -> str:
-    return "FusedBatchNormV3" if name == "FusedBatchNormEx" else name
-
-
-def _fuses(op: str) -> bool:
-    """Return whether attributes of an op name what else was fused into it."""
-    if op in _STAND_FOR:
-        return op in {"_FusedBatchNormEx", "_FusedBatchNormGradEx"}
-    found = _NAME.fullmatch(op)
-    return found is not None and bool(found["fused"] or found["op"] == "FusedBatchNormEx")
-
-
 def _fused(attributes: Attributes, *, is_gradient: bool) -> Rewritten:
     """Return what was fused into an op besides its own."""
     if not {"fused_ops", "activation_mode"} & {*attributes}:
         return Rewritten(ops=(), is_complete=False)
-    names = _texts(attributes.get("fused_ops"))
-    names += _texts([attributes.get("activation_mode")])
+    names = _texts(attributes.get("fused_ops")) + _texts([attributes.get("activation_mode")])
     if is_gradient:
         names = [f"{name}Grad" for name in names if name != "Identity"]
     elif attributes.get("num_side_inputs"):
@@ -135,18 +124,16 @@ def _texts(values: Json) -> list[str]:
     return [text for text in texts if isinstance(text, str)]
 
 
-OPTION: Final = "pin_to_host_optimization"
-_OPTIMIZER: Final = "pin_to_host"  # its name in a list of them
-# The types of tensors that it moves if they are small: strings, and at most 64 numbers
-# (`IsTensorSmall`, core/grappler/optimizers/pin_to_host_optimizer.cc).
-MOVED_IF_SMALL: Final = frozenset({"int32", "int64", "float", "string"})
-
-
 # --- The move of small ops to the host -----------------------------------------------------------
 #
 # `pin_to_host_optimization` is off by default. `tf.config.optimizer` switches it on for all
 # functions; a session of TensorFlow 1 has options of its own, in place of those. See
 # `MetaOptimizer::InitializeOptimizers` (core/grappler/optimizers/meta_optimizer.cc).
+
+OPTION: Final = "pin_to_host_optimization"
+# The types of tensors that it moves if they are small: strings, and at most 64 numbers
+# (`IsTensorSmall`, core/grappler/optimizers/pin_to_host_optimizer.cc).
+MOVED_IF_SMALL: Final = frozenset({"int32", "int64", "float", "string"})
 
 
 def pinned_by(
@@ -177,5 +164,5 @@ def _is_on_in_session(rewrites: Mapping[str, Json]) -> bool:
     """Return whether a session has it on; a list of optimizers, if given, is all that runs."""
     named = rewrites.get("optimizers")
     if isinstance(named, list) and named:
-        return _OPTIMIZER in named
+        return "pin_to_host" in named
     return rewrites.get(OPTION) == "ON" and rewrites.get("disable_meta_optimizer") is not True

@@ -13,8 +13,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import replace
-from importlib.resources import files
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from traceanalyzer.capture_file.document import (
     LARGEST,
@@ -142,15 +141,12 @@ def _of_owners(
     """Replace scopes for the device of a resource or a tensor by those that it was made in."""
     for scope in scopes:
         making: tuple[Scope, ...] = ()
-        if scope.origin is not None and 0 <= scope.origin < below:
-            making = scopes_of_making(
-                capture_file, capture_file.resources[scope.origin], scope.origin
-            )
-        elif scope.origin is not None and scope.origin <= OF_OP:
-            around = capture_file.signatures[OF_OP - scope.origin].scopes
-            making, _ = _requesting(
-                [capture_file.scopes[number] for number in around], scope.device
-            )
+        origin = scope.origin
+        if origin is not None and 0 <= origin < below:
+            making = scopes_of_making(capture_file, capture_file.resources[origin], origin)
+        elif origin is not None and origin <= OF_OP:
+            around = capture_file.signatures[OF_OP - origin].scopes
+            making, _ = _requesting([capture_file.scopes[at] for at in around], scope.device)
         yield from making or (scope,)
 
 
@@ -158,21 +154,19 @@ def _requesting(scopes: Iterable[Scope], requested: str) -> tuple[tuple[Scope, .
     """Return which scopes, innermost first, request a type of device; whether another ends them."""
     found = []
     for scope in scopes:
-        if type_in_scope(scope.device) == type_in_scope(requested):
+        kind = type_in_scope(scope.device)
+        if kind == type_in_scope(requested):
             found.append(scope)
-        elif type_in_scope(scope.device) or scope.device in NO_SCOPE:
+        elif kind or scope.device in NO_SCOPE:
             return tuple(found), True
     return tuple(found), False
 
 
 def _innermost(scopes: Iterable[Scope]) -> Scope | None:
     """Return the innermost of scopes that names a type of device."""
-    for scope in scopes:
-        if scope.device in NO_SCOPE:
-            return None
-        if type_in_scope(scope.device):
-            return scope
-    return None
+    deciding = (s for s in scopes if s.device in NO_SCOPE or type_in_scope(s.device))
+    found = next(deciding, None)
+    return None if found is None or found.device in NO_SCOPE else found
 
 
 # --- Requests on another machine -----------------------------------------------------------------
@@ -246,12 +240,12 @@ class ReadDevices:
         if scopes is None:
             return _BY_TENSORFLOW  # no code made it: TensorFlow did, when it inlined or lowered
         found = _innermost(scopes)
-        if found is None and definition != function:
-            call = inlined_call(graph, node)
-            found = _innermost(scopes_around(self._capture_file, function, call) or ())
-        at = colocated_request(self._capture_file, graph, node) if found is None else -1
-        if at >= 0:
-            found = _innermost(scopes_around(self._capture_file, function, graph.names[at]) or ())
+        others = [inlined_call(graph, node)] if definition != function else []
+        if found is None and (at := colocated_request(self._capture_file, graph, node)) >= 0:
+            others.append(graph.names[at])
+        for other in others:
+            around = scopes_around(self._capture_file, function, other) or ()
+            found = found or _innermost(around)
         return found
 
 
@@ -275,24 +269,24 @@ def _is_unknown(capture_file: CaptureFile, scope: Scope) -> bool:
     return capture_file.signatures[OF_OP - scope.origin].is_function
 
 
-class _Scope(NamedTuple):
+class LibraryScope(NamedTuple):
+    """The name scope of library code that requests the CPU, with the versions that have it."""
+
     habit: str
     name: re.Pattern[str]
     first: Minor
     last: Minor
 
-
-def _read() -> tuple[_Scope, ...]:
-    text = (files("traceanalyzer.placement") / "data" / "library_scopes.toml").read_text("utf-8")
-    scopes = []
-    for entry in tomllib.loads(text)["scope"]:
+    @classmethod
+    def of(cls, entry: dict[str, Any]) -> LibraryScope:
+        """Read an entry of the table."""
         first, last = entry.get("versions", [[0, 0], [999, 0]])
         name = re.compile(entry["name"].replace("{number}", r"(?:_\d+)*"))
-        scopes.append(_Scope(entry["habit"], name, (first[0], first[1]), (last[0], last[1])))
-    return tuple(scopes)
+        return cls(entry["habit"], name, (*first,), (*last,))
 
 
-SCOPES: Final = _read()
+_TABLE: Final = tomllib.loads(kernel_tables.read("library_scopes.toml"))
+SCOPES: Final = tuple(map(LibraryScope.of, _TABLE["scope"]))
 _MINORS: Final = re.compile(r"\d+\.\d+")
 
 
@@ -302,10 +296,8 @@ def habit_of(name: str, version: str | None) -> str:
     An unknown version of TensorFlow is assumed to be the newest known one.
     """
     minor = last_minor(supported()[-1] if version is None else version)
-    for scope in SCOPES:
-        if scope.name.search(name) and scope.first <= minor <= scope.last:
-            return scope.habit
-    return ""
+    of_version = (each for each in SCOPES if each.first <= minor <= each.last)
+    return next((each.habit for each in of_version if each.name.search(name)), "")
 
 
 def last_minor(version: str) -> Minor:

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.placement.support import is_for_cpus_alone
+from traceanalyzer.placement.kernel_types import is_for_cpus_alone
 from traceanalyzer.tables.arrays import distinct_rows, matches, pick
 from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.op_occurrences import launch_functions

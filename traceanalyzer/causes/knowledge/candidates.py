@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.devices import CPU, GPU, asks_for_cpu
-from traceanalyzer.placement.kernel_tables import DEFAULT
-from traceanalyzer.placement.registry import nearest, registries, supported
+from traceanalyzer.placement.registry import DEFAULT, nearest, registries, supported
 from traceanalyzer.placement.rewrites import MOVED_IF_SMALL, pins_nothing
 from traceanalyzer.placement.scopes import habit_of, last_minor
 from traceanalyzer.tables.functions import is_session_graph
