@@ -26,7 +26,6 @@ from traceanalyzer.health import trace_health
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.keras import KerasOnAGpu
 from traceanalyzer.placement.on_a_gpu import FreeChoices, differences
-from traceanalyzer.placement.program import place_program
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Run
@@ -55,7 +54,7 @@ def with_models(*models: Any, is_defined: bool = True, **devices: Any) -> Captur
 
 
 def doubt_on_a_gpu(capture_file: CaptureFile, function: str) -> str:
-    return KerasOnAGpu(capture_file, place_program(capture_file)).doubt(function, "x")
+    return KerasOnAGpu(capture_file).doubt(function, "x")
 
 
 def test_a_step_of_keras_may_be_compiled_unless_the_program_forbids_it() -> None:

@@ -209,11 +209,12 @@ class ReplayedExplanations:
             contradiction=differs if self._is_own and placed.device not in seen else "",
             library=self._capture_file.frame(signature.library),
             blockers=blockers,
-            on_host=lambda: records.in_host_memory_eager(signature, placed.device),
+            on_host=lambda: records.in_host_memory(records.eager_site(signature), placed.device),
         )
 
     def _node_call(self, placed: FunctionPlacement, node: int) -> _Call:
-        placement = placed.placement
+        placement, records = placed.placement, self._records
+        device, site = placement.devices[node], records.node_site(placed, node)
         disagreement = self._disagreement(placed, node)
 
         def blockers() -> _Found:
@@ -221,14 +222,14 @@ class ReplayedExplanations:
             return found._replace(blockers=without_copies(found.blockers))
 
         return _Call(
-            type=placement.nodes.graph.ops[node],
-            device=placement.devices[node],
+            type=site.type,
+            device=device,
             support=placement.nodes.support[node],
             doubt=placement.doubts.get(node) or placed.doubt or disagreement,
             contradiction=disagreement if self._is_own and disagreement == _DISAGREES else "",
-            library=self._records.library_of(placed, node),
+            library=site.library,
             blockers=blockers,
-            on_host=lambda: self._records.in_host_memory(placed, node),
+            on_host=lambda: records.in_host_memory(site, device),
         )
 
     def _of_node(self, placed: FunctionPlacement, node: int) -> _Found:

@@ -3,8 +3,8 @@
 Keras 3 chooses cuDNN for LSTM and GRU while it makes the graph. Keras 2 makes two functions with
 one interface: a loop, which it calls, and one for GPUs (tf_keras/src/layers/rnn/lstm.py,
 `lstm_with_backend_selection`; read in 2.12 to 2.21). After placement grappler replaces the loop's
-function in each call that is on a GPU (core/grappler/optimizers/implementation_selector.cc). The
-call of its gradient is replaced alike.
+function, and that of its gradient, in calls on a GPU whose masks cuDNN takes
+(core/grappler/optimizers/implementation_selector.cc).
 """
 
 from __future__ import annotations
@@ -15,24 +15,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.format import listed
-from traceanalyzer.placement.calls import called_as, calls_of
-from traceanalyzer.placement.devices import CPU, GPU, is_of_type
+from traceanalyzer.placement.calls import called_as
+from traceanalyzer.placement.devices import CPU
 from traceanalyzer.placement.kernel_tables import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from traceanalyzer.capture_file.document import CaptureFile, Json
-    from traceanalyzer.placement.program import ProgramPlacement
 
 _FACTS: Final[dict[str, Any]] = tomllib.loads(read("keras_on_gpu.toml"))
 _CUDNN: Final = _FACTS["cudnn"]
 _STEP: Final = re.compile(_FACTS["steps"]["function"])
 _OP: Final = "CudnnRNNV3"
 _LARGER: Final = "their ops are part of larger kernels and are not placed one by one"
+_FUSES: Final = "With a GPU, Keras runs an LSTM or GRU as one cuDNN op instead of the captured loop"
 _MASKS: Final = "A mask must be right-padded there"
 _LOOP_NAME: Final = re.compile(r"(?:^|/)(lstm|gru)(?:_\d+)?/(?:.*/)?while(?:_\d+)?/", re.IGNORECASE)
 _LOOP: Final = re.compile(r"while(?:_\d+)?")
+_LOOP_FUNCTION: Final = re.compile(  # of Keras 2, and of its gradient
+    r"__(?:inference|forward)_(?:__backward_)?standard_(?:lstm|gru)(?:_\d+)+"
+)
 _MOST_MODELS: Final = 20  # that the recorder looks at
 
 
@@ -219,10 +222,11 @@ def keras_differences(capture_file: CaptureFile) -> Iterator[str]:
     graphs = (instance.input for f in capture_file.functions for instance in f.instances)
     if any(_is_unknown_loop(layers, name) for graph in graphs for name in graph.names):
         yield (
-            "With a GPU, Keras runs an LSTM or GRU as one cuDNN op instead of the captured loop if "
-            f"its options allow it. {_MASKS}. The options were not recorded, because no fit, "
-            "evaluate, or predict ran the model."
+            f"{_FUSES} if its options allow it. {_MASKS}. The options were not recorded, because "
+            "no fit, evaluate, or predict ran the model."
         )
+    if any(_is_loop_function(function.name) for function in capture_file.functions):
+        yield f"{_FUSES}, unless a mask is not right-padded."
 
 
 def _step_differences(capture_file: CaptureFile) -> Iterator[str]:
@@ -269,51 +273,24 @@ def _is_unknown_loop(layers: list[RecurrentLayer], node: str) -> bool:
     return not found or len(obstacles) > 1
 
 
-_LOOP_FUNCTION: Final = re.compile(  # of Keras 2, and its partner
-    r"__(?:inference|forward)_(?P<backward>__backward_)?standard_(?P<kind>lstm|gru)(?:_\d+)+"
-)
-_FOR_GPUS: Final = re.compile(r"__\w*_gpu_(lstm|gru)_with_fallback(?:_\d+)+")
-_MASK: Final = "mask"  # the argument, in both functions
-_PREVENTING: Final = {"implementation_selector": False, "disable_meta_optimizer": True}
-
-
 class KerasOnAGpu:
-    """Finds the ops that Keras would not make on the machine a program is placed on."""
+    """Finds the ops of a captured program that Keras would not make if there were a GPU."""
 
-    def __init__(self, capture_file: CaptureFile, program: ProgramPlacement) -> None:
+    def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
         self._layers = _all_recurrent_layers(capture_file)
         self._models = keras_models(capture_file)
-        defined = {definition.name for definition in capture_file.definitions}
-        names = defined | {function.name for function in capture_file.functions}
-        self._loops = {n: m for n in names if (m := _LOOP_FUNCTION.fullmatch(called_as(n)))}
-        # Of layers of Keras 2 whose loops are replaced.
-        self._kinds = {m[1] for m in map(_FOR_GPUS.fullmatch, names) if m is not None}
-        options = (capture_file.devices or {}).get("optimizer_options")
-        known = options if isinstance(options, dict) else {}
-        if any(known.get(name) is value for name, value in _PREVENTING.items()):
-            self._kinds.clear()
-        #: By function, the scope and the device of each call.
-        self._calls: dict[str, list[tuple[str, str]]] = {}
-        placements = (w.placement for instances in program.functions.values() for w in instances)
-        for placement in placements if self._kinds else ():
-            graph = placement.nodes.graph
-            for node, callee in calls_of(graph, capture_file.attributes):
-                scope = graph.names[node].rpartition("/")[0]
-                self._calls.setdefault(callee, []).append((scope, placement.devices[node]))
 
-    def gone(self, function: str, node: str) -> str:
-        """Return why an op is not there on that machine, or ""."""
+    def gone(self, node: str) -> str:
+        """Return why an op is not there, or ""."""
         layers = _layers_of(self._layers, node)
         if layers and not any(layer.obstacle or layer.is_of_keras_2 for layer in layers):
             return f"Keras runs {layers[0].text} as one cuDNN op ({_OP}) there, not as this loop"
-        if self._is_loop(function) is False:
-            return "Keras runs this LSTM or GRU as one op of cuDNN there, not as this loop"
         return ""
 
     def doubt(self, function: str, node: str) -> str:
         """Return why an op may not be there, or ""."""
-        if self._is_loop(function) is None or _is_unknown_loop(self._layers, node):
+        if _is_loop_function(function) or _is_unknown_loop(self._layers, node):
             return "Keras may run this loop as one op of cuDNN there"
         return "Keras may compile its step with XLA there" if self._may_compile(function) else ""
 
@@ -330,45 +307,6 @@ class KerasOnAGpu:
             return True
         return not all(model.is_never_compiled for model in self._models)
 
-    def _is_loop(self, function: str) -> bool | None:
-        """Return whether a function is there; None where it may be.
 
-        The function for GPUs has the loop too, for masks that cuDNN does not take. Or the call was
-        not recorded.
-        """
-        loop = called_as(function)
-        match = _LOOP_FUNCTION.fullmatch(loop)
-        if match is None or match["kind"] not in self._kinds:
-            return True
-        calls = self._calls.get(loop)
-        if calls is not None and not all(is_of_type(device, GPU) for _, device in calls):
-            return True
-        return None if calls is None or self._may_be_masked(match) else False
-
-    def _may_be_masked(self, loop: re.Match[str]) -> bool:
-        """Return whether a layer may have a mask.
-
-        A gradient function cannot be matched to one layer, so all loops of its kind are checked.
-        """
-        names = {loop[0]}
-        if loop["backward"]:
-            alike = [m for m in self._loops.values() if m["kind"] == loop["kind"]]
-            names = {match[0] for match in alike if not match["backward"]}
-        found = [self._capture_file.definition(name) for name in names]
-        return not found or any(each is None or each.index(_MASK) >= 0 for each in found)
-
-    def sentences(self) -> Iterator[str]:
-        """Walk what grappler replaces, a sentence."""
-        replaced = {
-            f"{scope or 'a layer'} ({match['kind'].upper()})": None
-            for loop, calls in self._calls.items()
-            if (match := _LOOP_FUNCTION.fullmatch(loop)) and not match["backward"]
-            if self._is_loop(loop) is not True
-            for scope, _ in calls
-        }
-        if replaced:
-            yield (
-                f"With a GPU, Keras runs {listed(list(replaced))} as one op of cuDNN ({_OP}) "
-                "instead of the captured loop, whose ops are left out here. With a mask, it does "
-                "so only for batches whose mask is padded on the right."
-            )
+def _is_loop_function(function: str) -> bool:
+    return _LOOP_FUNCTION.fullmatch(called_as(function)) is not None
