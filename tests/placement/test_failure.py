@@ -134,18 +134,6 @@ def test_a_session_that_fails_without_a_gpu_gets_its_own_option() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
-    [("profile_options", "no_host_events"), ("assumed", "no_host_plane")],
-)
-def test_a_trace_without_events_is_not_one_without_host_threads(source: str, said: str) -> None:
-    """Where the recorded options say that host threads were recorded, none ran an op."""
-    facts = {**_NO_GPU, "has_host_plane": False, "host_level": 2, "host_level_source": source}
-    run = captured(Example(title="", ops=(), facts=facts).run(), ended(_EAGER), ())
-    found = {health.id for health in trace_health(run)}
-    assert found & {"no_host_events", "no_host_plane"} == {said}
-
-
-@pytest.mark.parametrize(
     ("message", "scopes", "gpus"),
     [
         (_EAGER, (), 1),

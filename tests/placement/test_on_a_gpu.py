@@ -132,12 +132,6 @@ def train(name, layers, **options):
     made.fit(x, y, verbose=0)
 
 train("hashed", [keras.layers.Hashing(8, name="buckets")])
-if "options" in sys.argv:
-    train("automatic", [])
-    train("unwilling", [], jit_compile=False)
-    rows = keras.layers.Reshape((3, 1))
-    train("recurrent", [rows, keras.layers.LSTM(2, name="plain")])
-    train("dropping", [rows, keras.layers.GRU(2, name="dropping", recurrent_dropout=0.5)])
 if "more" in sys.argv:
     train("plain", [])
     train("unwilling", [], jit_compile=False)
@@ -178,24 +172,6 @@ def test_what_such_a_model_leaves_on_the_cpu_is_certain_as_keras_compiles_it_now
     assert found.certainty == "certain"
 
 
-@pytest.mark.slow
-def test_what_the_program_said_of_xla_and_cudnn_is_recorded_without_a_gpu() -> None:
-    of = ta.diagnose(captured(0, "options")).on_a_gpu
-
-    assert of is not None
-    said = " ".join(of.program_differs)
-    assert "the model automatic with XLA" in said
-    assert "unwilling" not in said
-    assert "plain (LSTM) as one cuDNN op" in said
-    assert "recurrent_dropout=0.5 rules out cuDNN" in said
-
-
-def test_a_model_whose_program_forbids_xla_runs_the_same_on_a_gpu() -> None:
-    capture_file = with_models(model(is_auto=False))
-    assert not list(differences(capture_file))
-    assert not doubt_on_a_gpu(capture_file, _STEP)
-
-
 def test_a_model_that_keras_decides_on_is_compiled_on_a_gpu() -> None:
     capture_file = with_models(model(is_auto=True))
     (said,) = differences(capture_file)
@@ -224,10 +200,6 @@ def explanation(hold: str = "request", **more: Any) -> PlacementExplanation:  # 
         certainty="certain",
         blockers=(blocker(hold, "MatMul", scope_frame=LINE, **more),),
     )
-
-
-def test_what_the_program_spells_out_is_as_sure_as_it_was() -> None:
-    assert FreeChoices(CAPTURED).weighed(explanation()) == explanation()
 
 
 def test_a_line_that_may_ask_for_another_device_is_named() -> None:

@@ -145,15 +145,17 @@ ONE_GPU = Machine.local(gpus=1)
 # ------------------------------------------------------------------------------ the machine
 
 
-def test_devices_as_a_program_lists_them_are_on_its_own_machine() -> None:
-    logical = [{"name": "/device:CPU:0"}, {"name": "/device:GPU:0"}, {"name": 7}, "x", {}]
-    assert machine_of(Program().capture_file(devices={"logical": logical})) == ONE_GPU
-
-
-@pytest.mark.parametrize("names", [["nonsense"], ["/job:x y"], ["/device:GPU:0"], []])
-def test_a_list_of_devices_without_a_cpu_is_that_of_no_machine(names: list[str]) -> None:
-    listed = {"logical": [{"name": name} for name in names]}
-    assert machine_of(Program().capture_file(devices=listed)) == Machine.local()
+@pytest.mark.parametrize(
+    ("logical", "gpus"),
+    [
+        ([{"name": "/device:CPU:0"}, {"name": "/device:GPU:0"}, {"name": 7}, "x", {}], 1),
+        ([{"name": "nonsense"}, {"name": "/job:x y"}], 0),
+        ([{"name": "/device:GPU:0"}], 0),  # without a CPU: of no machine
+    ],
+)
+def test_the_machine_has_the_devices_that_a_program_lists(logical: list[Any], gpus: int) -> None:
+    found = machine_of(Program().capture_file(devices={"logical": logical}))
+    assert found == Machine.local(gpus=gpus)
 
 
 def test_a_program_of_tensorflow_1_has_the_devices_of_its_session() -> None:
