@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _DATA_TYPES: Final = {"float32": "float", "float64": "double", "float16": "half"}
 _EXCEPTIONS: Final = 5  # that one answer names
+_ALL: Final[Mapping[Extent, bool | None]] = {"all": True, "some": None, "none": False}
 
 
 class QuestionError(TraceAnalyzerError):
@@ -44,21 +45,16 @@ class KernelAnswer:
     #: type, for any. None where it depends on another attribute.
     gpu_kernel_in_table: bool | None
     gpu_kernel: bool | None  #: the same; None also where the table is of another version
-    #: Whether the kernels meant have all data in host memory, so that what is placed on a GPU is
-    #: computed on the host; None where that depends, or there is no kernel. Handles of resources
-    #: are not data.
+    #: Whether all data are in host memory, so that what is placed on a GPU is computed on the host;
+    #: None where that depends, or there is no kernel. Handles of resources are not data.
     computed_on_host: bool | None
-    host_memory_args: tuple[str, ...]  #: arguments that the kernels meant have in host memory
-    #: The version from which on there was a GPU kernel, without a gap; None for none.
-    since: str | None
+    host_memory_args: tuple[str, ...]  #: arguments in host memory
+    since: str | None  #: the version from which on there was a GPU kernel without a gap, if any
     since_first_table: bool  #: whether that is the oldest version there is a table of
-    #: For each type the devices that have a kernel, for some of its combinations at least.
-    dtypes: Mapping[str, tuple[str, ...]]
-    #: Types that have a GPU kernel for some of their combinations, and for which not.
-    depends: Mapping[str, str]
-    #: For each type attribute and each of its types, what holds of CPU, GPU and host.
-    attributes: Mapping[str, Mapping[str, TypeSupport]]
-    overall: TypeSupport  #: what holds of all combinations
+    dtypes: Mapping[str, tuple[str, ...]]  #: by type, the devices that have a kernel in some case
+    depends: Mapping[str, str]  #: by type that has a GPU kernel in some cases, in which not
+    attributes: Mapping[str, Mapping[str, TypeSupport]]  #: by type attribute and type
+    overall: TypeSupport
     notes: tuple[str, ...]  #: what else is to be known, a sentence each
 
 
@@ -67,11 +63,10 @@ class CpuOnly:
     """The ops that run on a CPU and have no GPU kernel."""
 
     dtype: str | None  #: for this type; None for any
-    tf: str  #: the requested version
-    table: str  #: the version that the answer is from
-    #: Op types, sorted; those that only rewrites or the runtime make are left out.
-    ops: tuple[str, ...]
-    notes: tuple[str, ...]  #: what else is to be known, a sentence each
+    tf: str
+    table: str
+    ops: tuple[str, ...]  #: sorted; those that only rewrites or the runtime make are left out
+    notes: tuple[str, ...]
 
 
 def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAnswer:
@@ -92,7 +87,7 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
     meant = _of_type(support, data_type)
     extent = extent_of(meant)
     usual = meant if data_type is None else _usual(support, meant, data_type)
-    there = _is_there(extent_of(usual).gpu, any_is_enough=data_type is None)
+    there = _ALL[extent_of(usual).gpu] if data_type else extent.gpu != "none"
     dtypes = sorted({str(c.values[name]) for c in support.combinations for name in support.main})
     by_type = {python_name(d): support.of_type(d) for d in dtypes}
     first = None if extent.gpu == "none" else _since(op, registry.version, data_type)
@@ -104,7 +99,7 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
         certainty=found.certainty,
         gpu_kernel_in_table=there,
         gpu_kernel=there if found.exact else None,
-        computed_on_host=_is_there(extent.on_host) if extent.gpu != "none" else None,
+        computed_on_host=_ALL[extent.on_host] if extent.gpu != "none" else None,
         host_memory_args=_host_arguments(support, meant),
         since=first,
         since_first_table=first == supported()[0],
@@ -120,15 +115,7 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
 
 
 def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
-    """Return the ops that have a kernel for CPUs and none for GPUs.
-
-    Args:
-        dtype: For data of this type; None for any type.
-        tf: A version of TensorFlow; None for the newest that there is a table of.
-
-    Raises:
-        QuestionError: There is no such type or version.
-    """
+    """Return the ops that have a kernel for CPUs and none for GPUs; see `answer`."""
     found, data_type = _table(tf), _data_type(dtype)
     public = (op for op in found.registry.ops if not op.startswith("_"))
     return CpuOnly(
@@ -247,10 +234,6 @@ def _since(op: str, version: str, dtype: str | None) -> str | None:
             break
         first = earlier
     return first
-
-
-def _is_there(extent: Extent, *, any_is_enough: bool = False) -> bool | None:
-    return None if extent == "some" and not any_is_enough else extent != "none"
 
 
 def _devices(extent: TypeSupport) -> tuple[str, ...]:

@@ -194,10 +194,8 @@ def _choices(name: str, kernels: Sequence[Kernel], definition: OpDefinition) -> 
     values: set[str | int | bool] = {v for k in kernels for v in k.constraints.get(name, ())}
     if attribute.is_type and any(name not in k.constraints for k in kernels):
         values |= {*(attribute.allowed or _ANYTHING)}
-    ordered = sorted(values, key=str)
-    if attribute.is_type:
-        return [*ordered]
-    return [{"s": v} if isinstance(v, str) else v for v in ordered]
+    is_text = not attribute.is_type
+    return [{"s": v} if is_text and isinstance(v, str) else v for v in sorted(values, key=str)]
 
 
 def all_on_host(kernel: Kernel, definition: OpDefinition, attributes: Attributes) -> bool:
@@ -252,8 +250,8 @@ def definition_of(op: str) -> OpDefinition | None:
 def is_type(op: str, attribute: str) -> bool:
     """Return whether an attribute of an op is a type or a list of types."""
     definition = definition_of(op)
-    found = None if definition is None else definition.attributes.get(attribute)
-    return found is not None and found.is_type
+    known = {} if definition is None else definition.attributes
+    return attribute in known and known[attribute].is_type
 
 
 def inputs_of(op: str, attribute: str) -> tuple[str, ...]:

@@ -11,20 +11,8 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import is_session
-from traceanalyzer.placement.calls import (
-    FORWARDED,
-    ON_HOST,
-    Call,
-    argument_nodes,
-    as_bound,
-    as_recorded,
-    called_as,
-    callers_first,
-    calls_of,
-    dataset_calls,
-    is_of_dataset,
-    resources_into,
-)
+from traceanalyzer.placement import calls
+from traceanalyzer.placement.calls import Call
 from traceanalyzer.placement.devices import machine_of
 from traceanalyzer.placement.eager import (
     EagerInput,
@@ -58,8 +46,7 @@ class FunctionPlacement:
 
     function: str
     instance: int  #: which of the recorded instantiations the graph is of
-    #: The signature that calls it, or None: a function calls it, or nothing recorded does.
-    call: int | None
+    call: int | None  #: the signature that calls it; None for a function, or nothing recorded
     placement: Placement
     doubt: str  #: why something about its call is unknown, or ""
     #: Of a session's graph that grew, the nodes that keep their device: each with the earlier
@@ -175,20 +162,20 @@ class _Program:
     def _place_functions(
         self, eager: Sequence[EagerPlacement]
     ) -> dict[str, tuple[FunctionPlacement, ...]]:
-        calls: dict[str, dict[tuple[str, tuple[str, ...]], Call]] = {}
+        known: dict[str, dict[tuple[str, tuple[str, ...]], Call]] = {}
 
         def add(found: Iterable[tuple[str, Call]]) -> None:
             for function, call in found:
-                alike = calls.setdefault(function, {})
+                alike = known.setdefault(function, {})
                 alike.setdefault((call.default_device, call.arguments), call)
 
         signatures = self._capture_file.signatures
         for at, (signature, where) in enumerate(zip(signatures, eager, strict=True)):
             add(self._calls_by_signature(at, signature, where))
         placed: dict[str, tuple[FunctionPlacement, ...]] = {}
-        for function in callers_first(self._capture_file):
-            known = calls.get(function.name) or calls.get(called_as(function.name), {})
-            of_function = tuple(known.values()) or (self._unknown(function),)
+        for function in calls.callers_first(self._capture_file):
+            called = known.get(function.name) or known.get(calls.called_as(function.name), {})
+            of_function = tuple(called.values()) or (self._unknown(function),)
             placed[function.name] = tuple(self._instances(function, of_function))
             for each in placed[function.name]:
                 add(self._calls_within(each))
@@ -214,7 +201,7 @@ class _Program:
         devices, guessed = [], set()
         for index, tensor in enumerate(signature.inputs):
             device = self._input(tensor).device
-            if tensor.dtype in ON_HOST:
+            if tensor.dtype in calls.ON_HOST:
                 device = self._machine.host
             elif tensor.dtype != "resource" and not self._is_own:
                 guessed.add(index)
@@ -230,11 +217,12 @@ class _Program:
         self, op: str, attributes: Attributes, inputs: Sequence[str], device: str
     ) -> Iterator[tuple[str, Call]]:
         definition = self._kernels.registry.definition(op)
-        calls = () if definition is None else dataset_calls(definition, attributes, inputs, device)
-        for callee, call in calls:
+        if definition is None:
+            return
+        for callee, call in calls.dataset_calls(definition, attributes, inputs, device):
             function = self._capture_file.function(callee)
             if function is not None and function.instances:
-                arguments = argument_nodes(function.instances[0].input, self._attributes)
+                arguments = calls.argument_nodes(function.instances[0].input, self._attributes)
                 elements = ("",) * (max(arguments, default=-1) + 1 - len(call.arguments))
                 yield callee, call._replace(arguments=(*elements, *call.arguments))
 
@@ -246,50 +234,50 @@ class _Program:
         """
         graph, devices = caller.placement.nodes.graph, caller.placement.devices
         datasets: set[int] = set()
-        for node, callee in calls_of(graph, self._attributes):
+        for node, callee in calls.calls_of(graph, self._attributes):
             op, device = graph.ops[node], devices[node]
             if not is_dataset(op):
                 arguments: tuple[str, ...] = ()
-                if op in FORWARDED:
-                    inputs = resources_into(graph, node, self._attributes, devices)
-                    arguments = inputs[FORWARDED[op] :]
+                if op in calls.FORWARDED:
+                    inputs = calls.resources_into(graph, node, self._attributes, devices)
+                    arguments = inputs[calls.FORWARDED[op] :]
                 yield callee, Call(device, arguments, doubt=caller.doubt)
             elif node not in datasets:
                 datasets.add(node)
                 attributes = self._capture_file.attribute_set(graph.attributes[node])
-                inputs = resources_into(graph, node, self._attributes, devices)
+                inputs = calls.resources_into(graph, node, self._attributes, devices)
                 for called, call in self._by_dataset(op, attributes, inputs, device):
                     yield called, call._replace(doubt=caller.doubt)
 
     def _unknown(self, function: Function) -> Call:
         if is_session(function.name):
             return Call("")
-        if is_of_dataset(function.name):
+        if calls.is_of_dataset(function.name):
             return Call(self._machine.host)
         return Call(self._machine.devices[0], doubt=_CALL_NOT_RECORDED)
 
-    def _instances(self, function: Function, calls: Sequence[Call]) -> Iterator[FunctionPlacement]:
+    def _instances(self, function: Function, made: Sequence[Call]) -> Iterator[FunctionPlacement]:
         """Place a function once for each different call.
 
         A function is instantiated again where its arguments are elsewhere. Where they were shows
         which recorded graph belongs to a call; if several do, what TensorFlow made of them.
         """
         if is_session(function.name):
-            yield from self._of_session(function, calls[0])
+            yield from self._of_session(function, made[0])
         elif not self._is_own:
-            for call in calls if function.instances else ():
+            for call in made if function.instances else ():
                 yield self._placed(function, self._recorded_instance(function, call), call)
         else:
             for at, instance in enumerate(function.instances):
-                best: FunctionPlacement | None = None
-                for call in calls:
+                first, *others = made
+                best = self._placed(function, at, first)
+                for call in others:
+                    if tuple(best.placement.devices.values()) == instance.assigned:
+                        break
                     placed = self._placed(function, at, call)
-                    best = best or placed
                     if tuple(placed.placement.devices.values()) == instance.assigned:
                         best = placed
-                        break
-                if best is not None:
-                    yield best
+                yield best
 
     def _of_session(self, function: Function, call: Call) -> list[FunctionPlacement]:
         """Place the graphs of sessions in order: one that grew keeps what was placed before.
@@ -323,7 +311,7 @@ class _Program:
             return 0
         bound = [t.device for t in self._capture_file.signatures[call.signature].inputs]
         for at, instance in enumerate(function.instances):
-            arguments = argument_nodes(instance.input, self._attributes)
+            arguments = calls.argument_nodes(instance.input, self._attributes)
             if all(
                 index < len(bound) and instance.input.devices[node] in {bound[index], ""}
                 for index, node in arguments.items()
@@ -334,9 +322,9 @@ class _Program:
     def _placed(self, function: Function, at: int, call: Call) -> FunctionPlacement:
         graph = function.instances[at].input
         bound = (
-            as_recorded(graph, self._attributes)
+            calls.as_recorded(graph, self._attributes)
             if self._is_own
-            else as_bound(graph, self._attributes, call, self._machine)
+            else calls.as_bound(graph, self._attributes, call, self._machine)
         )
         # One session that has soft placement is enough: what cannot be placed without did not run.
         configs = self._capture_file.session_configs if is_session(function.name) else ()

@@ -15,14 +15,8 @@ import tomllib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from traceanalyzer.capture_file.document import (
-    LARGEST,
-    OF_ANOTHER,
-    OF_MACHINE,
-    OF_OP,
-    Scope,
-    is_session,
-)
+from traceanalyzer.capture_file import document
+from traceanalyzer.capture_file.document import OF_OP, Scope
 from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.devices import CPU, NO_SCOPE, type_in_scope
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, classes_of
@@ -72,7 +66,7 @@ def scopes_around(capture_file: CaptureFile, function: str, node: str) -> list[S
         return []
     at = definition.index(node)
     if at < 0:
-        return [] if is_session(function) else None
+        return [] if document.is_session(function) else None
     return [capture_file.scopes[number] for number in definition.scopes[at] or ()]
 
 
@@ -102,7 +96,7 @@ def scopes_of_node(
 
 
 def scopes_of_making(
-    capture_file: CaptureFile, resource: Resource | None, below: int = LARGEST
+    capture_file: CaptureFile, resource: Resource | None, below: int = document.LARGEST
 ) -> tuple[Scope, ...]:
     """Return the scopes that a resource was made in, each of which requests its device by itself.
 
@@ -121,7 +115,10 @@ def scopes_of_making(
 
 
 def scopes_of_eager(
-    capture_file: CaptureFile, signature: Signature, requested: str, below: int = LARGEST
+    capture_file: CaptureFile,
+    signature: Signature,
+    requested: str,
+    below: int = document.LARGEST,
 ) -> tuple[Scope, ...]:
     """Return the scopes that request the device of an eager op, or of a call: at least one.
 
@@ -136,7 +133,7 @@ def scopes_of_eager(
 
 
 def _of_owners(
-    capture_file: CaptureFile, scopes: Iterable[Scope], below: int = LARGEST
+    capture_file: CaptureFile, scopes: Iterable[Scope], below: int = document.LARGEST
 ) -> Iterator[Scope]:
     """Replace scopes for the device of a resource or a tensor by those that it was made in."""
     for scope in scopes:
@@ -219,7 +216,7 @@ class ReadDevices:
     def _on_machine(self, scope: Scope | None, device: str) -> str:
         if scope is None or scope.origin is None or scope in self._unsure:
             return device
-        if scope.origin == OF_MACHINE:
+        if scope.origin == document.OF_MACHINE:
             return self._machine.devices[0]
         if scope.origin <= OF_OP:
             return self._of_maker(OF_OP - scope.origin)
@@ -256,7 +253,7 @@ def unsure_scopes(capture_file: CaptureFile) -> Iterator[Scope]:
     that the program found. An imported graph may have been built on a machine without a GPU.
     """
     for scope in capture_file.scopes:
-        is_choice = scope.origin == OF_MACHINE and scope.frame in capture_file.chosen
+        is_choice = scope.origin == document.OF_MACHINE and scope.frame in capture_file.chosen
         frame = capture_file.frame(scope.frame)
         may_be_unknown = frame is not None and (frame.is_user or frame.file.endswith(_IMPORTER))
         if is_choice or (may_be_unknown and _is_unknown(capture_file, scope)):
@@ -265,7 +262,7 @@ def unsure_scopes(capture_file: CaptureFile) -> Iterator[Scope]:
 
 def _is_unknown(capture_file: CaptureFile, scope: Scope) -> bool:
     if scope.origin is None or scope.origin > OF_OP:
-        return scope.origin == OF_ANOTHER
+        return scope.origin == document.OF_ANOTHER
     return capture_file.signatures[OF_OP - scope.origin].is_function
 
 
