@@ -26,7 +26,6 @@ from traceanalyzer.placement.placer import (
     Decision,
     Placement,
     Setting,
-    place,
 )
 from traceanalyzer.placement.registry import Registry, load
 
@@ -176,7 +175,7 @@ class Written:
             assigned={at: line.on for at, line in enumerate(self.lines) if line.on},
             guessed={self.index(name): "this is a guess" for name in guessed},
         )
-        return Placed(self, place(self.described(registry, functions), setting))
+        return Placed(self, Placement(self.described(registry, functions), setting))
 
     def index(self, name: str) -> int:
         """The number of a node."""

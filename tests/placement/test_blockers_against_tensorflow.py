@@ -18,14 +18,13 @@ from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.blockers import BlockerFinder
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.nodes import describe
-from traceanalyzer.placement.placer import Setting, place
+from traceanalyzer.placement.placer import Placement, Setting
 from traceanalyzer.placement.registry import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tests.emulator.oracle import Outcome, PlacerRun
-    from traceanalyzer.placement.placer import Placement
 
 _CPU: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
 _GPU: Final = "/job:localhost/replica:0/task:0/device:GPU:0"
@@ -211,7 +210,7 @@ def _placed(case: Case, run: PlacerRun) -> Placement:
         soft=run.soft_placement,
         assigned={at: device for at, device in enumerate(run.assigned_before) if device},
     )
-    return place(describe(run.graph, run.attributes, registry, functions), setting)
+    return Placement(describe(run.graph, run.attributes, registry, functions), setting)
 
 
 _each = pytest.mark.parametrize(

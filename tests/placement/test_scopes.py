@@ -22,7 +22,7 @@ from traceanalyzer.capture_file.function_records import Definition, Graph
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.blockers import BlockerFinder
 from traceanalyzer.placement.devices import Machine
-from traceanalyzer.placement.program import place_program
+from traceanalyzer.placement.program import ProgramPlacement
 from traceanalyzer.placement.recorded_blockers import BlockerRecords
 from traceanalyzer.placement.scopes import ReadDevices
 
@@ -238,7 +238,7 @@ scopes_and_lines = pytest.mark.parametrize(
 @scopes_and_lines
 def test_each_scope_around_a_call_blocks(around: tuple[int, ...], lines: list[int]) -> None:
     capture_file = capture_file_in_scopes(*around)
-    program = place_program(capture_file)
+    program = ProgramPlacement(capture_file)
     way = only(program, "__f")
     (blocker,) = BlockerFinder(way.placement).of(0).found
     found = list(BlockerRecords(capture_file, program.kernels.registry).of_node(way, 0, blocker))
@@ -263,7 +263,7 @@ def test_each_scope_that_a_resource_was_made_in_blocks_its_users(
         scopes=(),
         inputs=(replace(tensor("resource"), device="/device:CPU:0", resource=0),),
     )
-    finder = BlockerRecords(capture_file, place_program(capture_file).kernels.registry)
+    finder = BlockerRecords(capture_file, ProgramPlacement(capture_file).kernels.registry)
     blocker = Blocker(kind=BlockerKind.RESOURCE, input=0, requested_device="/device:CPU:0")
 
     found = list(finder.of_eager(reads, blocker))
@@ -283,7 +283,7 @@ def test_each_scope_that_a_resource_was_made_in_blocks_its_users(
 )
 def test_each_scope_that_requests_the_cpu_blocks(own: tuple[int, ...], asking: list[str]) -> None:
     capture_file = capture_file_of_an_inlined_call("call", *own)
-    program = place_program(capture_file)
+    program = ProgramPlacement(capture_file)
     way = only(program, "__outer")
     (blocker,) = BlockerFinder(way.placement).of(1).found
     found = list(BlockerRecords(capture_file, program.kernels.registry).of_node(way, 1, blocker))

@@ -21,7 +21,7 @@ from traceanalyzer.placement.devices import (
     parse_device,
 )
 from traceanalyzer.placement.eager import EagerSetting, place_eager
-from traceanalyzer.placement.placer import Decision, Placement, Region, Setting, place
+from traceanalyzer.placement.placer import Decision, Placement, Region, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,8 +41,7 @@ _State = TypeVar("_State")
 class Blockers:
     """All that keeps an op off the GPU."""
 
-    #: In the order in which they take effect; none if the op is there.
-    found: tuple[Blocker, ...]
+    found: tuple[Blocker, ...]  #: in the order in which they take effect; none if the op is there
     #: Whether the op moves without them. If not, something unknown keeps it off as well.
     is_complete: bool
     #: The nodes that a node follows, the next one first: their blockers are its own.
@@ -200,7 +199,7 @@ class BlockerFinder:
                 if edge.source in inside and edge.target in inside
             ],
         )
-        placed = place(nodes, whole.setting, region)
+        placed = Placement(nodes, whole.setting, region)
         is_faithful = not whole.ignored and all(
             placed.devices[at] == whole.devices[at] and placed.decisions[at] is whole.decisions[at]
             for at in inside
@@ -219,21 +218,16 @@ class BlockerFinder:
 
 
 class _NodeSearch:
-    """A search for the blockers of a node.
-
-    `alike` holds those of its group that went where it went in all that was tried: the same blocks
-    them.
-    """
-
     def __init__(self, placement: Placement, node: int, members: Iterable[int]) -> None:
         self.before = placement
         self._node = node
         self._gpu = _first_gpu(placement.setting.machine)
+        #: Members of its group that went where it went in all that was tried, for the same reason.
         self.alike = {*members}
 
     def without(self, removed: Sequence[Blocker]) -> Placement:
         setting = without(self.before.setting, removed, self._gpu)
-        after = place(self.before.nodes, setting, self.before.region)
+        after = Placement(self.before.nodes, setting, self.before.region)
         at_node = after.devices[self._node]
         self.alike = {at for at in self.alike if after.devices[at] == at_node}
         return after
@@ -249,11 +243,7 @@ class _NodeSearch:
 
 
 def without(setting: Setting, removed: Iterable[Blocker], device: str) -> Setting:
-    """Return what a graph is placed under without some blockers.
-
-    Args:
-        device: Where what is assigned elsewhere would be, and the default device.
-    """
+    """Return what a graph is placed under without blockers: a device for what is elsewhere."""
     kernels = set(setting.kernels)
     requests, assigned = dict(setting.requests), dict(setting.assigned)
     default = setting.default_device

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlia
 from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.blockers import BlockerFinder, eager_blockers
+from traceanalyzer.placement.calls import newest
 from traceanalyzer.placement.devices import CPU, GPU, is_of_type
-from traceanalyzer.placement.grown_graphs import newest
-from traceanalyzer.placement.program import place_program
+from traceanalyzer.placement.program import ProgramPlacement
 from traceanalyzer.placement.recorded_blockers import BY_REQUEST, BlockerRecords
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, Frame
     from traceanalyzer.model import Certainty
     from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.placement.program import FunctionPlacement, ProgramPlacement
+    from traceanalyzer.placement.program import FunctionPlacement
     from traceanalyzer.placement.registry import SupportedTypes
 
 # See `InlineFunctionBody` (core/common_runtime/inline_function_utils.cc).
@@ -109,10 +109,10 @@ class ReplayedExplanations:
     ) -> None:
         self._capture_file = capture_file
         self._is_own = machine is None
-        self.program: ProgramPlacement = place_program(
+        self.program = ProgramPlacement(
             capture_file, machine, unsure_as_recorded=unsure_as_recorded
         )
-        self._recorded = self.program if self._is_own else place_program(capture_file)
+        self._recorded = self.program if self._is_own else ProgramPlacement(capture_file)
         self._records = BlockerRecords(capture_file, self.program.kernels.registry)
         self._finders: dict[int, BlockerFinder] = {}
         self._instances: dict[str, list[FunctionPlacement]] = {}

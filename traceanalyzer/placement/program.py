@@ -22,9 +22,8 @@ from traceanalyzer.placement.eager import (
     pins_small,
     place_eager,
 )
-from traceanalyzer.placement.grown_graphs import kept_nodes, with_requests
 from traceanalyzer.placement.nodes import Nodes, describe, is_dataset
-from traceanalyzer.placement.placer import Placement, Setting, place
+from traceanalyzer.placement.placer import Placement, Setting
 from traceanalyzer.placement.registry import registry_of
 from traceanalyzer.placement.scopes import ReadDevices
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Attributes, CaptureFile, Signature, Tensor
     from traceanalyzer.capture_file.function_records import Function
     from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.placement.registry import Nearest
 
 _CALL_NOT_RECORDED: Final = "the call of its function was not recorded"
 _ARGUMENT_NOT_RECORDED: Final = "where this argument is was not recorded"
@@ -54,65 +52,47 @@ class FunctionPlacement:
     kept: Mapping[int, tuple[FunctionPlacement, int]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProgramPlacement:
-    """A program, placed."""
-
-    machine: Machine  #: the devices it was placed on
-    #: The registry that was used, and whether it is that of the program's TensorFlow.
-    kernels: Nearest
-    eager_setting: EagerSetting  #: what eager ops are placed under
-    eager_ops: Sequence[EagerOp]  #: the op of each signature of the capture file, as it is placed
-    eager: Sequence[EagerPlacement]
-    #: Where each resource of the capture file lives; "" if unknown.
-    resources: Sequence[str]
-    #: By name, each instance of a function.
-    functions: Mapping[str, tuple[FunctionPlacement, ...]]
-
-
-def place_program(
-    capture_file: CaptureFile, machine: Machine | None = None, *, unsure_as_recorded: bool = False
-) -> ProgramPlacement:
-    """Place a captured program.
-
-    Args:
-        machine: The devices to place it on; None for those that it had. On its own machine the
-            arguments of functions are where they were recorded, on another where they would be.
-        unsure_as_recorded: Whether requests that nobody can know on the other machine are what
-            they were, rather than what is expected.
-    """
-    return _Program(capture_file, machine, unsure_as_recorded=unsure_as_recorded).placement()
-
-
-class _Program:
-    """A program under way: resources before functions, callers before what they call."""
+    """A captured program, placed: resources before functions, callers before what they call."""
 
     def __init__(
-        self, capture_file: CaptureFile, assumed: Machine | None, *, unsure_as_recorded: bool
+        self,
+        capture_file: CaptureFile,
+        machine: Machine | None = None,
+        *,
+        unsure_as_recorded: bool = False,
     ) -> None:
+        """Place a program.
+
+        Args:
+            machine: The devices to place it on; None for those that it had, on which the arguments
+                of functions are where they were recorded.
+            unsure_as_recorded: Whether requests that nobody can know there are what they were.
+        """
         self._capture_file = capture_file
         self._attributes = capture_file.attributes
         self._own_machine = machine_of(capture_file)
-        self._is_own = assumed is None
-        self._machine = assumed or self._own_machine
-        self._kernels = registry_of(capture_file)
-        self._setting = EagerSetting(
-            machine=self._machine,
-            registry=self._kernels.registry,
+        self._is_own = machine is None
+        self.machine = machine or self._own_machine
+        #: The registry that was used, and whether it is that of the program's TensorFlow.
+        self.kernels = registry_of(capture_file)
+        functions = {f.name for f in capture_file.functions}
+        functions |= {d.name for d in capture_file.definitions}
+        functions |= {s.op for s in capture_file.signatures if s.is_function}
+        self.eager_setting = EagerSetting(
+            machine=self.machine,
+            registry=self.kernels.registry,
             soft=(capture_file.devices or {}).get("soft_device_placement") is not False,
             pins_small=pins_small(capture_file),
-            functions=frozenset(
-                {f.name for f in capture_file.functions}
-                | {d.name for d in capture_file.definitions}
-                | {s.op for s in capture_file.signatures if s.is_function}
-            ),
+            functions=functions,
         )
-        self._resources = [""] * len(capture_file.resources)
+        #: Where each resource of the capture file lives; "" if unknown.
+        self.resources = [""] * len(capture_file.resources)
         self._read_devices = ReadDevices(
             capture_file,
-            self._machine,
-            self._resources,
-            lambda maker: place_eager(self._op(maker), self._setting).device,
+            self.machine,
+            self.resources,
+            lambda maker: place_eager(self._op(maker), self.eager_setting).device,
             unsure_as_recorded=unsure_as_recorded,
         )
         # Elements of datasets, which are on the host.
@@ -123,26 +103,17 @@ class _Program:
             for output in signature.outputs
         }
         self._described: dict[tuple[str, int], Nodes] = {}
-
-    def placement(self) -> ProgramPlacement:
-        signatures = self._capture_file.signatures
-        for at, resource in enumerate(self._capture_file.resources):
+        for at, resource in enumerate(capture_file.resources):
             if self._is_own:
-                self._resources[at] = resource.device
+                self.resources[at] = resource.device
             elif resource.signature >= 0:  # one made from others comes after them
-                maker = self._op(signatures[resource.signature])
-                self._resources[at] = place_eager(maker, self._setting).device
-        ops = [self._op(signature) for signature in signatures]
-        eager = [place_eager(op, self._setting) for op in ops]
-        return ProgramPlacement(
-            machine=self._machine,
-            kernels=self._kernels,
-            eager_setting=self._setting,
-            eager_ops=ops,
-            eager=eager,
-            resources=self._resources,
-            functions=self._place_functions(eager),
-        )
+                maker = self._op(capture_file.signatures[resource.signature])
+                self.resources[at] = place_eager(maker, self.eager_setting).device
+        #: The op of each signature of the capture file, as it is placed.
+        self.eager_ops = [self._op(signature) for signature in capture_file.signatures]
+        self.eager = [place_eager(op, self.eager_setting) for op in self.eager_ops]
+        #: By name, each instance of a function.
+        self.functions = self._place_functions()
 
     def _op(self, signature: Signature) -> EagerOp:
         return EagerOp(
@@ -155,13 +126,11 @@ class _Program:
     def _input(self, tensor: Tensor) -> EagerInput:
         device = tensor.device
         if tensor.dtype == "resource" and not self._is_own:
-            device = "" if tensor.resource is None else self._resources[tensor.resource]
+            device = "" if tensor.resource is None else self.resources[tensor.resource]
         is_known = tensor.shape is not None and all(size >= 0 for size in tensor.shape)
         return EagerInput(tensor.dtype, device, prod(tensor.shape or ()) if is_known else None)
 
-    def _place_functions(
-        self, eager: Sequence[EagerPlacement]
-    ) -> dict[str, tuple[FunctionPlacement, ...]]:
+    def _place_functions(self) -> dict[str, tuple[FunctionPlacement, ...]]:
         known: dict[str, dict[tuple[str, tuple[str, ...]], Call]] = {}
 
         def add(found: Iterable[tuple[str, Call]]) -> None:
@@ -170,7 +139,7 @@ class _Program:
                 alike.setdefault((call.default_device, call.arguments), call)
 
         signatures = self._capture_file.signatures
-        for at, (signature, where) in enumerate(zip(signatures, eager, strict=True)):
+        for at, (signature, where) in enumerate(zip(signatures, self.eager, strict=True)):
             add(self._calls_by_signature(at, signature, where))
         placed: dict[str, tuple[FunctionPlacement, ...]] = {}
         for function in calls.callers_first(self._capture_file):
@@ -202,12 +171,12 @@ class _Program:
         for index, tensor in enumerate(signature.inputs):
             device = self._input(tensor).device
             if tensor.dtype in calls.ON_HOST:
-                device = self._machine.host
+                device = self.machine.host
             elif tensor.dtype != "resource" and not self._is_own:
                 guessed.add(index)
                 is_read = (tensor.dtype, tensor.shape) in self._read
                 is_on_host = tensor.dtype == "variant" or is_read  # a dataset, mostly
-                device = self._machine.host if is_on_host else self._machine.devices[0]
+                device = self.machine.host if is_on_host else self.machine.devices[0]
             if not device:
                 guessed.add(index)
             devices.append(device)
@@ -216,7 +185,7 @@ class _Program:
     def _by_dataset(
         self, op: str, attributes: Attributes, inputs: Sequence[str], device: str
     ) -> Iterator[tuple[str, Call]]:
-        definition = self._kernels.registry.definition(op)
+        definition = self.kernels.registry.definition(op)
         if definition is None:
             return
         for callee, call in calls.dataset_calls(definition, attributes, inputs, device):
@@ -253,8 +222,8 @@ class _Program:
         if is_session(function.name):
             return Call("")
         if calls.is_of_dataset(function.name):
-            return Call(self._machine.host)
-        return Call(self._machine.devices[0], doubt=_CALL_NOT_RECORDED)
+            return Call(self.machine.host)
+        return Call(self.machine.devices[0], doubt=_CALL_NOT_RECORDED)
 
     def _instances(self, function: Function, made: Sequence[Call]) -> Iterator[FunctionPlacement]:
         """Place a function once for each different call.
@@ -285,8 +254,8 @@ class _Program:
         On the program's own machine the kept devices are known, on another the replay gave them.
         """
         found: list[FunctionPlacement] = []
-        requesting = replace(function, instances=with_requests(function.instances))
-        for at, first_placed in enumerate(kept_nodes(function.instances)):
+        requesting = replace(function, instances=calls.with_requests(function.instances))
+        for at, first_placed in enumerate(calls.kept_nodes(function.instances)):
             placed = self._placed(requesting, at, call)
             kept = {node: (found[f.instance], f.node) for node, f in first_placed.items()}
             if kept:
@@ -302,7 +271,7 @@ class _Program:
                     if its in earlier.placement.doubts:
                         guessed[node] = earlier.placement.doubts[its]
                 setting = replace(setting, assigned=assigned, guessed=guessed, requests=requests)
-                placed = replace(placed, placement=place(nodes, setting), kept=kept)
+                placed = replace(placed, placement=Placement(nodes, setting), kept=kept)
             found.append(placed)
         return found
 
@@ -324,14 +293,14 @@ class _Program:
         bound = (
             calls.as_recorded(graph, self._attributes)
             if self._is_own
-            else calls.as_bound(graph, self._attributes, call, self._machine)
+            else calls.as_bound(graph, self._attributes, call, self.machine)
         )
         # One session that has soft placement is enough: what cannot be placed without did not run.
         configs = self._capture_file.session_configs if is_session(function.name) else ()
         setting = Setting(
-            machine=self._machine,
+            machine=self.machine,
             default_device=call.default_device,
-            soft=any(c.soft_placement for c in configs) if configs else self._setting.soft,
+            soft=any(c.soft_placement for c in configs) if configs else self.eager_setting.soft,
             assigned=bound.devices,
             guessed=dict.fromkeys(bound.guessed, _ARGUMENT_NOT_RECORDED),
         )
@@ -339,7 +308,7 @@ class _Program:
             function=function.name,
             instance=at,
             call=call.signature,
-            placement=place(self._nodes(function, at), setting),
+            placement=Placement(self._nodes(function, at), setting),
             doubt=call.doubt,
         )
 
@@ -350,6 +319,6 @@ class _Program:
                 host = self._own_machine.host
                 graph = self._read_devices.of_graph(function.name, graph, host)
             self._described[function.name, at] = describe(
-                graph, self._attributes, self._kernels.registry, self._setting.functions
+                graph, self._attributes, self.kernels.registry, self.eager_setting.functions
             )
         return self._described[function.name, at]

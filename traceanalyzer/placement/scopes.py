@@ -80,10 +80,8 @@ def scopes_of_node(
 
     Without the innermost the next one would decide. A node without a request has the device of
     the call that it was inlined from (`InlineFunctionBody`,
-    core/common_runtime/inline_function_utils.cc).
-
-    Yields:
-        A scope, and the function that was called in it; "" where it is around the node itself.
+    core/common_runtime/inline_function_utils.cc): beside each scope is the function that was called
+    in it, "" where it is around the node itself.
     """
     definition, name = origin_of(function, graph, node)
     own, is_end = _requesting(scopes_around(capture_file, definition, name) or (), requested)
@@ -100,11 +98,8 @@ def scopes_of_making(
 ) -> tuple[Scope, ...]:
     """Return the scopes that a resource was made in, each of which requests its device by itself.
 
-    Args:
-        below: The number of a resource: what was made after it cannot have decided on its device.
-
-    Returns:
-        The innermost first; none where no scope requests it, or none is recorded.
+    The innermost is first. What was made after the resource of the number `below` cannot have
+    decided on its device.
     """
     if resource is None or resource.signature < 0:
         return ()
@@ -120,10 +115,7 @@ def scopes_of_eager(
     requested: str,
     below: int = document.LARGEST,
 ) -> tuple[Scope, ...]:
-    """Return the scopes that request the device of an eager op, or of a call: at least one.
-
-    Of a line that is met again, as where a function calls itself, one.
-    """
+    """Return the scopes that request the device of an eager op, or of a call: one for each line."""
     around = [capture_file.scopes[number] for number in signature.scopes]
     by_line: dict[int, Scope] = {}
     for scope in _of_owners(capture_file, _requesting(around, requested)[0], below):
@@ -172,8 +164,8 @@ def _innermost(scopes: Iterable[Scope]) -> Scope | None:
 class ReadDevices:
     """Returns requests as they would be on another machine.
 
-    A request for the device of a resource becomes one for the device where that resource is; a
-    request for the device of something else is dropped: whatever else decides, decides there, too.
+    A request for the device of a resource becomes one for where that resource is there; a request
+    for the device of something else is dropped: whatever else decides, decides there, too.
     """
 
     def __init__(
@@ -200,9 +192,7 @@ class ReadDevices:
     def of_graph(self, function: str, graph: Graph, host: str) -> Graph:
         """Return a graph with the requested devices on the machine.
 
-        Args:
-            host: The CPU of the machine it was recorded on. A request of TensorFlow's own names
-                that in full.
+        A request of TensorFlow's own names the CPU of the machine it was recorded on in full.
         """
         devices = list(graph.devices)
         for node, device in enumerate(graph.devices):
@@ -288,19 +278,13 @@ _MINORS: Final = re.compile(r"\d+\.\d+")
 
 
 def habit_of(name: str, version: str | None) -> str:
-    """Return the library code that an op's name shows; "" for none.
-
-    An unknown version of TensorFlow is assumed to be the newest known one.
-    """
+    """Return the library code that an op's name shows; "" for none."""
     minor = last_minor(supported()[-1] if version is None else version)
     of_version = (each for each in SCOPES if each.first <= minor <= each.last)
     return next((each.habit for each in of_version if each.name.search(name)), "")
 
 
 def last_minor(version: str) -> Minor:
-    """Return a minor version; the last one of a range, such as `2.1 or 2.2`.
-
-    A text without a version is assumed to be the newest known one.
-    """
+    """Return a minor version; the last of a range, such as `2.1 or 2.2`; the newest if unknown."""
     without_build = version.partition("+")[0]
     return kernel_tables.minor_of((_MINORS.findall(without_build) or supported())[-1])
