@@ -57,20 +57,23 @@ def doubt_on_a_gpu(capture_file: CaptureFile, function: str) -> str:
     return KerasOnAGpu(capture_file).doubt(function, "x")
 
 
-def test_a_step_of_keras_may_be_compiled_unless_the_program_forbids_it() -> None:
-    program = Program()
-    program.function(_STEP, node("x", "NoOp"))
-    (said,) = differences(program.capture_file())
-    assert "jit_compile=False" in said
-    assert doubt_on_a_gpu(program.capture_file(), _STEP)
-
-
-def test_a_layer_that_xla_cannot_compile_is_named_and_leaves_no_doubt() -> None:
-    capture_file = with_models(model(not_compilable=_LAYER))
-    (said,) = differences(capture_file)
-    assert "words (TextVectorization)" in said
-    assert "jit_compile" not in said
-    assert not doubt_on_a_gpu(capture_file, _STEP)
+@pytest.mark.parametrize(
+    ("models", "words", "is_doubtful"),
+    [
+        ((), "unless the program says jit_compile=False", True),
+        ((model(not_compilable=_LAYER),), "words (TextVectorization)", False),
+        ((model(is_auto=True),), "the model m", True),
+        ((model(is_auto=False),), "", False),
+    ],
+)
+def test_a_step_of_keras_may_be_compiled_by_xla_on_a_gpu(
+    models: tuple[dict[str, Any], ...], words: str, *, is_doubtful: bool
+) -> None:
+    capture_file = with_models(*models)
+    said = " ".join(differences(capture_file))
+    assert words in said
+    assert bool(said) is bool(words)
+    assert bool(doubt_on_a_gpu(capture_file, _STEP)) is is_doubtful
 
 
 def test_what_becomes_of_recurrent_layers_with_a_gpu_is_said_layer_by_layer() -> None:
@@ -172,14 +175,6 @@ def test_what_such_a_model_leaves_on_the_cpu_is_certain_as_keras_compiles_it_now
     assert found.certainty == "certain"
 
 
-def test_a_model_that_keras_decides_on_is_compiled_on_a_gpu() -> None:
-    capture_file = with_models(model(is_auto=True))
-    (said,) = differences(capture_file)
-    assert "the model m" in said
-    assert "jit_compile=False" not in said
-    assert doubt_on_a_gpu(capture_file, _STEP)
-
-
 LINE = line(6)
 CAPTURED = CaptureFile(tool="", host="h", complete=True, frames=(LINE,))
 ASKS = {"gpu_questions": [["train.py", 3]]}
@@ -232,11 +227,6 @@ def test_a_computed_request_of_a_program_that_asks_for_gpus_is_only_possible() -
     assert "train.py:3" in weighed.doubt
     assert "train.py:6" in weighed.doubt
     assert [*differences(captured)] == [f"T{weighed.doubt[1:]}."]
-
-
-def test_an_error_that_ended_the_program_was_not_handled() -> None:
-    ended = replace(CAPTURED, errors=(replace(ERROR, where="program"),))
-    assert FreeChoices(ended).weighed(explanation()) == explanation()
 
 
 @pytest.mark.parametrize(

@@ -150,22 +150,16 @@ ONE_GPU = Machine.local(gpus=1)
         ([{"name": "/device:CPU:0"}, {"name": "/device:GPU:0"}, {"name": 7}, "x", {}], 1),
         ([{"name": "nonsense"}, {"name": "/job:x y"}], 0),
         ([{"name": "/device:GPU:0"}], 0),  # without a CPU: of no machine
+        (None, 1),  # TensorFlow 1 lists none without an eager context: those of its session
     ],
 )
-def test_the_machine_has_the_devices_that_a_program_lists(logical: list[Any], gpus: int) -> None:
-    found = machine_of(Program().capture_file(devices={"logical": logical}))
-    assert found == Machine.local(gpus=gpus)
-
-
-def test_a_program_of_tensorflow_1_has_the_devices_of_its_session() -> None:
-    """It never makes an eager context, which alone lists devices."""
+def test_the_machine_has_the_devices_that_a_program_lists(logical: Any, gpus: int) -> None:  # noqa: ANN401
     program = Program()
-    program.function(SESSION, node("one", "NoOp"), node("two", "NoOp"), assigned=("GPU:0", "CPU:0"))
-    devices = {"context_made": False, "strategies": []}
-    assert machine_of(program.capture_file(devices=devices)) == ONE_GPU
-    without = Program()
-    without.function(SESSION, node("one", "NoOp"))
-    assert machine_of(without.capture_file(devices=devices)) == Machine.local()
+    if logical is None:
+        nodes = (node("one", "NoOp"), node("two", "NoOp"))
+        program.function(SESSION, *nodes, assigned=("GPU:0", "CPU:0"))
+    found = machine_of(program.capture_file(devices={"logical": logical}))
+    assert found == Machine.local(gpus=gpus)
 
 
 # --------------------------------------------------------------------- eager ops, resources
