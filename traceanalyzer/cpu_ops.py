@@ -186,8 +186,7 @@ def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
 
 
 def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401 - a row of the op table
-    types = _types(row.input_types)
-    return explanation_by_registry(str(row.type), types, run.tensorflow_version)
+    return explanation_by_registry(str(row.type), _types(row.input_types), run.tensorflow_version)
 
 
 def _rows(host: Host) -> Iterator[tuple[Any, OpRecord | None]]:

@@ -10,20 +10,22 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
+from traceanalyzer.capture_file.attributes import TYPES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.placement import rewrites
 from traceanalyzer.placement.kernel_tables import minor_of
-from traceanalyzer.placement.kernel_types import extent_of, known_types, python_name, support_of
+from traceanalyzer.placement.kernel_types import extent_of, python_name, support_of
 from traceanalyzer.placement.registry import Nearest, load, nearest, supported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from traceanalyzer.placement.kernel_types import Combination, Extent, Support, TypeSupport
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
 
 _DATA_TYPES: Final = {"float32": "float", "float64": "double", "float16": "half"}
+_TYPES: Final = frozenset(TYPES) - {"invalid"}
 _EXCEPTIONS: Final = 5  # that one answer names
 _ALL: Final[Mapping[Extent, bool | None]] = {"all": True, "some": None, "none": False}
 
@@ -70,11 +72,7 @@ class CpuOnly:
 
 
 def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAnswer:
-    """Return what kernels an op has.
-
-    Args:
-        dtype: A type, as Python or as DataType spells it; None for all.
-        tf: A version of TensorFlow; None for the newest that there is a table of.
+    """Return what kernels an op has; unless given, for all types and in the newest version.
 
     Raises:
         QuestionError: There is no such op, type or version.
@@ -91,6 +89,8 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
     dtypes = sorted({str(c.values[name]) for c in support.combinations for name in support.main})
     by_type = {python_name(d): support.of_type(d) for d in dtypes}
     first = None if extent.gpu == "none" else _since(op, registry.version, data_type)
+    on_host = {name for c in meant if c.gpu is not None for name in c.gpu.host_memory_args}
+    arguments = (*support.definition.inputs, *support.definition.outputs)
     return KernelAnswer(
         op=op,
         dtype=None if data_type is None else python_name(data_type),
@@ -100,7 +100,7 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
         gpu_kernel_in_table=there,
         gpu_kernel=there if found.exact else None,
         computed_on_host=_ALL[extent.on_host] if extent.gpu != "none" else None,
-        host_memory_args=_host_arguments(support, meant),
+        host_memory_args=tuple(each.name for each in arguments if each.name in on_host),
         since=first,
         since_first_table=first == supported()[0],
         dtypes={name: _devices(extent_of(of)) for name, of in by_type.items()},
@@ -155,8 +155,8 @@ def _data_type(dtype: str | None) -> str | None:
         return None
     plain = dtype.strip().removeprefix("tf.").removeprefix("DT_").lower()
     name = _DATA_TYPES.get(plain, plain)
-    if name not in known_types():
-        known = sorted(map(python_name, known_types()))
+    if name not in _TYPES:
+        known = sorted(map(python_name, _TYPES))
         close = get_close_matches(plain, known, n=5) or known
         msg = f"{dtype!r} is no type of TensorFlow; give one like {', '.join(close)}"
         raise QuestionError(msg)
@@ -215,7 +215,7 @@ def _taken(definition: OpDefinition) -> frozenset[str]:
         if attribute is None:
             taken.add(argument.type)
         elif attribute.allowed is None:
-            return known_types()
+            return _TYPES
         else:
             taken.update(attribute.allowed)
     return frozenset(taken)
@@ -238,12 +238,6 @@ def _since(op: str, version: str, dtype: str | None) -> str | None:
 
 def _devices(extent: TypeSupport) -> tuple[str, ...]:
     return tuple(d for d, how in (("CPU", extent.cpu), ("GPU", extent.gpu)) if how != "none")
-
-
-def _host_arguments(support: Support, meant: Iterable[Combination]) -> tuple[str, ...]:
-    used = {name for c in meant if c.gpu is not None for name in c.gpu.host_memory_args}
-    arguments = (*support.definition.inputs, *support.definition.outputs)
-    return tuple(argument.name for argument in arguments if argument.name in used)
 
 
 def _exceptions(support: Support, meant: Sequence[Combination]) -> str:

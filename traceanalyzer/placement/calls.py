@@ -20,19 +20,9 @@ if TYPE_CHECKING:
 
 # Ops whose n-th input is the n-th argument of the function they call; how many come before.
 FORWARDED: Final = {
-    "PartitionedCall": 0,
-    "StatefulPartitionedCall": 0,
-    "While": 0,
-    "StatelessWhile": 0,
-    "If": 1,
-    "StatelessIf": 1,
-    "Case": 1,
-    "StatelessCase": 1,
+    **dict.fromkeys(("PartitionedCall", "StatefulPartitionedCall", "While", "StatelessWhile"), 0),
+    **dict.fromkeys(("If", "StatelessIf", "Case", "StatelessCase"), 1),
 }
-
-
-# function_optimizer.cc, UniqueSpecializedFunctionName: behind it the call's node and function.
-_SPECIALIZED: Final = "_specialized_for_"
 
 
 class Call(NamedTuple):
@@ -74,22 +64,22 @@ def resources_into(
     graph: Graph, node: int, attributes: Sequence[Attributes], devices: Mapping[int, str]
 ) -> tuple[str, ...]:
     """Return where each data input of a node is that is a resource, "" for others."""
-    data = (split_input(text)[0] for text in graph.inputs[node] if not text.startswith("^"))
-    return tuple(
-        devices[source] if source >= 0 and _is_resource(graph, source, attributes) else ""
-        for source in map(graph.index, data)
-    )
-
-
-def _is_resource(graph: Graph, node: int, attributes: Sequence[Attributes]) -> bool:
-    known = attributes[graph.attributes[node]] if graph.attributes[node] >= 0 else {}
-    types = (known.get("T"), known.get("dtype"))  # a list of types can be among them
-    return "resource" in types or graph.ops[node] == "VarHandleOp"
+    found = []
+    for text in graph.inputs[node]:
+        if not text.startswith("^"):
+            source = graph.index(split_input(text)[0])
+            at = graph.attributes[source] if source >= 0 else -1
+            known = attributes[at] if at >= 0 else {}
+            types = (known.get("T"), known.get("dtype"))  # a list of types can be among them
+            is_maker = source >= 0 and graph.ops[source] == "VarHandleOp"
+            found.append(devices[source] if is_maker or "resource" in types else "")
+    return tuple(found)
 
 
 def called_as(function: str) -> str:
     """Return the name by which a function is called where grappler made one for a single call."""
-    return function.partition(_SPECIALIZED)[0]
+    # UniqueSpecializedFunctionName of function_optimizer.cc appends the call's node and function.
+    return function.partition("_specialized_for_")[0]
 
 
 def callers_first(capture_file: CaptureFile) -> list[Function]:
@@ -100,19 +90,18 @@ def callers_first(capture_file: CaptureFile) -> list[Function]:
         made_of.setdefault(called_as(name), []).append(name)
     order: list[Function] = []
     seen: set[str] = set()
-    for start in by_name:
-        stack = [(start, False)]
-        while stack:
-            name, is_done = stack.pop()
-            if is_done:
-                order.append(by_name[name])
-            elif name not in seen:
-                seen.add(name)
-                stack.append((name, True))
-                graphs = (instance.input for instance in by_name[name].instances)
-                inner = {c for graph in graphs for _, c in calls_of(graph, capture_file.attributes)}
-                named = {name for c in inner for name in (c, *made_of.get(c, ()))}
-                stack += [(c, False) for c in sorted(named & by_name.keys()) if c not in seen]
+    stack = [(start, False) for start in reversed(by_name)]
+    while stack:
+        name, is_done = stack.pop()
+        if is_done:
+            order.append(by_name[name])
+        elif name not in seen:
+            seen.add(name)
+            stack.append((name, True))
+            graphs = (instance.input for instance in by_name[name].instances)
+            inner = {c for graph in graphs for _, c in calls_of(graph, capture_file.attributes)}
+            named = {name for c in inner for name in (c, *made_of.get(c, ()))}
+            stack += [(c, False) for c in sorted(named & by_name.keys()) if c not in seen]
     return order[::-1]
 
 
@@ -277,12 +266,9 @@ def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
     that prepare input, but for those that are given a value of the function that makes the dataset:
     they may search candidates for it, for example. Prefetched data and data made outside are input.
     """
-    found = {
-        name
-        for signature in capture_file.signatures
-        if signature.op == _REDUCES
-        for name in called_in(capture_file.attribute_set(signature.attributes).values())
-    }
+    reducing = (each.attributes for each in capture_file.signatures if each.op == _REDUCES)
+    sets = map(capture_file.attribute_set, reducing)
+    found = {name for attributes in sets for name in called_in(attributes.values())}
     of_datasets = functions_of_datasets(capture_file)
     left = [f.name for f in capture_file.functions if f.name not in of_datasets] + sorted(found)
     while left:

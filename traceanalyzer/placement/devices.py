@@ -186,12 +186,12 @@ class Machine:
     @property
     def types(self) -> tuple[str, ...]:
         """The types of its devices, in TensorFlow's order."""
-        return tuple(t for t in _ORDER if any(parse_device(d).type == t for d in self.devices))
+        return tuple(t for t in _ORDER if any(is_of_type(device, t) for device in self.devices))
 
     @property
     def host(self) -> str:
         """Its first CPU, for what must be in host memory."""
-        return next(d for d in self.devices if parse_device(d).type == CPU)
+        return next(device for device in self.devices if is_of_type(device, CPU))
 
     def matching(self, requested: DeviceName) -> Sequence[str]:
         """Return those of its devices that are requested."""
@@ -229,7 +229,6 @@ def _is_device(text: str) -> bool:
 
 def with_gpus(machine: Machine, count: int = 1) -> Machine:
     """Return a machine with GPUs in place of those it has."""
-    address = parse_device(machine.host)
-    base = f"/job:{address.job}/replica:{address.replica}/task:{address.task}"
-    cpus = [d for d in machine.devices if parse_device(d).type == CPU]
-    return Machine.of([*(f"{base}/device:GPU:{at}" for at in range(count)), *cpus])
+    cpus = [device for device in machine.devices if is_of_type(device, CPU)]
+    gpus = (str(parse_device(machine.host)._replace(type=GPU, id=at)) for at in range(count))
+    return Machine.of([*gpus, *cpus])

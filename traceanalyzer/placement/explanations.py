@@ -38,18 +38,14 @@ Basis: TypeAlias = Literal["replay", "registry", "none"]
 class PlacementExplanation:
     """The known blockers of an op."""
 
-    #: The op type as the program has it, before rewrites.
-    type: str
+    type: str  #: the op type as the program has it, before rewrites
     #: In the order in which they take effect; each alone keeps the op on the CPU.
     blockers: tuple[Blocker, ...] = ()
-    #: Names of the nodes that it follows, the next one first.
-    follows: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()  #: names of the nodes that it follows, the next one first
     basis: Basis = "none"
     certainty: Certainty = "possible"
-    #: Why it is not certain, or "".
-    doubt: str = ""
-    #: How the replay contradicts what was recorded, or "".
-    contradiction: str = ""
+    doubt: str = ""  #: why it is not certain, or ""
+    contradiction: str = ""  #: how the replay contradicts what was recorded, or ""
     #: If the op's types are unknown: the types of data with which it has no GPU kernel.
     types_missing: tuple[str, ...] = ()
     #: Whether a replay puts the op on a GPU without the blockers: nothing else keeps it off.
@@ -126,9 +122,9 @@ class ReplayedExplanations:
         calls = self._calls(record)
         if not calls:
             is_known = bool(self.program.functions.get(record.function))
-            graph = "its node is not in the graph that" if is_known else "the graph it is in"
-            recorded = "was recorded" if is_known else "was not recorded"
-            return PlacementExplanation(type=op_type, doubt=f"{graph} {recorded}")
+            doubt = "its node is not in the graph that was recorded"
+            doubt = doubt if is_known else "the graph it is in was not recorded"
+            return PlacementExplanation(type=op_type, doubt=doubt)
         on_cpu = [self._explained(call) for call in calls if is_of_type(call.device, CPU)]
         if not on_cpu:
             return None
@@ -273,6 +269,7 @@ def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
     for ops of one device, which requests that device (`group`, python/ops/control_flow_ops.py).
     """
     blockers = [b for b in blockers if not _groups_others(b)] or blockers
+    ends = [b for b in blockers if b.kind is BlockerKind.REQUEST and _END.match(b.name)]
     requests = [b for b in blockers if b.kind in BY_REQUEST and not _END.match(b.name)]
     own = {(b.function, b.name) for b in requests if not b.copied_from}
     requested = {b.requested_device for b in requests}
@@ -281,10 +278,8 @@ def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
         b
         for b in blockers
         if (b.function, b.copied_from) not in own
-        and not (
-            b.kind is BlockerKind.REQUEST and _END.match(b.name) and b.requested_device in requested
-        )
-        and not (has_resource and _reads_handle(b))
+        if b not in ends or b.requested_device not in requested
+        if not (has_resource and _reads_handle(b))
     )
 
 

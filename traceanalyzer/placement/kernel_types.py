@@ -218,21 +218,6 @@ def _is_all(argument: Argument, attributes: Attributes, types: Collection[str]) 
 
 
 @cache
-def known_types() -> frozenset[str]:
-    """Return the types that the newest version names, as the capture file names them."""
-    registry = registries()[-1]
-    found: set[str] = set()
-    for definition in filter(None, map(registry.definition, registry.ops)):
-        found.update(a.type for a in (*definition.inputs, *definition.outputs) if a.type)
-        types = {name: a for name, a in definition.attributes.items() if a.is_type}
-        for name, attribute in types.items():
-            found.update(attribute.allowed or ())
-            for kernel in registry.usable_kernels(definition.name):
-                found.update(map(str, kernel.constraints.get(name, ())))
-    return frozenset(found)
-
-
-@cache
 def definition_of(op: str) -> OpDefinition | None:
     """Return an op's definition in the newest version that has it; None for no op of TensorFlow."""
     return next(filter(None, (each.definition(op) for each in reversed(registries()))), None)
@@ -311,19 +296,14 @@ def casts_on_gpu(source: str, target: str) -> bool:
     return all(r.find("Cast", GPU, attributes) is not None for r in registries())
 
 
-def types_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
-    """Return the types with which an op has a kernel that computes on the GPU; sorted.
+@cache
+def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
+    """Return the types, or strings, with which an op has a kernel that computes on the GPU; sorted.
 
     The attribute is the one that keeps a node from every GPU kernel that it comes nearest to; the
     others may have any values. A kernel with all arguments in host memory does not count, unless it
     has no data of that type at all (`VarHandleOp`).
     """
-    return tuple(t for t in values_taken(op, attribute, value) if t in known_types())
-
-
-@cache
-def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
-    """Return the same for an attribute that is a string."""
     each = [
         _taken_in(registry, definition, attribute, value)
         for registry in registries()

@@ -180,8 +180,8 @@ class Failure:
     @property
     def said(self) -> str:
         """The most informative line of the error's message."""
-        lines = [line.strip() for line in self.error.message.split("\n") if line.strip()]
-        lines = [line for line in lines if line != _NO_CONTENT] or [self.error.type]
+        stripped = (line.strip() for line in self.error.message.split("\n"))
+        lines = [line for line in stripped if line not in {"", _NO_CONTENT}] or [self.error.type]
         if _STACK.match(lines[0]):  # its last lines are the error and the node
             lines = [line for line in lines if not line.startswith("[[")][-1:]
         first = next(filter(_NO_DEVICE.search, lines if self.missing else ()), lines[0])

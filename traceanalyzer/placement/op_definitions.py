@@ -141,10 +141,8 @@ class OpDefinition:
 
     def has_argument_of(self, attributes: Collection[str]) -> bool:
         """Return whether any of these attributes gives the type of an argument."""
-        return any(
-            a.type_attr in attributes or a.type_list_attr in attributes
-            for a in (*self.inputs, *self.outputs)
-        )
+        arguments = (*self.inputs, *self.outputs)
+        return any({a.type_attr, a.type_list_attr} & {*attributes} for a in arguments)
 
     def complete(self, attributes: Attributes) -> Attributes:
         """Return attributes with the defaults of those that are missing filled in."""
@@ -235,9 +233,7 @@ class OpDefinition:
         return definition.default
 
     def _number(self, argument: Argument, attributes: Attributes) -> int:
-        if not argument.number_attr:
-            return 1
-        number = self._value(argument.number_attr, attributes)
+        number = self._value(argument.number_attr, attributes) if argument.number_attr else 1
         if type(number) is not int or not 0 <= number <= _MOST_TENSORS:
             raise AttributesError(self._unfit(argument.number_attr, number))
         return number

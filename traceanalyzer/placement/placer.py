@@ -78,8 +78,7 @@ class Setting:
         return self.requests.get(node, recorded)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Region:
+class Region(NamedTuple):
     """The part of a graph to place, while what lies around it keeps its device."""
 
     inside: Sequence[int]  #: the nodes to place, in the graph's order
@@ -104,7 +103,7 @@ class Placement:
     def __init__(self, nodes: Nodes, setting: Setting, region: Region | None = None) -> None:
         self.nodes = nodes
         self.setting = setting
-        self.region = region or Region(inside=range(len(nodes)), around={}, bound=nodes.bound)
+        self.region = region or Region(range(len(nodes)), {}, nodes.bound)
         #: What TensorFlow would have refused the graph for; the rest is placed all the same, and is
         #: not sure.
         self.failures: list[Failure] = []

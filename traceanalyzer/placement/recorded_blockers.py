@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         Scope,
         Signature,
     )
-    from traceanalyzer.capture_file.function_records import Graph
     from traceanalyzer.placement.blocker import Link
     from traceanalyzer.placement.nodes import Edge
     from traceanalyzer.placement.program import FunctionPlacement
@@ -99,11 +98,14 @@ class BlockerRecords:
             scopes = [*scopes_of_node(capture_file, placed.function, graph, at, requested)]
             copied = -1 if scopes else colocated_request(capture_file, graph, at)
         found = self._recorded(blocker, self.node_site(placed, at), resource)
+        types = found.types
+        if found.type == "VarHandleOp" and found.given.get("dtype") == _WITHOUT_KERNEL:
+            types = self._uses.types_of_node(graph, at, _WITHOUT_KERNEL)
         found = replace(
             found,
             link=self.link(placed, node, at),
             copied_from="" if copied < 0 else graph.names[copied],
-            types=found.types or self._types_of_node(graph, at),
+            types=types,
             call=call,
             for_step=placed.function in self._of_steps,
         )
@@ -196,12 +198,6 @@ class BlockerRecords:
         if id(resource) not in self._types:
             self._types[id(resource)] = self._uses.types_of_resource(resource)
         return self._types[id(resource)]
-
-    def _types_of_node(self, graph: Graph, node: int) -> tuple[str, ...] | None:
-        dtype = self._capture_file.attribute_set(graph.attributes[node]).get("dtype")
-        if graph.ops[node] != "VarHandleOp" or dtype != _WITHOUT_KERNEL:
-            return None
-        return self._uses.types_of_node(graph, node, _WITHOUT_KERNEL)
 
     def _resource(self, placed: FunctionPlacement, blocker: Blocker) -> Resource | None:
         if blocker.kind is not BlockerKind.ASSIGNED or placed.call is None:
