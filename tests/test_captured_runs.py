@@ -23,10 +23,11 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.capture_file import files
-from traceanalyzer.capture_file.document import CaptureFile, Frame, Levels, Note, Session
+from traceanalyzer.capture_file.document import CaptureFile, Frame, Note, Session
 from traceanalyzer.health import trace_health
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.tables.eager_alignment import MARKER
+from traceanalyzer.trace.profile_options import ProfileOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from traceanalyzer.model import Health, Report
     from traceanalyzer.run import Run
 
-LEVEL_3 = Levels(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0)
-LEVEL_2 = Levels(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)
+LEVEL_3 = ProfileOptions(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0)
+LEVEL_2 = ProfileOptions(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)
 
 
 def python(*ops: str) -> Any:  # noqa: ANN401  # a word of the language

@@ -12,7 +12,7 @@ from tests.causes.examples import Example
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.placement.registry import supported
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.reasoning import reason
+from traceanalyzer.report.op_details import ops_that_match
 from traceanalyzer.trace.tfevents import TfVersion
 
 if TYPE_CHECKING:
@@ -79,6 +79,6 @@ def test_those_of_another_make_likely(version: str | None) -> None:
 @pytest.mark.parametrize("version", WITHOUT_TABLE)
 def test_those_of_another_rule_nothing_out(version: str | None) -> None:
     """A kernel that a later version has may have been missing yet."""
-    (found,) = reason(diagnosis_of(version), re.compile(r"^scores$")).ops
+    (found,), _ = ops_that_match(diagnosis_of(version), re.compile(r"^scores$"))
 
     assert not {"no_gpu_kernel", "dtype_unsupported"} & {o.cause for o in found.here.ruled_out}

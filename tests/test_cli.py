@@ -297,7 +297,9 @@ def test_a_dash_is_standard_output(traceanalyzer_: Traceanalyzer, tmp_path: Path
     data = traceanalyzer_("report", LOGS, "--json", "-")
     assert data.err.replace("\n", " ").strip() == json.loads(data.out)["summary"]["verdict"]
     assert traceanalyzer_("report", LOGS, "--markdown", "-").out.startswith("# ")
-    assert_refused(traceanalyzer_("report", LOGS, "-o", "-", "--json", "-"), "two files")
+    for two in (("-o", "--json"), ("--markdown", "--json")):
+        done = traceanalyzer_("report", LOGS, two[0], "-", two[1], "-")
+        assert_refused(done, "only one output can be standard output")
     assert_refused(traceanalyzer_("tables", LOGS, "-o", "-"), "folder")
     assert_refused(traceanalyzer_("capture", "--report", "-", "x.py"), "--report")
     assert not files_below(tmp_path / "here")

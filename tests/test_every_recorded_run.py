@@ -17,12 +17,12 @@ from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.document import text_of
 from traceanalyzer.report.memory import memory
-from traceanalyzer.report.write import text_of
 from traceanalyzer.tables.schema import SCHEMAS
 from traceanalyzer.tables.step_kinds import main_steps
-from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.timeline.walk import critical_path
 from traceanalyzer.transfers.graph import device_graph
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def check_memory(host: Host, use: AllocatorUse) -> None:
 def check_copies(run: Run) -> None:
     """Bytes in the graph are bytes in the table."""
     check_totals(run.transfers, run.transfer_graph)
-    check_totals(run.transfers, device_graph(run.transfers, run.transfer_traffic))
+    check_totals(run.transfers, device_graph(run.traffic))
     for storm in run.transfer_costs.small_transfers:
         assert storm.count <= (run.transfers["direction"] == storm.direction).sum()
         assert (storm.carrying_ps or 0) * 4 < storm.time_ps

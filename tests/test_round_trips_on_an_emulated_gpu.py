@@ -12,7 +12,7 @@ from traceanalyzer.report.assemble import assemble
 
 if TYPE_CHECKING:
     from traceanalyzer.model import Report
-    from traceanalyzer.model.transfers import RoundTripRecord
+    from traceanalyzer.model.figures import RoundTripRecord
 
 PROGRAM = """\
 import tensorflow as tf

@@ -24,7 +24,7 @@ import pytest
 import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus, slow_but
 from tests.xprof import tool_data
-from traceanalyzer.memory.records import records_of
+from traceanalyzer.memory.ledger import records_of
 from traceanalyzer.trace.files import read_host
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def both(
 def moments(host: Host, allocator: str) -> set[int]:
     """When as much was in use as at an allocator's peak, from the start of some line."""
     table = host.tables.allocations
-    book = records_of(table).book(np.flatnonzero((table["allocator"] == allocator).to_numpy()))
+    book = records_of(table).ledger(np.flatnonzero((table["allocator"] == allocator).to_numpy()))
     at_ps = book.at_ps[book.in_use == book.in_use.max()]
     assert host.file is not None
     starts = {

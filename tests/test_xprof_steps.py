@@ -34,10 +34,10 @@ from tests.corpus import CORPUS, slow_but
 from tests.tables.reading import rows
 from tests.xprof import table, tool_data
 from tests.xspace_proto import XSpace
-from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.device_work import device_work
 from traceanalyzer.timeline.intervals import Intervals, inside_ps, union
 from traceanalyzer.timeline.phase import PHASE_COLUMNS, Phase, phases_within
+from traceanalyzer.timeline.walk import critical_path
 from traceanalyzer.trace.files import read_host
 
 if TYPE_CHECKING:

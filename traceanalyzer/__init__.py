@@ -18,7 +18,7 @@ from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError, TraceNotF
 if TYPE_CHECKING:
     from traceanalyzer.capturing.in_code import Capture, capture, capture_callback
     from traceanalyzer.diagnosis import Diagnosis, diagnose
-    from traceanalyzer.report.write import write_report
+    from traceanalyzer.report.document import write_report
     from traceanalyzer.run import Run, load, runs
 
 __all__ = [
@@ -49,7 +49,7 @@ _HOMES = {
     "diagnose": "traceanalyzer.diagnosis",
     "load": "traceanalyzer.run",
     "runs": "traceanalyzer.run",
-    "write_report": "traceanalyzer.report.write",
+    "write_report": "traceanalyzer.report.document",
 }
 
 

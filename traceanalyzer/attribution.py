@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.causes import Cause, CauseMatch, FindingText
     from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.model import Certainty
+    from traceanalyzer.model import Certainty, RuledOut
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
@@ -115,12 +115,12 @@ def _led(known: list[_Matched]) -> tuple[list[_Matched], _Keys]:
 
     Beside a leading match, ops share a finding if their other blockers have the same causes.
     """
-    leading = next((each for each in known if each.match.leads), None)
-    if leading is None:
-        return known, tuple(dict.fromkeys(each.key for each in known))
-    others = [each for each in known if each is not leading]
-    causes = sorted({each.cause.id for each in others})
-    return [leading, *others], (leading.key, *map(_Key, causes))
+    for leading in known:
+        if leading.match.leads:
+            others = [each for each in known if each is not leading]
+            causes = sorted({each.cause.id for each in others})
+            return [leading, *others], (leading.key, *map(_Key, causes))
+    return known, tuple(dict.fromkeys(each.key for each in known))
 
 
 def cause_of(
@@ -186,15 +186,24 @@ def _finding(
         for each in known:
             by_key.setdefault(each.key, []).append(each)
     groups = list(by_key.values())
-    first = groups[0]
-    text = _described(first)
-    cpu_ops = [known[0].op for known in members]
-    op_ids = tuple(op.op_id for op in cpu_ops)
+    first, text = groups[0][0], _described(groups[0])
+    ops = [known[0].op for known in members]
+    op_ids = tuple(op.op_id for op in ops)
     dragged_along = dict.fromkeys(d for op_id in op_ids for d in dragged.get(op_id, ()))
     blockers = tuple(map(_reported, groups))
-    finding = Finding(
-        cause=first[0].cause.id,
-        sub_reason=first[0].match.sub_reason,
+    # Why ops are only possibly on the CPU: the program may choose another device.
+    possible = [op.explanation for op in ops if op.explanation.certainty == "possible"]
+    doubts = dict.fromkeys(explanation.doubt for explanation in possible if explanation.doubt)
+    evidence = (*blockers[0].evidence, *(Evidence(kind="choice", text=doubt) for doubt in doubts))
+    modifiers = text.modifiers
+    ruled_out: tuple[RuledOut, ...] = ()
+    # Memory is not a blocker: the scope alone decides, whatever its author's reason.
+    if (note := memory_note(run, _blocked(groups[0]))) is not None:
+        modifiers = modifiers if note.certainty is None else (*modifiers, _MEMORY)
+        evidence, ruled_out = (*evidence, *note.evidence), note.ruled_out
+    return Finding(
+        cause=first.cause.id,
+        sub_reason=first.match.sub_reason,
         scope=scope,
         certainty=_least(blocker.certainty for blocker in blockers),
         harm=text.harm,
@@ -202,12 +211,16 @@ def _finding(
         why=text.why,
         op_ids=op_ids,
         dragged_along=tuple(op_id for op_id in dragged_along if op_id not in op_ids),
-        evidence=(*blockers[0].evidence, *_choices(cpu_ops)),
+        evidence=evidence,
         blockers=blockers if len(blockers) > 1 else (),
-        modifiers=text.modifiers,
+        modifiers=modifiers,
+        ruled_out=ruled_out,
         fixes=_fixes(text, groups),
     )
-    return _with_memory(finding, run, first)
+
+
+def _blocked(matched: Sequence[_Matched]) -> BlockedOps:
+    return BlockedOps(tuple((each.op, each.blocker) for each in matched))
 
 
 def _described(matched: Sequence[_Matched]) -> FindingText:
@@ -216,14 +229,7 @@ def _described(matched: Sequence[_Matched]) -> FindingText:
     if cause.describe is None:
         msg = f"{cause.id} matches blockers and does not describe them"
         raise TypeError(msg)
-    return cause.describe(BlockedOps(tuple((each.op, each.blocker) for each in matched)))
-
-
-def _choices(cpu_ops: Iterable[CpuOp]) -> tuple[Evidence, ...]:
-    """Return why ops are only possibly on the CPU: the program may choose another device."""
-    possible = (op.explanation for op in cpu_ops if op.explanation.certainty == "possible")
-    doubts = dict.fromkeys(explanation.doubt for explanation in possible)
-    return tuple(Evidence(kind="choice", text=doubt) for doubt in doubts if doubt)
+    return cause.describe(_blocked(matched))
 
 
 def _fixes(text: FindingText, groups: Sequence[Sequence[_Matched]]) -> tuple[Fix, ...]:
@@ -241,7 +247,8 @@ def _fixes(text: FindingText, groups: Sequence[Sequence[_Matched]]) -> tuple[Fix
     if len(groups) == 1:
         return text.fixes
     texts = [(group[0], _described(group)) for group in groups]
-    decisive = [text for first, text in texts if first.cause.id == _LIBRARY] or [
+    by_library = [text for first, text in texts if first.cause.id == _LIBRARY]
+    decisive = by_library or [
         text
         for first, text in texts
         if first.blocker.kind is BlockerKind.NO_KERNEL or text.harm == "by_design"
@@ -251,23 +258,6 @@ def _fixes(text: FindingText, groups: Sequence[Sequence[_Matched]]) -> tuple[Fix
     if len(distinct) > 1 and not decisive:
         return (_EACH_NEEDED, *(replace(fix, checked=False) for fix in distinct))
     return tuple(distinct)
-
-
-def _with_memory(finding: Finding, run: Run, first: Sequence[_Matched]) -> Finding:
-    """Add whether the data that the program keeps on the CPU would fit the GPU.
-
-    Memory is not a blocker: the scope alone decides, whatever its author's reason.
-    """
-    note = memory_note(run, BlockedOps(tuple((each.op, each.blocker) for each in first)))
-    if note is None:
-        return finding
-    modifiers = finding.modifiers if note.certainty is None else (*finding.modifiers, _MEMORY)
-    return replace(
-        finding,
-        modifiers=modifiers,
-        evidence=(*finding.evidence, *note.evidence),
-        ruled_out=(*finding.ruled_out, *note.ruled_out),
-    )
 
 
 def _reported(group: Sequence[_Matched]) -> ReportedBlocker:

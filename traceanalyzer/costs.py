@@ -24,16 +24,13 @@ from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.step_kinds import regular_steps
 from traceanalyzer.tables.thread_activity import ThreadState
 from traceanalyzer.tables.thread_links import ON_DEVICE
-from traceanalyzer.timeline.critical_path import critical_path, path_graph
-from traceanalyzer.timeline.exposed import is_exposed
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
 from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.timeline.walk import program_thread
+from traceanalyzer.timeline.walk import critical_path, program_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    import networkx as nx
     from numpy.typing import NDArray
 
     from traceanalyzer.run import Host, Run
@@ -49,23 +46,15 @@ _LAUNCH_QUANTILE: Final = 0.25  # from launch to start: kernels that queue take 
 class GainBounds:
     """How much a fix can save, in picoseconds per step."""
 
-    #: At least: the gain of the device that gains least.
-    low_ps: float = 0
-    #: At most: the time in which some device waited.
-    high_ps: float = 0
-    #: The part of `high_ps` in which only other devices waited.
-    others_ps: float = 0
+    low_ps: float = 0  #: at least: the gain of the device that gains least
+    high_ps: float = 0  #: at most: the time in which some device waited
+    others_ps: float = 0  #: the part of `high_ps` in which only other devices waited
     # Parts of the waiting time of the device that gains least; `low_ps` is the rest.
-    #: The walk back did not prove a link.
-    unproved_ps: float = 0
-    #: Transfers, which may move elsewhere.
-    copied_ps: float = 0
-    #: Other CPU ops ran as well.
-    shared_ps: float = 0
-    #: What the ops would cost on the device.
-    own_ps: float = 0
-    #: The input pipeline or another device takes this time anyway.
-    beside_ps: float = 0
+    unproved_ps: float = 0  #: the walk back did not prove a link
+    copied_ps: float = 0  #: transfers, which may move elsewhere
+    shared_ps: float = 0  #: other CPU ops ran as well
+    own_ps: float = 0  #: what the ops would cost on the device
+    beside_ps: float = 0  #: the input pipeline or another device takes this time anyway
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,10 +62,8 @@ class HostPath:
     """The critical path through the regular steps of one host."""
 
     host: Host
-    #: How many steps.
-    steps: int
-    #: Its parts; the steps follow each other.
-    path: Parts
+    steps: int  #: how many
+    path: Parts  #: the steps follow each other
 
     @cached_property
     def of_row_ps(self) -> NDArray[np.int64]:
@@ -84,33 +71,23 @@ class HostPath:
         rows = self.path.row.astype(np.int64)
         return sum_by(rows, self.path.duration_ps, len(self.host.tables.ops))
 
-    @cached_property
-    def graph(self) -> nx.DiGraph[int]:
-        """The path as a graph with a node per part; see `path_graph`."""
-        return path_graph(self.path, self.host.tables.ops)
-
-    def of_ops_ps(self, op_ids: Collection[str]) -> int:
-        """Return the path's time in the given ops."""
-        chosen = self.host.tables.ops["op_id"].isin(op_ids).to_numpy()
-        return int(self.of_row_ps[chosen].sum())
-
 
 class Costs:
     """The costs of a run's ops per regular step."""
 
     def __init__(self, run: Run) -> None:
-        self._run = run
+        steps = [(host, regular_steps(host.tables.steps)) for host in run.hosts]
+        self._hosts = [(host, of_host) for host, of_host in steps if len(of_host)]
 
     @cached_property
     def _by_host(self) -> list[list[_Device]]:
         """The devices that computed, for each host that has any and steps."""
-        found = []
-        for host in self._run.hosts:
-            steps = regular_steps(host.tables.steps)
-            if len(steps) and host.timeline.devices:
-                work = _HostWork(host, steps)
-                found.append([_Device(work, device.parts) for device in host.timeline.devices])
-        return found
+        return [
+            [_Device(work, device.parts) for device in host.timeline.devices]
+            for host, steps in self._hosts
+            if host.timeline.devices
+            for work in [_HostWork(host, steps)]
+        ]
 
     @cached_property
     def _devices(self) -> list[_Device]:
@@ -119,71 +96,57 @@ class Costs:
     @cached_property
     def paths(self) -> tuple[HostPath, ...]:
         """The critical path through the regular steps of each host that has any."""
-        found = []
-        for host in self._run.hosts:
-            steps = regular_steps(host.tables.steps)
-            if len(steps) and program_thread(host.tables.threads) != ON_DEVICE:
-                path = critical_path(host.tables, host.timeline, steps)
-                found.append(HostPath(host=host, steps=len(steps), path=path))
-        return tuple(found)
+        return tuple(
+            HostPath(
+                host=host, steps=len(steps), path=critical_path(host.tables, host.timeline, steps)
+            )
+            for host, steps in self._hosts
+            if program_thread(host.tables.threads) != ON_DEVICE
+        )
 
     @cached_property
     def host_by_op_ps(self) -> pd.Series[float] | None:
-        """The host time of each op per step, by op id."""
+        """The time of each op on host threads per step, by op id; None without steps."""
         found = []
-        for host in self._run.hosts:
-            steps, threads = regular_steps(host.tables.steps), host.tables.threads
-            if not len(steps) or threads is None:
-                continue
-            known = threads.row >= 0
-            inside = inside_ps(_intervals(steps), threads.start_ps[known], threads.end_ps[known])
-            rows = threads.row[known].astype(np.int64)
-            took = sum_by(rows, inside, len(host.tables.ops)) / len(steps)
-            found.append(pd.Series(took, index=host.tables.ops["op_id"].to_numpy()))
+        for host, steps in self._hosts:
+            threads = host.tables.threads
+            if threads is not None:
+                known = threads.row >= 0
+                start, end = threads.start_ps[known], threads.end_ps[known]
+                inside = inside_ps(_times(steps), start, end)
+                found.append(_by_op(host, threads.row[known], inside) / len(steps))
         return pd.concat(found) if found else None
 
     @cached_property
     def exposed_by_op_ps(self) -> pd.Series[float] | None:
-        """How long devices waited for each op per step, by op id; as `exposed_ps` for one op."""
-        if not self._devices:
-            return None
-        by_host = pd.concat([device.exposed_by_op_ps() for device in self._devices])
-        return by_host.groupby(level=0).sum() / len(self._devices)
+        """How long devices waited for each op per step, by op id; the mean over devices.
+
+        None without a device that computed, or without steps.
+        """
+        return _mean_by_op([device.exposed_by_op_ps for device in self._devices])
+
+    @cached_property
+    def _path_by_op_ps(self) -> pd.Series[float] | None:
+        return _mean_by_op(
+            [pd.Series(p.of_row_ps / p.steps, p.host.tables.ops["op_id"]) for p in self.paths]
+        )
 
     def host_ps(self, op_ids: Iterable[str]) -> float | None:
-        """Return the time of ops on host threads per step, all hosts together.
-
-        Returns:
-            None without steps.
-        """
-        of_op = self.host_by_op_ps
-        return None if of_op is None else float(of_op.reindex(list(op_ids)).sum())
+        """Return the time of ops on host threads per step, all hosts together."""
+        return _total(self.host_by_op_ps, op_ids)
 
     def path_ps(self, op_ids: Iterable[str]) -> float | None:
-        """Return the critical path's time in ops per step; the mean over hosts.
-
-        Returns:
-            None without steps.
-        """
-        ids = set(op_ids)
-        return _mean([path.of_ops_ps(ids) / path.steps for path in self.paths])
+        """Return the critical path's time in ops per step, the mean over hosts."""
+        return _total(self._path_by_op_ps, op_ids)
 
     def exposed_ps(self, op_ids: Iterable[str]) -> float | None:
-        """Return how long devices waited for ops per step; the mean over devices.
-
-        Returns:
-            None without a device that computed, or without steps.
-        """
-        ids = set(op_ids)
-        return _mean([device.exposed_ps(ids) for device in self._devices])
+        """Return how long devices waited for ops per step, the mean over devices."""
+        return _total(self.exposed_by_op_ps, op_ids)
 
     def step_ps(self) -> float | None:
-        """Return the duration of the steps that `exposed_ps` refers to; the mean over devices.
-
-        Returns:
-            None without a device that computed, or without steps.
-        """
-        return _mean([d.work.within.total_ps / d.work.steps for d in self._devices])
+        """Return the duration of the steps that `exposed_ps` refers to; the mean over devices."""
+        took = [device.work.within.total_ps / device.work.steps for device in self._devices]
+        return sum(took) / len(took) if took else None
 
     def gain(self, op_ids: Iterable[str]) -> GainBounds | None:
         """Return how much moving ops to the device can save.
@@ -205,20 +168,29 @@ class Costs:
         return replace(least, high_ps=high_ps, others_ps=max(0, high_ps - least.high_ps))
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def _by_op(host: Host, rows: NDArray[np.int32], ps: NDArray[np.int64]) -> pd.Series[int]:
+    """Sum times up by the id of the op in each row of the host's op table."""
+    ids = host.tables.ops["op_id"]
+    return pd.Series(sum_by(rows.astype(np.int64), ps, len(ids)), ids)
 
 
-def _intervals(steps: pd.DataFrame) -> Intervals:
-    return union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
+def _mean_by_op(found: Sequence[pd.Series[float]]) -> pd.Series[float] | None:
+    return pd.concat(found).groupby(level=0).sum() / len(found) if found else None
 
 
-def _waited_ps(devices: Sequence[_Device], op_ids: Collection[str]) -> float:
+def _total(of_op: pd.Series[float] | None, op_ids: Iterable[str]) -> float | None:
+    return None if of_op is None else float(of_op.reindex(list(op_ids)).sum())
+
+
+def _times(table: pd.DataFrame) -> Intervals:
+    return union(table["start_ps"].to_numpy(np.int64), table["duration_ps"].to_numpy(np.int64))
+
+
+def _waited_ps(devices: Sequence[_Device], op_ids: Iterable[str]) -> float:
     """Return how long any of a host's devices waited for ops, per step."""
-    start, end = zip(*(device.waits(op_ids) for device in devices), strict=True)
-    starts, ends = np.concatenate(start), np.concatenate(end)
     work = devices[0].work
-    return common(union(starts, ends - starts), work.within).total_ps / work.steps
+    waits = pd.concat([device.waits_for(op_ids) for device in devices])
+    return common(_times(waits), work.within).total_ps / work.steps
 
 
 class _HostWork:
@@ -226,18 +198,18 @@ class _HostWork:
 
     def __init__(self, host: Host, steps: pd.DataFrame) -> None:
         self.steps = len(steps)
-        self.within = _intervals(steps)
-        self.op_ids: list[str] = host.tables.ops["op_id"].tolist()
-        self.n_rows = len(self.op_ids)
-        self._row_of = {op_id: row for row, op_id in enumerate(self.op_ids)}
+        self.within = _times(steps)
+        self.host = host
         self.launch_ps = _launch_ps(host)
         threads = host.tables.threads
-        self._start = self._end = np.empty(0, np.int64)
-        self._row = np.empty(0, np.int32)
+        #: When ops computed on the host, or may have.
+        self.computed = pd.DataFrame(columns=["start_ps", "duration_ps", "row"], dtype=np.int64)
         if threads is not None:
             computes = np.isin(threads.state, (ThreadState.HOST_OP, ThreadState.UNPLACED))
-            self._start, self._end = threads.start_ps[computes], threads.end_ps[computes]
-            self._row = threads.row[computes]
+            took = threads.end_ps - threads.start_ps
+            self.computed = pd.DataFrame(
+                {"start_ps": threads.start_ps, "duration_ps": took, "row": threads.row}
+            )[computes]
         self.room_ps = self.within.total_ps - max(self._beside(host))
 
     def _beside(self, host: Host) -> Iterator[int]:
@@ -255,19 +227,9 @@ class _HostWork:
         for start, took, chosen in spans:
             yield common(union(start[chosen], took[chosen]), self.within).total_ps
 
-    def rows(self, op_ids: Iterable[str]) -> NDArray[np.int32]:
-        """Return the rows of this host's ops."""
-        return np.array([self._row_of[i] for i in op_ids if i in self._row_of], np.int32)
-
-    def runs(self, rows: NDArray[np.int32]) -> int:
-        """Return an upper bound of how often ops ran: one run can have several pieces."""
-        start = self._start[np.isin(self._row, rows)]
-        return int(inside_ps(self.within, start, start + 1).sum())
-
-    def others(self, rows: NDArray[np.int32]) -> Intervals:
-        """Return when other ops computed on the host, or may have."""
-        other = ~np.isin(self._row, rows)
-        return union(self._start[other], (self._end - self._start)[other])
+    def is_of(self, op_ids: Iterable[str], table: pd.DataFrame) -> pd.Series[bool]:
+        """Return which rows of a table are about some ops."""
+        return table["row"].isin(np.flatnonzero(self.host.tables.ops["op_id"].isin(op_ids)))
 
 
 class _Device:
@@ -275,41 +237,43 @@ class _Device:
 
     def __init__(self, work: _HostWork, parts: Parts) -> None:
         self.work = work
-        waits = is_exposed(parts)
-        self._start, self._end = parts.start_ps[waits], parts.end_ps[waits]
-        self._row, self._is_proved = parts.row[waits], parts.is_proved[waits]
-        self._computes = parts.phase[waits] == Phase.HOST_OP
-        self._inside = inside_ps(work.within, self._start, self._end)
-        self._of_row = sum_by(self._row.astype(np.int64), self._inside, work.n_rows)
+        self._waits = pd.DataFrame(
+            {
+                "start_ps": parts.start_ps,
+                "duration_ps": parts.duration_ps,
+                "row": parts.row,
+                "is_proved": parts.is_proved,
+                "computes": parts.phase == Phase.HOST_OP,
+                "inside_ps": inside_ps(work.within, parts.start_ps, parts.end_ps),
+            }
+        )[parts.is_exposed]
 
-    def exposed_ps(self, op_ids: Iterable[str]) -> float:
-        """Return how long the device waited for ops, per step."""
-        return int(self._of_row[self.work.rows(op_ids)].sum()) / self.work.steps
-
+    @cached_property
     def exposed_by_op_ps(self) -> pd.Series[float]:
-        """Return how long the device waited for each op of its host, per step; by op id."""
-        return pd.Series(self._of_row / self.work.steps, index=self.work.op_ids)
+        """How long the device waited for each op of its host, per step; by op id."""
+        rows, inside = (self._waits[name].to_numpy() for name in ("row", "inside_ps"))
+        return _by_op(self.work.host, rows, inside) / self.work.steps
 
-    def waits(self, op_ids: Collection[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return when the device waited for ops: starts and ends."""
-        mine = np.isin(self._row, self.work.rows(op_ids))
-        return self._start[mine], self._end[mine]
+    def waits_for(self, op_ids: Iterable[str]) -> pd.DataFrame:
+        """Return when the device waited for ops."""
+        return self._waits[self.work.is_of(op_ids, self._waits)]
 
     def gain(self, op_ids: Iterable[str]) -> GainBounds:
         """Return how much moving ops can save on this device, per step."""
-        work = self.work
-        rows = work.rows(op_ids)
-        exposed = int(self._of_row[rows].sum())
+        work, waits = self.work, self.waits_for(op_ids)
+        exposed = int(waits["inside_ps"].sum())
         if not exposed:
             return GainBounds()
-        mine = np.isin(self._row, rows)
-        proved = mine & self._is_proved
-        proved_ps = int(self._inside[proved].sum())
-        chosen = proved & self._computes
-        times = common(union(self._start[chosen], (self._end - self._start)[chosen]), work.within)
-        alone = without(times, work.others(rows))
-        computed = int(self._inside[mine & self._computes].sum())
-        own = work.runs(rows) * work.launch_ps + _DEVICE_SHARE * computed
+        proved = waits[waits["is_proved"]]
+        proved_ps = int(proved["inside_ps"].sum())
+        times = common(_times(proved[proved["computes"]]), work.within)
+        is_own = work.is_of(op_ids, work.computed)
+        alone = without(times, _times(work.computed[~is_own]))
+        computed = int(waits["inside_ps"][waits["computes"]].sum())
+        begin = work.computed["start_ps"][is_own].to_numpy(np.int64)
+        # An upper bound of how often the ops ran: one run can have several pieces.
+        runs = int(inside_ps(work.within, begin, begin + 1).sum())
+        own = runs * work.launch_ps + _DEVICE_SHARE * computed
         rest = max(0.0, alone.total_ps - own)
         low = min(rest, max(0, work.room_ps))
         return GainBounds(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -14,20 +14,21 @@ from traceanalyzer.placement.keras import what_keras_compiled, without_cudnn
 from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.tables.step_kinds import eager_loop
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Role
-from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.trace.clock import LONGEST_PS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.model import Severity
     from traceanalyzer.run import Host, Run
     from traceanalyzer.tables.tracer import TracerFacts
 
+    _Remark: TypeAlias = tuple[Severity, str, str]  # severity, id, message
+
 _SEVERITIES: Final = ("error", "warning", "info")
 _OP_LEVEL: Final = 2
-_MANY, _LONG = 20, 2000
-_LONGEST_HOURS: Final = 24  # no profile is a day long
+_MANY, _LONG = 20, 2000  # of the profiler's own messages
 _PS_PER_HOUR: Final = 3.6e15
 _NEARLY_ALL: Final = 0.99  # covered by the capture file: the rest is not worth a warning
 _MARK_STEPS: Final = (
@@ -38,282 +39,220 @@ _CAPTURE: Final = "`traceanalyzer capture script.py`"
 
 def trace_health(run: Run) -> tuple[Health, ...]:
     """Return what limits the traces of a run, the most severe first."""
-    found = [*_of_run(run), *_placements(run)]
+    found = list(_of_run(run))
     for host in run.hosts:
-        of_host = [*_of_file(host), *_tracers(host), *_devices(host), *_capture(host)]
-        found += [replace(h, message=f"{host.name}: {h.message}") for h in of_host]
-    return tuple(sorted(found, key=lambda h: _SEVERITIES.index(h.severity)))
+        of_host = chain(_of_file(host), _tracers(host), _devices(host), _capture(host))
+        found += [(severity, id_, f"{host.name}: {text}") for severity, id_, text in of_host]
+    found.sort(key=lambda remark: _SEVERITIES.index(remark[0]))
+    return tuple(Health(severity=severity, id=id_, message=text) for severity, id_, text in found)
 
 
-def _error(health_id: str, message: str) -> Health:
-    return Health(id=health_id, severity="error", message=message)
-
-
-def _warning(health_id: str, message: str) -> Health:
-    return Health(id=health_id, severity="warning", message=message)
-
-
-def _info(health_id: str, message: str) -> Health:
-    return Health(id=health_id, severity="info", message=message)
-
-
-def _of_run(run: Run) -> Iterator[Health]:
+def _of_run(run: Run) -> Iterator[_Remark]:
     for left_out in run.failures:
         if left_out.is_duplicate:
-            yield _warning("duplicate_host", f"{left_out.host}: {left_out.reason}")
+            yield "warning", "duplicate_host", f"{left_out.host}: {left_out.reason}"
         else:
-            yield _error(
-                "unreadable_host",
-                f"{left_out.host}: the trace could not be read: {left_out.reason}",
-            )
+            text = f"{left_out.host}: the trace could not be read: {left_out.reason}"
+            yield "error", "unreadable_host", text
     if run.other_runs:
         others = listed(run.other_runs)
-        yield _info("other_runs", f"this is the run {run.name}; `--run` selects another: {others}")
+        text = f"this is the run {run.name}; `--run` selects another: {others}"
+        yield "info", "other_runs", text
     if run.steps.empty and not run.ops.empty:
-        yield _warning(
-            "steps_missing",
-            f"the trace marks no steps, so there are no figures per step; {_MARK_STEPS}",
-        )
+        text = f"the trace marks no steps, so there are no figures per step; {_MARK_STEPS}"
+        yield "warning", "steps_missing", text
     elif len(run.steps) and run.steps["is_inferred"].all():
-        yield _info(
-            "steps_inferred",
-            f"the trace marks no steps, so they are inferred from what repeats; {_MARK_STEPS}",
-        )
+        text = f"the trace marks no steps, so they are inferred from what repeats; {_MARK_STEPS}"
+        yield "info", "steps_inferred", text
     loop = eager_loop(run.ops, run.steps)
     if loop is not None:
         place = f" ({loop.place})" if loop.place else ""
-        yield _info(
-            "eager_loop",
+        text = (
             f"each step runs {counted(loop.ops, 'op')} one by one from Python{place} and takes "
             f"{duration_text(loop.step_ps)}; in a function decorated with @tf.function, TensorFlow "
             "runs a step as one graph, which saves the time of Python between the ops, but rarely "
-            "changes the device of an op",
+            "changes the device of an op"
         )
+        yield "info", "eager_loop", text
     if run.version is None:
-        yield _info(
-            "tf_version_unknown",
+        text = (
             "the version of TensorFlow is unknown, as no event file with a graph is beside the "
-            f"profile; {_CAPTURE} records it",
+            f"profile; {_CAPTURE} records it"
         )
-
-
-def _placements(run: Run) -> Iterator[Health]:
-    ops = run.ops
-    unknown = ops[(ops["placement"] == "unknown") & (ops["role"] == Role.COMPUTE)]
+        yield "info", "tf_version_unknown", text
+    unknown = run.ops[(run.ops["placement"] == "unknown") & (run.ops["role"] == Role.COMPUTE)]
     if len(unknown):
         self_time = duration_text(int(unknown["host_self_ps"].sum()))
-        waited_ps = _wait_for_unplaced_ps(run)
-        waited = f"; devices waited {duration_text(waited_ps)} for them, counted separately"
-        yield _warning(
-            "placement_unknown",
+        text = (
             f"the trace does not show where {counted(len(unknown), 'op')} ran ({self_time} on host "
-            "threads), so they are not counted as CPU ops" + (waited if waited_ps else ""),
+            "threads), so they are not counted as CPU ops"
         )
-    kernels = run.kernels
-    total_ps = int(kernels["duration_ps"].sum())
-    linked_ps = int(kernels.loc[kernels["op_id"].notna(), "duration_ps"].sum())
-    if 0 <= linked_ps < total_ps:
-        yield _info(
-            "unlinked_kernels",
-            f"{1 - linked_ps / total_ps:.1%} of kernel time is attributed to no op: these kernels "
-            "name none and were launched outside of any",
-        )
+        yield "warning", "placement_unknown", text
 
 
-def _wait_for_unplaced_ps(run: Run) -> float:
-    """Return how long devices waited for ops of unknown placement, the mean over devices."""
-    every = [device.parts for host in run.hosts for device in host.timeline.devices]
-    waited = [int(p.duration_ps[p.phase == Phase.UNPLACED].sum()) for p in every]
-    return sum(waited) / len(waited) if waited else 0.0
-
-
-def _of_file(host: Host) -> Iterator[Health]:
-    for text in _first(host.errors):
-        yield _error("xspace_error", f"the profiler reported: {text}")
-    for text in _first(host.warnings):
-        yield _warning("xspace_warning", f"the profiler reported: {text}")
+def _of_file(host: Host) -> Iterator[_Remark]:
+    reported: tuple[tuple[Severity, str, tuple[str, ...]], ...] = (
+        ("error", "xspace_error", host.errors),
+        ("warning", "xspace_warning", host.warnings),
+    )
+    for severity, id_, texts in reported:
+        distinct = list(dict.fromkeys(texts))
+        if len(distinct) > _MANY:
+            distinct[_MANY:] = [f"and {counted(len(distinct) - _MANY, 'other message')}"]
+        for text in distinct:
+            yield severity, id_, f"the profiler reported: {text[:_LONG]}"
     if host.damage is not None:
-        yield _error(
-            "damaged",
+        text = (
             f"the file is damaged in {counted(host.damage.places, 'place')}: "
             f"{counted(host.damage.bytes_lost, 'byte')} could not be read, "
-            f"{counted(host.damage.events_kept, 'event')} could; record again for a complete trace",
+            f"{counted(host.damage.events_kept, 'event')} could; record again for a complete trace"
         )
+        yield "error", "damaged", text
     if host.impossible_events:
-        yield _error(
-            "impossible_times",
+        text = (
             f"{counted(host.impossible_events, 'event')} left out, as their durations are negative "
             f"or their times more than {LONGEST_PS / _PS_PER_HOUR:.0f} hours away from the rest of "
-            "the trace; the file is damaged or its writer has a bug, so record again",
+            "the trace; the file is damaged or its writer has a bug, so record again"
         )
+        yield "error", "impossible_times", text
     unnamed = [(host.unnamed_events, "event"), (host.unnamed_stats, "stat")]
-    lacking = " and ".join(counted(number, noun) for number, noun in unnamed if number)
-    if lacking:
-        yield _warning(
-            "unknown_metadata",
+    if lacking := " and ".join(counted(number, noun) for number, noun in unnamed if number):
+        text = (
             f"{lacking} without a name in the file, so figures of ops can be too low: kernels "
-            "without a name belong to no op, and host events and stats without one are ignored",
+            "without a name belong to no op, and host events and stats without one are ignored"
         )
-    hours = (host.end_ps - host.start_ps) / _PS_PER_HOUR
-    if hours > _LONGEST_HOURS:
-        yield _warning(
-            "implausible_times",
-            f"the events span {hours:,.0f} hours, so their times are damaged or a "
-            "clock was changed; do not trust any duration",
-        )
-    shifted = {d: ps for d, ps in host.timeline.shifts_ps.items() if ps}
-    if shifted:
-        later = [f"{device} by {duration_text(ps)}" for device, ps in shifted.items()]
-        yield _info(
-            "clock_skew",
+        yield "warning", "unknown_metadata", text
+    later = [f"{d} by {duration_text(ps)}" for d, ps in host.timeline.shifts_ps.items() if ps]
+    if later:
+        text = (
             "the clocks of devices are early: work begins before its launch; their times are moved "
-            f"later: {listed(later)}",
+            f"later: {listed(later)}"
         )
+        yield "info", "clock_skew", text
     if host.file is not None and host.file.note:
-        yield _warning("file_note", host.file.note)
+        yield "warning", "file_note", host.file.note
     if host.format != "xplane":
-        yield _warning(
-            "reduced_format",
+        text = (
             f"read from {host.format}, which lacks allocations, launch details and all events "
-            "without a duration, so figures can be too low; an .xplane.pb file has everything",
+            "without a duration, so figures can be too low; an .xplane.pb file has everything"
         )
+        yield "warning", "reduced_format", text
 
 
-def _first(texts: tuple[str, ...]) -> list[str]:
-    """Return the distinct texts; of very many or very long ones only the beginning."""
-    distinct = list(dict.fromkeys(texts))
-    shown = [text if len(text) <= _LONG else f"{text[:_LONG]} ..." for text in distinct[:_MANY]]
-    if len(distinct) > _MANY:
-        shown.append(f"and {counted(len(distinct) - _MANY, 'other message')}")
-    return shown
-
-
-def _tracers(host: Host) -> Iterator[Health]:
+def _tracers(host: Host) -> Iterator[_Remark]:
     facts = host.tables.facts
     if facts.unread_planes:
-        yield _warning(
-            "planes_left_out", f"not analyzed, as no table covers it: {listed(facts.unread_planes)}"
-        )
+        text = f"not analyzed, as no table covers it: {listed(facts.unread_planes)}"
+        yield "warning", "planes_left_out", text
     yield _host_tracer(facts, has_capture_file=host.capture_file is not None)
     if facts.handed_over:
-        yield _warning(
-            "eager_ops_handed_over",
+        text = (
             f"TensorFlow ran {counted(facts.handed_over, 'eager op')} asynchronously, so "
             + (
                 "these ops are seen twice, handed over and run, and their host time is the sum"
                 if facts.handed_over_is_named
                 else "their host time is that of handing them over and of waiting there"
             )
-            + "; tf.config.experimental.set_synchronous_execution(True) shows how long each takes",
+            + "; tf.config.experimental.set_synchronous_execution(True) shows how long each takes"
         )
+        yield "warning", "eager_ops_handed_over", text
     if facts.options is not None and facts.options.device_tracer_level == 0:
-        yield _warning(
-            "device_tracer_off",
+        text = (
             "the device tracer was off, so GPU work is not in the trace; record again with "
-            "device_tracer_level=1",
+            "device_tracer_level=1"
         )
+        yield "warning", "device_tracer_off", text
 
 
-def _host_tracer(facts: TracerFacts, *, has_capture_file: bool) -> Health:
+def _host_tracer(facts: TracerFacts, *, has_capture_file: bool) -> _Remark:
     level, is_assumed = facts.host_level, facts.host_level_source == "assumed"
     has_events = facts.has_host_plane or any(facts.accelerators.values())
     if not has_events and level >= _OP_LEVEL and not is_assumed:
-        return _info("no_host_events", "no op ran while the trace was recorded")
+        return "info", "no_host_events", "no op ran while the trace was recorded"
     if not facts.has_host_plane:
-        return _warning(
-            "no_host_plane",
-            f"host threads were not recorded, so CPU ops are missing; {_CAPTURE} records them",
-        )
+        text = f"host threads were not recorded, so CPU ops are missing; {_CAPTURE} records them"
+        return "warning", "no_host_plane", text
     known = "assumed, as nothing shows another" if is_assumed else facts.host_level_source
     tracer = f"host tracer level {level} ({known})"
     if level < _OP_LEVEL:
-        return _warning(
-            "tracer_level",
-            f"{tracer} records no ops, so CPU ops are missing; {_CAPTURE} records them",
-        )
+        text = f"{tracer} records no ops, so CPU ops are missing; {_CAPTURE} records them"
+        return "warning", "tracer_level", text
     if level >= EVERY_OP_LEVEL:
-        return _info(
-            "tracer_level",
+        text = (
             f"{tracer} records ops on any device, so an op without a kernel need not have run on "
-            "the CPU",
+            "the CPU"
         )
+        return "info", "tracer_level", text
     types = (
         "the trace has no shapes; dtypes are those that the capture recorded"
         if has_capture_file
         else "the trace has no dtypes"
     )
-    return _info(
-        "tracer_level",
-        f"{tracer} leaves out cheap ops on the CPU, so counts are lower bounds, and {types}",
-    )
+    text = f"{tracer} leaves out cheap ops on the CPU, so counts are lower bounds, and {types}"
+    return "info", "tracer_level", text
 
 
-def _devices(host: Host) -> Iterator[Health]:
+def _devices(host: Host) -> Iterator[_Remark]:
     facts = host.tables.facts
     idle = [name for name, events in facts.accelerators.items() if not events]
     if facts.pluggable_used:
-        yield _warning(
-            "pluggable_device",
+        text = (
             "a pluggable device (such as Metal) was used; its kernels are not in the trace, only "
-            "what the host sent to it",
+            "what the host sent to it"
         )
+        yield "warning", "pluggable_device", text
     elif not facts.accelerators and facts.gpu_used:
-        yield _warning(
-            "no_device_plane",
+        text = (
             f"the trace has no GPU plane, although there are {facts.gpu_witness}, so GPU work is "
-            "missing",
+            "missing"
         )
+        yield "warning", "no_device_plane", text
     elif not facts.accelerators:
-        yield _info("no_device_plane", "the trace has no GPU plane")
+        yield "info", "no_device_plane", "the trace has no GPU plane"
     elif idle:
-        is_every = len(idle) == len(facts.accelerators)
-        yield _warning(
-            "device_plane_empty" if is_every else "idle_devices", f"nothing ran on {listed(idle)}"
-        )
+        id_ = "device_plane_empty" if len(idle) == len(facts.accelerators) else "idle_devices"
+        yield "warning", id_, f"nothing ran on {listed(idle)}"
 
 
-def _capture(host: Host) -> Iterator[Health]:
+def _capture(host: Host) -> Iterator[_Remark]:
     if host.capture_file_problem:
         is_foreign = host.capture_file_is_foreign
         why = "belongs to another recording" if is_foreign else "could not be read"
-        yield _warning(
-            "capture_file_foreign" if is_foreign else "capture_file_unreadable",
+        text = (
             f"the capture file beside the trace {why}, so only the trace is analyzed: "
-            f"{host.capture_file_problem}",
+            f"{host.capture_file_problem}"
         )
+        yield "warning", "capture_file_foreign" if is_foreign else "capture_file_unreadable", text
     capture_file = host.capture_file
     if capture_file is None:
         return
     if failed := failure(capture_file):
         at = f" at {failed.at}" if failed.at else ""
-        yield _warning(
-            "program_failed",
+        text = (
             f"the program ended with {failed.error.type}{at}, so only what ran before is analyzed: "
-            f"{failed.said}",
+            f"{failed.said}"
         )
-    yield from _sessions(host, capture_file)
+        yield "warning", "program_failed", text
+    yield from _session(host, capture_file)
     for note in capture_file.notes:
-        is_warning = note.severity == "warning"
-        yield _warning(note.id, note.message) if is_warning else _info(note.id, note.message)
+        yield "warning" if note.severity == "warning" else "info", note.id, note.message
     for text in what_keras_compiled(capture_file):
-        yield _info("keras_xla", text)
+        yield "info", "keras_xla", text
     for text in without_cudnn(capture_file):
-        yield _warning("keras_without_cudnn", text)
+        yield "warning", "keras_without_cudnn", text
     yield from _covered_share(host)
 
 
-def _sessions(host: Host, capture_file: CaptureFile) -> Iterator[Health]:
+def _session(host: Host, capture_file: CaptureFile) -> Iterator[_Remark]:
     """Say which part of the program was recorded, and whether at the requested levels."""
     if host.session is None:
         return
     session = capture_file.sessions[host.session]
     others = len([s for s in capture_file.sessions if s.trace]) - bool(session.trace)
-    part = recorded_part(capture_file, host.session)
+    part = recorded_part(capture_file, host.session) or "a part"
     more = f"; other runs hold {counted(others, 'other part')} of it" if others > 0 else ""
-    yield _info(
-        "capture_window",
-        f"the capture recorded {part or 'a part'} of the program: {session.reason}{more}",
-    )
+    text = f"the capture recorded {part} of the program: {session.reason}{more}"
+    yield "info", "capture_window", text
     requested, effective = session.requested, session.effective
     if requested is None:
         return
@@ -332,26 +271,22 @@ def _sessions(host: Host, capture_file: CaptureFile) -> Iterator[Health]:
         if used != wanted
     ]
     if ignored:
-        yield _warning("tracer_level_ignored", f"the profiler used {listed(ignored)}")
+        yield "warning", "tracer_level_ignored", f"the profiler used {listed(ignored)}"
 
 
-def _covered_share(host: Host) -> Iterator[Health]:
+def _covered_share(host: Host) -> Iterator[_Remark]:
     """Say how much of the CPU ops' time has a record, and how much also a line of the program."""
     joined, ops = host.tables.joined, host.tables.ops
     if joined is None:
         return
     is_counted = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
     counted_ps = ops["host_self_ps"].where(is_counted, 0).to_numpy(np.float64)
-    total = counted_ps.sum()
-    if not total:
+    if not (total := counted_ps.sum()):
         return
-    recorded = np.array([record is not None for record in joined.records])
-    with_line = np.array(
-        [record is not None and record.frame is not None for record in joined.records]
-    )
-    share, of_lines = counted_ps[recorded].sum() / total, counted_ps[with_line].sum() / total
-    message = (
+    known = [(r is not None, r is not None and r.frame is not None) for r in joined.records]
+    share, of_lines = counted_ps @ np.array(known) / total
+    text = (
         f"the capture file covers {share:.1%} of the self time of CPU ops; {of_lines:.1%} has a "
         "line of the program"
     )
-    yield _info("unjoined", message) if share >= _NEARLY_ALL else _warning("unjoined", message)
+    yield "info" if share >= _NEARLY_ALL else "warning", "unjoined", text

@@ -21,13 +21,13 @@ from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.host_tables import event_rows, host_tables
 from traceanalyzer.tables.schema import ALLOCATIONS, KERNELS, OPS, STAGES, STEPS, TRANSFERS, Schema
 from traceanalyzer.tables.vocabulary import is_derived_line
-from traceanalyzer.timeline.device_parts import HostTimeline, host_timeline
-from traceanalyzer.timeline.exposed import with_exposed
+from traceanalyzer.timeline.device_parts import HostTimeline, host_timeline, with_exposed
 from traceanalyzer.trace.discovery import choose_run, find_runs
 from traceanalyzer.trace.files import read_host
 from traceanalyzer.trace.tfevents import TfVersion, tf_version
-from traceanalyzer.transfers.costs import HostFacts, run_traffic, transfer_costs
+from traceanalyzer.transfers.costs import transfer_costs
 from traceanalyzer.transfers.graph import transfer_graph
+from traceanalyzer.transfers.traffic import HostFacts, measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -194,19 +194,17 @@ class Run:
     @cached_property
     def transfer_graph(self) -> nx.MultiDiGraph[str]:
         """The transfers, as a graph of ops."""
-        return transfer_graph(self.transfers, self.ops, self.transfer_traffic)
+        return transfer_graph(self.traffic, self.ops)
 
     @cached_property
-    def transfer_traffic(self) -> Traffic:
-        """What is known about each transfer beside its row."""
-        return run_traffic(self.transfers, self.kernels, self._facts)
+    def traffic(self) -> Traffic:
+        """The transfers, measured."""
+        return measure(self.transfers, self.kernels, self.steps, self._facts)
 
     @cached_property
     def transfer_costs(self) -> TransferCosts:
         """What transfers cost: small transfers, device-to-host syncs, round trips."""
-        return transfer_costs(
-            self.transfers, self.ops, self.steps, self.transfer_traffic, self._facts
-        )
+        return transfer_costs(self.traffic, self.ops, self._facts)
 
     @property
     def _facts(self) -> list[HostFacts]:

@@ -24,9 +24,9 @@ OFFENCES: Final = {
         "traceanalyzer.run -> tensorflow",
     ),
     "Only the program that is recorded loads the recorder": (
-        "capturing/command.py",
+        "capturing/script.py",
         "import traceanalyzer.capturing.recorder",
-        "traceanalyzer.capturing.command -> traceanalyzer.capturing.recorder",
+        "traceanalyzer.capturing.script -> traceanalyzer.capturing.recorder",
     ),
     "A cause knows no other cause": (
         "causes/python_callback.py",

@@ -1,21 +1,19 @@
-"""A small capture file that has something of everything, and arbitrary ones."""
+"""A small capture file that has something of everything."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import NoneType, UnionType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from hypothesis import strategies as st
 
-from traceanalyzer.capture_file.decode import hints_of
 from traceanalyzer.capture_file.document import (
     CaptureFile,
     CaughtError,
     EagerSequence,
     Frame,
-    Levels,
     Note,
     RegisteredKernel,
     Resource,
@@ -32,6 +30,7 @@ from traceanalyzer.capture_file.function_records import (
     Instance,
     Partition,
 )
+from traceanalyzer.trace.profile_options import ProfileOptions
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
@@ -48,12 +47,13 @@ def sample() -> CaptureFile:
         devices={"soft_device_placement": True},
         gpus=({"name": "H100", "memory_bytes": 85_899_345_920},),
         log=("Created device /device:GPU:0",),
-        log_source="script",
         sessions=(
             Session(
                 trace="h.xplane.pb",
                 method="server",
-                requested=Levels(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0),
+                requested=ProfileOptions(
+                    host_tracer_level=3, device_tracer_level=1, python_tracer_level=0
+                ),
                 effective=None,
                 start_ns=1_700_000_000_000_000_000,
                 stop_ns=1_700_000_001_000_000_000,
@@ -78,7 +78,6 @@ def sample() -> CaptureFile:
                 soft_placement=False,
                 device_types=("CPU",),
                 device_count={"GPU": 0},
-                memory_fraction=0.5,
                 rewrites={"remapping": "OFF", "optimizers": ["pruning"]},
             ),
         ),
@@ -184,6 +183,8 @@ def sample() -> CaptureFile:
     )
 
 
+# --- Arbitrary ones -------------------------------------------------------------------------------
+
 _texts = st.text(max_size=6)
 _scalars = st.none() | st.booleans() | st.integers() | _texts
 _json = st.recursive(
@@ -197,64 +198,81 @@ _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     Any: _json,
 }
 _POOLS = ("frames", "scopes", "attributes", "signatures", "resources", "sessions")
+# The fields that are indices: into which pool, and the lowest.
+_INDICES = {
+    **dict.fromkeys(("frame", "frames", "handler", "scope_frame", "library", "libraries"),
+                    ("frames", -1)),
+    **dict.fromkeys(("raised", "chosen"), ("frames", 0)),
+    "attributes": ("attributes", -1),
+    "scopes": ("scopes", 0),
+    "resource": ("resources", 0),
+    "origin": ("resources", -2),
+    "signature": ("signatures", -1),
+    "signatures": ("signatures", 0),
+    "session": ("sessions", -1),
+}  # fmt: skip
 _OF_COLUMNS = (Definition, Graph, Partition, EagerSequence)
 
 
-def _values(hint: Any, sizes: dict[str, int], size: int | None = None) -> st.SearchStrategy[Any]:  # noqa: ANN401, PLR0911
+def _values(  # noqa: PLR0911 - one for each kind of type
+    hint: Any,  # noqa: ANN401
+    sizes: dict[str, int],
+    whole: st.SearchStrategy[int],
+    size: int | None = None,
+) -> st.SearchStrategy[Any]:
     """Values of a type, as a file with pools of these sizes may have them.
 
     Args:
-        hint: The type of a field.
-        sizes: How many entries each pool has.
+        whole: The whole numbers that the field may have.
         size: How long a column is; None for any length.
     """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _values(arguments[0], sizes, whole, size)
+    if hint is int or origin is np.ndarray:
+        numbers = st.lists(whole, min_size=size or 0, max_size=size).map(
+            lambda drawn: np.array(drawn, np.uint32)
+        )
+        return whole if hint is int else numbers
     if hint in _PLAIN:
         return _PLAIN[hint]
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Annotated and arguments[0] is str:
-        return _texts
-    if origin is Annotated:
-        low, high = arguments[1].low, sizes[arguments[1].pool] - 1
-        numbers = st.integers(low, high) if low <= high else st.nothing()
-        if arguments[0] is int:
-            return numbers
-        counted = st.lists(
-            st.integers(0, max(0, min(high, 2**32 - 1))), min_size=size or 0, max_size=size
-        )
-        return counted.map(lambda drawn: np.array(drawn, np.uint32))
-    if NoneType in arguments or origin is UnionType:
-        return st.one_of(*(st.none() if a is NoneType else _values(a, sizes) for a in arguments))
+    if origin in {Union, UnionType}:
+        return st.one_of(*(_values(each, sizes, whole) for each in arguments))
+    if hint is NoneType:
+        return st.none()
     if origin in {tuple, frozenset}:
-        inner = _values(arguments[0], sizes)
+        inner = _values(arguments[0], sizes, whole)
         if inner.is_empty:
             return st.just(origin()) if not size else st.nothing()
         return st.lists(inner, min_size=size or 0, max_size=3 if size is None else size).map(origin)
     if origin is Mapping:
-        return st.dictionaries(_texts, _values(arguments[1], sizes), max_size=2)
+        return st.dictionaries(_texts, _values(arguments[1], sizes, whole), max_size=2)
     return _records(hint, sizes)
 
 
 @st.composite
 def _records(draw: st.DrawFn, kind: type, sizes: dict[str, int]) -> Any:  # noqa: ANN401
-    hints = {name: hint for name, hint in hints_of(kind).items() if not name.startswith("_")}
     size = draw(st.integers(0, 3)) if kind in _OF_COLUMNS else None
     if kind is EagerSequence and not sizes["signatures"]:
         size = 0
-    drawn = {name: draw(_values(hint, sizes, size)) for name, hint in hints.items()}
-    if kind is Instance:
-        drawn["assigned"] = draw(_values(hints["assigned"], sizes, len(drawn["input"])))
+    is_whole = kind is CaptureFile
+    drawn: dict[str, Any] = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        whole = _PLAIN[int]
+        if name in _INDICES and (not is_whole or name == "chosen"):
+            pool, low = _INDICES[name]
+            whole = st.integers(low, sizes[pool] - 1) if low < sizes[pool] else st.nothing()
+        elif name == "counts":
+            whole = st.integers(0, 2**32 - 1)
+        length = sizes.get(name) if is_whole else size
+        if name == "assigned":
+            length = len(drawn["input"])
+        drawn[name] = draw(_values(hint, sizes, whole, length))
     return kind(**drawn)
 
 
 @st.composite
 def capture_files(draw: st.DrawFn) -> CaptureFile:
     """CaptureFiles whose indices point to something."""
-    sizes = {pool: draw(st.integers(0, 3)) for pool in _POOLS} | {"": 2**40}
-    hints = hints_of(CaptureFile)
-    return CaptureFile(
-        **{
-            name: draw(_values(hint, sizes, sizes.get(name)))
-            for name, hint in hints.items()
-            if not name.startswith("_")
-        }
-    )
+    sizes = {pool: draw(st.integers(0, 3)) for pool in _POOLS}
+    return draw(_records(CaptureFile, sizes))

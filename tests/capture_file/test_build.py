@@ -14,8 +14,9 @@ from tests.capture_file.capture_files import GPU
 from tests.traces import host, task_environment, xspace
 from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.build import build
-from traceanalyzer.capture_file.document import CaptureFile, Levels, Note, Scope, Session
+from traceanalyzer.capture_file.document import CaptureFile, Note, Scope, Session
 from traceanalyzer.capture_file.source_lines import SourceLines
+from traceanalyzer.trace.profile_options import ProfileOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,9 +98,7 @@ SESSION_CONFIG: dict[str, Any] = {
     "is_own": True,
     "is_local": True,
     "soft_placement": False,
-    "log_placement": True,
     "device_count": {"GPU": 0},
-    "memory_fraction": 0.25,
     "rewrites": {"pin_to_host_optimization": "ON"},
 }
 
@@ -217,10 +216,10 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
         ),
     )
 
-    found = build(tmp_path, "h", log=["a line"], log_source="script", gpus=[{"name": "H100"}])
+    found = build(tmp_path, "h", log=["a line"], gpus=[{"name": "H100"}])
 
     assert (found.host, found.complete) == ("h", True)
-    assert (found.log, found.log_source, found.gpus) == (("a line",), "script", ({"name": "H100"},))
+    assert (found.log, found.gpus) == (("a line",), ({"name": "H100"},))
     assert found.environment == {"cpu_count": 2}
     assert found.devices == {"soft_device_placement": True}
     assert [(frame.line, frame.code) for frame in found.frames] == [
@@ -245,7 +244,7 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
     assert (sequence.signatures.tolist(), sequence.counts.tolist()) == ([0, 1], [1, 2])
     assert [(error.raised, error.handler) for error in found.errors] == [((0, 1), 2)]
     (config,) = found.session_configs
-    assert (config.is_own, config.device_count, config.memory_fraction) == (True, {"GPU": 0}, 0.25)
+    assert (config.is_own, config.device_count) == (True, {"GPU": 0})
     assert found.notes == (Note(id="threads", severity="info", message="one went on"),)
     assert found.omitted == {}
 
@@ -291,12 +290,15 @@ class TestSessions:
         assert first == Session(
             trace="h.xplane.pb",
             method="server",
-            requested=Levels(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0),
-            effective=Levels(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0),
+            requested=ProfileOptions(
+                host_tracer_level=3, device_tracer_level=1, python_tracer_level=0
+            ),
+            effective=ProfileOptions(
+                host_tracer_level=2, device_tracer_level=1, python_tracer_level=0
+            ),
             start_ns=1,
             stop_ns=2,
             reason="the script ended",
-            proof="trace",
         )
         assert (second.trace, second.effective) == ("../other/h.xplane.pb", None)
 

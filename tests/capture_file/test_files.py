@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.capture_file.capture_files import capture_files, sample
 from traceanalyzer.capture_file import files
-from traceanalyzer.capture_file.document import FORMAT, VERSION, CaptureFile
-from traceanalyzer.capture_file.encode import document_of
+from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.capture_file.encoding import (
+    FORMAT,
+    VERSION,
+    capture_file_of,
+    document_of,
+)
 from traceanalyzer.errors import CaptureFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+SAMPLES = sorted((Path(__file__).parents[2] / "sample_traces").rglob("*.placement.json.gz"))
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -55,6 +62,7 @@ def test_a_missing_file_is_no_error(file: Path) -> None:
 
 
 @given(capture_files())
+@example(replace(sample(), host="a name that is not UTF-8: \udcff"))
 @in_one_folder
 def test_any_capture_file_comes_back_as_it_was(file: Path, capture_file: CaptureFile) -> None:
     files.write(capture_file, file)
@@ -62,13 +70,20 @@ def test_any_capture_file_comes_back_as_it_was(file: Path, capture_file: Capture
     found = files.read(file)
 
     assert found is not None
-    assert document_of(found) == document_of(capture_file)
-    assert found.frames == capture_file.frames
-    assert found.command == capture_file.command
-    assert found.definitions == capture_file.definitions
-    assert found.resources == capture_file.resources
-    assert found.session_configs == capture_file.session_configs
-    assert found.kernels == capture_file.kernels
+    names = {field.name for field in fields(CaptureFile)} - {"sequences"}
+    assert {n: getattr(found, n) for n in names} == {n: getattr(capture_file, n) for n in names}
+    assert files.serialised(found) == files.serialised(capture_file)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_recorded_ones_are_read_and_written_as_they_were(path: Path) -> None:
+    found = files.read(path)
+    assert found is not None
+    document = json.loads(gzip.decompress(path.read_bytes()))
+    again = json.loads(files.serialised(found))
+    for key in ("frames", "frame_texts", "scopes", "attributes", "devices", "resources"):
+        assert again[key] == document[key]
+    assert files.serialised(capture_file_of(again)) == files.serialised(found)
 
 
 def test_the_document_is_as_documented(file: Path) -> None:
@@ -83,14 +98,6 @@ def test_the_document_is_as_documented(file: Path) -> None:
     assert graph["arity"] == [0, 2]
     assert [strings[at] for at in graph["inputs"]] == ["x", "x:0"]
     assert document["sequences"][0]["counts"] == "AQAAAAIAAAA="
-
-
-def test_the_same_evidence_makes_the_same_bytes(file: Path) -> None:
-    files.write(sample(), file)
-    first = file.read_bytes()
-    files.write(sample(), file)
-
-    assert file.read_bytes() == first
 
 
 class TestWriting:
@@ -160,7 +167,7 @@ class TestDamage:
 
         assert words in error_of(file)
 
-    @pytest.mark.parametrize("version", [2, 0, "1", None, True, [1]])
+    @pytest.mark.parametrize("version", [2, None, True])
     def test_another_version_is_told(self, file: Path, version: object) -> None:
         write_document(file, {**document_of(sample()), "version": version})
 

@@ -12,15 +12,15 @@ import pytest
 
 from tests.emulator.oracle import Outcome, the_oracle
 from traceanalyzer.capture_file import files
-from traceanalyzer.capture_file.document import Levels
 from traceanalyzer.capturing import in_code
 from traceanalyzer.capturing.in_code import Capture, capture
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.trace.profile_options import ProfileOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-DEFAULT_LEVELS = Levels(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)
+DEFAULT_LEVELS = ProfileOptions(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)
 
 
 def run(folder: Path, code: str) -> Outcome:

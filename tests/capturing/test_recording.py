@@ -37,7 +37,7 @@ if how == "exception":
 if how == "os._exit":
     os._exit(5)
 if how == "kill":  # while it wrote its trace
-    os.makedirs(f"traceanalyzer-logs/.traceanalyzer-{os.getpid()}/plugins")
+    os.makedirs(f"traceanalyzer-logs/.traceanalyzer-mine/plugins")
     os.kill(os.getpid(), signal.SIGKILL)
 if how == "sleep":
     time.sleep(60)
@@ -107,7 +107,6 @@ def test_a_script_that_fails_leaves_a_run_the_capture_file_and_the_page(folder: 
     capture_file = read(path_beside(trace))
     assert capture_file is not None
     assert capture_file.complete
-    assert capture_file.log_source == "probe"
     assert any("cuda" in line.lower() for line in capture_file.log)
     [session] = capture_file.sessions
     assert session.trace == trace.name
@@ -125,7 +124,7 @@ def test_a_script_that_leaves_at_once_is_recorded(folder: Path) -> None:
 
 
 def test_a_script_that_is_killed_leaves_its_capture_file(folder: Path) -> None:
-    done = captured(["script.py", "kill"], folder)
+    done = captured(["--run", "mine", "script.py", "kill"], folder)
     assert done.code == -signal.SIGKILL
     assert names(folder) == {"placement.json.gz"}
     assert [file.name for file in (folder / "traceanalyzer-logs").iterdir()] == ["plugins"]

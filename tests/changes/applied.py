@@ -6,19 +6,20 @@ import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from difflib import unified_diff
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.changes import changes_of, diff_of
+from traceanalyzer.changes import changes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tests.labelled import LabelledProgram
-    from traceanalyzer.changes import Change
+    from traceanalyzer.changes import Change, Edit
     from traceanalyzer.run import Run
 
 _CAPTURE: Final = "tests.labelled.captured_in_fork:capture"
@@ -103,3 +104,26 @@ def _on_cpu(run: Run, op_ids: Iterable[str] | None = None) -> set[tuple[int, str
     rows = ops[chosen]
     types = rows["type"].astype(str).str.removeprefix("_Mkl")
     return set(zip(rows["source_line"].astype(int), types, strict=True))
+
+
+def diff_of(edits: Iterable[Edit]) -> str:
+    """Return a unified diff that `patch -p0` applies in the program's folder."""
+    files: dict[str, list[Edit]] = {}
+    for edit in edits:
+        files.setdefault(edit.file, []).append(edit)
+    text = ""
+    for file, of_file in files.items():
+        text += f"--- {file}\n+++ {file}\n"
+        shift = 0
+        for edit in sorted(of_file, key=lambda each: each.line):
+            text += _hunk(edit, shift)
+            shift += len(edit.new) - len(edit.old)
+    return text
+
+
+def _hunk(edit: Edit, shift: int) -> str:
+    """Return a hunk without context: only the lines to edit are known."""
+    lines = list(unified_diff(edit.old, edit.new, n=len(edit.old), lineterm=""))[3:]
+    start = edit.line + shift - (not edit.new)
+    head = f"@@ -{edit.line},{len(edit.old)} +{start},{len(edit.new)} @@"
+    return "".join(f"{line}\n" for line in (head, *lines))

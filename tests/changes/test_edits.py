@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.capture_files import Book
-from traceanalyzer.capture_file.statements import FileStatements
-from traceanalyzer.changes import Edit, diff_of
+from tests.changes.applied import diff_of
+from traceanalyzer.capture_file.source_lines import FileStatements
+from traceanalyzer.changes import Edit
 from traceanalyzer.changes.dtype_edits import OpAdvice, op_edit, variable_edits
 from traceanalyzer.changes.edits import device_edit, unhiding_edit
 from traceanalyzer.changes.source import Sources

@@ -9,8 +9,9 @@ import pytest
 
 from tests.capture_files import Book
 from tests.causes.examples import Example, blocker, cpu_op, line, resource
+from tests.changes.applied import diff_of
 from traceanalyzer.attribution import attribute
-from traceanalyzer.capture_file.statements import FileStatements
+from traceanalyzer.capture_file.source_lines import FileStatements
 from traceanalyzer.causes import all_causes
 from traceanalyzer.changes import Saving
 from traceanalyzer.changes.placement import PlacementChanges
@@ -120,7 +121,7 @@ def test_a_scope_is_one_change_whatever_its_ops_and_causes() -> None:
     assert len(change.finding_ids) == 2
     assert change.title == "Create `items` on the GPU"
     assert change.place == ("train.py", 3)
-    assert change.diff.endswith('-HOST = "/CPU:0"\n+HOST = "/GPU:0"\n')
+    assert diff_of(change.edits).endswith('-HOST = "/CPU:0"\n+HOST = "/GPU:0"\n')
 
 
 def test_scopes_with_one_edit_are_one_change() -> None:

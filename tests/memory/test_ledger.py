@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.memory.ledger import Ledger, Numbers, ledger
+from traceanalyzer.memory.ledger import UNKNOWN, Ledger, ledger
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn
@@ -57,9 +57,8 @@ def book_of(history: History, *, kept: list[int] | None = None, sizes_told: bool
         address=np.array([r.address for r in records], np.int64),
         allocated=allocated[chosen].astype(np.int64),
         reserved=np.zeros(len(records), np.int64),
-        sizes=Numbers(
-            np.array([r.size if sizes_told or r.is_allocation else 0 for r in records], np.int64),
-            is_allocation | sizes_told,
+        sizes=np.array(
+            [r.size if sizes_told or r.is_allocation else UNKNOWN for r in records], np.int64
         ),
     )
 

@@ -9,14 +9,10 @@ from hypothesis import strategies as st
 
 from tests.trace.encodings import (
     event,
-    event_metadata,
     line,
-    message,
     number,
-    own_stat,
     plane,
     stat,
-    stat_metadata,
     tag,
     text,
     varint,
@@ -34,8 +30,7 @@ def positions(*values: int) -> np.ndarray:
 
 
 def scan_space(content: bytes) -> tuple[int, ...]:
-    none = np.empty(0, np.int64)
-    return wire.scan_space(uint8(content), np.empty((2, 0), np.int64), np.empty(0, np.uint8), none)
+    return wire.scan_space(uint8(content), wire.Space.empty(0, 0))
 
 
 def read_stat(content: bytes) -> tuple[int, int, int] | None:
@@ -45,12 +40,6 @@ def read_stat(content: bytes) -> tuple[int, int, int] | None:
 
 
 # --------------------------------------------------------------------------- fields
-
-
-@pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 2**32, 2**63 - 1, 2**63, 2**64 - 1])
-@pytest.mark.parametrize("padding", [0, 1, 10])
-def test_varint(value: int, padding: int) -> None:
-    assert read_stat(tag(3, 0) + varint(value, padding)) == (0, wire.UINT64, value)
 
 
 @pytest.mark.parametrize(
@@ -98,64 +87,6 @@ def test_length(encoded: bytes, bounds: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoded", "wire_type", "is_read"),
-    [
-        (b"\x80\x01", 0, True),
-        (b"\x80", 0, False),
-        (b"12345678", 1, True),
-        (b"1234567", 1, False),
-        (b"\x01x", 2, True),
-        (b"\x02x", 2, False),
-        (b"1234", 5, True),
-        (b"123", 5, False),
-        (b"\x0b\x0c", 3, False),  # groups
-        (b"\x0c", 4, False),
-        (b"\x00", 6, False),  # no such types
-        (b"\x00", 7, False),
-    ],
-)
-def test_an_unknown_field_is_stepped_over(encoded: bytes, wire_type: int, is_read: bool) -> None:  # noqa: FBT001
-    found = read_stat(tag(9, wire_type) + encoded)
-    assert found == ((0, 0, 0) if is_read else None)
-
-
-def test_fixed64_is_little_endian() -> None:
-    encoded = tag(2, 1) + b"\x01\x02\x00\x00\x00\x00\x00\x80"
-    assert read_stat(encoded) == (0, wire.DOUBLE, 0x8000_0000_0000_0201)
-
-
-@pytest.mark.parametrize(
-    ("parts", "read"),
-    [
-        ((), (0, 0, 0)),
-        ((number(1, 5),), (5, 0, 0)),
-        ((number(1, -5), number(4, -1)), (-5, wire.INT64, 2**64 - 1)),
-        ((number(3, 7), number(1, 5)), (5, wire.UINT64, 7)),
-        ((number(7, 9),), (0, wire.REF, 9)),
-        # Of the oneof the last counts.
-        ((number(3, 7), number(4, 8)), (0, wire.INT64, 8)),
-        ((tag(2, 1) + b"\0" * 8, number(4, 8)), (0, wire.INT64, 8)),
-        ((number(4, 8), tag(2, 1) + b"\1" + b"\0" * 7), (0, wire.DOUBLE, 1)),
-        # A string is where its length stands.
-        ((text(5, "ab"),), (0, wire.STRING, 9)),
-        ((number(1, 1), text(6, "ab")), (1, wire.BYTES, 11)),
-        # Other types make it another field.
-        ((number(5, 1), number(2, 1), text(3, "ab"), tag(4, 5) + b"1234"), (0, 0, 0)),
-        ((text(1, "a"), number(8, 1)), (0, 0, 0)),
-    ],
-)
-def test_stat(parts: tuple[bytes, ...], read: tuple[int, int, int]) -> None:
-    assert read_stat(b"".join(parts)) == read
-
-
-@pytest.mark.parametrize(
-    "content", [b"\x08", b"\x08\x80", b"\x11123", b"\x2a\x05a", b"\x0f", b"\x00"]
-)
-def test_a_broken_stat_is_none(content: bytes) -> None:
-    assert read_stat(content) is None
-
-
-@pytest.mark.parametrize(
     ("content", "counted"),
     [
         (b"", (0, 0, 0, 0)),
@@ -176,72 +107,6 @@ def test_scan_space(content: bytes, counted: tuple[int, int, int, int]) -> None:
 
 
 # -------------------------------------------------------------------------- damage
-
-BROKEN = b"\x07"  # type 7 does not exist
-GOOD = plane(
-    text(2, "p"),
-    line(number(1, 1), event(number(1, 1)), event(number(1, 2), stat(number(1, 3)))),
-    event_metadata(1, text(2, "e"), message(5, number(1, 2)), number(6, 4)),
-    stat_metadata(1, "s"),
-    own_stat(number(1, 1), number(3, 5)),
-    line(event()),
-)
-
-
-def walk_planes(content: bytes) -> tuple[tuple[int, ...], int]:
-    """Counts of one plane's walk, and where the plane ends after it."""
-    begin, end = positions(0), positions(len(content))
-    counts = wire.walk_planes(uint8(content), begin, end, wire.PlaneTables.empty())
-    return counts, int(end[0])
-
-
-def test_walk_planes_counts() -> None:
-    content = GOOD[2:]
-    counts, end = walk_planes(content)
-    assert counts == (2, 1, 1, 2, 0, 0)
-    assert end == len(content)
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        BROKEN,
-        b"\x08" + b"\xff" * 11,
-        message(4, BROKEN),
-        message(4, message(2, BROKEN)),
-        message(4, message(2, message(5, BROKEN))),
-        message(4, message(2, b"\x30")),
-        message(4, b"\x12\x05"),
-        message(5, BROKEN),
-        message(5, message(2, BROKEN)),
-        message(5, b"\x12\x05"),
-        own_stat(BROKEN),
-        b"\x1a\x7f",
-    ],
-)
-def test_a_plane_ends_at_its_first_broken_field(broken: bytes) -> None:
-    before = GOOD[2:]
-    counts, end = walk_planes(before + broken + before)
-    # What follows is not counted either: the walk that fills the columns will not get there.
-    assert counts == (2, 1, 1, 2, len(broken) + len(before), 1)
-    assert end == len(before)
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [BROKEN, event(BROKEN), event(b"\x08"), event(stat(BROKEN)), event(b"\x22\x7f"), b"\x22"],
-)
-def test_a_line_ends_at_its_first_broken_event(broken: bytes) -> None:
-    sound = event(number(1, 1)) + event(stat(number(1, 1)), stat())
-    content = sound + broken + sound + sound
-    begin = positions(0, len(content) - len(sound))
-    end = positions(len(content) - len(sound), len(content))
-    events, stats = positions(0, 0), positions(0, 0)
-    _, _, lost, places = wire.scan_lines(uint8(content), range(2), (begin, end), events, stats)
-    assert events.tolist() == [2, 2]
-    assert stats.tolist() == [2, 2]
-    assert (lost, places) == (len(broken) + len(sound), 1)
-    assert end.tolist() == [len(sound), len(content)]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.model.times import EventLane, EventTimeline
+from traceanalyzer.model.figures import EventLane, EventTimeline
 from traceanalyzer.report.lanes import KINDS
 from traceanalyzer.report.packed import Numbers, Texts, pack
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import PackedTable
-    from traceanalyzer.model.times import LaneKind
+    from traceanalyzer.model.figures import LaneKind
 
 
 class Made(NamedTuple):

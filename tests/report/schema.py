@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from traceanalyzer import report
-from traceanalyzer.model import Report, Where
-from traceanalyzer.report.document import WHERES
+from traceanalyzer.model import CaptureFileWhere, Report, SourceWhere, TraceWhere, Where
 
 FILE = Path(report.__path__[0], "schema.json")
+WHERES = {"plane": TraceWhere, "file": SourceWhere, "capture_file": CaptureFileWhere}
 
 
 def text() -> str:
@@ -27,9 +27,19 @@ def text() -> str:
     )
 
 
+def loads(document: str) -> Report:
+    """Read a report back."""
+    return msgspec.convert(json.loads(document), Report, dec_hook=_read_where)
+
+
+def _read_where(kind: type, value: Any) -> object:  # noqa: ANN401 - JSON
+    assert kind is Where
+    record = next(record for key, record in WHERES.items() if key in value)
+    return msgspec.convert(value, record)
+
+
 def _where(kind: type) -> dict[str, Any]:
-    if kind is not Where:
-        raise NotImplementedError
+    assert kind is Where
     return {"anyOf": [{"$ref": f"#/$defs/{record.__name__}"} for record in WHERES.values()]}
 
 

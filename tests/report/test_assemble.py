@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pytest
 
 import traceanalyzer as ta
@@ -31,13 +29,12 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.capture_file import files
-from traceanalyzer.capture_file.document import CaptureFile, Frame, Levels, Session
-from traceanalyzer.model.times import Steps
+from traceanalyzer.capture_file.document import Session
+from traceanalyzer.model.figures import Steps
+from traceanalyzer.report.about import run_info
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.run_info import run_info
-from traceanalyzer.report.sources import line_texts
-from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.eager_alignment import MARKER
+from traceanalyzer.trace.profile_options import ProfileOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,50 +101,7 @@ def test_a_device_that_is_named_in_full_and_in_short_is_one() -> None:
     assert [d.name for d in made.run.devices if d.kind == "cpu"] == [f"h {full}"]
 
 
-def frame_of(file: str, line: int, text: str | None) -> Frame:
-    return Frame(file=file, line=line, code="f", is_user=True, text=text)
-
-
-def captured_on(name: str, *frames: Frame) -> SimpleNamespace:
-    environment = {"cwd": "/srv/ann", "script": "project/train.py"}
-    capture_file = CaptureFile(
-        tool="0", host=name, complete=True, environment=environment, frames=frames
-    )
-    return SimpleNamespace(name=name, capture_file=capture_file)
-
-
-RUN = cast(
-    "Run",
-    SimpleNamespace(
-        hosts=(
-            captured_on("a", frame_of("/srv/ann/project/train.py", 7, "on a")),
-            captured_on(
-                "b", frame_of("/srv/ann/project/train.py", 7, "on b"), frame_of("/x.py", 1, "x = 1")
-            ),
-            SimpleNamespace(name="bare", capture_file=None),
-        )
-    ),
-)
-
-
-def test_files_are_named_as_seen_from_the_program() -> None:
-    files = ["/srv/ann/project/train.py", "/srv/ann/tools.py", "/elsewhere/x.py", None]
-    assert shown_files(files, RUN) == ["train.py", "tools.py", "/elsewhere/x.py", None]
-
-
-def test_each_op_has_the_line_of_its_own_host() -> None:
-    file = "/srv/ann/project/train.py"
-    ops = pd.DataFrame(
-        {
-            "host": ["a", "b", "bare", "b", "a", "unheard of"],
-            "source_file": [file, file, file, file, None, file],
-            "source_line": pd.array([7, 7, 7, None, 7, 7], dtype="Int64"),
-        }
-    )
-    assert line_texts(ops, RUN) == ["on a", "on b", None, None, None, None]
-
-
-LEVELS = Levels(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)
+LEVELS = ProfileOptions(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)
 
 
 def run_of(folder: Path, *, captured: bool = True, start_ns: int = 1, **more: Any) -> Run:  # noqa: ANN401

@@ -11,7 +11,7 @@ import pytest
 import traceanalyzer as ta
 from tests.causes.examples import Example, captured
 from tests.report.made_changes import UNKNOWN, change
-from tests.report.sections.samples import SAMPLES, sample
+from tests.report.samples import SAMPLES, sample
 from tests.test_costs import gemms, run_of, run_of_two_gpus, training
 from tests.traces import (
     eager,
@@ -38,9 +38,10 @@ from traceanalyzer.capture_file.document import CaptureFile, Note
 from traceanalyzer.diagnosis import Diagnosis, diagnose
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.changes import Saving
-from traceanalyzer.report.inline import plain
-from traceanalyzer.report.page_of import page_of
-from traceanalyzer.report.sections.changes import saving_text
+from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.changes import saving_text
+from traceanalyzer.report.page import page_of
+from traceanalyzer.report.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,7 +138,7 @@ def test_what_the_gpu_waits_for_is_named_with_its_cost_and_place() -> None:
 
     assert page.kind == "A"
     assert plain(page.happened).replace("\xa0", " ") == (
-        "The GPU waits 40.0 µs of each 100 µs step (40.0 %) for 1 op on the CPU, "
+        "The GPU waits 40.0 µs per step (40.0 % of the mean, 100 µs) for 1 op on the CPU, "
         "all for `UniqueV2`."
     )
 
@@ -224,14 +225,14 @@ def test_the_answer_and_the_bar_show_the_same_step_and_the_same_wait() -> None:
     (bar,) = next(every(page, b.StepBar)).bars
 
     quantities = [part.value for part in page.happened if isinstance(part, b.Quantity)]
-    assert quantities == [bar.by_placement, bar.total, bar.by_placement / bar.total]
+    assert quantities == [bar.by_placement, bar.by_placement / bar.total, bar.total]
     assert bar.by_placement == sum(p.value for p in bar.parts if p.kind == "cpu_op")
 
 
 def test_of_several_gpus_the_answer_is_the_mean_and_each_has_its_bar() -> None:
     page = page_of(diagnose(run_of_two_gpus()))
 
-    assert "On average, a GPU waits 20.0 µs of each 100 µs step (20.0 %)" in said(page)
+    assert "On average, a GPU waits 20.0 µs per step (20.0 % of the mean, 100 µs)" in said(page)
     assert [bar.by_placement for bar in next(every(page, b.StepBar)).bars] == [40, None]
 
 
@@ -357,7 +358,7 @@ def test_figures_are_of_the_step_and_not_of_the_recording() -> None:
     device = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
     page = page_of(diagnose(run_of(host(line("python")(*steps, late)), gpu(0, device))))
 
-    assert "Each 100 µs step is" in said(page)
+    assert "The mean step, 100 µs, is" in said(page)
     assert "22.0 % compute" in said(page)
 
 
@@ -406,3 +407,13 @@ def test_what_is_predicted_is_in_the_table_of_all_changes() -> None:
     (table,) = every(page, b.Changes)
     assert plain(table.rows[0].title) == "Create `asked` as int64"
     assert page.sections[1].id == "changes"
+
+
+def test_the_data_and_the_page_have_changes_in_one_order() -> None:
+    """They once differed: the change that makes a GPU visible was first, and last on the page."""
+    made = assemble(sample("recommender"))
+
+    assert made.page is not None
+    (table,) = every(made.page, b.Changes)
+    assert [row.to for row in table.rows] == [f"change-{c.id}" for c in made.changes]
+    assert [c.kind for c in made.changes].index("gpu") == len(made.changes) - 1

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from traceanalyzer.model.resources import InputPipeline
+    from traceanalyzer.model.figures import InputPipeline
 
 
 def told(folder: Path, *threads: Any) -> InputPipeline | None:  # noqa: ANN401 - words nest freely

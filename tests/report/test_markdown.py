@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from tests.report.made_changes import change
-from tests.report.sections.samples import sample
+from tests.report.samples import sample
 from tests.report.test_terminal import hostile
 from traceanalyzer.report.markdown import markdown_of, page_markdown
-from traceanalyzer.report.page_of import page_of
+from traceanalyzer.report.page import page_of
 
 
 def test_a_change_has_its_edit_as_a_diff_and_its_reason() -> None:
@@ -62,3 +62,16 @@ def test_what_is_bold_is_bold_in_markdown_too() -> None:
 
     text = page_markdown(page_of(found, [change(found)]))
     assert "**Do this next:** Create asked as int64 (`program.py:49`)" in text
+
+
+def test_code_is_fenced_as_what_it_is_and_sentences_are_text() -> None:
+    found = sample("recommender")
+    advice = "Check that the driver is installed.\nunset CUDA_VISIBLE_DEVICES\nnvidia-smi"
+    shell = change(found, id="a", edits=(), instead=advice)
+    python = change(found, id="b", edits=(), instead="@tf.function\ndef step(batch): ...")
+
+    texts = markdown_of(page_of(found, [shell, python]))
+
+    assert "\nCheck that the driver is installed.\n" in texts["change-a"]
+    assert "```sh\nunset CUDA_VISIBLE_DEVICES\nnvidia-smi\n```" in texts["change-a"]
+    assert "```python\n@tf.function\n" in texts["change-b"]

@@ -1,4 +1,4 @@
-"""What the report says of memory."""
+"""What the report says of memory, and what its tab shows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.report.reading import only, plain, records
 from tests.traces import (
     allocation,
     deallocation,
@@ -18,37 +19,34 @@ from tests.traces import (
     write,
     xspace,
 )
-from traceanalyzer.report.memory import memory
+from traceanalyzer.model.blocks import Chart, Fold, KeyValues, Note, Table
+from traceanalyzer.report.memory import memory, memory_tab
 from traceanalyzer.run import load
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceanalyzer.model.resources import Memory
-
+    from traceanalyzer.model.blocks import Tab
+    from traceanalyzer.model.figures import Memory
 
 KIB = 1024
 GB = 10**9
 
 
-def memory_of(folder: Path, *events: Any, hosts: int = 1) -> Memory | None:  # noqa: ANN401
+def told(folder: Path, *events: Any, hosts: int = 1) -> tuple[Memory, Tab]:  # noqa: ANN401
     """What is said of a run on so many hosts, on each of which this happened."""
     for k in range(hosts):
         space = xspace(host(line("a")(op("x", "Cast", us(5, 1 + k)), *events)), gpu(0))
         write(folder, space, host=f"h{k}")
-    return memory(load(folder))
-
-
-def told(folder: Path, *events: Any, hosts: int = 1) -> Memory:  # noqa: ANN401
-    found = memory_of(folder, *events, hosts=hosts)
+    found = memory(load(folder))
+    tab = memory_tab(found)
     assert found is not None
-    return found
+    assert tab is not None
+    return found, tab
 
 
-def test_times_count_from_the_runs_first_event_and_ops_are_named_with_type(
-    tmp_path: Path,
-) -> None:
-    found = told(
+def test_what_was_in_use_at_the_peak_and_what_held_it(tmp_path: Path) -> None:
+    found, tab = told(
         tmp_path,
         step(3, us(6, 10)),
         allocation(KIB, us(8), "x", in_use=3 * KIB, available=KIB, shape="[256]"),
@@ -56,11 +54,9 @@ def test_times_count_from_the_runs_first_event_and_ops_are_named_with_type(
     )
 
     (allocator,) = found.allocators
-    assert (allocator.host, allocator.allocator) == ("h0", "GPU_0_bfc")
     assert (allocator.kind, allocator.device) == ("device", "gpu:0")
     assert (allocator.records, allocator.limit_bytes) == (2, 4 * KIB)
     assert allocator.timeline.rows == ((3.0, 3 * KIB), (4.0, 2 * KIB))
-    assert allocator.timeline.total_rows == 2
     assert allocator.steps.rows == ((3, 1.0, 3 * KIB, 2 * KIB),)
     peak = allocator.peak
     assert peak is not None
@@ -69,21 +65,28 @@ def test_times_count_from_the_runs_first_event_and_ops_are_named_with_type(
     (holder,) = peak.holders
     assert (holder.op, holder.type, holder.shape) == ("x", "Cast", "[256]")
     assert (holder.bytes, holder.count, holder.region_type) == (KIB, 1, "output")
-    assert holder.op_id is not None
-    assert peak.holders_total is None
     assert found.remarks == ()
-    assert found.allocators_total is None
+
+    chart = only(tab.blocks, Chart)
+    assert (chart.x, chart.series[0].values) == ((3.0, 4.0), (3 * KIB, 2 * KIB))
+    assert chart.limit == ("TensorFlow's limit", 4 * KIB)
+    (row,) = records(only(tab.blocks, Table))
+    assert (row["peak_bytes"], row["peak_share"]) == (3 * KIB, 0.75)
+    fold = only(tab.blocks, Fold)
+    facts = {name: plain(text) for name, text in only(fold.blocks, KeyValues).rows}
+    assert facts["Allocated before the trace began"] == f"{2 * KIB} bytes"
+    assert "Reserved by the allocator" not in facts  # none was
+    (shown,) = records(only(fold.blocks, Table))
+    assert (shown["op"], shown["shape"], shown["bytes"]) == ("x", "[256]", KIB)
 
 
 @pytest.mark.parametrize(("in_use", "is_said"), [(8.9, False), (9.0, True)])
 def test_a_device_that_is_nearly_full(tmp_path: Path, in_use: float, *, is_said: bool) -> None:
     size = round(in_use * GB)
-    record = allocation(size, us(1), in_use=size, available=10 * GB - size)
+    found, _ = told(tmp_path, allocation(size, us(1), in_use=size, available=10 * GB - size))
 
-    remarks = told(tmp_path, record).remarks
-    assert any(
-        "GPU_0_bfc was 90 % full at its peak (9.00 GB of 10.0 GB)" in r for r in remarks
-    ) == (is_said)
+    said = "GPU_0_bfc was 90 % full at its peak (9.00 GB of 10.0 GB)"
+    assert any(said in remark for remark in found.remarks) == is_said
 
 
 def test_growth_names_what_grows_and_on_which_host(tmp_path: Path) -> None:
@@ -95,11 +98,13 @@ def test_growth_names_what_grows_and_on_which_host(tmp_path: Path) -> None:
         for k in range(5)
     ]
 
-    found = told(tmp_path, steps, hosts=2)
+    found, tab = told(tmp_path, steps, hosts=2)
 
-    for name, remark in zip(("h0", "h1"), found.remarks, strict=True):
+    notes = [plain(block.text) for block in tab.blocks if isinstance(block, Note)]
+    for name, remark, note in zip(("h0", "h1"), found.remarks, notes, strict=True):
         assert f"GPU_0_bfc of {name} grew in each of 5 steps, by 2.05 kB per step" in remark
         assert "most of it belongs to kept" in remark
+        assert note == remark
     growth = found.allocators[0].growth
     assert growth is not None
     assert (growth.first_bytes, growth.last_bytes) == (2048, 5 * 2048)
@@ -108,7 +113,7 @@ def test_growth_names_what_grows_and_on_which_host(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("in_use", "lost"), [(3 * KIB, "allocations"), (KIB, "deallocations")])
 def test_records_that_do_not_add_up(tmp_path: Path, in_use: int, lost: str) -> None:
-    found = told(
+    found, _ = told(
         tmp_path,
         allocation(KIB // 2, us(1), address=1, in_use=KIB // 2),
         allocation(KIB, us(2), address=2, in_use=in_use),

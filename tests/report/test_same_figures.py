@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from tests.report.sections.samples import SAMPLES, sample
+from tests.report.samples import SAMPLES, sample
 from tests.report.test_first_screen import every, waiting
 from traceanalyzer.diagnosis import cpu_ops
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 from traceanalyzer.report.html import render_page
-from traceanalyzer.report.inline import quantity
 from traceanalyzer.report.markdown import page_markdown
 from traceanalyzer.report.terminal import print_page
+from traceanalyzer.report.text import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,117 +1,249 @@
-"""What the report says of steps."""
+"""What the report says of steps: how they were found, their parts, and the critical path."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
-from tests.traces import call, eager, event, host, line, step, thread, us, write, xspace
-from traceanalyzer.model.times import StepKinds, Steps
-from traceanalyzer.report.steps import steps_of
-from traceanalyzer.run import load
+import traceanalyzer as ta
+from tests.input_pipeline.paced import made_ahead
+from tests.report.reading import only, plain, records
+from tests.report.samples import SAMPLES, sample
+from tests.test_costs import run_of, run_of_two_gpus
+from tests.traces import (
+    call,
+    eager,
+    event,
+    gpu,
+    host,
+    kernel,
+    launch,
+    line,
+    step,
+    stream,
+    thread,
+    us,
+    write,
+    xspace,
+)
+from traceanalyzer.costs import Costs
+from traceanalyzer.model.blocks import Chart, KeyValues, Note, Table
+from traceanalyzer.model.figures import StepKinds, Steps
+from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.input_pipeline import input_pipeline
+from traceanalyzer.report.step_sections import steps_tab
+from traceanalyzer.report.steps import critical_paths, step_parts, steps_of, timeline
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.traces import Line
+    from traceanalyzer.model.blocks import Tab
     from traceanalyzer.run import Run
 
+LAUNCHED = eager("MatMul", us(0, 10))(launch(us(5, 2), 1))
+CUT = [
+    call("__inference_f_1", us(0, 7)),
+    *(step(k, us(100 * k, 90))(call("__inference_f_1", us(100 * k, 80))) for k in (1, 2)),
+]
 
-def run_of(folder: Path, *hosts: tuple[Line, ...]) -> Run:
-    for k, lines in enumerate(hosts):
-        write(folder, xspace(host(*lines)), host=f"worker-{k}")
-    return load(folder)
+
+# --- steps -------------------------------------------------------------------------------------
 
 
-def marked(*durations: float, name: str = "train", at: float = 0) -> Line:
+def marked(*durations: float) -> Line:
     """Steps one after the other, a microsecond between them."""
-    starts = [at + sum(durations[:k]) + k for k in range(len(durations))]
+    starts = [sum(durations[:k]) + k for k in range(len(durations))]
     return line("python")(
-        step(k, us(start, duration), name=name)
-        for k, (start, duration) in enumerate(zip(starts, durations, strict=True))
-    )
-
-
-def test_the_figures_are_of_the_regular_steps(tmp_path: Path) -> None:
-    run = run_of(tmp_path, (marked(900, 100, 102, 104, 400, 106),))
-
-    assert steps_of(run) == Steps(
-        source="markers",
-        note=(
-            "marked train (step_num); left out of the figures: 1 warming up at the start, "
-            "1 far from the median"
-        ),
-        count=6,
-        kinds=StepKinds(regular=4, warm_up=1, outlier=1, partial=0),
-        median_us=103.0,
-        p95_us=pytest.approx(105.7),
-    )
-
-
-def test_steps_that_the_recording_cut_are_counted_and_left_out(tmp_path: Path) -> None:
-    run = run_of(
-        tmp_path,
-        (
-            line("python")(
-                call("__inference_f_1", us(0, 7)),
-                *(
-                    step(k, us(100 * k, 90))(call("__inference_f_1", us(100 * k, 80)))
-                    for k in (1, 2)
-                ),
-            ),
-        ),
-    )
-
-    found = steps_of(run)
-    assert found == Steps(
-        source="markers",
-        note=(
-            "marked train (step_num, unmarked call); left out of the figures: "
-            "1 recorded only in part"
-        ),
-        count=3,
-        kinds=StepKinds(regular=2, warm_up=0, outlier=0, partial=1),
-        median_us=90.0,
-        p95_us=90.0,
+        step(k, us(*at)) for k, at in enumerate(zip(starts, durations, strict=True))
     )
 
 
 @pytest.mark.parametrize(
-    ("lines", "note"),
+    ("steps", "note", "kinds", "us_"),
     [
         (
-            (line("python")(call("__inference_f_1", us(10 * k, 8)) for k in range(4)),),
-            "the program calls f repeatedly, and each call begins a step",
+            marked(900, 100, 102, 104, 400, 106),
+            "marked train (step_num); left out of the figures: 1 warming up at the start, 1",
+            (4, 1, 1, 0),
+            (103.0, 105.7),
         ),
         (
-            (
-                line("python")(
-                    eager(kind, us(30 * k + at, 8))
-                    for k in range(4)
-                    for kind, at in (("Mul", 0), ("Sum", 10), ("AssignSub", 20))
-                ),
-            ),
-            "the program runs the same 3 ops repeatedly",
+            line("python")(*CUT),
+            "marked train (step_num, unmarked call); left out of the figures: 1 recorded",
+            (2, 0, 0, 1),
+            (90.0, 90.0),
         ),
     ],
 )
-def test_inferred_steps_are_said_to_be(tmp_path: Path, lines: tuple[Line, ...], note: str) -> None:
-    found = steps_of(run_of(tmp_path, lines))
+def test_figures_are_of_the_regular_steps(
+    steps: Line, note: str, kinds: tuple[int, ...], us_: tuple[float, float]
+) -> None:
+    found = steps_of(run_of(host(steps)))
 
-    assert found.source == "inferred"
-    assert found.note == (
-        f"the trace marks no steps; inferred: {note}; "
-        "left out of the figures: 1 recorded only in part"
+    assert found.note is not None
+    assert found.note.startswith(note)
+    assert found == Steps(
+        source="markers",
+        note=found.note,
+        count=sum(kinds),
+        kinds=StepKinds(**dict(zip(StepKinds.__dataclass_fields__, kinds, strict=True))),
+        median_us=us_[0],
+        p95_us=pytest.approx(us_[1]),
     )
-    assert found.kinds == StepKinds(regular=3, warm_up=0, outlier=0, partial=1)
 
 
-def test_no_steps(tmp_path: Path) -> None:
-    run = run_of(tmp_path, (thread("tf_Compute", 1)(event("ExecutorState::Process", us(0, 5))),))
+def test_inferred_steps_are_said_to_be() -> None:
+    calls = (call("__inference_f_1", us(10 * k, 8)) for k in range(4))
+    found = steps_of(run_of(host(line("python")(calls))))
 
-    assert steps_of(run) == Steps(
-        source="missing",
-        note="the trace marks no steps, and nothing in it repeats exactly",
-        count=0,
-    )
+    assert (found.source, found.count) == ("inferred", 4)
+    assert found.note is not None
+    assert found.note.startswith("the trace marks no steps; inferred from function calls: f;")
+
+
+def test_no_steps() -> None:
+    idle = thread("tf_Compute", 1)(event("ExecutorState::Process", us(0, 5)))
+    found = steps_of(run_of(host(idle)))
+
+    assert (found.source, found.count, found.median_us) == ("missing", 0, None)
+
+
+# --- their parts -------------------------------------------------------------------------------
+
+
+def test_the_parts_of_each_step_add_up_to_it() -> None:
+    run = run_of_two_gpus()
+    found, data = step_parts(run), timeline(run)
+
+    assert [steps.device for steps in found] == ["/device:GPU:0", "/device:GPU:1"]
+    for steps in found:
+        assert sum(steps.took_us.values()).tolist() == steps.duration_us.tolist() == [100] * 4
+        assert sum(part.value for part in steps.parts()) == pytest.approx(steps.step_us)
+    assert data is not None
+    for device in data.devices:
+        assert (device.steps, device.us_per_step) == (4, 100)
+        assert sum(p.us for p in device.phases) == pytest.approx(100)
+        assert sum(p.share for p in device.phases) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_no_part_of_a_recorded_step_is_left_out_or_counted_twice(name: str) -> None:
+    (device,) = step_parts(sample(name).run)
+    np.testing.assert_allclose(sum(device.took_us.values()), device.duration_us, atol=2e-3)
+
+    chart = only(tab_of(sample(name).run).blocks, Chart)
+
+    sums = np.sum([series.values for series in chart.series], axis=0)
+    np.testing.assert_allclose(sums, device.duration_us, atol=0.01)
+    assert len(chart.to) == len(chart.x) == len(device.number)
+
+
+def test_what_a_step_spent_before_the_devices_first_event_is_unknown() -> None:
+    python = line("python")(step(0, us(0, 100))(event("work", us(0, 100))))
+    run = run_of(host(python), gpu(0, stream(13, "Compute")(kernel("gemm", us(40, 60)))))
+
+    (steps,) = step_parts(run)
+
+    assert {part.label: part.value for part in steps.parts()} == {"Compute": 60, "Unknown": 40}
+
+
+def test_a_warm_up_step_does_not_count_in_the_mean() -> None:
+    first = step(0, us(0, 900))(eager("Unique", us(10, 30)))
+    steps = [first, *(step(k, us(800 + 100 * k, 100)) for k in range(1, 6))]
+
+    (found,) = step_parts(run_of(host(line("python")(*steps))))
+
+    assert (found.kind[0], found.step_us, found.duration_us[0]) == ("warm_up", 100, 900)
+
+
+def test_without_steps_the_recording_counts_as_one() -> None:
+    device = stream(13, "Compute")(kernel("gemm", us(10, 20), correlation=1))
+    run = run_of(host(line("python")(LAUNCHED)), gpu(0, device))
+
+    (steps,), found = step_parts(run), timeline(run)
+
+    assert (steps.has_steps, steps.step_us) == (False, 20)
+    assert found is not None
+    assert [(d.steps, d.us_per_step) for d in found.devices] == [(None, 20)]
+    assert critical_paths(Costs(run)) == ()
+
+
+def test_without_a_device_the_programs_thread_is_told_of() -> None:
+    run = run_of(host(line("python")(step(0, us(0, 50))(eager("Unique", us(10, 30))))))
+
+    found = timeline(run)
+
+    assert found is not None
+    (program,) = found.devices
+    assert program.device is None
+    assert {p.phase: p.us for p in program.phases} == {"host_op": 30, "program": 20}
+
+
+def test_the_gpus_idle_share_is_of_the_steps_not_of_the_recording() -> None:
+    python = line("python")(step(0, us(0, 100))(LAUNCHED), event("shut down", us(100, 900)))
+    device = stream(13, "Compute")(kernel("gemm", us(10, 75), correlation=1))
+
+    report = assemble(ta.diagnose(run_of(host(python), gpu(0, device))))
+
+    assert report.summary.gpu_idle_share == pytest.approx(0.25)
+
+
+def test_what_is_not_attributed_is_not_proved() -> None:
+    waiting = event("cuStreamSynchronize", us(20, 70), correlation_id=9)
+    python = line("python")(step(0, us(0, 100))(eager("MatMul", us(5, 10)), waiting))
+    device = stream(13, "Compute")(kernel("gemm", us(40, 40)))  # nothing tells who launched it
+
+    (path,) = critical_paths(Costs(run_of(host(python), gpu(0, device))))
+
+    found = {p.phase: p.us for p in path.phases}
+    assert found == {"compute": 40, "runtime": 10, "program": 10, "unattributed": 40}
+    assert path.proved_share == 0.6
+
+
+# --- the tab -----------------------------------------------------------------------------------
+
+
+def tab_of(run: Run) -> Tab:
+    tab = steps_tab(step_parts(run), steps_of(run), timeline(run), input_pipeline(run))
+    assert tab is not None
+    return tab
+
+
+def test_of_several_devices_the_chart_is_about_the_one_that_computed_least() -> None:
+    tab = tab_of(run_of_two_gpus())
+
+    values = {series.label: series.values for series in only(tab.blocks, Chart).series}
+    assert (values["Compute"], values["CPU ops"]) == ((22.0,) * 4, (40.0,) * 4)
+    assert "/device:GPU:0 spent it, which computed least" in plain(only(tab.blocks, Note).text)
+    facts = [name for name, _ in only(tab.blocks, KeyValues).rows]
+    assert facts.count("Host and transfer time under compute") == 2  # one for each device
+    rows = {row["device"]: row for row in records(only(tab.blocks, Table))}
+    assert rows["/device:GPU:1"]["Compute"] == 90.0
+    assert rows["/device:GPU:1"]["CPU ops"] == 0.0  # it waited for none: that is known
+
+
+def test_steps_of_one_number_stand_side_by_side() -> None:
+    steps = (step(0, us(0, 100))(eager("Unique", us(10, 30))), step(0, us(100, 100)))
+
+    assert only(tab_of(run_of(host(line("python")(*steps)))).blocks, Chart).x == (0.0, 1.0)
+
+
+def test_the_facts_say_which_steps_figures_leave_out() -> None:
+    facts = dict(only(tab_of(sample("keras_fit").run).blocks, KeyValues).rows)
+
+    assert "regular" in plain(facts["Steps"])
+    assert {"Median of the regular steps", "95th percentile"} <= facts.keys()
+
+
+def test_the_stage_that_bounds_the_rate_is_marked(tmp_path: Path) -> None:
+    threads = made_ahead(10_000, 6_000, 10_000, python=True)
+
+    tab = tab_of(ta.load(write(tmp_path, xspace(host(*threads)))))
+
+    stages = records(next(b for b in tab.blocks if isinstance(b, Table) and b.id == "stages"))
+    assert [row["stage"] for row in stages if row["slow"]] == ["Root::ParallelMapV2"]
+    said = " ".join(plain(block.text) for block in tab.blocks if isinstance(block, Note))
+    assert "The input pipeline is too slow on the CPU" in said

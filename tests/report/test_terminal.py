@@ -12,11 +12,11 @@ from rich.console import Console
 
 from tests.report.bad_input import HOSTILE
 from tests.report.made_changes import change
-from tests.report.sections.samples import SAMPLES, sample
+from tests.report.samples import SAMPLES, sample
 from traceanalyzer.changes import changes_of
 from traceanalyzer.format import duration_text
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.page_of import page_of
+from traceanalyzer.report.page import in_order, page_of
 from traceanalyzer.report.terminal import print_first_screen, print_page
 from traceanalyzer.units import PS_PER_US
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def page(name: str) -> b.Page:
-    return page_of(sample(name), changes_of(sample(name)))
+    return page_of(sample(name), in_order(sample(name), changes_of(sample(name))))
 
 
 def printed(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.report.sections.reading import records
-from tests.report.sections.samples import sample
+from tests.report.reading import records
+from tests.report.samples import sample
 from traceanalyzer.model.blocks import (
     Column,
     Note,
@@ -17,9 +17,9 @@ from traceanalyzer.model.blocks import (
 )
 from traceanalyzer.report import html
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.op_details import op_details
+from traceanalyzer.report.page import explore
 from traceanalyzer.report.page_facts import PageFacts
-from traceanalyzer.report.sections.explore import explore
-from traceanalyzer.report.sections.op_details import op_details
 from traceanalyzer.report.trim import smaller
 
 
@@ -36,7 +36,7 @@ def real() -> Page:
     section = explore(PageFacts(diagnosis=diagnosis), assemble(diagnosis))
     assert section is not None
     page = msgspec.structs.replace(page_of(), sections=(section,))
-    return msgspec.structs.replace(page, details=op_details(diagnosis, ()))
+    return msgspec.structs.replace(page, details=op_details(PageFacts(diagnosis=diagnosis)))
 
 
 def test_the_first_is_the_whole_page(real: Page) -> None:

@@ -23,8 +23,8 @@ from tests.traces import (
     us,
     xspace,
 )
-from traceanalyzer.capture_file.document import Levels
 from traceanalyzer.tables.host_tables import host_tables
+from traceanalyzer.trace.profile_options import ProfileOptions
 
 if TYPE_CHECKING:
     from traceanalyzer.tables.tracer import TracerFacts
@@ -57,7 +57,7 @@ class TestHostLevel:
         assert (facts.host_level, facts.host_level_source) == (3, "level 3 events")
 
     def test_as_the_capture_proved_where_the_trace_does_not_tell(self) -> None:
-        levels = Levels(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0)
+        levels = ProfileOptions(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0)
         plain = Book().capture_file()
         (session,) = plain.sessions
         capture_file = replace(plain, sessions=(replace(session, effective=levels),))

@@ -26,10 +26,9 @@ from tests.traces import (
     stream,
     us,
 )
-from traceanalyzer.timeline.critical_path import critical_path
-from traceanalyzer.timeline.device_parts import host_timeline
-from traceanalyzer.timeline.exposed import with_exposed
+from traceanalyzer.timeline.device_parts import host_timeline, with_exposed
 from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.timeline.walk import critical_path
 
 spans = st.builds(us, st.integers(0, 60), st.integers(0, 30))
 numbers = st.integers(0, 4)

@@ -24,8 +24,8 @@ from tests.traces import (
     thread,
     us,
 )
-from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.device_parts import host_timeline
+from traceanalyzer.timeline.walk import critical_path
 
 if TYPE_CHECKING:
     from tests.traces import Plane

@@ -22,8 +22,7 @@ from tests.traces import (
     thread,
     us,
 )
-from traceanalyzer.timeline.device_parts import host_timeline
-from traceanalyzer.timeline.exposed import with_exposed
+from traceanalyzer.timeline.device_parts import host_timeline, with_exposed
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traceanalyzer.native import wire
-from traceanalyzer.trace.strings import bytes_at, text_at
+from traceanalyzer.trace.strings import bytes_at
 
 if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Plane, Trace
@@ -190,4 +190,3 @@ def use(trace: Trace) -> None:
             assert len(plane.integers(stat).values) == len(plane)
             plane.own_bytes(stat)
         assert set(plane.own) <= {*plane.stat_names.values(), ""}
-    text_at(trace.planes[0].buffer, -1) if trace.planes else None

@@ -155,9 +155,3 @@ def test_columns_hold_what_the_events_say(values: list[Value | None]) -> None:
 
 
 # -------------------------------------------------------------------------- texts
-
-
-def test_texts_that_are_no_utf_8_are_read_all_the_same() -> None:
-    only = plane_from(wire_of.message(2, b"a\xff\xc3"), wire_of.line(wire_of.message(2, b"\xff")))
-    assert only.name == "a\ufffd\ufffd"
-    assert only.lines.name == ("\ufffd",)

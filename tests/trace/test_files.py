@@ -20,7 +20,7 @@ from traceanalyzer.errors import (
 )
 from traceanalyzer.trace.discovery import HostFile, find_runs
 from traceanalyzer.trace.files import read_host
-from traceanalyzer.trace.memory_need import report_bytes
+from traceanalyzer.trace.limits import report_bytes
 
 SPACE = xspace(host(line("python")(op("a/MatMul", "MatMul", us(0, 5)), event("x", us(1, 2)))))
 JSON = json.dumps(

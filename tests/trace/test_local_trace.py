@@ -83,12 +83,6 @@ def test_devices_are_planes_and_resources_lines() -> None:
     assert host.lines.name[host.line_of[0]] == "python"
 
 
-def test_a_cut_file() -> None:
-    content = HOST + event(7, "a", 1, 1) + event(7, "b", 2, 1)
-    assert "cut short" in error(content[:-1])
-    assert f"{len(content) - 1} bytes" in error(content[:-1])
-
-
 def test_damage_inside_an_event_costs_that_event() -> None:
     broken = message((4, b"\x0f\x0f\x0f"))
     trace = read(HOST + event(7, "a", 1, 1) + broken + event(7, "b", 2, 1))
@@ -118,12 +112,6 @@ def test_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
         read(content, max_bytes=10_000)
     monkeypatch.setattr(local_trace, "MAX_BYTES", 1000)
     assert "local.trace is too large" in error(content)
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes(content: bytes) -> None:
-    with suppress(TraceFormatError):
-        read(content)
 
 
 @given(st.data())

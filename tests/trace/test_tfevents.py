@@ -4,8 +4,6 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.corpus import CORPUS, needs_corpus
 from traceanalyzer.trace import tfevents
@@ -146,17 +144,6 @@ def test_only_the_beginning_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert value(run_in(tmp_path)) == "2.4"
     monkeypatch.setattr(tfevents, "MAX_RECORD_BYTES", 100)
     assert value(run_in(tmp_path)) is None
-
-
-@given(st.binary(max_size=100))
-def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
-    log = tmp_path_factory.getbasetemp() / "any-events"
-    put(log, HEADER + content)
-    put(log, HEADER + record(content), RUN_TIME + 1)
-    tf_version(run_in(log))
-
-
-# Real files.
 
 
 @needs_corpus

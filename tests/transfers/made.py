@@ -11,7 +11,8 @@ from traceanalyzer.capture_file.function_records import Function, Graph, Instanc
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.host_tables import host_tables
 from traceanalyzer.tables.schema import KERNELS, OPS, STEPS, TRANSFERS
-from traceanalyzer.transfers.costs import HostFacts, TransferCosts, run_traffic, transfer_costs
+from traceanalyzer.transfers.costs import TransferCosts, transfer_costs
+from traceanalyzer.transfers.traffic import HostFacts, measure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,9 +29,7 @@ GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 class Made:
     """The tables of a run of one host, and what is found of its copies."""
 
-    transfers: pd.DataFrame
     ops: pd.DataFrame
-    kernels: pd.DataFrame
     traffic: Traffic
     costs: TransferCosts
 
@@ -50,18 +49,11 @@ def made(*planes: Any, capture_file: CaptureFile | None = None) -> Made:  # noqa
         capture_file=capture_file,
         joined=tables.joined,
     )
-    copies, ops, kernels = (
-        schema.frame([getattr(tables, schema.name)]) for schema in (TRANSFERS, OPS, KERNELS)
+    copies, kernels, steps, ops = (
+        schema.frame([getattr(tables, schema.name)]) for schema in (TRANSFERS, KERNELS, STEPS, OPS)
     )
-    traffic = run_traffic(copies, kernels, [facts])
-    steps = STEPS.frame([tables.steps])
-    return Made(
-        transfers=copies,
-        ops=ops,
-        kernels=kernels,
-        traffic=traffic,
-        costs=transfer_costs(copies, ops, steps, traffic, [facts]),
-    )
+    traffic = measure(copies, kernels, steps, [facts])
+    return Made(ops=ops, traffic=traffic, costs=transfer_costs(traffic, ops, [facts]))
 
 
 def recorded(

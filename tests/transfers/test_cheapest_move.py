@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from traceanalyzer.transfers.cheapest_move import Move, Value, cheapest_move
 
 
-def value(producer: str, *consumers: str, cost: int | None) -> Value:
+def value(producer: str, *consumers: str, cost: int | None) -> Value[str]:
     return Value(producer=producer, consumers=consumers, cost=cost)
 
 
@@ -21,7 +21,7 @@ def move(
     saved: int,
     stays: int = 0,
     unknown: tuple[int, int] = (0, 0),
-) -> Move:
+) -> Move[str]:
     return Move(
         to_gpu=to_gpu,
         to_cpu=to_cpu,
@@ -81,7 +81,9 @@ _VALUES = st.lists(
 
 
 @given(_VALUES, st.sets(st.sampled_from(OPS)), st.sets(st.sampled_from(OPS)))
-def test_no_other_way_copies_less(values: list[Value], on_cpu: set[str], held: set[str]) -> None:
+def test_no_other_way_copies_less(
+    values: list[Value[str]], on_cpu: set[str], held: set[str]
+) -> None:
     def cost(cpu: set[str]) -> int:
         return sum(
             v.cost or 0

@@ -27,7 +27,7 @@ from traceanalyzer.run import load
 if TYPE_CHECKING:
     from tests.traces import Event
     from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.transfers.device_to_host_syncs import DeviceToHostSync
+    from traceanalyzer.transfers.costs import DeviceToHostSync
 
 US = 10**6
 

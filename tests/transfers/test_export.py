@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from tests.traces import copy, gpu, kernel, old_copy, stream, us, write, xspace
 from tests.transfers.made import made
 from traceanalyzer.cli import cli
-from traceanalyzer.transfers.export import as_graphml, as_json
-from traceanalyzer.transfers.graph import transfer_graph
+from traceanalyzer.transfers.graph import as_graphml, as_json, transfer_graph
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +31,7 @@ COPIES = gpu(0)(
 
 def graph() -> nx.MultiDiGraph[str]:
     found = made(COPIES)
-    return transfer_graph(found.transfers, found.ops, found.traffic)
+    return transfer_graph(found.traffic, found.ops)
 
 
 def read_graphml(text: str) -> nx.MultiDiGraph[str]:

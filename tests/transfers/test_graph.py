@@ -24,8 +24,9 @@ from tests.traces import (
     us,
 )
 from traceanalyzer.tables.schema import KERNELS, OPS, STEPS, TRANSFERS, Schema
-from traceanalyzer.transfers.costs import run_traffic, transfer_costs
+from traceanalyzer.transfers.costs import transfer_costs
 from traceanalyzer.transfers.graph import device_graph, transfer_graph
+from traceanalyzer.transfers.traffic import measure
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -46,9 +47,12 @@ def edges(graph: nx.MultiDiGraph[str], *, labels: bool = True) -> dict[tuple, tu
 def of(*planes: Any) -> tuple[nx.MultiDiGraph[str], nx.MultiDiGraph[str]]:  # noqa: ANN401
     """The two views of a hand-written trace."""
     tables = tables_of(*planes)
-    copies = TRANSFERS.frame([tables.transfers])
-    measured = run_traffic(copies, KERNELS.frame([tables.kernels]), [])
-    return transfer_graph(copies, OPS.frame([tables.ops]), measured), device_graph(copies, measured)
+    measured = measure(
+        TRANSFERS.frame([tables.transfers]),
+        KERNELS.frame([tables.kernels]),
+        STEPS.frame([tables.steps]),
+    )
+    return transfer_graph(measured, OPS.frame([tables.ops])), device_graph(measured)
 
 
 def check_totals(copies: pd.DataFrame, graph: nx.MultiDiGraph[str]) -> None:
@@ -152,15 +156,15 @@ def test_totals_are_those_of_the_table_whatever_it_holds(
     steps = filled(STEPS, ["host", "start_ps", "duration_ps"], [("h", *times) for times in marked])
     ops = OPS.frame([])
 
-    measured = run_traffic(copies, kernels, [])
-    for graph in (transfer_graph(copies, ops, measured), device_graph(copies, measured)):
+    measured = measure(copies, kernels, steps)
+    for graph in (transfer_graph(measured, ops), device_graph(measured)):
         check_totals(copies, graph)
         assert all({"label", "placement"} <= set(d) for _, d in graph.nodes(data=True))
-    hidden = measured.hidden_ps
-    assert (pd.Series(hidden).dropna() >= 0).all()
+    hidden = measured.table["hidden_ps"].array
+    assert (measured.table["hidden_ps"].dropna() >= 0).all()
     assert (hidden <= copies["duration_ps"].array).fillna(value=True).all()
     assert hidden.isna()[copies["duration_ps"].isna()].all()
-    costs = transfer_costs(copies, ops, steps, measured, [])
+    costs = transfer_costs(measured, ops, [])
     for back in costs.device_to_host_syncs:
         assert 0 < back.count <= len(copies)
         assert (back.wait_ps or 0) >= 0
@@ -169,8 +173,6 @@ def test_totals_are_those_of_the_table_whatever_it_holds(
 
 
 def test_a_copy_between_devices_does_not_stay_on_the_one_it_leaves() -> None:
-    copies = tables_of(gpu(0)(stream(8)(copy("P2P", 64, us(0, 5))))).transfers
-
-    graph = device_graph(TRANSFERS.frame([copies]))
+    _, graph = of(gpu(0)(stream(8)(copy("P2P", 64, us(0, 5)))))
 
     assert sorted(graph.edges(keys=True)) == [("gpu:0", "another device", "p2p")]

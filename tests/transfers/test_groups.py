@@ -28,7 +28,7 @@ def between(pairs: list[tuple[str, str, int]], *more: Event) -> Groups:
         for k, (a, b, size) in enumerate(pairs)
     ]
     found = made(gpu(0)(stream(9)(*copies, *more)))
-    return transfer_groups(found.transfers, found.ops)
+    return transfer_groups(found.traffic, found.ops)
 
 
 def labels(groups: Groups) -> list[tuple[str, str, int]]:
@@ -70,7 +70,7 @@ def test_ops_without_a_scope_are_grouped_by_type_and_unknown_ones_by_memory() ->
     found = made(
         host(thread("tf_Compute", 1)(executor(us(0, 300))(*ops))), gpu(0)(stream(9)(*copies))
     )
-    groups = transfer_groups(found.transfers, found.ops)
+    groups = transfer_groups(found.traffic, found.ops)
     assert sorted(labels(groups)) == [("memory", "host", 1), ("type", "Cast", 40)]
     (flow,) = [f for f in groups.flows if groups.sources[f.source].kind == "memory"]
     assert (flow.source_memory, flow.target_memory, flow.direction) == ("host", "gpu:0", "h2d")

@@ -65,8 +65,8 @@ def moved(trip: RoundTrip, held: Collection[str] = ()) -> tuple[list[str], list[
     move = trip.cheapest_move(lambda op: op.name in held)
     assert move is not None
     return (
-        [trip.op_of_key[key].name for key in move.to_gpu],
-        [trip.op_of_key[key].name for key in move.to_cpu],
+        [op.name for op in move.to_gpu],
+        [op.name for op in move.to_cpu],
         move.saved,
         move.stays,
     )

@@ -8,7 +8,7 @@ import pytest
 
 from tests.traces import copy, gpu, host, step, stream, thread, us
 from tests.transfers.made import made
-from traceanalyzer.transfers.small_transfers import SmallTransfers
+from traceanalyzer.transfers.costs import SmallTransfers
 
 if TYPE_CHECKING:
     from tests.traces import Event

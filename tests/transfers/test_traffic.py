@@ -37,8 +37,8 @@ class TestHidden:
             gpu(1)(stream(7)(kernel("c", us(0, 50)))),
         )
 
-        assert list(found.traffic.hidden_ps) == [5 * US, 0]
-        edge = the_edge(transfer_graph(found.transfers, found.ops, found.traffic))
+        assert list(found.traffic.table["hidden_ps"]) == [5 * US, 0]
+        edge = the_edge(transfer_graph(found.traffic, found.ops))
         assert (edge["hidden_ps"], edge["total_ps"]) == (5 * US, 15 * US)
 
 
@@ -68,7 +68,7 @@ class TestLink:
     def edge(self, *copies: Event, gpus: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
         capture_file = recorded("f", ("a", "NoOp", CPU, ()), gpus=gpus)
         found = made(gpu(0, clock_rate=1)(stream(9)(*copies)), capture_file=capture_file)
-        return the_edge(device_graph(found.transfers, found.traffic))
+        return the_edge(device_graph(found.traffic))
 
     def test_one_that_a_copy_outruns_is_not_the_one_it_took(self) -> None:
         edge = self.edge(
@@ -90,7 +90,7 @@ def test_an_edge_tells_all_of_its_copies() -> None:
         )
     )
 
-    edge = the_edge(device_graph(found.transfers, found.traffic))
+    edge = the_edge(device_graph(found.traffic))
     assert edge == {
         "bytes": 5 * MIB,
         "count": 3,

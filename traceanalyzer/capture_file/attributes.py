@@ -18,10 +18,17 @@ import math
 import struct
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.trace.message import BrokenMessageError, fields
+from traceanalyzer.trace.message import (
+    BrokenMessageError,
+    as_bytes,
+    as_number,
+    as_text,
+    fields,
+    varint,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from traceanalyzer.capture_file.document import Attributes, Json
 
@@ -34,11 +41,9 @@ TYPES: Final = (  # by their numbers
 )
 _REFERENCES: Final = 100  # a reference's number is its type's and this
 _LONGEST: Final = 1000  # characters of a text, entries of a list
-# Fields of an AttrValue; 2 is a string, 9 a placeholder's name (in definitions of functions only).
-_LIST, _FLOAT, _BOOLEAN, _TYPE, _SHAPE, _TENSOR, _FUNCTION = 1, 4, 5, 6, 7, 8, 10
-_SCALARS: Final = frozenset(range(2, 10))
-_PACKED: Final = frozenset({3, 5, 6})  # in lists, with floats
-_FUNCTION_IN_LIST: Final = 9
+# Fields of an AttrValue and of its list, see `_READERS` for the others.
+_LIST, _FLOAT, _FUNCTION_IN_LIST, _FUNCTION = 1, 4, 9, 10
+_NUMBERS: Final = frozenset({3, 5, 6})  # packed in lists, as floats
 _SIGN: Final = 1 << 63
 
 
@@ -77,10 +82,18 @@ def attribute_of_entry(entry: bytes | memoryview) -> tuple[str, Json]:
     name, value = "", memoryview(b"")
     for number, field, _ in fields(memoryview(entry)):
         if number == 1:
-            name = _text(_bytes(field))
+            name = as_text(field)
         elif number == 2:  # noqa: PLR2004 - a map's value
-            value = _bytes(field)
-    return name, _value(value)
+            value = as_bytes(field)
+    found: Json = None
+    for number, field, _ in fields(value):
+        if number == _LIST:
+            found = [*_list(as_bytes(field))][:_LONGEST]
+        elif number == _FUNCTION:
+            found = {"func": _name_of(field)}
+        elif number in _READERS:
+            found = _READERS[number](field)
+    return name, found
 
 
 def type_name(number: int) -> str:
@@ -95,112 +108,76 @@ def finite(number: float) -> Json:
     return number if math.isfinite(number) else {"float": str(number)}
 
 
-def _value(data: memoryview) -> Json:
-    value: Json = None
+def _list(data: memoryview) -> Iterator[Json]:
+    length = 0
     for number, field, _ in fields(data):
-        if number == _LIST:
-            value = _list(_bytes(field))
-        elif number == _FUNCTION:
-            value = {"func": _name_of(field)}
-        elif number in _SCALARS:
-            value = _scalar(number, field)
-    return value
-
-
-def _list(data: memoryview) -> list[Json]:
-    values: list[Json] = []
-    for number, field, _ in fields(data):
-        if len(values) >= _LONGEST:
-            break
         if number == _FUNCTION_IN_LIST:
-            values.append({"func": _name_of(field)})
+            values: list[Json] = [{"func": _name_of(field)}]
         elif number == _FLOAT:  # packed, or one
-            whole = _bytes(field)[: len(_bytes(field)) & ~3]
-            values += [finite(each) for (each,) in struct.iter_unpack("<f", whole)]
-        elif number in _PACKED and not isinstance(field, int):
-            values += [_scalar(number, each) for each in _varints(field)]
-        elif number in _SCALARS:
-            values.append(_scalar(number, field))
-    return values[:_LONGEST]
-
-
-def _scalar(number: int, field: int | memoryview) -> Json:
-    value: Json
-    if number in _PACKED:
-        value = _number(field)
-        if number == _BOOLEAN:
-            value = bool(value)
-        elif number == _TYPE:
-            value = type_name(value)
+            whole = as_bytes(field)[: len(as_bytes(field)) & ~3]
+            values = [finite(each) for (each,) in struct.iter_unpack("<f", whole)]
+        elif number in _NUMBERS and not isinstance(field, int):
+            values = [_READERS[number](each) for each in _varints(field)]
         else:
-            value = _signed(value)
-    elif number == _FLOAT:
-        data = _bytes(field)
-        if len(data) != 4:  # noqa: PLR2004 - bytes of a float
-            raise BrokenMessageError
-        value = finite(struct.unpack("<f", data)[0])
-    elif number == _SHAPE:
-        value = {"shape": _sizes(_bytes(field))}
-    elif number == _TENSOR:
-        value = _tensor(field)
-    else:
-        value = {"s": _text(_bytes(field)[:_LONGEST])}
-    return value
+            values = [_READERS[number](field)] if number in _READERS else []
+        yield from values
+        length += len(values)
+        if length >= _LONGEST:
+            return
+
+
+def _float(field: int | memoryview) -> Json:
+    try:
+        return finite(struct.unpack("<f", as_bytes(field))[0])
+    except struct.error:
+        raise BrokenMessageError from None
 
 
 def _varints(data: memoryview) -> Iterator[int]:
-    value = shift = 0
-    for byte in data:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
-            yield value
-            value = shift = 0
-
-
-def _bytes(field: int | memoryview) -> memoryview:
-    if isinstance(field, int):  # a varint where the message has bytes
-        raise BrokenMessageError
-    return field
-
-
-def _number(field: int | memoryview) -> int:
-    if not isinstance(field, int):
-        raise BrokenMessageError
-    return field
+    at = 0
+    while at < len(data):
+        number, at = varint(data, at)
+        yield number
 
 
 def _signed(number: int) -> int:
     return number - 2 * _SIGN if number & _SIGN else number
 
 
-def _text(data: memoryview) -> str:
-    return str(data, "utf-8", "backslashreplace")
-
-
 def _name_of(field: int | memoryview) -> str:
     """Return the name of a function, which is field 1."""
-    found = [inner for number, inner, _ in fields(_bytes(field)) if number == 1]
-    return _text(_bytes(found[-1])) if found else ""
+    found = [inner for number, inner, _ in fields(as_bytes(field)) if number == 1]
+    return as_text(found[-1]) if found else ""
 
 
 def _sizes(data: memoryview) -> Json:
     sizes: list[Json] = []
     for number, field, _ in fields(data):
         if number == 2:  # noqa: PLR2004 - dim
-            found = [inner for at, inner, _ in fields(_bytes(field)) if at == 1]
-            sizes.append(_signed(_number(found[-1])) if found else 0)
+            found = [inner for at, inner, _ in fields(as_bytes(field)) if at == 1]
+            sizes.append(_signed(as_number(found[-1])) if found else 0)
         elif number == 3 and field:  # noqa: PLR2004 - unknown_rank
             return None
     return sizes
 
 
 def _tensor(field: int | memoryview) -> Json:
-    dtype = TYPES[0]
-    shape: Json = []
-    for number, inner, _ in fields(_bytes(field)):
+    found: dict[str, Json] = {"tensor": TYPES[0], "shape": []}
+    for number, inner, _ in fields(as_bytes(field)):
         if number == 1:
-            dtype = type_name(_number(inner))
+            found["tensor"] = type_name(as_number(inner))
         elif number == 2:  # noqa: PLR2004 - tensor_shape
-            shape = _sizes(_bytes(inner))
-    return {"tensor": dtype, "shape": shape}
+            found["shape"] = _sizes(as_bytes(inner))
+    return found
+
+
+# What reads each field but lists and functions; strings are cut.
+_READERS: Final[dict[int, Callable[[int | memoryview], Json]]] = {
+    2: lambda field: {"s": as_text(as_bytes(field)[:_LONGEST])},
+    3: lambda field: _signed(as_number(field)),
+    _FLOAT: _float,
+    5: lambda field: bool(as_number(field)),
+    6: lambda field: type_name(as_number(field)),
+    7: lambda field: {"shape": _sizes(as_bytes(field))},
+    8: _tensor,
+}

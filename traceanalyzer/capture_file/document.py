@@ -1,45 +1,30 @@
 """The records of a capture file: what a capture holds that its trace cannot.
 
-The file `HOST.placement.json.gz` lies beside `HOST.xplane.pb`: one JSON object, gzipped. It holds
-`format` and `version`, and the fields of `CaptureFile`; a reader refuses another format or version
-and ignores keys it does not know. Records are objects with the names of their fields, but for:
-
-- `strings`: the pool of texts. A `Text` is an index into it, in columns an index for each node.
-- `frames`: [file, line, code name, 1 if the user's own else 0], their lines in `frame_texts`.
-- `scopes`: [requested device, index of a frame], the origins of the devices in `scope_origins`.
-- tensors: [dtype, device, backing device, index of the resource or null, shape].
-- graphs: `inputs` are those of all nodes, one after another; `arity` has the number of each node's.
-  `attributes` is null where the sets of all nodes were left out.
-- arrays of numbers: base64 of uint32 (little-endian).
-
-Devices are in TensorFlow's full form (`/job:localhost/replica:0/task:0/device:CPU:0`) or as the
-program spelt them, "" where none is.
+`encoding` says what they look like in the file. Devices are in TensorFlow's full form
+(`/job:localhost/replica:0/task:0/device:CPU:0`) or as the program spelt them, "" where none is. An
+index of -1 points nowhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping  # noqa: TC003 - `decode` reads them
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import numpy as np  # noqa: TC002
+from msgspec import Meta
 from numpy.typing import NDArray  # noqa: TC002
 
 from traceanalyzer.capture_file.function_records import (
     UNKNOWN,
     Definition,
-    FrameIndex,
     Function,
-    Index,
-    Scopes,
-    SetIndex,
-    Text,
-    position,
+    positions,
 )
+from traceanalyzer.trace.profile_options import ProfileOptions  # noqa: TC001
 
-FORMAT: Final = "traceanalyzer.placement"
-VERSION: Final = 1
 # What TensorFlow calls the graph of a session of TensorFlow 1. A program's further ones have a
 # number after it: `unknown_graph#1`.
 SESSION: Final = "unknown_graph"
@@ -47,19 +32,20 @@ SESSION: Final = "unknown_graph"
 OF_ANOTHER: Final = -1
 OF_MACHINE: Final = -2
 OF_OP: Final = -3  # less the index of the signature
-LARGEST: Final = 2**63 - 1  # of an integer
-NO_SOURCE: Final = "no_source"  # see `outright` for the other manners
+NO_SOURCE: Final = "no_source"  # see `gpu_source` for the other manners
 
 # A value of JSON; `attributes` says how those of attributes are encoded.
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+if TYPE_CHECKING:
+    Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+else:
+    Json: TypeAlias = Any  # msgspec reads no type that contains itself
 # The attributes of a node or an eager op, by name.
-Attributes: TypeAlias = "Mapping[str, Json]"
+Attributes: TypeAlias = Mapping[str, Json]
+NO_ATTRIBUTES: Final[Attributes] = MappingProxyType({})
 
-NO_ATTRIBUTES: Final[Mapping[str, Json]] = MappingProxyType({})
-
-
-# Sizes, -1 if unknown; None for an unknown rank.
-Shape: TypeAlias = tuple[Annotated[int, Index("")], ...] | None
+LARGEST: Final = 2**63 - 1  # of an integer
+_Int64: TypeAlias = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
+Shape: TypeAlias = tuple[_Int64, ...] | None  # sizes, -1 if unknown; None for an unknown rank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +53,10 @@ class Frame:
     """A place in Python code, from the stack at the time an op was made."""
 
     file: str  #: absolute for what was imported or run
-    line: int
+    line: _Int64
     code: str  #: name of the code object: a function, `<module>`, `<lambda>`
     is_user: bool  #: neither of the standard library nor in site-packages
-    #: The text of that line; None if unknown, see `source_lines`.
-    text: str | None = None
+    text: str | None = None  #: of that line; None if unknown, see `source_lines`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +64,7 @@ class Statement:
     """A statement of the program; of a compound one, such as `with`, all before its body."""
 
     file: str
-    line: int  #: its first line
+    line: _Int64  #: its first line
     text: tuple[str, ...]  #: its lines as they are, indented
 
 
@@ -88,20 +73,11 @@ class Scope:
     """A `tf.device` scope."""
 
     device: str  #: the requested device; "" if the scope lifts an outer request
-    frame: FrameIndex  #: the user's frame that entered it
+    frame: int  #: the user's frame that entered it
     #: Whose device it is: the index of a resource; `OF_OP` less the index of the signature that
     #: made a tensor; `OF_ANOTHER`; `OF_MACHINE` for the first device there is; None if the code
     #: spells the device out.
-    origin: Annotated[int, Index("resources", OF_MACHINE)] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Levels:
-    """Tracer levels, as in TensorFlow's ProfileOptions."""
-
-    host_tracer_level: int
-    device_tracer_level: int
-    python_tracer_level: int
+    origin: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,14 +86,11 @@ class Session:
 
     trace: str | None = None  #: xplane file, relative to the capture file's folder; None for none
     method: str  #: who ran it: the profiler `server` or the Python `api` for us, or the `script`
-    requested: Levels | None = None  #: None if unknown (the script's own)
-    effective: Levels | None = None  #: that were in force; None if nothing proves any
-    start_ns: int  #: since 1970
-    stop_ns: int | None = None  #: None if the program ended first
+    requested: ProfileOptions | None = None  #: None if unknown (the script's own)
+    effective: ProfileOptions | None = None  #: that were in force; None if nothing proves any
+    start_ns: _Int64  #: since 1970
+    stop_ns: _Int64 | None = None  #: None if the program ended first
     reason: str  #: why it began and ended
-    #: What proves `effective`: the `trace`, which states them from TensorFlow 2.19 on; the
-    #: `version`, one that is known to obey; or None.
-    proof: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +112,8 @@ class CaughtError:
     where: str
     type: str  #: the exception's class
     message: str  #: of a long one the first 2000 characters and the last 1000
-    raised: tuple[Annotated[int, Index("frames", 0)], ...]  #: user's frames, innermost first
-    handler: FrameIndex  #: the frame that caught it
+    raised: tuple[int, ...]  #: user's frames, innermost first
+    handler: int  #: the frame that caught it
     call: str | None = None  #: the `tf.config` function
 
 
@@ -150,9 +123,8 @@ class VisibilityChoice:
 
     how: str  #: `CUDA_VISIBLE_DEVICES` or `tf.config.set_visible_devices`
     value: str  #: the variable's value, or the names of the devices, as a Python list
-    #: How it came to choose no GPU, as far as the source shows; see `outright`.
-    manner: str = NO_SOURCE
-    frame: FrameIndex
+    manner: str = NO_SOURCE  #: how it came to choose no GPU, as far as the source shows
+    frame: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,10 +134,8 @@ class SessionConfig:
     is_own: bool  #: whether the program gave it; else it is what `tf.config` says
     is_local: bool  #: whether they ran in the program's own process, not on a server
     soft_placement: bool
-    log_placement: bool = False
     device_types: tuple[str, ...] = ()  #: of the devices that they had; empty if unknown
     device_count: Mapping[str, int] = field(default_factory=dict)  #: at most, by type
-    memory_fraction: float | None = None  #: None if not set
     #: What was set of the optimizers' options (`RewriterConfig`): a choice by its name, "ON";
     #: numbers and lists of names as such.
     rewrites: Mapping[str, Json] = field(default_factory=dict)
@@ -175,10 +145,10 @@ class SessionConfig:
 class Tensor:
     """An input or output of an eager op."""
 
-    dtype: Text  #: "" if not recorded (a Python value)
-    device: Text  #: the one it is on for TensorFlow
-    backing_device: Text  #: the one that holds its memory: the CPU for an int32 "on" a GPU
-    resource: Annotated[int, Index("resources", 0)] | None  #: of a handle
+    dtype: str  #: "" if not recorded (a Python value)
+    device: str  #: the one it is on for TensorFlow
+    backing_device: str  #: the one that holds its memory: the CPU for an int32 "on" a GPU
+    resource: int | None  #: of a handle
     shape: Shape  #: None also if not recorded
 
 
@@ -190,24 +160,24 @@ class Signature:
     #: Whether it calls a function; then `inputs` bind its `_Arg`s, in order, with captured ones.
     is_function: bool
     scope: str  #: the device that the eager scope requests, "" for none
-    scope_frame: FrameIndex  #: the frame that entered the scope
-    frame: FrameIndex  #: the innermost frame that is the user's own
-    attributes: SetIndex
+    scope_frame: int  #: the frame that entered the scope
+    frame: int  #: the innermost frame that is the user's own
+    attributes: int
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    scopes: Scopes = ()  #: empty also if only the innermost is known
-    library: FrameIndex = UNKNOWN  #: as in `Definition`, the first time
+    scopes: tuple[int, ...] = ()  #: innermost first; empty also if only the innermost is known
+    library: int = UNKNOWN  #: as in `Definition`, the first time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
     """A variable, table, iterator or other resource, and what it holds."""
 
-    signature: Annotated[int, Index("signatures")]  #: that created it; its frame is the line
+    signature: int  #: that created it; its frame is the line
     name: str  #: as the program or TensorFlow gave it
     dtype: str  #: "" if unknown
     shape: Shape = None
-    bytes: int | None = None
+    bytes: _Int64 | None = None
     device: str  #: where it lives
 
 
@@ -228,15 +198,15 @@ class RegisteredKernel:
 class EagerSequence:
     """The eager ops of one thread in one profiler session, in order, run-length coded."""
 
-    thread: int  #: the recorder's number of it, as in its `traceanalyzer:eager` events
+    thread: _Int64  #: the recorder's number of it, as in its `traceanalyzer:eager` events
     name: str  #: the thread's
-    session: Annotated[int, Index("sessions")]
-    first_index: int  #: position of the first op, counted from the thread's first in the program
-    signatures: Annotated[NDArray[np.uint32], Index("signatures")]
-    counts: Annotated[NDArray[np.uint32], Index("")]  #: how many in a row are of that signature
+    session: int
+    first_index: _Int64  #: position of the first op, counted from the thread's first
+    signatures: NDArray[np.uint32]
+    counts: NDArray[np.uint32]  #: how many in a row are of that signature
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class CaptureFile:
     """What one capture recorded."""
 
@@ -251,7 +221,6 @@ class CaptureFile:
     devices: Mapping[str, Json] | None = None
     gpus: tuple[Mapping[str, Json], ...] = ()  #: what NVML says of each; empty without a driver
     log: tuple[str, ...] = ()  #: TensorFlow's lines about devices
-    log_source: str = "none"  #: `script`, `probe`, `script+probe` or `none`
     sessions: tuple[Session, ...] = ()
     notes: tuple[Note, ...] = ()
     errors: tuple[CaughtError, ...] = ()
@@ -261,7 +230,7 @@ class CaptureFile:
     statements: tuple[Statement, ...] = ()  #: at the program's own frames, and constants they use
     scopes: tuple[Scope, ...] = ()
     #: Lines that enter a scope for a CPU, and may request another device on another machine.
-    chosen: frozenset[Annotated[int, Index("frames", 0)]] = frozenset()
+    chosen: frozenset[int] = frozenset()
     attributes: tuple[Attributes, ...] = ()  #: the distinct sets
     definitions: tuple[Definition, ...] = ()
     functions: tuple[Function, ...] = ()
@@ -270,9 +239,6 @@ class CaptureFile:
     kernels: tuple[RegisteredKernel, ...] = ()  #: of ops of other libraries
     sequences: tuple[EagerSequence, ...] = ()
     omitted: Mapping[str, int] = field(default_factory=dict)  #: to stay within the size limit
-    _texts: dict[tuple[str, int], str] = field(default_factory=dict, init=False, repr=False)
-    _definitions: dict[str, int] = field(default_factory=dict, init=False, repr=False)
-    _functions: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def tensorflow_version(self) -> str | None:
@@ -281,16 +247,27 @@ class CaptureFile:
         version = tensorflow.get("version") if isinstance(tensorflow, dict) else None
         return version if isinstance(version, str) and version else None
 
+    @cached_property
+    def _definitions(self) -> dict[str, int]:
+        return positions(tuple(definition.name for definition in self.definitions))
+
+    @cached_property
+    def _functions(self) -> dict[str, int]:
+        return positions(tuple(function.name for function in self.functions))
+
+    @cached_property
+    def _texts(self) -> dict[tuple[str, int], str | None]:
+        return {(f.file, f.line): f.text for f in reversed(self.frames) if f.text is not None}
+
     def definition(self, name: str) -> Definition | None:
         """Return the definition of that name, or None; the first session's has none."""
-        name = "" if name == SESSION else name
-        at = position(self._definitions, (d.name for d in self.definitions), name)
-        return None if at == UNKNOWN else self.definitions[at]
+        at = self._definitions.get("" if name == SESSION else name)
+        return None if at is None else self.definitions[at]
 
     def function(self, name: str) -> Function | None:
         """Return the instantiated function of that name, or None."""
-        at = position(self._functions, (f.name for f in self.functions), name)
-        return None if at == UNKNOWN else self.functions[at]
+        at = self._functions.get(name)
+        return None if at is None else self.functions[at]
 
     def session_graphs(self) -> Iterator[Function]:
         """Walk the graphs of sessions of TensorFlow 1."""
@@ -302,10 +279,6 @@ class CaptureFile:
 
     def line_text(self, file: str, line: int) -> str | None:
         """Return the text of a line of the program, or None if unknown."""
-        if not self._texts:
-            for frame in self.frames:
-                if frame.text is not None:
-                    self._texts.setdefault((frame.file, frame.line), frame.text)
         return self._texts.get((file, line))
 
     def attribute_set(self, index: int) -> Attributes:

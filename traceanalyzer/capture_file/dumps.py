@@ -15,7 +15,7 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -28,7 +28,15 @@ from traceanalyzer.capture_file.function_records import (
     Partition,
 )
 from traceanalyzer.format import counted, printable
-from traceanalyzer.trace.message import BrokenMessageError, fields
+from traceanalyzer.trace.message import (
+    LENGTH,
+    BrokenMessageError,
+    as_bytes,
+    as_number,
+    as_text,
+    fields,
+    varint,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,7 +67,6 @@ class _Dump:
     path: Path
     number: int
     time_ns: int
-    device: str = ""
 
 
 @dataclass(slots=True)
@@ -73,6 +80,29 @@ class _Dumps:
     def sort(self) -> None:
         for dumps in (self.inputs, self.assigned, *self.partitions.values()):
             dumps.sort(key=lambda dump: dump.number)
+
+    def answer_to(self, at: int) -> _Dump | None:
+        """Return the assignment that followed an input: the first after it, before the next."""
+        begin = self.inputs[at].number
+        after = next((dump for dump in self.assigned if dump.number >= begin), None)
+        later = self.inputs[at + 1].number if at + 1 < len(self.inputs) else begin
+        return None if after is not None and after.number >= later > begin else after
+
+    def by_instance(self) -> list[list[tuple[str, _Dump]]]:
+        """Return the partitions of each instance, with their devices.
+
+        Their numbers run on their own for each device. Where a device has as many as there are
+        instances they pair up; otherwise, as where an instance had nothing on a device, by time.
+        """
+        found: list[list[tuple[str, _Dump]]] = [[] for _ in self.inputs]
+        times = [dump.time_ns for dump in self.inputs]
+        for device, partitions in sorted(self.partitions.items()):
+            for at, dump in enumerate(partitions):
+                if len(partitions) != len(times):
+                    at = bisect_right(times, dump.time_ns) - 1  # noqa: PLW2901 - not in order
+                if at >= 0:
+                    found[at].append((device, dump))
+        return found
 
 
 def read_dumps(
@@ -88,12 +118,14 @@ def read_dumps(
     functions = []
     for escaped, dumps in sorted(_found(folder).items()):
         dumps.sort()
-        instances = reader.instances(dumps)
-        if instances:
+        if instances := reader.instances(dumps):
             functions.append(Function(name=names.get(escaped, escaped), instances=instances))
-    notes = list(reader.notes())
-    texts = sum(1 for _ in folder.glob("*placer_input*.pbtxt"))
-    if texts:
+    notes = []
+    if bad := reader.unreadable:
+        which = f"{counted(len(bad), 'dumped graph')} {'is' if len(bad) == 1 else 'are'}"
+        message = f"{which} cut short or damaged, the first of them {printable(bad[0])}"
+        notes.append(Note(id="graphs_damaged", severity="warning", message=message))
+    if texts := sum(1 for _ in folder.glob("*placer_input*.pbtxt")):
         message = f"{counted(texts, 'dumped graph')} left as text, which cannot be read here"
         notes.append(Note(id="graphs_as_text", severity="warning", message=message))
     return functions, notes
@@ -102,18 +134,18 @@ def read_dumps(
 def _found(folder: Path) -> dict[str, _Dumps]:
     found: dict[str, _Dumps] = defaultdict(_Dumps)
     for path in sorted(folder.glob("*.pb")):
+        device = ""
         if match := _STAGED.fullmatch(path.name):
             name, number, stage = match[1], int(match[2]), match[3]
-            device = ""
             if partitioned := _PARTITIONED.fullmatch(name):
                 name, device = partitioned[1], partitioned[2]
             kind = (_SESSION_STAGES if is_session(name) else _STAGES).get(stage)
         elif match := _PLACER.fullmatch(path.name):
-            name, number, device = match[1], int(match[3] or 0), ""
+            name, number = match[1], int(match[3] or 0)
             kind = _INPUT if match[2] == "input" else _ASSIGNED
         else:
             continue
-        dump = _Dump(path=path, number=number, time_ns=path.stat().st_mtime_ns, device=device)
+        dump = _Dump(path=path, number=number, time_ns=path.stat().st_mtime_ns)
         if kind == _INPUT:
             found[name].inputs.append(dump)
         elif kind == _ASSIGNED:
@@ -124,33 +156,26 @@ def _found(folder: Path) -> dict[str, _Dumps]:
 
 
 class _Reader:
-    """Reads dumps and counts those it cannot read."""
+    """Reads dumps, and lists those it cannot read."""
 
     def __init__(self, attributes: AttributePool) -> None:
+        self.unreadable: list[str] = []
         self._attributes = attributes
-        self._unreadable: list[str] = []
-
-    def notes(self) -> Iterable[Note]:
-        if self._unreadable:
-            count, first = len(self._unreadable), printable(self._unreadable[0])
-            are = "is" if count == 1 else "are"
-            which = f"{counted(count, 'dumped graph')} {are} cut short or damaged"
-            message = f"{which}, the first of them {first}"
-            yield Note(id="graphs_damaged", severity="warning", message=message)
 
     def instances(self, dumps: _Dumps) -> tuple[Instance, ...]:
         """Return the instances of a function, those that are alike once."""
         counts: Counter[int] = Counter()
         found: list[Instance] = []
-        partitions = _by_instance(dumps)
-        for at, dump in enumerate(dumps.inputs):
+        for at, (dump, partitions) in enumerate(
+            zip(dumps.inputs, dumps.by_instance(), strict=True)
+        ):
             graph = self._graph(dump, self._attributes)
             if graph is None:
                 continue
             instance = Instance(
                 input=graph,
-                assigned=self._assigned(graph, _answer_to(dumps, at)),
-                partitions=tuple(filter(None, map(self._partition, partitions[at]))),
+                assigned=self._assigned(graph, dumps.answer_to(at)),
+                partitions=tuple(filter(None, (self._partition(*each) for each in partitions))),
             )
             if instance not in found:
                 found.append(instance)
@@ -163,7 +188,7 @@ class _Reader:
             mapped = np.memmap(dump.path, np.uint8, mode="r")
             return parse_graph(mapped.data, attributes)
         except (OSError, ValueError, BrokenMessageError):  # ValueError: an empty file
-            self._unreadable.append(dump.path.name)
+            self.unreadable.append(dump.path.name)
             return None
 
     def _assigned(self, graph: Graph, dump: _Dump | None) -> tuple[str, ...]:
@@ -175,11 +200,11 @@ class _Reader:
         devices = dict(zip(answer.names, answer.devices, strict=True))
         return tuple(devices.get(name, "") for name in graph.names)
 
-    def _partition(self, dump: _Dump) -> Partition | None:
+    def _partition(self, device: str, dump: _Dump) -> Partition | None:
         graph = self._graph(dump, self._attributes)
         if graph is None:
             return None
-        named = re.sub(r"_(job|replica|task|device):", r"/\1:", dump.device)
+        named = re.sub(r"_(job|replica|task|device):", r"/\1:", device)
         return Partition(
             device=next(filter(None, graph.devices), named),
             names=graph.names,
@@ -190,36 +215,6 @@ class _Reader:
         )
 
 
-def _answer_to(dumps: _Dumps, at: int) -> _Dump | None:
-    """Return the assignment that followed an input: the first after it and before the next."""
-    begin = dumps.inputs[at].number
-    after = [dump for dump in dumps.assigned if dump.number >= begin]
-    if not after:
-        return None
-    if at + 1 < len(dumps.inputs) and after[0].number >= dumps.inputs[at + 1].number > begin:
-        return None
-    return after[0]
-
-
-def _by_instance(dumps: _Dumps) -> list[list[_Dump]]:
-    """Return the partitions of each instance.
-
-    Their numbers run on their own for each device. Where a device has as many as there are
-    instances they pair up; otherwise, as where an instance had nothing on a device, by time.
-    """
-    found: list[list[_Dump]] = [[] for _ in dumps.inputs]
-    times = [dump.time_ns for dump in dumps.inputs]
-    for _, partitions in sorted(dumps.partitions.items()):
-        if len(partitions) == len(dumps.inputs):
-            for at, dump in enumerate(partitions):
-                found[at].append(dump)
-            continue
-        for dump in partitions:
-            if (at := bisect_right(times, dump.time_ns) - 1) >= 0:
-                found[at].append(dump)
-    return found
-
-
 # --- One graph ------------------------------------------------------------------------------------
 #
 # A serialized GraphDef, read without TensorFlow and protobuf. Numbers of fields are those of
@@ -228,9 +223,8 @@ def _by_instance(dumps: _Dumps) -> list[list[_Dump]]:
 _NODE, _VERSIONS = 1, 4  # of a GraphDef
 _PRODUCER = 1  # of its VersionDef
 # Of a NodeDef; each is a length-delimited field, whose tag is one byte.
-_NAME, _OP, _INPUT_OF, _DEVICE, _ATTR, _DEBUG = (number << 3 | 2 for number in range(1, 7))
+_NAME, _OP, _INPUT_OF, _DEVICE, _ATTR, _DEBUG = (number << 3 | LENGTH for number in range(1, 7))
 _ORIGINAL_NODE, _ORIGINAL_FUNCTION = 1, 2  # of its ExperimentalDebugInfo
-_LENGTH: Final = 2
 # Larger nodes are constants: a view is read slower than a copy, but a copy of them costs more.
 _COPIED: Final = 4096
 
@@ -244,69 +238,51 @@ def parse_graph(data: bytes | memoryview, attributes: AttributePool | None = Non
     Raises:
         BrokenMessageError: The bytes are not a GraphDef.
     """
-    columns = _Columns(attributes)
+    nodes = _Nodes(attributes)
     producer = 0
     for number, value, _ in fields(memoryview(data)):
         if number == _NODE:
-            columns.add(_message(value))
+            nodes.add(as_bytes(value))
         elif number == _VERSIONS:
-            for inner_number, inner, _ in fields(_message(value)):
-                if inner_number == _PRODUCER and isinstance(inner, int):
-                    producer = inner
-    return columns.graph(producer)
+            versions = {k: each for k, each, _ in fields(as_bytes(value))}
+            producer = as_number(versions.get(_PRODUCER, 0))
+    rows = list(zip(*nodes.rows, strict=True)) or [()] * len(_FIELDS)
+    return Graph(**dict(zip(_FIELDS, rows, strict=True)), producer=producer)
 
 
-def _message(value: int | memoryview) -> memoryview:
-    if isinstance(value, int):
-        raise BrokenMessageError
-    return value
+_FIELDS: Final = (
+    *("names", "ops", "inputs", "devices", "attributes"),
+    *("origin_functions", "origin_nodes"),
+)
 
 
-class _Columns:
-    """The columns of a graph as they grow."""
+class _Nodes:
+    """The nodes of a graph: a row for each, of the columns `_FIELDS`."""
 
     def __init__(self, attributes: AttributePool | None) -> None:
+        self.rows: list[tuple[Any, ...]] = []
         self._pool = attributes
         self._texts: dict[bytes, str] = {}
-        self._names: list[str] = []
-        self._ops: list[str] = []
-        self._inputs: list[tuple[str, ...]] = []
-        self._devices: list[str] = []
-        self._attributes: list[int] = []
-        self._origin_functions: list[str] = []
-        self._origin_nodes: list[str] = []
-
-    def graph(self, producer: int) -> Graph:
-        return Graph(
-            names=tuple(self._names),
-            ops=tuple(self._ops),
-            inputs=tuple(self._inputs),
-            devices=tuple(self._devices),
-            attributes=tuple(self._attributes),
-            origin_functions=tuple(self._origin_functions),
-            origin_nodes=tuple(self._origin_nodes),
-            producer=producer,
-        )
 
     def add(self, view: memoryview) -> None:
         """Read a NodeDef. The loop is written out: graphs have a million fields."""
         node = bytes(view) if len(view) <= _COPIED else view
         text = self._text
         texts = {_NAME: "", _OP: "", _DEVICE: ""}
-        function = origin = ""
+        origin = ("", "")
         inputs: list[str] = []
         entries: list[bytes | memoryview] = []
         at, end = 0, len(node)
         while at < end:
             tag = node[at]
             at += 1
-            if tag & 7 != _LENGTH or tag > 0x7F or at >= end:  # noqa: PLR2004 - a longer tag
+            if tag & 7 != LENGTH or tag > 0x7F or at >= end:  # noqa: PLR2004 - a longer tag
                 at = self._pass_over(view, at - 1)
                 continue
             length = node[at]
             at += 1
             if length > 0x7F:  # noqa: PLR2004 - a length of several bytes
-                length, at = _long(node, at - 1)
+                length, at = varint(node, at - 1)
             stop = at + length
             if stop > end:
                 raise BrokenMessageError(cut_short=True)
@@ -317,31 +293,25 @@ class _Columns:
             elif tag in texts:
                 texts[tag] = text(bytes(node[at:stop]))
             elif tag == _DEBUG:
-                function, origin = self._origin(view[at:stop])
+                origin = self._origin(view[at:stop])
             at = stop
-        self._names.append(texts[_NAME])
-        self._ops.append(texts[_OP])
-        self._inputs.append(tuple(inputs))
-        self._devices.append(texts[_DEVICE])
-        self._attributes.append(UNKNOWN if self._pool is None else self._pool.add_entries(entries))
-        self._origin_functions.append(function)
-        self._origin_nodes.append(origin)
+        attributes = UNKNOWN if self._pool is None else self._pool.add_entries(entries)
+        named = texts[_NAME], texts[_OP], tuple(inputs), texts[_DEVICE]
+        self.rows.append((*named, attributes, *origin))
 
     def _origin(self, data: memoryview) -> tuple[str, str]:
         """Return the first function and node: of several, grappler merged them."""
-        node = function = ""
+        first = {_ORIGINAL_FUNCTION: "", _ORIGINAL_NODE: ""}
         for number, value, _ in fields(data):
-            if number == _ORIGINAL_NODE and not node:
-                node = self._text(bytes(_message(value)))
-            elif number == _ORIGINAL_FUNCTION and not function:
-                function = self._text(bytes(_message(value)))
-        return function, node
+            if number in first:
+                first[number] = first[number] or self._text(bytes(as_bytes(value)))
+        return first[_ORIGINAL_FUNCTION], first[_ORIGINAL_NODE]
 
     def _text(self, data: bytes) -> str:
         """Decode a text, once for all nodes that have it."""
         known = self._texts.get(data)
         if known is None:
-            known = self._texts[data] = str(data, "utf-8", "backslashreplace")
+            known = self._texts[data] = as_text(memoryview(data))
         return known
 
     def _pass_over(self, node: memoryview, at: int) -> int:
@@ -349,15 +319,3 @@ class _Columns:
         for _, _, end in fields(node[at:]):
             return at + end
         raise BrokenMessageError
-
-
-def _long(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift <= 63:  # noqa: PLR2004 - bits of the longest
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
-            return value, at
-        shift += 7
-    raise BrokenMessageError(cut_short=True)

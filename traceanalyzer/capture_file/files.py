@@ -11,13 +11,20 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.decode import DamagedDocumentError, capture_file_of
-from traceanalyzer.capture_file.document import FORMAT, VERSION, Note
-from traceanalyzer.capture_file.encode import document_of
+import numpy as np
+
+from traceanalyzer.capture_file.document import Note
+from traceanalyzer.capture_file.encoding import (
+    FORMAT,
+    VERSION,
+    DamagedDocumentError,
+    capture_file_of,
+    document_of,
+)
 from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.errors import CaptureFileError, TraceFormatError
 from traceanalyzer.format import counted, printable
-from traceanalyzer.trace.inflate import inflate
+from traceanalyzer.trace.limits import inflate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,10 +43,8 @@ _AGAIN: Final = "record again with `traceanalyzer capture`, or delete it to do w
 
 def path_beside(trace: Path) -> Path:
     """Return where the capture file of an xplane file lies."""
-    for suffix in _TRACE_SUFFIXES:
-        if trace.name.endswith(suffix):
-            return trace.with_name(trace.name.removesuffix(suffix) + SUFFIX)
-    return trace.with_name(trace.name + SUFFIX)
+    suffix = next((each for each in _TRACE_SUFFIXES if trace.name.endswith(each)), "")
+    return trace.with_name(trace.name.removesuffix(suffix) + SUFFIX)
 
 
 def serialised(capture_file: CaptureFile) -> bytes:
@@ -77,38 +82,47 @@ def write(capture_file: CaptureFile, path: Path) -> None:
 
 
 def read(path: Path) -> CaptureFile | None:
-    """Read a capture file.
+    """Read a capture file; None if there is none.
 
     Raises:
         CaptureFileError: It is there but cannot be read: of another version, or damaged.
     """
-    name = printable(path.name)
     try:
-        data = _decompressed(path)
+        with _no_collector():
+            return _parsed(_decompressed(path))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         why = printable((getattr(error, "strerror", None) or str(error)).lower())
-        msg = f"{name}: cannot be opened or read ({why}); check the file and its permissions"
+        why = f"cannot be opened or read ({why}); check the file and its permissions"
+        msg = f"{printable(path.name)}: {why}"
         raise CaptureFileError(msg) from error
-    except TraceFormatError as error:
-        msg = f"{name}: {error}"
+    except (TraceFormatError, CaptureFileError) as error:
+        msg = f"{printable(path.name)}: {error}"
         raise CaptureFileError(msg) from error
-    with _no_collector():
-        return _parsed(data, name)
 
 
-def _parsed(data: bytes, name: str) -> CaptureFile:
+def _parsed(data: bytes) -> CaptureFile:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:  # ValueError: no JSON, no UTF-8, a huge number
-        msg = f"{name}: its content is not JSON; {_AGAIN}"
+        msg = f"its content is not JSON; {_AGAIN}"
         raise CaptureFileError(msg) from error
-    _check_version(document, name)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        msg = f"this is not a capture file of traceanalyzer; {_AGAIN}"
+        raise CaptureFileError(msg)
+    version: Json = document.get("version")
+    if type(version) is not int or version != VERSION:
+        stated = printable(json.dumps(version)[:20])
+        msg = (
+            f"its version is {stated}, and version {VERSION} is what can be read here; use the "
+            "traceanalyzer that recorded it, or record again"
+        )
+        raise CaptureFileError(msg)
     try:
         return capture_file_of(document)
     except DamagedDocumentError as error:
-        msg = f"{name}: it is damaged: {error}; {_AGAIN}"
+        msg = f"it is damaged: {error}; {_AGAIN}"
         raise CaptureFileError(msg) from error
 
 
@@ -126,28 +140,12 @@ def _no_collector() -> Iterator[None]:
 
 def _decompressed(path: Path) -> bytes:
     status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        msg = f"this is not a file; {_AGAIN}"
-        raise TraceFormatError(msg)
-    if status.st_size == 0:
-        msg = f"the file is empty; {_AGAIN}"
+    if not stat.S_ISREG(status.st_mode) or status.st_size == 0:
+        what = "the file is empty" if stat.S_ISREG(status.st_mode) else "this is not a file"
+        msg = f"{what}; {_AGAIN}"
         raise TraceFormatError(msg)
     with path.open("rb") as file:
         return b"".join(inflate(file, status.st_size, max_bytes=MAX_BYTES))
-
-
-def _check_version(document: Json, name: str) -> None:
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        msg = f"{name}: this is not a capture file of traceanalyzer; {_AGAIN}"
-        raise CaptureFileError(msg)
-    version = document.get("version")
-    if type(version) is not int or version != VERSION:
-        stated = printable(json.dumps(version)[:20])
-        msg = (
-            f"{name}: its version is {stated}, and version {VERSION} is what can be read here; "
-            "use the traceanalyzer that recorded it, or record again"
-        )
-        raise CaptureFileError(msg)
 
 
 # --- Its size -------------------------------------------------------------------------------------
@@ -160,7 +158,7 @@ MAX_JSON_BYTES: Final = 40_000_000
 
 
 def bounded(
-    capture_file: CaptureFile,
+    whole: CaptureFile,
     *,
     max_packed_bytes: int = MAX_PACKED_BYTES,
     max_json_bytes: int = MAX_JSON_BYTES,
@@ -173,55 +171,41 @@ def bounded(
     Returns:
         The capture file, or one that says in `omitted` and in a note what it lacks.
     """
-    limits = (max_packed_bytes, max_json_bytes)
-    if _excess(capture_file, *limits) <= 0:
-        return capture_file
-    whole = capture_file
-    capture_file = _pruned(replace(whole, functions=tuple(map(_bare, whole.functions))))
-    if _excess(replace(capture_file, functions=()), *limits) > 0:
-        capture_file = replace(capture_file, sequences=())
-    if _excess(replace(capture_file, functions=()), *limits) > 0:
-        capture_file = replace(capture_file, definitions=())
-    while capture_file.functions and (excess := _excess(capture_file, *limits)) > 0:
-        capture_file = _without_largest_functions(capture_file, excess)
-    return _with_note(whole, capture_file)
 
+    def excess(capture_file: CaptureFile) -> float:
+        """Return the share of a capture file that is too much; not above 0 where it fits."""
+        document = serialised(capture_file)
+        share = 1 - max_json_bytes / len(document)
+        if len(document) > max_packed_bytes:  # gzip makes nothing longer
+            share = max(share, 1 - max_packed_bytes / len(packed(document)))
+        return share
 
-def _excess(capture_file: CaptureFile, max_packed_bytes: int, max_json_bytes: int) -> float:
-    """Return the share of a capture file that is too much; not above 0 where it fits."""
-    document = serialised(capture_file)
-    excess = 1 - max_json_bytes / len(document)
-    if len(document) > max_packed_bytes:  # gzip makes nothing longer
-        excess = max(excess, 1 - max_packed_bytes / len(packed(document)))
-    return excess
+    if excess(whole) <= 0:
+        return whole
+    kept = _pruned(whole, tuple(map(_bare, whole.functions)))
+    if excess(replace(kept, functions=())) > 0:
+        kept = replace(kept, sequences=())
+    if excess(replace(kept, functions=())) > 0:
+        kept = replace(kept, definitions=())
+    while kept.functions and (share := excess(kept)) > 0:
+        by_size = sorted(kept.functions, key=_nodes)
+        upto = np.cumsum([*map(_nodes, by_size)])
+        fitting = int(np.searchsorted(upto, (1 - share) * upto[-1], side="right"))
+        fits = set(map(id, by_size[: min(fitting, len(by_size) - 1)]))
+        kept = _pruned(kept, tuple(f for f in kept.functions if id(f) in fits))
+    return _with_note(whole, kept)
 
 
 def _bare(function: Function) -> Function:
     """Leave the attributes of partitions out of a function."""
     instances = [
         replace(
-            instance,
-            partitions=tuple(
-                replace(p, attributes=(UNKNOWN,) * len(p)) for p in instance.partitions
-            ),
+            each,
+            partitions=tuple(replace(p, attributes=(UNKNOWN,) * len(p)) for p in each.partitions),
         )
-        for instance in function.instances
+        for each in function.instances
     ]
     return replace(function, instances=tuple(instances))
-
-
-def _without_largest_functions(capture_file: CaptureFile, share: float) -> CaptureFile:
-    """Leave out the largest functions, which hold at least a share of all nodes."""
-    by_size = sorted(capture_file.functions, key=_nodes, reverse=True)
-    enough = share * sum(map(_nodes, by_size))
-    dropped: set[int] = set()
-    for function in by_size:
-        dropped.add(id(function))
-        enough -= _nodes(function)
-        if enough <= 0:
-            break
-    kept = tuple(f for f in capture_file.functions if id(f) not in dropped)
-    return _pruned(replace(capture_file, functions=kept))
 
 
 def _nodes(function: Function) -> int:
@@ -232,35 +216,27 @@ def _ran(function: Function) -> int:
     return sum(len(partition) for i in function.instances for partition in i.partitions)
 
 
-def _pruned(capture_file: CaptureFile) -> CaptureFile:
-    """Empty the attribute sets that nothing uses; their numbers stay."""
+def _pruned(capture_file: CaptureFile, functions: tuple[Function, ...]) -> CaptureFile:
+    """Keep these functions; empty the attribute sets that nothing uses: their numbers stay."""
     used = {signature.attributes for signature in capture_file.signatures}
-    for function in capture_file.functions:
-        for instance in function.instances:
-            for graph in (instance.input, *instance.partitions):
-                used.update(graph.attributes)
+    for instance in (each for function in functions for each in function.instances):
+        for graph in (instance.input, *instance.partitions):
+            used.update(graph.attributes)
     sets = enumerate(capture_file.attributes)
-    return replace(capture_file, attributes=tuple(s if at in used else {} for at, s in sets))
+    attributes = tuple(each if at in used else {} for at, each in sets)
+    return replace(capture_file, functions=functions, attributes=attributes)
 
 
 def _with_note(whole: CaptureFile, kept: CaptureFile) -> CaptureFile:
     ops, kept_ops = (sum(int(s.counts.sum()) for s in c.sequences) for c in (whole, kept))
-    lacks = {
-        "partition_attributes": (
-            "the attributes of",
-            sum(map(_ran, whole.functions)),
-            "executed node",
-        ),
-        "eager_ops": ("the order of", ops - kept_ops, "eager op"),
-        "definitions": ("the lines of", len(whole.definitions) - len(kept.definitions), "function"),
-        "functions": ("the graphs of", len(whole.functions) - len(kept.functions), "function"),
-    }
-    lacks = {name: each for name, each in lacks.items() if each[1]}
-    left_out = ", ".join(f"{of} {counted(count, noun)}" for of, count, noun in lacks.values())
+    lacks = (
+        ("partition_attributes", "attributes", sum(map(_ran, whole.functions)), "executed node"),
+        ("eager_ops", "order", ops - kept_ops, "eager op"),
+        ("definitions", "lines", len(whole.definitions) - len(kept.definitions), "function"),
+        ("functions", "graphs", len(whole.functions) - len(kept.functions), "function"),
+    )
+    left_out = ", ".join(f"the {of} of {counted(n, noun)}" for _, of, n, noun in lacks if n)
     message = f"to keep the evidence small these were left out: {left_out}"
     note = Note(id="evidence_left_out", severity="warning", message=message)
-    return replace(
-        kept,
-        notes=(*kept.notes, note),
-        omitted={name: count for name, (_, count, _) in lacks.items()},
-    )
+    omitted = {name: n for name, _, n, _ in lacks if n}
+    return replace(kept, notes=(*kept.notes, note), omitted=omitted)

@@ -2,67 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator  # noqa: TC003 - `decode` reads them
-from dataclasses import dataclass, field
-from typing import Annotated, Final, TypeAlias
+from collections.abc import Iterator  # noqa: TC003 - msgspec reads the types
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 UNKNOWN: Final = -1  # an index that points to nothing
 _MOST_DIGITS: Final = 9  # of an output's number, which is an int32
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
-    """What an index may be: into which pool it points, and the lowest; -1 points nowhere."""
-
-    pool: str
-    low: int = UNKNOWN
-
-
-Text: TypeAlias = Annotated[str, Index("strings", 0)]
-FrameIndex: TypeAlias = Annotated[int, Index("frames")]
-SetIndex: TypeAlias = Annotated[int, Index("attributes")]
-# Of the scopes around something, the innermost first.
-Scopes: TypeAlias = tuple[Annotated[int, Index("scopes", 0)], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Definition:
     """A function's nodes as Python made them, before inlining; one entry a node in each column."""
 
     name: str  #: as in traces (`__inference_train_step_42`)
-    nodes: tuple[Text, ...]
-    frames: tuple[FrameIndex, ...]  #: the innermost frame that is the user's own
-    scopes: tuple[Scopes | None, ...]  #: None if not recorded
+    nodes: tuple[str, ...]
+    frames: tuple[int, ...]  #: the innermost frame that is the user's own
+    #: The scopes around each node, the innermost first; None if not recorded.
+    scopes: tuple[tuple[int, ...] | None, ...]
     #: The innermost frame of a library that the user's frame called; empty if not recorded.
-    libraries: tuple[FrameIndex, ...] = ()
-    _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    libraries: tuple[int, ...] = ()
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return positions(self.nodes)
 
     def index(self, node: str) -> int:
         """Return the position of a node in the columns, or -1."""
-        return position(self._index, self.nodes, node)
+        return self._positions.get(node, UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Columns:
     """The nodes of a graph; one entry a node in each column, in the order of TensorFlow's dump."""
 
-    names: tuple[Text, ...]
-    ops: tuple[Text, ...]
-    attributes: tuple[SetIndex, ...]  #: -1 if they were left out
+    names: tuple[str, ...]
+    ops: tuple[str, ...]
+    attributes: tuple[int, ...]  #: the set of each node; -1 if they were left out
     #: The function each node was inlined from, and its name there; "" for the function's own.
-    origin_functions: tuple[Text, ...]
-    origin_nodes: tuple[Text, ...]
-    _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    origin_functions: tuple[str, ...]
+    origin_nodes: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.names)
 
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return positions(self.names)
+
     def index(self, node: str) -> int:
         """Return the position of a node in the columns, or -1."""
-        return position(self._index, self.names, node)
+        return self._positions.get(node, UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Graph(Columns):
     """The graph of an instantiated function, inlined and lowered: the placer's own input.
 
@@ -70,7 +63,7 @@ class Graph(Columns):
     """
 
     inputs: tuple[tuple[str, ...], ...]  #: `node`, `node:1`, `^node` for a control edge
-    devices: tuple[Text, ...]  #: requested; of an `_Arg` the device it is assigned to
+    devices: tuple[str, ...]  #: requested; of an `_Arg` the device it is assigned to
     producer: int = 0  #: GraphDef version of the TensorFlow that made it; 0 if unknown
 
     def sources(self, node: int) -> Iterator[tuple[int, int]]:
@@ -82,7 +75,7 @@ class Graph(Columns):
                 yield at, output
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Partition(Columns):
     """What ran of a function on one device, after grappler (dump `after_partition_passes`)."""
 
@@ -94,7 +87,7 @@ class Instance:
     """One instantiation of a function: what the placer was given and what became of it."""
 
     input: Graph
-    assigned: tuple[Text, ...]  #: the device the placer chose for each node, "" if unknown
+    assigned: tuple[str, ...]  #: the device the placer chose for each node, "" if unknown
     partitions: tuple[Partition, ...]  #: empty if not dumped (2.12) or left out
     count: int = 1  #: how many instantiations were alike
 
@@ -113,9 +106,7 @@ def split_input(text: str) -> tuple[str, int]:
     return name, int(output) if output.isdecimal() and len(output) <= _MOST_DIGITS else 0
 
 
-def position(index: dict[str, int], names: Iterable[str], name: str) -> int:
-    """Look a name up, filling the index at the first time; the first of equal names counts."""
-    if not index:
-        for at, each in enumerate(names):
-            index.setdefault(each, at)
-    return index.get(name, UNKNOWN)
+def positions(names: tuple[str, ...]) -> dict[str, int]:
+    """Return where each name is; the first of equal names counts."""
+    last = len(names) - 1
+    return {name: last - at for at, name in enumerate(reversed(names))}

@@ -11,9 +11,9 @@ from traceanalyzer.format import duration_text
 from traceanalyzer.units import NS_PER_S, PS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from traceanalyzer.capture_file.document import CaptureFile, Session
+    from traceanalyzer.capture_file.document import CaptureFile
 
 _LITTLE_S, _LITTLE_SHARE = 2.0, 0.2  # of the time after the import of TensorFlow
 
@@ -35,28 +35,21 @@ class RecordedPart:
 
 def recorded_part(capture_file: CaptureFile, session: int | None) -> RecordedPart | None:
     """Return the part that a session recorded; None where its end is not known."""
-    if session is None:
-        return None
-    found: Session = capture_file.sessions[session]
-    if found.stop_ns is None:
+    found = None if session is None else capture_file.sessions[session]
+    if found is None or found.stop_ns is None:
         return None
     recorded_s = (found.stop_ns - found.start_ns) / NS_PER_S
-    start, ready = (_number(capture_file.environment, k) for k in ("started_ns", "attached_ns"))
-    end = _number(capture_file.devices, "ended_ns")
-    if start is None or ready is None or end is None or not start <= ready <= found.start_ns <= end:
-        return RecordedPart(recorded_s=recorded_s, program_s=None, is_nearly_all=True)
-    used_s = (end - ready) / NS_PER_S
-    missing_s = used_s - recorded_s
-    return RecordedPart(
-        recorded_s=recorded_s,
-        program_s=(end - start) / NS_PER_S,
-        is_nearly_all=missing_s <= max(_LITTLE_S, _LITTLE_SHARE * used_s),
-    )
-
-
-def _number(facts: Mapping[str, object] | None, name: str) -> int | None:
-    found = (facts or {}).get(name)
-    return found if isinstance(found, int) else None
+    environment, devices = capture_file.environment or {}, capture_file.devices or {}
+    start, ready = environment.get("started_ns"), environment.get("attached_ns")
+    match start, ready, devices.get("ended_ns"):
+        case int(start), int(ready), int(end) if start <= ready <= found.start_ns <= end:
+            used_s = (end - ready) / NS_PER_S
+            return RecordedPart(
+                recorded_s=recorded_s,
+                program_s=(end - start) / NS_PER_S,
+                is_nearly_all=used_s - recorded_s <= max(_LITTLE_S, _LITTLE_SHARE * used_s),
+            )
+    return RecordedPart(recorded_s=recorded_s, program_s=None, is_nearly_all=True)
 
 
 # --- Its command line -----------------------------------------------------------------------------
@@ -94,16 +87,13 @@ def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
 
     Very long words are cut.
     """
-    found = []
+    found: list[str] = []
     is_secret = False
     for whole in words[:_MOST]:
         word = whole if len(whole) <= _LONGEST else whole[:_LONGEST] + _CUT
-        if is_secret and not word.startswith("-"):
-            found.append(MASK)
-            is_secret = False
-            continue
-        found.append(_masked(word))
-        is_secret = _NEXT.fullmatch(word) is not None
+        is_secret = is_secret and not word.startswith("-")
+        found.append(MASK if is_secret else _masked(word))
+        is_secret = not is_secret and _NEXT.fullmatch(word) is not None
     return (*found, _CUT) if len(words) > _MOST else tuple(found)
 
 

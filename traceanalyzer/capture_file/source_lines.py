@@ -1,26 +1,30 @@
 """The text of the program's own lines: read when it has ended, so that it costs it nothing.
 
-Only lines that the evidence names are read, never whole files, and only of files that are as they
-were when the program began: a line of a file that was edited since would be another line.
+Only what the evidence names is read, never whole files: lines, and the statements that a report may
+show how to edit, with the constants which they use (`KIND = tf.int32` at the top of a file). And
+only files that are as they were when the program began: a line of a file that was edited since
+would be another line.
 """
 
 from __future__ import annotations
 
+import ast
 import linecache
 import stat
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from importlib.util import decode_source
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.document import Note
-from traceanalyzer.capture_file.statements import FileStatements
+from traceanalyzer.capture_file.document import Note, Statement
+from traceanalyzer.capture_file.syntax import own, statements
 from traceanalyzer.format import counted, listed, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from traceanalyzer.capture_file.document import Frame, Statement
+    from traceanalyzer.capture_file.document import Frame
 
 MAX_CHARACTERS: Final = 200  # of a line
 MAX_LINES: Final = 5_000
@@ -29,6 +33,8 @@ _MAX_FILE_BYTES: Final = 5_000_000  # nobody writes larger files by hand
 _MAX_READ_BYTES: Final = 50_000_000  # of all files: they are read while the user waits
 _CUT: Final = "…"
 _NAMED: Final = 3  # files that a note names
+_MOST_LINES: Final = 30  # of a statement
+_BOUND: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,16 +52,9 @@ class SourceLines:
     ) -> tuple[tuple[Frame, ...], tuple[Statement, ...], tuple[Note, ...]]:
         """Return frames with the text of the user's lines, statements, and notes on the rest."""
         reading = _Reading(self)
-        known: dict[tuple[str, int], str | None] = {}
-        found = []
-        for frame in frames:
-            if frame.is_user:
-                place = (frame.file, frame.line)
-                if place not in known:
-                    known[place] = reading.text(*place)
-                found.append(replace(frame, text=known[place]))
-            else:
-                found.append(frame)
+        places = dict.fromkeys((frame.file, frame.line) for frame in frames if frame.is_user)
+        texts = {place: reading.text(*place) for place in places}
+        found = (replace(f, text=texts[f.file, f.line]) if f.is_user else f for f in frames)
         return tuple(found), tuple(reading.statements.values()), tuple(reading.notes())
 
 
@@ -68,7 +67,7 @@ class _Reading:
     lines_left: int = MAX_LINES
     text_left: int = _MAX_TEXT
     bytes_left: int = _MAX_READ_BYTES
-    changed: list[str] = field(default_factory=list)
+    changed: dict[str, None] = field(default_factory=dict)  #: names of files
     too_large: set[str] = field(default_factory=set)
     left_out: int = 0
     statements: dict[tuple[str, int], Statement] = field(default_factory=dict)
@@ -92,38 +91,36 @@ class _Reading:
             return None
         self.lines_left -= 1
         self.text_left -= len(text)
-        self._add_statements(file, line, lines)
-        return text or None
-
-    def _add_statements(self, file: str, line: int, lines: Sequence[str]) -> None:
-        found: list[Statement] = []
         if file not in self.parsed:
             self.parsed[file] = FileStatements(file, lines)
-            found += self.parsed[file].of_strategies()
-        for statement in (*found, *self.parsed[file].at(line)):
+            self._add(self.parsed[file].of_strategies())
+        self._add(self.parsed[file].at(line))
+        return text or None
+
+    def _add(self, found: Iterator[Statement]) -> None:
+        for statement in found:
             size = sum(map(len, statement.text))
-            if (file, statement.line) not in self.statements and size <= self.text_left:
+            place = statement.file, statement.line
+            if place not in self.statements and size <= self.text_left:
                 self.text_left -= size
-                self.statements[file, statement.line] = statement
+                self.statements[place] = statement
 
     def notes(self) -> Iterator[Note]:
         if self.changed:
-            names = [printable(name) for name in _distinct(Path(f).name for f in self.changed)]
+            names = [printable(name) for name in self.changed]
             more = len(names) - _NAMED
             shown = [*names[:_NAMED], *([counted(more, "more file")] if more > 0 else [])]
-            yield Note(
-                id="source_changed",
-                severity="info",
-                message=f"the text of lines of {listed(shown)} is not shown: "
-                "changed or written after the program had begun",
+            message = (
+                f"the text of lines of {listed(shown)} is not shown: changed or written after the "
+                "program had begun"
             )
+            yield Note(id="source_changed", severity="info", message=message)
         if self.left_out:
-            yield Note(
-                id="source_lines_left_out",
-                severity="info",
-                message=f"the text of {counted(self.left_out, 'line')} of the program is not "
-                "shown: there is too much of it",
+            message = (
+                f"the text of {counted(self.left_out, 'line')} of the program is not shown: there "
+                "is too much of it"
             )
+            yield Note(id="source_lines_left_out", severity="info", message=message)
 
     def _lines_of(self, file: str) -> list[str] | None:
         """Return the lines of a file, None where they cannot be had or may be others by now."""
@@ -141,7 +138,7 @@ class _Reading:
             # that was made to lead elsewhere has times of its own.
             times = (status.st_mtime, status.st_ctime, link.st_mtime, link.st_ctime)
             if max(times) > self.of.since_s:
-                self.changed.append(file)
+                self.changed[path.name] = None
                 return None
             self.bytes_left -= status.st_size
             return decode_source(path.read_bytes()).split("\n")
@@ -157,5 +154,74 @@ class _Reading:
         return [str(line) for line in entry[2]]
 
 
-def _distinct(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
+class FileStatements:
+    """The statements of one file."""
+
+    def __init__(self, file: str, lines: Sequence[str]) -> None:
+        self._file = file
+        self._lines = [line.rstrip("\r\n") for line in lines]
+        try:
+            self._tree = ast.parse("\n".join(self._lines))
+        except (SyntaxError, ValueError, RecursionError):  # a notebook's cell with a shell command
+            self._tree = ast.Module([], [])
+        # What defines each name of the module that only one statement binds.
+        times_bound = Counter(name for node in ast.walk(self._tree) for name in _bound_by(node))
+        self._constants = {
+            each.targets[0].id: each
+            for each in self._tree.body
+            if isinstance(each, ast.Assign)
+            and isinstance(each.targets[0], ast.Name)
+            and times_bound[each.targets[0].id] == 1
+        }
+
+    def at(self, line: int) -> Iterator[Statement]:
+        """Walk the statement at a line and the definitions of the constants that it uses."""
+        around = list(statements(self._tree, line))
+        if not around or isinstance(around[-1], _BOUND):
+            return
+        yield from self._kept(around[-1])
+        kept: set[str] = set()
+        left = self._names_in(around[-1])
+        while left:
+            name = left.pop()
+            if name not in kept:
+                kept.add(name)
+                yield from self._kept(self._constants[name])
+                left += self._names_in(self._constants[name])
+
+    def of_strategies(self) -> Iterator[Statement]:
+        """Walk the statements that create a `tf.distribute` strategy."""
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.stmt) and any(map(_makes_strategy, own(node))):
+                yield from self._kept(node)
+
+    def _names_in(self, statement: ast.AST) -> list[str]:
+        """Return the constants that a statement uses."""
+        names = {node.id for node in own(statement) if isinstance(node, ast.Name)}
+        return sorted(names & self._constants.keys())
+
+    def _kept(self, statement: ast.stmt | ast.ExceptHandler) -> Iterator[Statement]:
+        first = statement.lineno
+        body = getattr(statement, "body", None)
+        last = max(first, body[0].lineno - 1) if body else statement.end_lineno or first
+        lines = self._lines[first - 1 : last]
+        while body and lines[-1].lstrip()[:1] in {"", "#"}:
+            lines.pop()
+        if len(lines) <= _MOST_LINES:
+            yield Statement(file=self._file, line=first, text=tuple(lines))
+
+
+def _makes_strategy(node: ast.AST) -> bool:
+    named = node.func if isinstance(node, ast.Call) else None
+    return isinstance(named, ast.Attribute) and named.attr.endswith("Strategy")
+
+
+def _bound_by(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, _BOUND):
+        yield node.name
+    elif isinstance(node, ast.alias):
+        yield node.asname or node.name

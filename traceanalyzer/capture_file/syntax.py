@@ -54,6 +54,14 @@ def own(statement: ast.AST) -> Iterator[ast.AST]:
             yield from own(child)
 
 
+def called(node: ast.AST) -> str:
+    """Return the last part of the name that a node calls, "" for another node."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return name
+    return ""
+
+
 def decides(node: ast.AST, *, but: Sequence[type[ast.AST]] = ()) -> bool:
     """Return whether a node decides on what is in it; `if __name__ == "__main__"` does not."""
     is_main = isinstance(node, ast.If) and "__name__" in ast.dump(node.test)

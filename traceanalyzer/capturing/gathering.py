@@ -1,27 +1,34 @@
-"""What a capture leaves: traces, a capture file beside each, and a page about one of them."""
+"""Where a capture writes, and what it leaves: traces, a capture file beside each, and a page."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import itertools
 import json
 import mmap
+import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.capturing.folders import host_name
+from traceanalyzer.capturing.script import run_aside
 from traceanalyzer.errors import TraceAnalyzerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import Json
     from traceanalyzer.capture_file.journal import Journal
-    from traceanalyzer.capture_file.source_lines import SourceLines
 
-_BY_THE_SCRIPT: Final = "script"
-
+_STAMP: Final = "%Y_%m_%d_%H_%M_%S"
 # Names of events that only ops cause; an xplane file holds names as they are.
 _OPS: Final = (b"ExecutorState::Process", b"EagerExecute", b"EagerLocalExecute", b"FunctionRun")
 
@@ -34,13 +41,83 @@ main(sys.argv[1:])
 """
 
 
+def host_name() -> str:
+    """Return this machine's name, as part of a file's name."""
+    return re.sub(r"[^\w.-]", "_", socket.gethostname(), flags=re.ASCII).lstrip(".") or "localhost"
+
+
+@contextlib.contextmanager
+def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
+    """Make the folder of a run, `LOGDIR/plugins/profile/NAME`; remove it again if it stays empty.
+
+    Without a name, the time is the name, as TensorFlow names its runs.
+
+    Raises:
+        TraceAnalyzerError: It cannot be made or written to, or there is such a run.
+    """
+    if name is not None and (not name.strip().strip(".") or re.search(r"[/\0\n]", name)):
+        msg = f"--run {name!r}: this cannot name a folder; take letters and digits"
+        raise TraceAnalyzerError(msg)
+    made: list[Path] = []
+    try:
+        try:
+            runs = logdir.resolve() / "plugins" / "profile"
+            for folder in (*reversed(runs.parents), runs):
+                if not folder.is_dir():
+                    folder.mkdir(exist_ok=True)
+                    made.append(folder)
+            made.append(_made_run(runs, name))
+            with tempfile.TemporaryFile(dir=made[-1]):
+                pass
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            msg = f"{logdir}: nothing can be written there ({reason}); give another with --logdir"
+            raise TraceAnalyzerError(msg) from None
+        yield made[-1]
+    finally:
+        for each in reversed(made):
+            with contextlib.suppress(OSError):  # not empty: that is what was recorded
+                each.rmdir()
+
+
+def _made_run(runs: Path, name: str | None) -> Path:
+    """Make the folder of a run, which no other capture can make as well."""
+    stamp = time.strftime(_STAMP)
+    names = itertools.chain([stamp], (f"{stamp}_{number}" for number in itertools.count(2)))
+    for each in names if name is None else (name,):
+        with contextlib.suppress(FileExistsError):
+            (runs / each).mkdir()
+            return runs / each
+    msg = f"--run {name}: {runs} has such a run; give another name, or leave --run out"
+    raise TraceAnalyzerError(msg)
+
+
+@contextlib.contextmanager
+def work_folder() -> Iterator[Path]:
+    """Make a temporary folder, for what the recorder and TensorFlow write while the script runs."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="traceanalyzer-")).resolve()
+        (folder / "graphs").mkdir()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        where = os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - a word in a message
+        msg = f"{where}: no temporary folder can be made ({reason}); set TMPDIR to one with room"
+        raise TraceAnalyzerError(msg) from None
+    try:
+        yield folder
+    finally:
+        # What the script left behind may still be writing there.
+        for _ in range(3):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
     """A profiler session that left a trace."""
 
     trace: Path  #: the xplane file
     is_the_scripts: bool  #: the script profiled itself
-    duration_s: float | None  #: None where its end is not known
+    duration_s: float
     reason: str  #: why it began and ended, in words
 
     @property
@@ -58,32 +135,22 @@ class Recorded:
 
 def recorded_sessions(journal: Journal) -> list[Recorded]:
     """Return the sessions of a journal that left a trace, in their order."""
-    sessions = []
-    for record in journal.many["session"]:
-        trace = Path(str(record.get("trace") or ""))
-        if not trace.is_file() or not trace.stat().st_size:
-            continue
-        start, stop = record.get("start_ns"), record.get("stop_ns")
-        duration_s = None
-        if isinstance(start, int) and isinstance(stop, int):
-            duration_s = (stop - start) / 1e9
-        sessions.append(
-            Recorded(
-                trace=trace,
-                is_the_scripts=record.get("method") == _BY_THE_SCRIPT,
-                duration_s=duration_s,
-                reason=str(record.get("reason") or ""),
-            )
+    return [
+        Recorded(
+            trace=trace,
+            is_the_scripts=record["method"] == "script",
+            duration_s=(record["stop_ns"] - record["start_ns"]) / 1e9,  # type: ignore[operator]
+            reason=str(record["reason"]),
         )
-    return sessions
+        for record in journal.many["session"]
+        if (trace := Path(str(record["trace"]))).is_file() and trace.stat().st_size
+    ]
 
 
 def session_to_report(sessions: Sequence[Recorded]) -> Recorded | None:
     """Return our newest session in which ops ran, or the script's own, or the newest."""
-    newest_first = [
-        *(session for session in reversed(sessions) if not session.is_the_scripts),
-        *(session for session in reversed(sessions) if session.is_the_scripts),
-    ]
+    newest_first = [s for s in reversed(sessions) if not s.is_the_scripts]
+    newest_first += [s for s in reversed(sessions) if s.is_the_scripts]
     with_ops = (session for session in newest_first if session.holds_ops)
     return next(with_ops, newest_first[0] if newest_first else None)
 
@@ -94,33 +161,15 @@ def warnings_of(journal: Journal) -> list[str]:
     return [str(note.get("message")) for note in notes if note.get("severity") == "warning"]
 
 
-def delete_scratch(logdir: Path, journal: Journal) -> None:
-    """Delete the folder that TensorFlow writes a trace to, if a killed script has left it."""
-    pid = journal.last.get("started", {}).get("pid")
-    if isinstance(pid, int):
-        shutil.rmtree(logdir / f".traceanalyzer-{pid}", ignore_errors=True)
-
-
-def write_capture_file(  # noqa: PLR0913 - a fact each
-    trace: Path,
-    work: Path,
-    *,
-    log: list[str],
-    gpus: list[dict[str, Any]],
-    source: SourceLines | None,
-    command: Sequence[str] | None = None,
-) -> None:
-    """Write the capture file beside a trace; `log` says why TensorFlow saw no GPU."""
+def write_capture_file(trace: Path, work: Path, **facts: Any) -> None:  # noqa: ANN401 - of `build`
+    """Write the capture file beside a trace."""
     from traceanalyzer.capture_file.build import build  # noqa: PLC0415 - loads numpy: not before
     from traceanalyzer.capture_file.files import path_beside, write  # noqa: PLC0415
 
-    log_source = "probe" if log else "none"
-    facts: dict[str, Any] = {"log": log, "log_source": log_source, "gpus": gpus, "source": source}
-    made = build(work, host_name(), folder=trace.parent, command=command, **facts)
-    write(made, path_beside(trace))
+    write(build(work, host_name(), folder=trace.parent, **facts), path_beside(trace))
 
 
-def write_page(trace: Path, page: Path, prepare: Callable[[], None] | None = None) -> list[str]:
+def write_page(trace: Path, page: Path, mask: Collection[int] | None = None) -> list[str]:
     """Write the page, in a process that may fail; return what it says of the run.
 
     Raises:
@@ -128,16 +177,75 @@ def write_page(trace: Path, page: Path, prepare: Callable[[], None] | None = Non
         OSError: It could not be started.
     """
     run = [sys.executable, "-P", "-c", _REPORT, json.dumps(sys.path)]
-    ended = subprocess.run(  # noqa: S603 - ourselves
-        [*run, "report", str(trace), "-o", str(page)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        preexec_fn=prepare,
-    )
+    ended = run_aside([*run, "report", str(trace), "-o", str(page)], os.environ, mask)
     if ended.returncode:
         last = ended.stderr.strip().rpartition("\n")[2].removeprefix("traceanalyzer: ")
         raise TraceAnalyzerError(last or f"the report ended with code {ended.returncode}")
     return ended.stdout.splitlines()[:-1]  # the last one names the page
+
+
+# --- Why TensorFlow sees no GPU -------------------------------------------------------------------
+#
+# Asked apart from the script, whose stderr is its own. The answer is a few lines, in TensorFlow's
+# words where they are TensorFlow's. Without a driver there is no more to know. With one, the
+# script's interpreter is started again in the script's environment, to import TensorFlow and list
+# devices: that takes seconds.
+
+_DRIVER: Final = "libcuda.so.1"
+_TIME_LIMIT_S: Final = 60.0
+_MOST_LINES: Final = 500
+_LONGEST: Final = 1000
+
+# Lists devices and makes none: that would take the memory of a GPU.
+_PROBE: Final = "import tensorflow as tf; tf.config.list_physical_devices()"
+
+# The two forms of TensorFlow's log lines; abseil's is the newer, from 2.18 or so on:
+#     2026-11-21 12:26:08.510075: I tensorflow/core/util/dump_graph.cc:240] Dumped Graph to ...
+#     I0000 00:00:1795263718.987488    4311 dump_graph.cc:245] Dumped Graph to ...
+_LOG_LINE: Final = re.compile(
+    r"(?:[IWEF]\d{4} \d\d:\d\d:\d+\.\d+ +\d+ |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] )"
+    r"[\w./+-]+:\d+\] "
+)
+
+
+def saw_no_gpu(journal: Journal) -> bool:
+    """Return whether it is recorded that TensorFlow found devices, and no GPU among them."""
+    physical = journal.last.get("devices", {}).get("physical")
+    kinds = [each.get("type") for each in _list(physical) if isinstance(each, dict)]
+    for session in journal.many["session_config"]:  # a program may have nothing but sessions
+        kinds += _list(session.get("device_types"))
+    return bool(kinds) and "GPU" not in kinds
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def driver_problem() -> list[str]:
+    """Return what keeps CUDA's driver from being loaded on this machine; nothing if it loads."""
+    try:
+        ctypes.CDLL(_DRIVER)
+    except OSError as error:
+        return [str(error)]
+    return []
+
+
+def device_lines(
+    interpreter: Sequence[str], variables: Mapping[str, str], mask: Collection[int]
+) -> list[str]:
+    """Return what TensorFlow logs when the script's interpreter lists its devices.
+
+    Raises:
+        OSError: It did not list its devices, and why.
+    """
+    words = [*interpreter, "-c", _PROBE]
+    try:
+        ended = run_aside(words, {**variables, "TF_CPP_MIN_LOG_LEVEL": "0"}, mask, _TIME_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        msg = f"TensorFlow did not list its devices within {_TIME_LIMIT_S:.0f} s"
+        raise OSError(msg) from None
+    if ended.returncode:
+        msg = f"TensorFlow did not list its devices (exit code {ended.returncode})"
+        raise OSError(msg)
+    lines = (line[:_LONGEST] for line in ended.stderr.splitlines() if _LOG_LINE.search(line))
+    return list(itertools.islice(lines, _MOST_LINES))

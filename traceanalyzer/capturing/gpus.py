@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,18 +16,6 @@ if TYPE_CHECKING:
 
 _EVERY_S: Final = 1.0
 _PATIENCE_S: Final = 3.0  # a driver in trouble can take for ever to answer
-
-
-@dataclass(kw_only=True)
-class _Gpu:
-    """One GPU: what it is, and what was seen of it so far."""
-
-    handle: Any
-    facts: dict[str, Any]
-    link: tuple[int, int] | None = None
-    utilisation: list[int] = field(default_factory=list)
-    processes: dict[int, dict[str, Any]] = field(default_factory=dict)
-    samples: int = 0
 
 
 class GpuWatch:
@@ -54,7 +41,7 @@ class GpuWatch:
             return []
         self._ended.set()
         self._thread.join(_PATIENCE_S)
-        return [_record(gpu) for gpu in self._gpus]
+        return [gpu.record() for gpu in self._gpus]
 
     def _run(self) -> None:
         with contextlib.suppress(Exception):  # no library, no driver, no permission
@@ -62,55 +49,63 @@ class GpuWatch:
 
             pynvml.nvmlInit()
             try:
-                self._gpus = _gpus(pynvml)
+                self._gpus = [_Gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
                 while True:
                     for gpu in self._gpus:
-                        _sample(pynvml, gpu, self._script)
+                        gpu.look(self._script)
                     if self._ended.wait(_EVERY_S):
                         break
             finally:
                 pynvml.nvmlShutdown()
 
 
-def _gpus(nvml: Any) -> list[_Gpu]:  # noqa: ANN401 - the module pynvml, or a test's
-    gpus = []
-    for index in range(nvml.nvmlDeviceGetCount()):
-        handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        memory = _answer(nvml.nvmlDeviceGetMemoryInfo, handle)
-        facts = {
+class _Gpu:
+    """One GPU: what it is, and what was seen of it so far."""
+
+    def __init__(self, nvml: Any, index: int) -> None:  # noqa: ANN401 - pynvml, or a test's
+        self._nvml = nvml
+        self._handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        memory = _answer(nvml.nvmlDeviceGetMemoryInfo, self._handle)
+        self._facts = {
             "index": index,
-            "name": _answer(lambda gpu: _text(nvml.nvmlDeviceGetName(gpu)), handle),
+            "name": _text(_answer(nvml.nvmlDeviceGetName, self._handle)),
             "memory_total_bytes": memory and int(memory.total),
         }
-        gpus.append(_Gpu(handle=handle, facts=facts))
-    return gpus
+        self._link: tuple[int | None, int | None] = (None, None)
+        self._utilisation: list[int] = []
+        self._processes: dict[int, dict[str, Any]] = {}
+        self._is_first = True
 
+    def look(self, script: int) -> None:
+        nvml, handle = self._nvml, self._handle
+        generation = _answer(nvml.nvmlDeviceGetCurrPcieLinkGeneration, handle)
+        width = _answer(nvml.nvmlDeviceGetCurrPcieLinkWidth, handle)
+        if generation and width:
+            self._link = max((self._link[0] or 0, self._link[1] or 0), (generation, width))
+        rates = _answer(nvml.nvmlDeviceGetUtilizationRates, handle)
+        if rates:
+            self._utilisation.append(int(rates.gpu))
+        for process in _answer(nvml.nvmlDeviceGetComputeRunningProcesses, handle) or []:
+            pid, used = int(process.pid), process.usedGpuMemory
+            if not _is_other(pid, script, is_first=self._is_first):
+                continue
+            if pid not in self._processes:
+                name = _text(_answer(nvml.nvmlSystemGetProcessName, pid))
+                self._processes[pid] = {"pid": pid, "name": name, "memory_bytes": None}
+            if used is not None:
+                known = self._processes[pid]
+                known["memory_bytes"] = max(known["memory_bytes"] or 0, int(used))
+        self._is_first = False
 
-def _sample(nvml: Any, gpu: _Gpu, script: int) -> None:  # noqa: ANN401
-    link = (
-        _answer(nvml.nvmlDeviceGetCurrPcieLinkGeneration, gpu.handle),
-        _answer(nvml.nvmlDeviceGetCurrPcieLinkWidth, gpu.handle),
-    )
-    if all(link):
-        gpu.link = max(gpu.link or (0, 0), (int(link[0]), int(link[1])))
-    rates = _answer(nvml.nvmlDeviceGetUtilizationRates, gpu.handle)
-    if rates:
-        gpu.utilisation.append(int(rates.gpu))
-    for process in _answer(nvml.nvmlDeviceGetComputeRunningProcesses, gpu.handle) or []:
-        if not _is_other(process.pid, script, is_first=gpu.samples == 0):
-            continue
-        used = process.usedGpuMemory
-        known = gpu.processes.setdefault(
-            process.pid,
-            {
-                "pid": int(process.pid),
-                "name": _answer(lambda pid: _text(nvml.nvmlSystemGetProcessName(pid)), process.pid),
-                "memory_bytes": None,
-            },
-        )
-        if used is not None:
-            known["memory_bytes"] = max(known["memory_bytes"] or 0, int(used))
-    gpu.samples += 1
+    def record(self) -> dict[str, Any]:
+        seen, (generation, width) = self._utilisation, self._link
+        mean = round(sum(seen) / len(seen), 1) if seen else None
+        return self._facts | {
+            "utilisation_percent": {"mean": mean, "max": max(seen)} if seen else None,
+            "pcie_generation": generation,
+            "pcie_width": width,
+            "other_processes": list(self._processes.values()),
+        }
 
 
 def _is_other(pid: int, script: int, *, is_first: bool) -> bool:
@@ -119,35 +114,15 @@ def _is_other(pid: int, script: int, *, is_first: bool) -> bool:
     In a container the driver may name processes by numbers of the machine outside. Of such a number
     only this is known: if it was there before the script can have got so far, it is another's.
     """
-    ancestor = pid
-    while ancestor > 1:
-        if ancestor == script:
+    while pid > 1:
+        if pid == script:
             return False
-        parent = _parent(ancestor)
-        if parent is None:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+            pid = int(stat.rpartition(")")[2].split()[1])  # the name before may hold anything
+        except (OSError, ValueError, IndexError):
             return is_first
-        ancestor = parent
     return True
-
-
-def _parent(pid: int) -> int | None:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        return int(stat.rpartition(")")[2].split()[1])  # the name before may hold anything
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def _record(gpu: _Gpu) -> dict[str, Any]:
-    seen = gpu.utilisation
-    return gpu.facts | {
-        "utilisation_percent": (
-            {"mean": round(sum(seen) / len(seen), 1), "max": max(seen)} if seen else None
-        ),
-        "pcie_generation": gpu.link and gpu.link[0],
-        "pcie_width": gpu.link and gpu.link[1],
-        "other_processes": [dict(process) for process in gpu.processes.values()],
-    }
 
 
 def _answer(question: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - no types
@@ -158,6 +133,6 @@ def _answer(question: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN4
         return None
 
 
-def _text(value: str | bytes) -> str:
+def _text(value: str | bytes | None) -> str | None:
     """Return a text; older versions of the binding give bytes."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

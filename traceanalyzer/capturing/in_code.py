@@ -13,15 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from traceanalyzer.capture_file.journal import read_journal
-from traceanalyzer.capturing import no_gpu
-from traceanalyzer.capturing.folders import host_name, reserved_run, work_folder
-from traceanalyzer.capturing.gathering import (
-    recorded_sessions,
-    session_to_report,
-    warnings_of,
-    write_capture_file,
-    write_page,
-)
+from traceanalyzer.capturing import gathering
 from traceanalyzer.capturing.gpus import GpuWatch
 from traceanalyzer.errors import TraceAnalyzerError
 
@@ -32,7 +24,6 @@ _RECORDER: Final = "traceanalyzer.capturing.recorder.program"
 _OF_COMMAND: Final = "_traceanalyzer_recorder"  # the same, as `traceanalyzer capture` loads it
 _PAGE: Final = "traceanalyzer-report.html"
 _START_TIME: Final = 19  # of /proc/PID/stat: the 22nd field of proc(5), counted from after the name
-_RESOLUTION_S: Final = 0.02  # of both files; Python takes longer to read its first line
 
 _log = logging.getLogger(__name__)
 
@@ -75,8 +66,8 @@ class Capture:
             msg = "another capture is under way in this program; one has to end first"
             raise TraceAnalyzerError(msg)
         with contextlib.ExitStack() as stack:
-            self._work = stack.enter_context(work_folder())
-            self.run_path = stack.enter_context(reserved_run(self._logdir, self._run))
+            self._work = stack.enter_context(gathering.work_folder())
+            self.run_path = stack.enter_context(gathering.reserved_run(self._logdir, self._run))
             self._attach()
             self._stack = stack.pop_all()
         Capture._under_way = self
@@ -102,7 +93,7 @@ class Capture:
             msg = "; ".join(self.notes) or "the block has not ended"
             raise TraceAnalyzerError(msg)
         page = Path(path)
-        write_page(self.trace, page)
+        gathering.write_page(self.trace, page)
         return page
 
     def _attach(self) -> None:
@@ -114,7 +105,7 @@ class Capture:
             work=str(self._work),
             logdir=str(self.run_path.parents[2]),
             run=self.run_path.name,
-            host=host_name(),
+            host=gathering.host_name(),
             window={"kind": "whole"},
             **self._levels,
         )
@@ -157,17 +148,16 @@ class Capture:
         self._attachment.finish("until its end")
         gpus = self._gpus.finish()
         journal = read_journal(self._work / "journal.jsonl")
-        self.notes += warnings_of(journal)
-        sessions = recorded_sessions(journal)
-        chosen = session_to_report(sessions)
+        self.notes += gathering.warnings_of(journal)
+        sessions = gathering.recorded_sessions(journal)
+        chosen = gathering.session_to_report(sessions)
         self.trace = chosen.trace if chosen else None
-        problem = no_gpu.driver_problem() if no_gpu.saw_no_gpu(journal) else None
-        source = (
-            SourceLines(since_s=_process_start_s(), of_this_process=True) if self._source else None
-        )
+        log = gathering.driver_problem() if gathering.saw_no_gpu(journal) else []
+        lines = SourceLines(since_s=_process_start_s(), of_this_process=True)
+        source = lines if self._source else None
         for session in sessions:
-            log = [] if problem is None else [problem]
-            write_capture_file(session.trace, self._work, log=log, gpus=gpus, source=source)
+            facts = {"log": log, "gpus": gpus, "source": source}
+            gathering.write_capture_file(session.trace, self._work, **facts)
 
 
 def capture(  # noqa: PLR0913 - one for each thing to choose
@@ -288,9 +278,7 @@ def _process_start_s() -> float:
     now_s = time.time()
     try:
         fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        up_s = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
-        age_s = up_s - int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
+        began_s = int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
+        return now_s - max(time.clock_gettime(time.CLOCK_BOOTTIME) - began_s, 0.0)
     except (OSError, ValueError, IndexError):
         return now_s
-    # In some containers `/proc/uptime` is the container's, and less.
-    return now_s - max(age_s - _RESOLUTION_S, 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -12,28 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.capture_file.journal import Journal, read_journal
-from traceanalyzer.capturing import command, no_gpu
-from traceanalyzer.capturing.folders import host_name, reserved_run, work_folder
-from traceanalyzer.capturing.gathering import (
-    delete_scratch,
-    recorded_sessions,
-    session_to_report,
-    warnings_of,
-    write_capture_file,
-    write_page,
-)
+from traceanalyzer.capturing import gathering
+from traceanalyzer.capturing.gathering import host_name
 from traceanalyzer.capturing.gpus import GpuWatch
-from traceanalyzer.capturing.supervise import holding_signals, prepared, run
+from traceanalyzer.capturing.script import environment, holding_signals, run
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from traceanalyzer.capturing.command import Program
     from traceanalyzer.capturing.gathering import Recorded
+    from traceanalyzer.capturing.script import Program
 
-_NOTHING: Final = "nothing was recorded"
 _ASKED_TO_END: Final = {-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGQUIT}
 # What the recorder notes about processes.
 _PROCESSES: Final = frozenset({"child_processes", "work_of_child_processes"})
@@ -87,8 +79,8 @@ def record(request: Request, say: Callable[[str], None]) -> int:
     """
     request.program.check()
     with (
-        work_folder() as work,
-        reserved_run(request.logdir, request.run) as folder,
+        gathering.work_folder() as work,
+        gathering.reserved_run(request.logdir, request.run) as folder,
         holding_signals() as mask,
     ):
         capture = _Capture(request=request, work=work, folder=folder, mask=mask)
@@ -115,9 +107,8 @@ class _Capture:
 
     def run_script(self) -> int:
         program = self.request.program
-        variables: Mapping[str, str] = os.environ
-        if not command.obstacle(program.interpreter):
-            variables = command.environment(os.environ, self._write_settings())
+        words = [*program.interpreter, *program.words_of_script]
+        variables = os.environ if program.obstacle else environment(self._write_settings())
         watch = GpuWatch()
 
         def started(pid: int) -> None:
@@ -126,10 +117,10 @@ class _Capture:
 
         self.started_s = time.time()
         try:
-            status = run(program.words, variables, self.mask, started)
+            status = run(words, variables, self.mask, started)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            msg = f"{program.interpreter[0]}: this cannot be started ({reason})"
+            msg = f"{words[0]}: this cannot be started ({reason})"
             raise TraceAnalyzerError(msg) from None
         self.gpus = watch.finish()
         self.journal = read_journal(self.work / "journal.jsonl")
@@ -146,7 +137,6 @@ class _Capture:
             "python_tracer_level": int(request.python_tracer),
             "device_tracer_level": int(request.device_tracer),
             "window": dict(request.window),
-            "python_path": os.environ.get("PYTHONPATH"),
         }
         file = self.work / "settings.json"
         try:
@@ -161,13 +151,15 @@ class _Capture:
 
     def conclude(self, status: int) -> Iterator[str]:
         """Make the files, and yield each line for the user as soon as it is known."""
-        delete_scratch(self.folder.parents[2], self.journal)
-        sessions = recorded_sessions(self.journal)
+        logdir = self.folder.parents[2]
+        # What a killed script has left of a trace that TensorFlow was writing.
+        shutil.rmtree(logdir / f".traceanalyzer-{self.folder.name}", ignore_errors=True)
+        sessions = gathering.recorded_sessions(self.journal)
         yield from map(_line_about, sessions)
-        warnings = [printable(warning) for warning in warnings_of(self.journal)]
+        warnings = [printable(warning) for warning in gathering.warnings_of(self.journal)]
         yield from warnings
         if "environment" not in self.journal.last:
-            yield f"{self._why_nothing(status)}: {_NOTHING}"
+            yield f"{self._why_nothing(status)}: nothing was recorded"
             return
         yield from self._write_capture_files(sessions, status)
         if not sessions and not any("trace" in warning for warning in warnings):
@@ -177,13 +169,12 @@ class _Capture:
         yield from self._report(sessions)
 
     def _why_nothing(self, status: int) -> str:
-        program = self.request.program
-        obstacle = command.obstacle(program.interpreter)
-        if obstacle:
-            return obstacle
-        if "started" not in self.journal.last:
+        program, known = self.request.program, self.journal.last
+        if program.obstacle:
+            return program.obstacle
+        if "started" not in known:
             return f"{program.interpreter[0]} did not start the recorder"
-        if "attached" in self.journal.last:
+        if "attached" in known:
             return "TensorFlow could not be recorded"
         if status != 0:  # it might have imported it further on
             return "the script ended before it had imported TensorFlow"
@@ -199,47 +190,37 @@ class _Capture:
             log = self._why_no_gpu(status)
         except OSError as error:
             yield f"why no GPU was visible is not recorded: {printable(error)}"
+        source = SourceLines(since_s=self.started_s) if self.request.source else None
+        facts = {"log": log, "gpus": self.gpus, "source": source, "command": self.request.words}
         without_trace = self.folder / f"{host_name()}.xplane.pb"
         for trace in [session.trace for session in sessions] or [without_trace]:
-            source = SourceLines(since_s=self.started_s) if self.request.source else None
             try:
-                write_capture_file(
-                    trace,
-                    self.work,
-                    log=log,
-                    gpus=self.gpus,
-                    source=source,
-                    command=self.request.words,
-                )
+                gathering.write_capture_file(trace, self.work, **facts)
             except (OSError, TraceAnalyzerError) as error:
                 yield f"the capture file is missing: {printable(error)}"
 
     def _why_no_gpu(self, status: int) -> list[str]:
         """Return log lines that say why TensorFlow saw no GPU, if it saw none."""
-        if not no_gpu.saw_no_gpu(self.journal) or status in _ASKED_TO_END:
+        if not gathering.saw_no_gpu(self.journal) or status in _ASKED_TO_END:
             return []
-        problem = no_gpu.driver_problem()
-        if problem is not None:
-            return [problem]
         recorded = self.journal.last["environment"].get("variables")
         of_script = recorded.items() if isinstance(recorded, dict) else ()
         variables = {**os.environ, **{name: str(value) for name, value in of_script}}
-        return no_gpu.device_lines(self.request.program.interpreter, variables, self.mask)
+        return gathering.driver_problem() or gathering.device_lines(
+            self.request.program.interpreter, variables, self.mask
+        )
 
     def _report(self, sessions: Sequence[Recorded]) -> Iterator[str]:
         """Write the page, in a process that may fail."""
-        chosen = session_to_report(sessions)
-        page = self.request.report
+        chosen, page = gathering.session_to_report(sessions), self.request.report
         if page is None or chosen is None:
             return
-        again = f"traceanalyzer report {_near(chosen.trace.parent)}"
         try:
-            lines = write_page(chosen.trace, page, prepared(self.mask))
-        except (OSError, TraceAnalyzerError) as error:
-            yield f"no report: {printable(error)}; try {again}"
-        else:
-            yield from lines
+            yield from gathering.write_page(chosen.trace, page, self.mask)
             yield f"the report: {printable(page)}"
+        except (OSError, TraceAnalyzerError) as error:
+            again = f"traceanalyzer report {_near(chosen.trace.parent)}"
+            yield f"no report: {printable(error)}; try {again}"
 
 
 def _load_what_gathering_needs() -> None:
@@ -248,13 +229,12 @@ def _load_what_gathering_needs() -> None:
 
 
 def _line_about(session: Recorded) -> str:
-    size = session.trace.stat().st_size
-    megabytes = f"{max(size / 1e6, 0.1):.1f} MB"
+    megabytes = f"{max(session.trace.stat().st_size / 1e6, 0.1):.1f} MB"
+    where = _near(session.trace.parent)
     if session.is_the_scripts:
-        return f"the script profiled itself: {_near(session.trace.parent)} ({megabytes})"
-    took = "" if session.duration_s is None else f"{session.duration_s:.1f} s "
-    reason = f"({printable(session.reason)}) " if session.reason else ""
-    return f"recorded {took}{reason}in {_near(session.trace.parent)}, {megabytes}"
+        return f"the script profiled itself: {where} ({megabytes})"
+    reason = printable(session.reason)
+    return f"recorded {session.duration_s:.1f} s ({reason}) in {where}, {megabytes}"
 
 
 def _near(path: Path) -> str:

@@ -7,4 +7,3 @@ from traceanalyzer.model.changes import Candidate as Candidate
 from traceanalyzer.model.changes import Change as Change
 from traceanalyzer.model.changes import Edit as Edit
 from traceanalyzer.model.changes import Saving as Saving
-from traceanalyzer.model.changes import diff_of as diff_of

@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.cli.capture import PAGE, capture
-from traceanalyzer.cli.parameters import STDOUT, reads_a_run, regex, writable
+from traceanalyzer.cli.parameters import STDOUT, RunToRead, output, reads_a_run, regex
 from traceanalyzer.cli.terminal import complain, console, echo_json, progress
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable
 
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model import Report
-    from traceanalyzer.report.write import Form
+    from traceanalyzer.report.document import Form
 
 _DONE, _ERROR, _INTERRUPTED = 0, 2, 130
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -40,60 +37,42 @@ def cli() -> None:
 
 @cli.command()
 @reads_a_run
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="HTML", help="Page to write."
-)
-@click.option(
-    "--json", "json_file", type=click.Path(path_type=Path), metavar="JSON", help="Data to write."
-)
-@click.option(
-    "--markdown",
-    "markdown_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The page as Markdown, for an issue or a review.",
-)
-def report(  # noqa: PLR0913 - as many as it has options
-    path: Path,
-    *,
-    output: Path | None,
-    json_file: Path | None,
-    markdown_file: Path | None,
-    run_name: str | None,
-    max_memory_bytes: int | None,
+@output("-o", "--output", "html", metavar="HTML", help="Page to write.")
+@output("--json", metavar="JSON", help="Data to write.")
+@output("--markdown", metavar="FILE", help="The page as Markdown, for an issue or a review.")
+def report(
+    source: RunToRead, *, html: Path | None, json: Path | None, markdown: Path | None
 ) -> None:
     """Write the report of a profile: PATH is a log directory, a run directory, or a trace file.
 
     Without -o, --json, and --markdown, the page is written to traceanalyzer-report.html. `-` is
     standard output.
     """
-    if output is None and json_file is None and markdown_file is None:
-        output = Path(PAGE)
-    outputs: dict[Form, Path | None] = {
-        "html": output,
-        "json": json_file,
-        "markdown": markdown_file,
-    }
+    if html is None and json is None and markdown is None:
+        html = Path(PAGE)
+    outputs: dict[Form, Path | None] = {"html": html, "json": json, "markdown": markdown}
     named = [file for file in outputs.values() if file is not None]
-    files = [writable(file) for file in named if file != STDOUT]
     if len({file.resolve() for file in named}) < len(named):
-        msg = f"{named[0]}: two outputs cannot be the same file; name two files"
+        same = "standard output" if named.count(STDOUT) > 1 else "the same file"
+        msg = f"only one output can be {same}; name a file for each of the others"
         raise click.UsageError(msg)
-    _refuse_inputs(path, files)
+    files = [file for file in named if file != STDOUT]
+    source.refuse_to_overwrite(files)
     with progress() as tell:
-        made = _report(path, run_name, max_memory_bytes, tell)
-        tell("writing")
-        from traceanalyzer.report.write import text_of, write_files
+        diagnosis = source.diagnose(tell)
+        from traceanalyzer.report.assemble import assemble
+        from traceanalyzer.report.document import text_of, write_files
+        from traceanalyzer.report.text import plain, visible
 
+        made = assemble(diagnosis)
+        tell("writing")
         write_files(made, {form: None if f == STDOUT else f for form, f in outputs.items()})
     for form, file in outputs.items():
         if file == STDOUT:
             click.echo(text_of(made, form).encode(), nl=False)
-    is_taken = STDOUT in named
-    for answer in _answer(made):
-        click.echo(answer, err=is_taken)
-    for file in files:
-        click.echo(f"wrote {printable(file)}", err=is_taken)
+    texts = () if made.page is None else (made.page.happened, made.page.next)
+    for line in [*(plain(text) for text in texts if text), *(f"wrote {f}" for f in files)]:
+        click.echo(visible(line), err=STDOUT in named)
 
 
 @cli.command()
@@ -106,65 +85,46 @@ def report(  # noqa: PLR0913 - as many as it has options
     help="Explain the placement of each op whose name or type matches, in full.",
 )
 @click.option("--all", "everything", is_flag=True, help="Print the whole report.")
-def analyze(
-    path: Path,
-    expression: re.Pattern[str] | None,
-    run_name: str | None,
-    max_memory_bytes: int | None,
-    *,
-    everything: bool,
-) -> None:
+def analyze(source: RunToRead, *, expression: re.Pattern[str] | None, everything: bool) -> None:
     """Print what happened, what to change, and where a step goes; or explain single ops."""
-    if expression is not None:
-        from traceanalyzer.cli.reasoning_text import print_reasonings
-        from traceanalyzer.report.reasoning import reason
-
-        with progress() as tell:
-            reasoned = reason(_diagnosis(path, run_name, max_memory_bytes, tell), expression)
-        with console() as screen:
-            print_reasonings(reasoned, screen)
-        return
     with progress() as tell:
-        made = _report(path, run_name, max_memory_bytes, tell)
+        diagnosis = source.diagnose(tell)
+        from traceanalyzer.cli.explain_text import print_ops
+        from traceanalyzer.report.assemble import assemble
+        from traceanalyzer.report.op_details import ops_that_match
+        from traceanalyzer.report.terminal import print_first_screen, print_page
 
-    from traceanalyzer.report.terminal import print_first_screen, print_page
-
-    if made.page is not None:
-        with console() as screen:
-            (print_page if everything else print_first_screen)(made.page, screen)
+        if expression is not None:
+            ops, total = ops_that_match(diagnosis, expression)
+        else:
+            page = assemble(diagnosis).page
+    with console() as screen:
+        if expression is not None:
+            print_ops(ops, total, screen)
+        elif page is not None:
+            (print_page if everything else print_first_screen)(page, screen)
 
 
 @cli.command()
 @reads_a_run
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="DIR",
-    help="Folder to write.",
-)
+@output("-o", "--output", "folder", required=True, metavar="DIR", help="Folder to write.")
 @click.option("--events", is_flag=True, help="Also write every event, as Parquet only.")
-def tables(
-    path: Path, output: Path, run_name: str | None, max_memory_bytes: int | None, *, events: bool
-) -> None:
+def tables(source: RunToRead, *, folder: Path, events: bool) -> None:
     """Write the tables of a profile as Parquet and CSV, one folder per run."""
     from traceanalyzer.export import write_tables
-    from traceanalyzer.run import load, runs
+    from traceanalyzer.run import runs
 
-    if output == STDOUT:
-        msg = "-: tables are several files; name a folder to write them to"
-        raise click.UsageError(msg)
-    if output.exists() and not output.is_dir():
-        msg = f"{output}: this is a file; name a folder to write the tables to"
+    if folder == STDOUT or (folder.exists() and not folder.is_dir()):
+        what = "tables are several files" if folder == STDOUT else "this is a file"
+        msg = f"{folder}: {what}; name a folder to write them to"
         raise click.UsageError(msg)
     failed = False
-    for name in [run_name] if run_name else runs(path):
+    for name in [source.run_name] if source.run_name else runs(source.path):
         try:
             with progress() as tell:
-                run = load(path, name, max_memory_bytes=max_memory_bytes, progress=tell)
+                run = source.load(tell, name)
                 tell("writing tables")
-                written = write_tables(run, output, with_events=events)
+                written = write_tables(run, folder, with_events=events)
         except TraceAnalyzerError as error:
             complain(str(error))
             failed = True
@@ -181,40 +141,32 @@ def tables(
     is_flag=True,
     help="Transfers between ops as a graph, .graphml or .json.",
 )
-@click.option(
+@output(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    "file",
     required=True,
     metavar="FILE",
     help="File to write; its ending sets the format.",
 )
-def export(
-    path: Path,
-    output: Path,
-    run_name: str | None,
-    max_memory_bytes: int | None,
-    *,
-    transfer_graph: bool,
-) -> None:
+def export(source: RunToRead, *, file: Path, transfer_graph: bool) -> None:
     """Write parts of the analysis for other programs to read."""
     if not transfer_graph:
         msg = "say what to export: --transfer-graph"
         raise click.UsageError(msg)
-    from traceanalyzer.run import load
-    from traceanalyzer.transfers.export import FORMATS
+    from traceanalyzer.transfers.graph import FORMATS
     from traceanalyzer.whole_file import write_whole
 
-    written = FORMATS.get(output.suffix.lower())
+    written = FORMATS.get(file.suffix.lower())
     if written is None:
-        msg = f"{output}: unknown format; end the name in {' or '.join(FORMATS)}"
+        msg = f"{file}: unknown format; end the name in {' or '.join(FORMATS)}"
         raise click.UsageError(msg)
-    _refuse_inputs(path, [writable(output)])
+    source.refuse_to_overwrite([file])
     with progress() as tell:
-        run = load(path, run_name, max_memory_bytes=max_memory_bytes, progress=tell)
+        run = source.load(tell)
         tell("writing")
-        write_whole(output, written(run.transfer_graph))
-    click.echo(f"wrote {output}")
+        write_whole(file, written(run.transfer_graph))
+    click.echo(f"wrote {file}")
 
 
 @cli.command()
@@ -267,81 +219,29 @@ def explain(cause: str | None, *, terms: bool, as_data: bool) -> None:
     CAUSE is an id from a report, e.g. no_gpu_kernel. Without one, the causes are listed.
     """
     from traceanalyzer.causes import all_causes
-    from traceanalyzer.cli import explain_text
-    from traceanalyzer.report import text
+    from traceanalyzer.cli import explain_text as said
+    from traceanalyzer.report.text import terms as all_terms
 
-    if terms:
-        if cause is not None:
-            msg = "--terms prints the glossary; leave out CAUSE, or --terms"
-            raise click.UsageError(msg)
-        glossary = text.terms()
-        if as_data:
-            echo_json(glossary)
-            return
-        with console() as screen:
-            explain_text.print_terms(glossary, screen)
-        return
+    if terms and cause is not None:
+        msg = "--terms prints the glossary; leave out CAUSE, or --terms"
+        raise click.UsageError(msg)
     causes = all_causes()
-    found = None if cause is None else explain_text.find_cause(cause, causes)
+    found = None if cause is None else said.find_cause(cause, causes)
     if as_data:
-        data = explain_text.list_json(causes) if found is None else explain_text.page_json(found)
-        echo_json(data)
+        every = [{"cause": each.id, "title": each.title} for each in causes]
+        data = every if found is None else said.as_json(found)
+        echo_json(all_terms() if terms else data)
         return
     with console() as screen:
-        if found is None:
-            explain_text.print_causes(causes, screen)
+        if terms:
+            said.print_terms(all_terms(), screen)
+        elif found is None:
+            said.print_causes(causes, screen)
         else:
-            explain_text.print_cause(found, screen)
+            said.print_cause(found, screen)
 
 
 cli.add_command(capture)
-
-
-def _report(
-    path: Path,
-    run_name: str | None,
-    max_memory_bytes: int | None,
-    tell: Callable[[str], None],
-) -> Report:
-    diagnosis = _diagnosis(path, run_name, max_memory_bytes, tell)
-    from traceanalyzer.report.assemble import assemble
-
-    return assemble(diagnosis)
-
-
-def _answer(made: Report) -> list[str]:
-    """Return what happened and what to do next."""
-    from traceanalyzer.report.inline import plain
-    from traceanalyzer.report.text import visible
-
-    texts = () if made.page is None else (made.page.happened, made.page.next)
-    return [visible(plain(text)) for text in texts if text]
-
-
-def _diagnosis(
-    path: Path,
-    run_name: str | None,
-    max_memory_bytes: int | None,
-    tell: Callable[[str], None],
-) -> Diagnosis:
-    tell("starting")
-    from traceanalyzer.diagnosis import diagnose
-    from traceanalyzer.run import load
-
-    run = load(path, run_name, max_memory_bytes=max_memory_bytes, progress=tell)
-    tell("explaining")
-    return diagnose(run)
-
-
-def _refuse_inputs(path: Path, outputs: list[Path]) -> None:
-    """Refuse to write over a trace."""
-    from traceanalyzer.trace.discovery import find_runs
-
-    inputs = [host.path for run in find_runs(path) for host in run.hosts]
-    for file in outputs:
-        if file.exists() and any(file.samefile(trace) for trace in inputs if trace.exists()):
-            msg = f"{file}: this is the trace to read; name another file to write"
-            raise click.UsageError(msg)
 
 
 def main(arguments: list[str] | None = None) -> None:

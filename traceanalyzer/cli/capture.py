@@ -115,9 +115,8 @@ def capture(  # noqa: PLR0913 - as many as it has options
     Not recorded: processes that the script starts, and anything after it was killed. In code, use
     `traceanalyzer.capture(logdir)` or `traceanalyzer.capture_callback(logdir)`.
     """
-    from traceanalyzer.capturing.command import Program, interpreter
     from traceanalyzer.capturing.orchestrate import Request, record
-    from traceanalyzer.capturing.supervise import end_like
+    from traceanalyzer.capturing.script import Program, end_like, interpreter
 
     program = Program(
         interpreter=interpreter(python), target=script, is_module=is_module, arguments=arguments

@@ -1,31 +1,33 @@
-"""The causes in the terminal: their list, and the page of one (its module's docstring)."""
+"""What is asked for by name, in the terminal: causes with their pages, terms, and single ops."""
 
 from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from rich import box
 from rich.constrain import Constrain
 from rich.padding import Padding
-from rich.table import Table as Grid
+from rich.text import Text
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.console_text import QUIET, ConsoleText, heading
+from traceanalyzer.format import counted
+from traceanalyzer.model import blocks as b
+from traceanalyzer.report.terminal import QUIET, Screen
+from traceanalyzer.report.text import cut, prose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import Console, RenderableType
 
     from traceanalyzer.causes import Cause
+    from traceanalyzer.report.op_details import OpReasons
 
 _SUGGESTED: Final = 3
 _LIKENESS: Final = 0.5
 _TEXT_WIDTH: Final = 100  # characters; longer lines are hard to read on wide terminals
-_HEADING: Final = re.compile(r"#+ +(.*)")
-_ITEM: Final = re.compile(r"([-*]|\d+\.) +")
+_NAME_LENGTH: Final = 56
 _ITEM_START: Final = re.compile(r"\n(?=(?:[-*]|\d+\.) )")
 _CODE_INDENT: Final = "    "
 
@@ -48,107 +50,76 @@ def find_cause(name: str, causes: Sequence[Cause]) -> Cause:
     wanted = re.sub(r"[\s-]+", "_", name.strip().lower()).partition("/")[0]
     if wanted in by_id:
         return by_id[wanted]
-    msg = f"there is no cause {name!r}; "
-    alike = _alike(wanted, by_id)
-    msg += f"similar: {', '.join(alike)}" if alike else "`traceanalyzer explain` lists all"
+    parts = {part for part in wanted.split("_") if len(part) > 2}  # noqa: PLR2004 - `no`, `of`
+    alike = get_close_matches(wanted, by_id, n=_SUGGESTED, cutoff=_LIKENESS)
+    alike += [cause for cause in by_id if parts & {*cause.split("_")}]
+    named = ", ".join([*dict.fromkeys(alike)][:_SUGGESTED])
+    hint = f"similar: {named}" if named else "`traceanalyzer explain` lists all"
+    msg = f"there is no cause {name!r}; {hint}"
     raise UnknownCauseError(msg)
 
 
-def list_json(causes: Sequence[Cause]) -> list[dict[str, Any]]:
-    """Return the list of causes as JSON holds it."""
-    return [{"cause": cause.id, "title": cause.title} for cause in causes]
-
-
-def page_json(cause: Cause) -> dict[str, Any]:
-    """Return the page of a cause as JSON holds it; the documentation is Markdown.
-
-    Raises:
-        NoDocumentationError: Python runs without docstrings.
-    """
-    documentation = _documentation(cause).strip()
-    return {"cause": cause.id, "title": cause.title, "documentation": documentation}
-
-
-def print_causes(causes: Sequence[Cause], console: Console) -> None:
-    """Print the list of causes with their titles."""
-    words = ConsoleText(console)
-    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="bold")
-    grid.add_column("Cause", overflow="fold", no_wrap=console.width >= _TEXT_WIDTH // 2)
-    grid.add_column("What it is", overflow="fold")
-    for cause in causes:
-        grid.add_row(words(cause.id), words.prose(cause.title))
-    console.print(grid)
-    console.print(words("For one of them: traceanalyzer explain CAUSE", QUIET))
-
-
-def print_cause(cause: Cause, console: Console) -> None:
-    """Print the page of a cause: what it detects, why it happens, what to do, how sure it is.
-
-    Raises:
-        NoDocumentationError: Python runs without docstrings.
-    """
-    for part in _page(cause, ConsoleText(console)):
-        console.print(Constrain(part, _TEXT_WIDTH))
-
-
-def print_terms(glossary: dict[str, str], console: Console) -> None:
-    """Print the glossary."""
-    words = ConsoleText(console)
-    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    grid.add_column(no_wrap=True, style="bold")
-    grid.add_column(overflow="fold")
-    for name, meaning in glossary.items():
-        grid.add_row(words(name), words.prose(meaning))
-    console.print(grid)
+def as_json(cause: Cause) -> dict[str, str]:
+    """Return the page of a cause as JSON holds it; the documentation is Markdown."""
+    return {"cause": cause.id, "title": cause.title, "documentation": _documentation(cause)}
 
 
 def _documentation(cause: Cause) -> str:
+    """Return the page of a cause: its module's docstring.
+
+    Raises:
+        NoDocumentationError: Python runs without docstrings.
+    """
     if cause.documentation:
-        return cause.documentation
+        return cause.documentation.strip()
     msg = "Python runs with -OO or PYTHONOPTIMIZE=2, which drop the text of this page; run without"
     raise NoDocumentationError(msg)
 
 
-def _page(cause: Cause, words: ConsoleText) -> Iterator[RenderableType]:
-    _, *rest = _blocks(_documentation(cause))  # without the title
-    yield words.prose(cause.title, "bold") + words(f" · {cause.id}", QUIET)
-    after_heading = False
-    for block in rest:
-        found = _HEADING.fullmatch(block[0])
-        if found is not None:
-            yield heading(words, found[1])
+def print_cause(cause: Cause, console: Console) -> None:
+    """Print the page of a cause: what it detects, why it happens, what to do, how sure it is."""
+    screen = Screen(console)
+    parts = list(_page(cause, screen))
+    screen.print(Constrain(part, _TEXT_WIDTH) for part in parts)
+
+
+def _page(cause: Cause, screen: Screen) -> Iterator[RenderableType]:
+    yield screen.prose(cause.title, "bold") + screen(f" · {cause.id}", QUIET)
+    _, *paragraphs = re.split(r"\n(?:[ \t]*\n)+", _documentation(cause))  # without the title
+    for paragraph in paragraphs:
+        if paragraph.startswith("#"):
+            yield screen.heading(paragraph.lstrip("# "))
+        elif paragraph.startswith(_CODE_INDENT):
+            yield from (screen(line, "bold") for line in paragraph.splitlines())
         else:
-            if not after_heading:
-                yield words("")
-            yield from _paragraph(block, words)
-        after_heading = found is not None
+            for part in _ITEM_START.split(paragraph):
+                yield Padding(screen.prose(part), (0, 0, 0, 2 if part[:1] in "-*123456789" else 0))
 
 
-def _blocks(documentation: str) -> Iterator[list[str]]:
-    """Yield the paragraphs of a docstring, in lines; each heading by itself."""
-    for paragraph in re.split(r"\n(?:[ \t]*\n)+", documentation.strip()):
-        lines = paragraph.splitlines()
-        while lines and _HEADING.fullmatch(lines[0]):
-            yield [lines.pop(0)]
-        if lines:
-            yield lines
+def print_causes(causes: Sequence[Cause], console: Console) -> None:
+    """Print the list of causes with their titles."""
+    columns = (b.Column(name="cause", title="Cause"), b.Column(name="what", title="What it is"))
+    rows = tuple((cause.id, prose(cause.title)) for cause in causes)
+    table = b.Table(columns=columns, rows=rows, total_rows=len(rows))
+    hint = b.Note(text=("For one of them: traceanalyzer explain CAUSE",))
+    screen = Screen(console, rows=len(rows))
+    screen.print(screen.blocks((table, hint)))
 
 
-def _paragraph(lines: Sequence[str], words: ConsoleText) -> Iterator[RenderableType]:
-    """Yield the code lines, the list items, or the prose of a paragraph."""
-    if all(line.startswith(_CODE_INDENT) for line in lines):
-        for line in lines:
-            code = words(line.removeprefix(_CODE_INDENT), "bold")
-            yield Padding(code, (0, 0, 0, len(_CODE_INDENT)))
-        return
-    for part in _ITEM_START.split("\n".join(lines)):
-        prose = words.prose(part)
-        yield Padding(prose, (0, 0, 0, 2)) if _ITEM.match(part) else prose
+def print_terms(glossary: Mapping[str, str], console: Console) -> None:
+    """Print the glossary."""
+    rows = tuple((name, prose(meaning)) for name, meaning in glossary.items())
+    screen = Screen(console)
+    screen.print(screen.of(b.KeyValues(rows=rows)))
 
 
-def _alike(wanted: str, ids: dict[str, Cause]) -> list[str]:
-    """Return the ids that are similar to a name, or share a word with it."""
-    found = get_close_matches(wanted, ids, n=_SUGGESTED, cutoff=_LIKENESS)
-    parts = {part for part in wanted.split("_") if len(part) > 2}  # noqa: PLR2004 - `no`, `of`
-    shared = [id_ for id_ in ids if parts & {*id_.split("_")}]
-    return list(dict.fromkeys([*found, *shared]))[:_SUGGESTED]
+def print_ops(ops: Sequence[OpReasons], total: int, console: Console) -> None:
+    """Print where ops ran, what was possible, and what keeps them there."""
+    screen = Screen(console)
+    for op in ops:
+        title = screen(cut(op.name, _NAME_LENGTH), "bold")
+        place = screen(f" · {cut(op.place)}" if op.place else "")
+        screen.print((title + place, *screen.inside((op.facts, *op.why())), Text()))
+    if total > len(ops):
+        more = f"{counted(total - len(ops), 'more op')} match; narrow the expression to see them"
+        screen.print((screen(more, QUIET),))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.run import Run
 
 STDOUT = Path("-")
 _SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -79,21 +84,69 @@ def regex(value: object) -> re.Pattern[str]:
         raise click.BadParameter(msg) from error
 
 
+@dataclass(frozen=True)
+class RunToRead:
+    """What a command reads, as its user says it."""
+
+    path: Path
+    run_name: str | None
+    max_memory_bytes: int | None
+
+    def load(self, tell: Callable[[str], None], run_name: str | None = None) -> Run:
+        """Return the run."""
+        tell("starting")
+        from traceanalyzer.run import load
+
+        run_name = run_name or self.run_name
+        return load(self.path, run_name, max_memory_bytes=self.max_memory_bytes, progress=tell)
+
+    def diagnose(self, tell: Callable[[str], None]) -> Diagnosis:
+        """Return the diagnosis of the run."""
+        run = self.load(tell)
+        from traceanalyzer.diagnosis import diagnose
+
+        tell("explaining")
+        return diagnose(run)
+
+    def refuse_to_overwrite(self, outputs: Iterable[Path]) -> None:
+        """Refuse to write over a trace, and what cannot be written."""
+        from traceanalyzer.trace.discovery import find_runs
+
+        files = [writable(file) for file in outputs]
+        inputs = [host.path for run in find_runs(self.path) for host in run.hosts]
+        for file in files:
+            if file.exists() and any(file.samefile(trace) for trace in inputs if trace.exists()):
+                msg = f"{file}: this is the trace to read; name another file to write"
+                raise click.UsageError(msg)
+
+
 def reads_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the argument and the options of a command that reads a run."""
-    for add in (
-        click.option(
-            "--max-memory",
-            "max_memory_bytes",
-            type=size,
-            metavar="SIZE",
-            help="Refuse traces that need more memory than this, e.g. 8G. Default: 75% of RAM.",
-        ),
-        click.option("--run", "run_name", metavar="NAME", help="Run to read. Default: the newest."),
-        click.argument("path", type=click.Path(path_type=Path)),
-    ):
-        command = add(command)
-    return command
+    """Add the argument and the options of a command that reads a run; it gets a `RunToRead`."""
+
+    @wraps(command)
+    def wrapped(
+        path: Path,
+        run_name: str | None,
+        max_memory_bytes: int | None,
+        **options: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
+        return command(RunToRead(path, run_name, max_memory_bytes), **options)
+
+    wrapped = click.option(
+        "--max-memory",
+        "max_memory_bytes",
+        type=size,
+        metavar="SIZE",
+        help="Refuse traces that need more memory than this, e.g. 8G. Default: 75% of RAM.",
+    )(wrapped)
+    newest = "Run to read. Default: the newest."
+    wrapped = click.option("--run", "run_name", metavar="NAME", help=newest)(wrapped)
+    return click.argument("path", type=click.Path(path_type=Path))(wrapped)
+
+
+def output(*names: str, **more: Any) -> Callable[..., Any]:  # noqa: ANN401 - as click has them
+    """Add an option that names a file or folder to write."""
+    return click.option(*names, type=click.Path(path_type=Path), **more)
 
 
 def writable(file: Path) -> Path:

@@ -8,8 +8,8 @@ program turn out badly. Neither exceeds the measured wait.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from traceanalyzer.format import counted, percent_text, size_text
 from traceanalyzer.input_pipeline.throughput import PROGRAM, is_positive
@@ -35,12 +35,9 @@ _MIN_EPOCHS: Final = 2  # seen before a cache is advised
 _MOST_CPUS_USED: Final = 0.75  # beyond that, more calls at once gain little
 # If bounds are this close, in shares of the wait, the easier change comes first.
 _EQUAL: Final = 0.02
-_Kind: TypeAlias = Literal[
+_Kind: TypeAlias = Literal[  # by ease
     "prefetch", "parallel", "vectorise", "cache", "generator", "read_in_parallel"
 ]
-_BY_EASE: Final[tuple[_Kind, ...]] = (
-    "prefetch", "parallel", "vectorise", "cache", "generator", "read_in_parallel",
-)  # fmt: skip
 _PYTHON_LOCK: Final = "as Python holds its lock"
 
 
@@ -56,34 +53,33 @@ class InputFix:
     basis: str  #: what the bounds assume
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What else decides what a change gains."""
+def fixes(pipeline: Pipeline, row: int, cpus: int | None, *, has_gpu: bool) -> tuple[InputFix, ...]:
+    """Return what helps against the stage that bounds the rate, the best first.
 
-    cpus: int | None  #: that tf.data plans with
-    has_gpu: bool  #: whether the steps compute on a GPU, which leaves the CPUs to the pipeline
-
-
-def fixes(pipeline: Pipeline, row: int, setting: Setting) -> tuple[InputFix, ...]:
-    """Return what helps against the stage that bounds the rate, the best first."""
+    Args:
+        cpus: That tf.data plans with.
+        has_gpu: Whether the steps compute on a GPU, which leaves the CPUs to the pipeline.
+    """
     wait = pipeline.wait_ps
     step = _EQUAL * wait or 1.0
 
     def rank(fix: InputFix) -> tuple[float, float, int]:
-        return (-round(fix.high_ps / step), -round(fix.low_ps / step), _BY_EASE.index(fix.kind))
+        ease = get_args(_Kind).index(fix.kind)
+        return (-round(fix.high_ps / step), -round(fix.low_ps / step), ease)
 
-    found = _Changes(pipeline, row, setting).all()
+    found = _Changes(pipeline, row, cpus, has_gpu=has_gpu).all()
     return tuple(sorted((f for f in found if f.high_ps >= _MIN_SHARE * wait), key=rank))
 
 
 class _Changes:
     """The changes that fit one stage."""
 
-    def __init__(self, pipeline: Pipeline, row: int, setting: Setting) -> None:
+    def __init__(self, pipeline: Pipeline, row: int, cpus: int | None, *, has_gpu: bool) -> None:
         self._pipeline = pipeline
         self._row = row
-        self._setting = setting
-        self._cpus = setting.cpus
+        self._cpus = cpus
+        self._all_cpus = "as many CPUs as it needs" if cpus is None else counted(cpus, "CPU")
+        self._has_gpu = has_gpu
         self._stage = pipeline.stages[row]
         self._section = pipeline.section(row)
         self._own_rows = pipeline.sections.get(PROGRAM, [])
@@ -105,15 +101,27 @@ class _Changes:
     # --- bounds --------------------------------------------------------------------------------
 
     def _fix(  # noqa: PLR0913 - the fields of a fix
-        self, kind: _Kind, *, best_ps: float, worst_ps: float, text: str, code: str, basis: str
+        self,
+        kind: _Kind,
+        *,
+        best_ps: float,
+        worst_ps: float,
+        text: str,
+        code: str,
+        basis: str,
+        surely: float = 1.0,
     ) -> InputFix:
-        """Return a fix, given the wait that remains at best and at worst."""
+        """Return a fix, given the wait that remains at best and at worst.
+
+        Args:
+            surely: The share of the least gain that is sure.
+        """
         pipeline = self._pipeline
         wait = pipeline.wait_ps
         # If the sections do not account for some of the wait, no change to them is sure to help.
         accounted = min(wait, pipeline.wait_if(pipeline.own_ps, pipeline.slowest_ps))
         high = min(max(wait - best_ps, 0.0), wait)
-        low = min(max(accounted - worst_ps, 0.0), high)
+        low = min(max(accounted - worst_ps, 0.0), high) * surely
         return InputFix(kind=kind, text=text, code=code, low_ps=low, high_ps=high, basis=basis)
 
     def _wait_beside_section(self, busy_ps: float) -> float:
@@ -131,15 +139,18 @@ class _Changes:
         """Return the wait if the stage worked so long per step, where it is."""
         pipeline = self._pipeline
         section = pipeline.sections[self._section]
-        rest = pipeline.busy_ps([k for k in section if k != self._row])
+        whole = pipeline.busy_ps([k for k in section if k != self._row]) + busy_ps
         if self._section == PROGRAM:
-            return pipeline.wait_if(rest + busy_ps, pipeline.slowest_ps)
-        others = pipeline.slowest_without(section)
-        return pipeline.wait_if(pipeline.own_ps, max(others, rest + busy_ps))
+            return pipeline.wait_if(whole, pipeline.slowest_ps)
+        return pipeline.wait_if(pipeline.own_ps, max(pipeline.slowest_without(section), whole))
+
+    def _wait_if_shared(self) -> float:
+        """Return the wait if all CPUs shared the work of the stage."""
+        return self._wait_beside_section(self._busy_ps / self._cpus) if self._cpus else 0.0
 
     def _contended(self, work_ps: float) -> float:
         """Return the least wait if the steps themselves need every CPU: work is only shared."""
-        return 0.0 if self._setting.has_gpu else work_ps / (self._cpus or 2)
+        return 0.0 if self._has_gpu else work_ps / (self._cpus or 2)
 
     def _calls_at_once(self) -> float:
         """Return how many calls ran at once, on average, while any did."""
@@ -171,14 +182,14 @@ class _Changes:
         least = 1.0 if self._calls_python else max(at_once, (cpus or 2) / 2)
         calls = calling * at_once
         text = "Let several calls of the function run at once."
-        basis = f"its calls on half of the CPUs at worst, on {_cpus(cpus)} at best"
+        worst = "its calls on half of the CPUs at worst, on"
         if self._calls_python:
             text = (
                 "Let several calls of the function run at once; Python runs its own code one call "
                 "at a time, so this helps as far as the function waits, or computes in libraries "
                 "that release Python's lock."
             )
-            basis = f"one call after the other at worst, {_PYTHON_LOCK}; on {_cpus(cpus)} at best"
+            worst = f"one call after the other at worst, {_PYTHON_LOCK}; on"
         yield self._fix(
             "parallel",
             best_ps=self._wait_beside_section(handing_over + calls / most) if most else 0.0,
@@ -187,7 +198,7 @@ class _Changes:
             ),
             text=text,
             code="dataset = dataset.map(fn, num_parallel_calls=tf.data.AUTOTUNE)",
-            basis=basis,
+            basis=f"{worst} {self._all_cpus} at best",
         )
 
     def _vectorised(self) -> Iterator[InputFix]:
@@ -232,8 +243,8 @@ class _Changes:
                 f"    cycle_length={number}, num_parallel_calls={number})"
             ),
             basis=(
-                f"one generator after the other at worst, {_PYTHON_LOCK}; {_cpus(self._cpus)} at "
-                "once at best"
+                f"one generator after the other at worst, {_PYTHON_LOCK}; {self._all_cpus} at once "
+                "at best"
             ),
         )
 
@@ -247,12 +258,8 @@ class _Changes:
                 "dataset = tf.data.Dataset.from_tensor_slices(files).interleave(\n"
                 "    tf.data.TFRecordDataset, num_parallel_calls=tf.data.AUTOTUNE)"
             ),
-            basis=f"no faster at worst, if the disk limits it; {_cpus(self._cpus)} at once at best",
+            basis=f"no faster at worst, if the disk limits it; {self._all_cpus} at once at best",
         )
-
-    def _wait_if_shared(self) -> float:
-        """Return the wait if all CPUs shared the work of the stage."""
-        return self._wait_beside_section(self._busy_ps / self._cpus) if self._cpus else 0.0
 
     def _prefetched(self) -> Iterator[InputFix]:
         """Prepare elements in advance, if each step makes its own now."""
@@ -263,7 +270,7 @@ class _Changes:
         moved = pipeline.busy_ps([k for k in self._own_rows if k != outermost])
         best = pipeline.wait_if(pipeline.busy_ps([outermost]), max(pipeline.slowest_ps, moved))
         basis = "steps that need every CPU at worst; all that fits beside the step at best"
-        if self._setting.has_gpu:
+        if self._has_gpu:
             basis = "all that fits beside the step's own time at best"
         yield self._fix(
             "prefetch",
@@ -278,14 +285,14 @@ class _Changes:
         """Keep the elements, if each epoch makes the same again."""
         pipeline = self._pipeline
         chain = [(k, str(pipeline.stages[k]["type"])) for k in pipeline.chain(self._row)]
-        if any(_CACHE.fullmatch(op_type) for _, op_type in chain):
-            return
         fans = [k for k, op_type in chain if _FANS_OUT.fullmatch(op_type)]
         at = fans[-1] if fans else self._row
-        epochs = int(pipeline.stages[at]["iterators"])
-        below = pipeline.below(at)
+        stage, below = pipeline.stages[at], pipeline.below(at)
         stages = [pipeline.stages[k] for k in below]
-        if epochs < _MIN_EPOCHS or any(_is_random(s["ops"]) for s in stages):
+        epochs = int(stage["iterators"])
+        is_cached = any(_CACHE.fullmatch(op_type) for _, op_type in chain)
+        is_random = any(_RANDOM.search(str(s["ops"])) for s in stages if isinstance(s["ops"], str))
+        if is_cached or is_random or epochs < _MIN_EPOCHS:
             return
         own = pipeline.busy_ps([k for k in self._own_rows if k not in below])
         best = pipeline.wait_if(own, pipeline.slowest_without(below))
@@ -297,24 +304,16 @@ class _Changes:
         if calls_python:
             text += " Only if the Python function returns the same for the same element each time."
             basis += ", and none if Python returns something else each time"
-        size, elements = pipeline.stages[at]["element_bytes"], int(pipeline.stages[at]["elements"])
         whole = ""
-        if is_positive(size):
-            whole = f", about {size_text(int(size) * elements // epochs)}"
-        fix = self._fix(
+        if is_positive(stage["element_bytes"]):
+            each = int(stage["element_bytes"]) * int(stage["elements"]) // epochs
+            whole = f", about {size_text(each)}"
+        yield self._fix(
             "cache",
             best_ps=best,
             worst_ps=best,
             text=f"{text} It needs memory for all elements of an epoch{whole}.",
             code="dataset = dataset.cache()  # right after the slow stage",
             basis=f"{basis}; from the second on at best",
+            surely=0.0 if calls_python else (epochs - 1) / epochs,
         )
-        yield replace(fix, low_ps=0.0 if calls_python else fix.low_ps * (epochs - 1) / epochs)
-
-
-def _cpus(cpus: int | None) -> str:
-    return "as many CPUs as it needs" if cpus is None else counted(cpus, "CPU")
-
-
-def _is_random(ops: object) -> bool:
-    return isinstance(ops, str) and _RANDOM.search(ops) is not None

@@ -1,4 +1,7 @@
-"""Whether a run's pipelines keep up with its steps, and what is slow where they do not."""
+"""Whether a run's pipelines keep up with its steps, and what is slow where they do not.
+
+Times are picoseconds.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from traceanalyzer.input_pipeline.fixes import Setting, fixes
+from traceanalyzer.input_pipeline.fixes import fixes
 from traceanalyzer.input_pipeline.throughput import Pipeline, is_positive
-from traceanalyzer.input_pipeline.waits import periods, requested, step_waits
+from traceanalyzer.tables.step_kinds import OUTLIER, REGULAR, main_steps
 from traceanalyzer.timeline.intervals import inside_ps, union
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
+    from numpy.typing import NDArray
 
     from traceanalyzer.input_pipeline.fixes import InputFix
-    from traceanalyzer.input_pipeline.waits import StepWaits
-    from traceanalyzer.model.resources import InputVerdict
+    from traceanalyzer.model.figures import InputVerdict
     from traceanalyzer.tables.pipelines import Pipelines
     from traceanalyzer.timeline.intervals import Intervals
 
@@ -30,6 +33,26 @@ _TOO_LONG: Final = 0.05  # share of a step in which it waits
 _BUSY: Final = 0.6
 _SLOW: Final = 0.3  # share of the wait during which the slow stage must have been busy
 _MOST_OF_THE_START: Final = 0.5
+_SIMILAR: Final = 2.0  # at most so many times the duration of a regular step without its wait
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StepWaits:
+    """How long one host's steps waited for input.
+
+    `table` has one row per step of the kind that took most time: `step`, `name`, `start_ps`,
+    `duration_ps`, `wait_ps` (within the step), `wait_before_ps` (after the step before it: a loop
+    may fetch its input outside of what it marks), `since_ps` (where that begins) and `counts`: true
+    for regular steps, and for outliers that are slow because they waited. The other figures cover
+    only these.
+    """
+
+    table: pd.DataFrame
+    steps: int
+    mean_ps: float  #: wait per step, including the wait before it
+    median_ps: float
+    share: float  #: of the steps' time, including the waits before them
+    other_ps: float  #: median duration of a step without its waits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +107,9 @@ def host_input(
     """Judge the input pipelines of one host; None if its trace shows none."""
     if stages.empty and not len(pipelines.requests.row):
         return None
-    waiting = requested(pipelines.requests)
-    waits = step_waits(steps, waiting)
+    requests = pipelines.requests
+    waiting = union(requests.start_ps, requests.end_ps - requests.start_ps)
+    waits = _step_waits(steps, waiting)
     unknown = HostInput(
         host=host,
         verdict="unknown",
@@ -105,8 +129,8 @@ def host_input(
         return replace(unknown, verdict="keeps_up")
     slow = _slow_stage(pipeline)
     cpus = stages["cpu_budget"].max()
-    setting = Setting(int(cpus) if is_positive(cpus) else None, has_gpu)
-    found = () if slow is None else fixes(pipeline, slow.row, setting)
+    cpu_count = int(cpus) if is_positive(cpus) else None
+    found = () if slow is None else fixes(pipeline, slow.row, cpu_count, has_gpu=has_gpu)
     return replace(unknown, verdict="too_slow", slow=slow, fixes=found)
 
 
@@ -124,7 +148,7 @@ def _pipeline(
     stages: pd.DataFrame, pipelines: Pipelines, waiting: Intervals, waits: StepWaits
 ) -> Pipeline | None:
     """Return the pipeline for which the steps wait longest."""
-    begin, stop = periods(waits.table)
+    begin, stop = _periods(waits.table)
     requests = pipelines.requests
     groups = np.append(stages["pipeline"].to_numpy(np.int64), -1)[requests.row]
     waited = {}
@@ -189,3 +213,55 @@ def _startup(stages: pd.DataFrame, pipelines: Pipelines) -> dict[str, Any]:
         "fill_size": int(size) if is_positive(size) else None,
         "fills": int(mine.loc[row, "iterators"]),
     }
+
+
+def _step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
+    """Return how long one host's steps waited; None without steps."""
+    if steps.empty:
+        return None
+    main = str(main_steps(steps)["name"].iloc[0])
+    ordered = steps.sort_values("start_ps", kind="stable")
+    start = ordered["start_ps"].to_numpy(np.int64)
+    end = start + ordered["duration_ps"].to_numpy(np.int64)
+    # Whatever kind of step came before: validation between two epochs is no wait of training.
+    since = np.minimum(np.append(start[:1], np.maximum.accumulate(end)[:-1]), start)
+    mine = (ordered["name"].astype(str) == main).to_numpy()
+    table = ordered[mine][["step", "name", "start_ps", "duration_ps"]].reset_index(drop=True)
+    table["wait_ps"] = inside_ps(waiting, start, end)[mine]
+    table["wait_before_ps"] = inside_ps(waiting, since, start)[mine]
+    table["since_ps"] = since[mine]
+    table["counts"] = _counts(table, ordered["kind"].astype(str).to_numpy()[mine])
+    counted = table[table["counts"]]
+    wait = (counted["wait_ps"] + counted["wait_before_ps"]).to_numpy(np.float64)
+    whole = (counted["duration_ps"] + counted["wait_before_ps"]).to_numpy(np.float64)
+    begin, stop = _periods(table)
+    return StepWaits(
+        table=table,
+        steps=len(counted),
+        mean_ps=float(wait.mean()) if len(wait) else 0.0,
+        median_ps=float(np.median(wait)) if len(wait) else 0.0,
+        share=float(wait.sum() / whole.sum()) if whole.sum() else 0.0,
+        other_ps=float(np.median(stop - begin - wait)) if len(wait) else 0.0,
+    )
+
+
+def _counts(table: pd.DataFrame, kind: NDArray[np.object_]) -> NDArray[np.bool_]:
+    """Return which steps count: the regular ones, and those that are outliers only by their wait.
+
+    Without its wait, such a step takes about as long as the others. A step that is slow for another
+    reason, such as a checkpoint, says nothing about the pipeline.
+    """
+    regular = kind == REGULAR
+    wait = table["wait_ps"].to_numpy(np.float64)
+    own = table["duration_ps"].to_numpy(np.float64) - wait
+    usual = np.median(own[regular]) if regular.any() else 0.0
+    is_similar = (own <= _SIMILAR * usual) | (own <= wait)
+    counts: NDArray[np.bool_] = regular | ((kind == OUTLIER) & is_similar)
+    return counts
+
+
+def _periods(table: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return begin and end of each step that counts, including the wait before it."""
+    counted = table[table["counts"]]
+    stop = (counted["start_ps"] + counted["duration_ps"]).to_numpy(np.int64)
+    return counted["since_ps"].to_numpy(np.int64), stop

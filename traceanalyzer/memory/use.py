@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.memory.growth import Growth, by_step, growth, step_spans
-from traceanalyzer.memory.records import records_of
+from traceanalyzer.memory.ledger import records_of
+from traceanalyzer.tables.step_kinds import PARTIAL, WARM_UP, main_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from traceanalyzer.memory.ledger import Ledger, Numbers
-    from traceanalyzer.memory.records import Records
+    from traceanalyzer.memory.ledger import Ledger, Records
 
 
 MOST_ALLOCATORS: Final = 64  # of a host; what is no trace of TensorFlow's may name a million
 _KINDS: Final = ("device", "unknown", "pinned_host", "host")
 _A_STRETCH: Final = 4  # points: its first, its lowest, its highest and its last
+_GROWING_STEPS: Final = 5  # rises by chance over fewer
+_UNSTEADY: Final = (WARM_UP, PARTIAL)  # kinds of steps that say nothing about growth
 AllocatorKind: TypeAlias = Literal["device", "pinned_host", "host", "unknown"]
 
 # `GPUProcessState::GetGPUAllocator` (gpu_process_state.cc) and XLA's (gpu_helpers.cc).
@@ -60,6 +59,19 @@ class Peak:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Growth:
+    """Steps at whose ends more and more memory is in use."""
+
+    steps: int
+    first_bytes: int  #: in use at the end of the first step
+    last_bytes: int  #: in use at the end of the last step
+    bytes_per_step: int  #: the median rise
+    #: What grew, grouped as a peak's holders; `bytes` and `count` are the difference between the
+    #: last step and the first.
+    holders: pd.DataFrame
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class AllocatorUse:
     """The memory that one allocator of a host had in use. None means unknown."""
 
@@ -87,68 +99,47 @@ def memory_use(allocations: pd.DataFrame, steps: pd.DataFrame) -> tuple[Allocato
     if allocations.empty:
         return ()
     records = records_of(allocations)
-    spans = step_spans(steps)
-    found = [_use(name, records, rows, spans) for name, rows in _by_allocator(allocations, records)]
-    order = {kind: k for k, kind in enumerate(_KINDS)}
-    return tuple(sorted(found, key=lambda use: (order[use.kind], use.allocator)))
-
-
-def _by_allocator(
-    allocations: pd.DataFrame, records: Records
-) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Walk the allocators with most records, each with its rows in order of time."""
-    names = allocations["allocator"].astype("category").cat
+    spans = _step_spans(steps)
     in_time = np.argsort(records.at_ps, kind="stable")
-    codes = names.codes.to_numpy()[in_time]
-    grouped = np.argsort(codes, kind="stable")
-    count = np.bincount(codes + 1, minlength=len(names.categories) + 1)
-    end = np.cumsum(count)[1:]
-    for code in np.argsort(-count[1:], kind="stable")[:MOST_ALLOCATORS].tolist():
-        rows = in_time[grouped[end[code] - count[code + 1] : end[code]]]
-        if len(rows):
-            yield str(names.categories[code]), rows
+    names = allocations["allocator"].iloc[in_time]
+    rows = names.groupby(names, observed=True).indices
+    most = sorted(rows, key=lambda name: -len(rows[name]))[:MOST_ALLOCATORS]
+    found = [_use(str(name), records, in_time[rows[name]], spans) for name in most]
+    return tuple(sorted(found, key=lambda use: (_KINDS.index(use.kind), use.allocator)))
 
 
 def _use(name: str, records: Records, rows: NDArray[np.int64], spans: pd.DataFrame) -> AllocatorUse:
-    book = records.book(rows)
-    limit, highest = _own_account({key: sizes.take(rows) for key, sizes in records.sizes.items()})
+    book = records.ledger(rows)
+    # The available bytes are the limit less the bytes in use (`BFCAllocator::AddTraceMe`).
+    sizes = {key: column[rows] for key, column in records.sizes.items()}
+    used, available = sizes["bytes_allocated"], sizes["bytes_available"]
+    whole = used + available + sizes["bytes_reserved"].clip(0)
+    highest = int(sizes["peak_bytes_in_use"].max(initial=0))
     peak = _peak(records, book) if len(book) else None
+    gpu = _GPU.fullmatch(name)
     points = sampled(book.at_ps, book.in_use)
-    steps = by_step(book, spans)
+    steps = _by_step(book, spans)
     return AllocatorUse(
         allocator=name,
         kind=allocator_kind(name),
-        device=allocator_device(name),
+        device=None if gpu is None else f"/device:GPU:{gpu[1]}",
         records=len(rows),
-        limit_bytes=limit,
-        highest_bytes=highest if peak is None else max(highest or 0, peak.bytes),
+        limit_bytes=int(whole[(used >= 0) & (available >= 0)].max(initial=0)) or None,
+        highest_bytes=(highest or None) if peak is None else max(highest, peak.bytes),
         peak=peak,
         timeline=pd.DataFrame({"at_ps": book.at_ps[points], "bytes": book.in_use[points]}),
         steps=steps[["step", "start_ps", "peak_bytes", "end_bytes"]],
-        growth=growth(records, book, steps),
+        growth=_growth(records, book, steps),
     )
-
-
-def _own_account(sizes: dict[str, Numbers]) -> tuple[int | None, int | None]:
-    """Return an allocator's own figures: its limit, and the most it ever had in use.
-
-    The available bytes are the limit less the bytes in use (`BFCAllocator::AddTraceMe`).
-    """
-    parts = [sizes[name] for name in ("bytes_allocated", "bytes_available")]
-    known = parts[0].known & parts[1].known
-    whole = parts[0].values + parts[1].values + sizes["bytes_reserved"].values
-    limit = int(whole[known].max(initial=0))
-    return limit or None, int(sizes["peak_bytes_in_use"].values.max(initial=0)) or None
 
 
 def _peak(records: Records, book: Ledger) -> Peak:
     at = int(book.in_use.argmax())
     live = book.live_at(at)
-    rows, row = book.row[live], int(book.row[at])
-    ops = records.texts["op_name"]
-    named = int(book.size[live][ops.codes[rows] < len(ops.values) - 1].sum())
-    requested = records.sizes["requested_bytes"].take(rows)
-    available = records.sizes["bytes_available"]
+    rows, size, row = book.row[live], book.size[live], int(book.row[at])
+    named = int(size[records.codes["op_name"].to_numpy()[rows] >= 0].sum())
+    requested = records.sizes["requested_bytes"][rows]
+    available = int(records.sizes["bytes_available"][row])
     share = float(records.fragmentation[row])
     return Peak(
         at_ps=int(book.at_ps[at]),
@@ -158,12 +149,10 @@ def _peak(records: Records, book: Ledger) -> Peak:
         unnamed_bytes=int(book.live[at]) - named,
         before_bytes=int(book.before[at]),
         unaccounted_bytes=book.unaccounted(at),
-        rounding_bytes=int((book.size[live] - requested.values).sum())
-        if requested.known.all()
-        else None,
-        available_bytes=int(available.values[row]) if available.known[row] else None,
+        rounding_bytes=int((size - requested).sum()) if (requested >= 0).all() else None,
+        available_bytes=available if available >= 0 else None,
         fragmentation=share if 0 <= share <= 1 else None,
-        holders=records.groups(rows, book.size[live]),
+        holders=records.groups(rows, size, np.ones(len(rows), np.int64)),
     )
 
 
@@ -176,12 +165,6 @@ def allocator_kind(name: str) -> AllocatorKind:
     return "host" if _HOST.fullmatch(name) else "unknown"
 
 
-def allocator_device(name: str) -> str | None:
-    """Return the device whose memory it is, `/device:GPU:0`, or None if its name does not say."""
-    gpu = _GPU.fullmatch(name)
-    return None if gpu is None else f"/device:GPU:{gpu[1]}"
-
-
 def sampled(
     at_ps: NDArray[np.int64], level: NDArray[np.int64], points: int = 1000
 ) -> NDArray[np.int64]:
@@ -191,26 +174,76 @@ def sampled(
     last point stay. The last one counts: it is the level that holds until the next.
 
     Args:
-        at_ps: When, rising, int64.
-        level: The level from then on, int64.
+        at_ps: When, rising.
+        level: The level from then on.
         points: How many to choose at most.
 
     Returns:
-        Indices, rising, int64.
+        Indices, rising.
     """
     n = len(at_ps)
     if n <= points:
         return np.arange(n, dtype=np.int64)
     inner = np.linspace(float(at_ps[0]), float(at_ps[-1]), points // _A_STRETCH + 1)[1:-1]
     begin = np.unique([0, *np.searchsorted(at_ps, inner).tolist(), n])
-    chosen = {
-        int(k)
-        for first, end in pairwise(begin.tolist())
-        for k in (
-            first,
-            first + level[first:end].argmin(),
-            first + level[first:end].argmax(),
-            end - 1,
-        )
-    }
+    chosen: set[int] = set()
+    for first, end in pairwise(begin.tolist()):
+        part = level[first:end]
+        chosen |= {first, first + int(part.argmin()), first + int(part.argmax()), end - 1}
     return np.array(sorted(chosen), np.int64)
+
+
+# --- From step to step ----------------------------------------------------------------------------
+
+
+def _step_spans(steps: pd.DataFrame) -> pd.DataFrame:
+    """Return the main steps, one row each, in order.
+
+    Several threads may mark the same step: that lasts from the first mark to the last.
+    """
+    rows = steps if steps.empty else main_steps(steps).sort_values("start_ps", kind="stable")
+    rows = rows.assign(
+        end_ps=rows["start_ps"] + rows["duration_ps"],
+        is_steady=~rows["kind"].isin(_UNSTEADY).astype(bool),
+    )
+    marks = rows.groupby((rows["step"] != rows["step"].shift()).cumsum(), sort=False)
+    found = marks.agg({"step": "first", "start_ps": "first", "end_ps": "max", "is_steady": "first"})
+    return found.astype({"step": np.int64, "is_steady": bool}).reset_index(drop=True)
+
+
+def _by_step(book: Ledger, spans: pd.DataFrame) -> pd.DataFrame:
+    """Return what was in use in each step, as the last record before or in it left it."""
+    if not len(book) or spans.empty:
+        return spans.iloc[:0].assign(peak_bytes=0, end_bytes=0)
+    level = np.concatenate([[book.at_first], book.in_use, [0]])  # one more for `reduceat`
+    first, last = (
+        np.searchsorted(book.at_ps, spans[which].to_numpy(np.int64), side="right")
+        for which in ("start_ps", "end_ps")
+    )
+    last = np.maximum(first, last)
+    bounds = np.stack([first, last + 1], axis=1).ravel()
+    return spans.assign(peak_bytes=np.maximum.reduceat(level, bounds)[::2], end_bytes=level[last])
+
+
+def _growth(records: Records, book: Ledger, steps: pd.DataFrame) -> Growth | None:
+    """Return how what is in use grows, where it does so from each steady step to the next."""
+    steps = steps[steps["is_steady"]]
+    in_use = steps["end_bytes"].to_numpy(np.int64)
+    rise = np.diff(in_use)
+    if len(steps) < _GROWING_STEPS or not (rise > 0).all():
+        return None
+    ends = steps["end_ps"].to_numpy(np.int64)[[0, -1]]
+    first, last = (np.searchsorted(book.at_ps, ends, side="right") - 1).tolist()
+    # The blocks live at the last step, less those live at the first.
+    old, new = book.live_at(first), book.live_at(last)
+    gone, made = np.setdiff1d(old, new), np.setdiff1d(new, old)
+    blocks = np.concatenate([made, gone])
+    sign = np.repeat([1, -1], [len(made), len(gone)])
+    holders = records.groups(book.row[blocks], sign * book.size[blocks], sign)
+    return Growth(
+        steps=len(steps),
+        first_bytes=int(in_use[0]),
+        last_bytes=int(in_use[-1]),
+        bytes_per_step=int(np.median(rise)),
+        holders=holders[holders["bytes"] > 0].reset_index(drop=True),
+    )

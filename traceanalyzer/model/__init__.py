@@ -15,12 +15,17 @@ from traceanalyzer.model._record import Gain as Gain
 from traceanalyzer.model._record import OpRef as OpRef
 from traceanalyzer.model._record import PackedTable as PackedTable
 from traceanalyzer.model._record import Table as Table
-from traceanalyzer.model._record import number_in as number_in
 from traceanalyzer.model.blocks import Page
 from traceanalyzer.model.changes import Change
-from traceanalyzer.model.resources import InputPipeline, Memory
-from traceanalyzer.model.times import CriticalPath, Steps, Timeline
-from traceanalyzer.model.transfers import RoundTripRecord, TransferGraph
+from traceanalyzer.model.figures import (
+    CriticalPath,
+    InputPipeline,
+    Memory,
+    RoundTripRecord,
+    Steps,
+    Timeline,
+    TransferGraph,
+)
 
 SCHEMA_VERSION: Final = 2
 

@@ -93,11 +93,6 @@ class Gain(Record):
     note: str | None = None  # why the lower bound is lower
 
 
-def number_in(cell: Cell) -> float:
-    """Return the number in a cell; 0 if there is none."""
-    return float(cell) if isinstance(cell, int | float) else 0.0
-
-
 def _settled(name: str, value: Any) -> Any:  # noqa: ANN401 - any field of any record
     """Return a value as the document holds it: plain, rounded, ``None`` if unknown."""
     if type(value) in _PLAIN or isinstance(value, str | bool):

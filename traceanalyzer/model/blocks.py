@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from traceanalyzer.model._record import Certainty, PackedTable  # noqa: TC001 - msgspec reads the annotations
-from traceanalyzer.model.times import EventTimeline  # noqa: TC001
+from traceanalyzer.model.figures import EventTimeline  # noqa: TC001
 
 Unit: TypeAlias = Literal["us", "bytes", "share", "count", "bytes_per_s"]
 Kind: TypeAlias = Literal["text", "code", "us", "bytes", "share", "count", "bytes_per_s"]
@@ -142,6 +142,7 @@ class Source(_Struct, tag_field="block", tag="source", frozen=True, kw_only=True
     first_line: int
     lines: tuple[str, ...]
     marked: tuple[int, ...] = ()  # line numbers
+    language: Literal["python", "sh"] = "python"
 
 
 class Diff(_Struct, tag_field="block", tag="diff", frozen=True, kw_only=True):
@@ -353,12 +354,15 @@ class Section(_Struct, frozen=True, kw_only=True):
     summary: Text = ()
 
 
+PageKind: TypeAlias = Literal["A", "B", "C", "D", "E"]
+
+
 class Page(_Struct, frozen=True, kw_only=True):
     """What a reader sees, from top to bottom."""
 
     #: A: CPU placement costs time. B: placement is fine. C: no GPU used, a bare trace. D: no GPU,
     #: captured: a prediction. E: nothing to explain.
-    kind: Literal["A", "B", "C", "D", "E"]
+    kind: PageKind
     title: str  # of the browser's tab
     facts: tuple[str, ...]  # of the bar: run, host, TensorFlow's version, devices, steps
     links: tuple[Link, ...]  # of the bar

@@ -1,9 +1,8 @@
 """What a user can change: edits, what they save, and how sure that is."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from difflib import unified_diff
 from typing import Literal, TypeAlias
 
 from traceanalyzer.model._record import Certainty, Record
@@ -27,37 +26,9 @@ class Edit(Record):
     """Lines of the user's program, and what to replace them with."""
 
     file: str
-    line: int  #: the first line of `old`
+    line: int  # the first line of `old`
     old: tuple[str, ...]
     new: tuple[str, ...]
-
-    @property
-    def diff(self) -> str:
-        """The edit as a unified diff."""
-        return diff_of([self])
-
-
-def diff_of(edits: Iterable[Edit]) -> str:
-    """Return a unified diff that `patch -p0` applies in the program's folder."""
-    files: dict[str, list[Edit]] = {}
-    for edit in edits:
-        files.setdefault(edit.file, []).append(edit)
-    text = ""
-    for file, of_file in files.items():
-        text += f"--- {file}\n+++ {file}\n"
-        shift = 0
-        for edit in sorted(of_file, key=lambda each: each.line):
-            text += _hunk(edit, shift)
-            shift += len(edit.new) - len(edit.old)
-    return text
-
-
-def _hunk(edit: Edit, shift: int) -> str:
-    """Return a hunk without context: only the lines to edit are known."""
-    lines = list(unified_diff(edit.old, edit.new, n=len(edit.old), lineterm=""))[3:]
-    start = edit.line + shift - (not edit.new)
-    head = f"@@ -{edit.line},{len(edit.old)} +{start},{len(edit.new)} @@"
-    return "".join(f"{line}\n" for line in (head, *lines))
 
 
 class Saving(Record):
@@ -66,7 +37,7 @@ class Saving(Record):
     kind: Literal["measured", "estimated", "upper_bound", "proxy", "none"]
     low_us: float | None = None
     high_us: float | None = None
-    share: float | None = None  #: `high_us` as a share of the step, or of the run
+    share: float | None = None  # `high_us` as a share of the step, or of the run
     per: Literal["step", "run", "once"] = "step"
     note: str = ""
 
@@ -76,40 +47,35 @@ class Candidate(Record):
 
     cause: str
     title: str
-    explains_directly: int  #: ops
-    explains_following: int  #: ops that would then be on the CPU with these
-    check: str  #: a command or a line of code
-    edit: str  #: what to change if this is the cause
+    explains_directly: int  # ops
+    explains_following: int  # ops that would then be on the CPU with these
+    check: str  # a command or a line of code
+    edit: str  # what to change if this is the cause
 
 
 class Change(Record):
     """One edit that a user can make, or one thing to do."""
 
-    id: str  #: the same when the program is recorded again
+    id: str  # the same when the program is recorded again
     kind: Kind
-    title: str  #: short and imperative
-    detail: str = ""  #: which ops it is about
-    place: Place | None = None  #: the line to edit
-    also: tuple[Place, ...] = ()  #: further lines to edit
+    title: str  # short and imperative
+    detail: str = ""  # which ops it is about
+    place: Place | None = None  # the line to edit
+    also: tuple[Place, ...] = ()  # further lines to edit
     edits: tuple[Edit, ...] = ()
-    instead: str = ""  #: code or text if there are no edits
+    instead: str = ""  # code or text if there are no edits
     why: str = ""
-    around: str = ""  #: inside a library: what to do around it
+    around: str = ""  # inside a library: what to do around it
     saving: Saving = Saving(kind="none")
     certainty: Certainty = "certain"
     effort: Effort = "few lines"
-    is_verified: bool = False  #: a replay of the placer shows that the ops move
+    is_verified: bool = False  # a replay of the placer shows that the ops move
     finding_ids: tuple[str, ...] = ()
-    op_ids: tuple[str, ...] = ()  #: ops that move, also those that need other changes too
+    op_ids: tuple[str, ...] = ()  # ops that move, also those that need other changes too
     candidates: tuple[Candidate, ...] = ()
-    needs: tuple[str, ...] = ()  #: ids of changes without which some of the ops stay
-    is_prediction: bool = False  #: about a machine with a GPU, which the run did not have
-    is_by_placement: bool = True  #: about ops on the CPU
-
-    @property
-    def diff(self) -> str:
-        """All edits as one unified diff; "" if there are none."""
-        return diff_of(self.edits)
+    needs: tuple[str, ...] = ()  # ids of changes without which some of the ops stay
+    is_prediction: bool = False  # about a machine with a GPU, which the run did not have
+    is_by_placement: bool = True  # about ops on the CPU
 
 
 def with_distinct_ids(changes: Sequence[Change]) -> list[Change]:

@@ -11,8 +11,6 @@ from traceanalyzer.native.library import Function
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Ids = NDArray[np.int32] | NDArray[np.int64]
-
 
 class Nested(NamedTuple):
     """The events of some lines, which nest."""
@@ -91,7 +89,6 @@ def begun_by_call(
     """Return what began each turn: what ended last, before it, in its call; -1 for nothing.
 
     Args:
-        turns: The turns.
         links: Threads that were set going by a known one, and when; a turn after that has a cause.
         calls: Of what ended in calls: the call, and when.
     """
@@ -110,9 +107,8 @@ def align(
     """Return the record of each event, -1 where it is not certain.
 
     Args:
-        events: The events, stretch by stretch.
-        records: What each stretch is to be laid against.
-        signature: Signature of each record.
+        records: What each stretch of events is to be laid against.
+        signature: Of each record.
         is_open: Whether the end of a stretch's records is not known.
         most_pairs: Leave a stretch alone if more pairs would have to be compared.
     """
@@ -121,9 +117,8 @@ def align(
     m = np.maximum(records.end - records.begin, 0)
     room = int(((n + 1) * (m + 1))[n * m <= most_pairs].max(initial=0))
     before, after = np.empty(room, np.int32), np.empty(room, np.int32)
-    _align(
-        *events, records.op, signature, *records[1:], is_open, most_pairs, before, after, found
-    )  # fmt: skip
+    bounds = records.begin, records.end
+    _align(*events, records.op, signature, *bounds, is_open, most_pairs, before, after, found)
     return found
 
 

@@ -60,27 +60,24 @@ class Function:
         slots: list[int] = []
         columns = []  # a copy has to live until C returns
         for k, (kind, value) in enumerate(zip(self._parameters, values, strict=True)):
-            if isinstance(value, np.ndarray):
-                column = self._column(k, kind, value)
-                columns.append(column)
-                slots += column.ctypes.data, column.size
-                if kind.startswith("ids"):
-                    slots.append(column.itemsize)
-            else:
+            if not isinstance(value, np.ndarray):
                 slots.append(value)
+                continue
+            wanted = kind.removesuffix("=")
+            if wanted == "ids":
+                wanted = "int64" if value.dtype == np.int64 else "int32"
+            column = value
+            if not kind.endswith("="):
+                column = value.astype(wanted, order="C", casting="safe", copy=False)
+            elif not (value.dtype == wanted and value.flags.carray):
+                msg = f"{self._name}: column {k} must be contiguous, writable and of type {wanted}"
+                raise TypeError(msg)
+            columns.append(column)
+            slots += column.ctypes.data, column.size
+            if kind.startswith("ids"):
+                slots.append(column.itemsize)
         result: int = self._run((ctypes.c_int64 * len(slots))(*slots))
         if result < 0:
             msg = f"{self._name}: columns do not fit each other, or an index leads outside"
             raise ValueError(msg)
         return result
-
-    def _column(self, k: int, kind: str, value: NDArray[Any]) -> NDArray[Any]:
-        wanted = kind.removesuffix("=")
-        if wanted == "ids":
-            wanted = "int64" if value.dtype == np.int64 else "int32"
-        if not kind.endswith("="):
-            return value.astype(wanted, order="C", casting="safe", copy=False)
-        if not (value.dtype == wanted and value.flags.c_contiguous and value.flags.writeable):
-            msg = f"{self._name}: column {k} must be contiguous, writable and of type {wanted}"
-            raise TypeError(msg)
-        return value

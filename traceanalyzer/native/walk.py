@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -42,16 +42,17 @@ _walk_back = Function(
 )
 
 
+_Spans: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64]]"  # start and end
+
+
 def busy_and_idle(
-    busy: tuple[NDArray[np.int64], NDArray[np.int64]],
-    transfers: tuple[NDArray[np.int64], NDArray[np.int64]],
-    extent: tuple[int, int],
+    busy: _Spans, transfers: _Spans, extent: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
     """Cut a device's time into computing, copying and idle, which is not attributed.
 
     Args:
-        busy: Start and end of the times in which some kernel ran, disjoint and rising.
-        transfers: Start and end of transfers, by start.
+        busy: When some kernel ran, disjoint and rising.
+        transfers: By start.
         extent: Where to begin and to end.
 
     Returns:

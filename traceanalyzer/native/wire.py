@@ -1,4 +1,4 @@
-"""Reads the protobuf encoding of an XSpace, see `wire.c`."""
+"""Reads the protobuf encoding of an XSpace, see `wire.c`. `buffer` is the file, everywhere."""
 
 from __future__ import annotations
 
@@ -20,33 +20,21 @@ OVERRUN = 1  # a length leads past the end of the file: it was cut
 UNREADABLE = 2  # not an encoding at all
 
 
-class SpaceFound(NamedTuple):
-    """The counts of a file's top level, and where and why reading stopped."""
+class Space(NamedTuple):
+    """The top level of a file."""
 
-    planes: int
-    strings: int
-    stop: int
-    why: int
+    planes: NDArray[np.int64]  #: two rows: where each begins and ends
+    string_field: NDArray[np.uint8]  #: field number of each string: 2 errors, 3 warnings, 4 hosts
+    string_at: NDArray[np.int64]
 
-
-class PlanesFound(NamedTuple):
-    """The sizes of planes, and the bytes of them that could not be read."""
-
-    lines: int
-    event_metadata: int
-    stat_metadata: int
-    stats: int
-    bytes_lost: int
-    places: int
-
-
-class LinesFound(NamedTuple):
-    """What lines hold: aggregated events, ids beyond 32 bits, and what could not be read."""
-
-    aggregated: int
-    is_wide: bool
-    bytes_lost: int
-    places: int
+    @classmethod
+    def empty(cls, planes: int, strings: int) -> Space:
+        """Make room for so many."""
+        return cls(
+            np.empty((2, planes), np.int64),
+            np.empty(strings, np.uint8),
+            np.empty(strings, np.int64),
+        )
 
 
 class PlaneTables(NamedTuple):
@@ -61,9 +49,10 @@ class PlaneTables(NamedTuple):
     stat_value: NDArray[np.uint64]
 
     @classmethod
-    def empty(cls, planes: int = 0, found: PlanesFound | None = None) -> PlaneTables:
-        """Make room for what was found."""
-        lines, events, names, stats = found[:4] if found else (0,) * 4
+    def empty(
+        cls, planes: int = 0, lines: int = 0, events: int = 0, names: int = 0, stats: int = 0
+    ) -> PlaneTables:
+        """Make room for so many of each."""
         return cls(
             np.empty((7, planes), np.int64),
             np.empty((5, lines), np.int64),
@@ -113,23 +102,16 @@ _intern_strings = Function(
 _FIRST_TABLE: Final = 1 << 16  # more where there are more distinct strings, fewer for few strings
 
 
-def scan_space(
-    buffer: NDArray[np.uint8],
-    planes: NDArray[np.int64],
-    string_field: NDArray[np.uint8],
-    string_at: NDArray[np.int64],
-) -> SpaceFound:
-    """Read the top level of a file: where planes begin and end, where strings are.
+def scan_space(buffer: NDArray[np.uint8], space: Space) -> tuple[int, int, int, int]:
+    """Read the top level of a file, as far as there is room.
 
-    Args:
-        buffer: The file.
-        planes: Two rows, begin and end; like the others written as far as there is room.
-        string_field: Field number (2 errors, 3 warnings, 4 hostnames) of each string.
-        string_at: Position of each string.
+    Returns:
+        The number of planes and of strings, where reading stopped, and why.
     """
     found = np.empty(4, np.int64)
-    _scan_space(buffer, planes[0], planes[1], string_field, string_at, found)
-    return SpaceFound(*found.tolist())
+    _scan_space(buffer, *space.planes, *space[1:], found)
+    planes, strings, stop, why = found.tolist()
+    return planes, strings, stop, why
 
 
 def walk_planes(
@@ -137,18 +119,16 @@ def walk_planes(
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
     tables: PlaneTables,
-) -> PlanesFound:
-    """Read all of each plane but its events; move its end up to the first damage.
+) -> tuple[int, ...]:
+    """Read all of each plane but its events, as far as there is room; end it before damage.
 
-    Args:
-        buffer: The file.
-        begin: Where each plane begins.
-        end: Where it ends.
-        tables: Written as far as there is room.
+    Returns:
+        The number of lines, of entries of event and stat metadata, and of stats; the bytes that
+        could not be read, and in how many places.
     """
     found = np.empty(6, np.int64)
     _walk_planes(buffer, begin, end, *tables, found)
-    return PlanesFound(*found.tolist())
+    return tuple(found.tolist())
 
 
 def scan_lines(
@@ -157,20 +137,16 @@ def scan_lines(
     bounds: tuple[NDArray[np.int64], NDArray[np.int64]],
     events: NDArray[np.int64],
     stats: NDArray[np.int64],
-) -> LinesFound:
-    """Count the events and stats of some lines; move a line's end up to its first damage.
+) -> tuple[int, ...]:
+    """Count the events and stats of each line of a part; move its end up to its first damage.
 
-    Args:
-        buffer: The file.
-        part: Which lines.
-        bounds: Where each line begins and ends.
-        events: Filled with the number of events of each line.
-        stats: Filled with the number of their stats.
+    Returns:
+        The number of aggregated events, 1 if ids are beyond 32 bits, the bytes that could not be
+        read, and in how many places.
     """
     found = np.empty(4, np.int64)
     _scan_lines(buffer, part.start, part.stop, *bounds, events, stats, found)
-    aggregated, is_wide, bytes_lost, places = found.tolist()
-    return LinesFound(aggregated, bool(is_wide), bytes_lost, places)
+    return tuple(found.tolist())
 
 
 def fill_lines(buffer: NDArray[np.uint8], part: range, columns: LineColumns) -> None:
@@ -184,13 +160,9 @@ def find_stat(
     wanted: NDArray[np.int64],
     rows: NDArray[np.int64],
 ) -> None:
-    """Find, for each owner of stats, the last stat that has one of some ids.
+    """Write to `rows` the last stat of each owner, within its bounds, that has one of some ids.
 
-    Args:
-        bounds: First stat of each owner, and the one to stop before.
-        stat_id: NDArray[np.int64] of all stats.
-        wanted: The ids, rising.
-        rows: Written for owners that have such a stat.
+    The ids are rising. Rows of owners without such a stat stay.
     """
     _find_stat(*bounds, stat_id, wanted, rows)
 
@@ -217,9 +189,7 @@ def intern_strings(
     """Number the distinct strings among those at some positions, in order of first appearance.
 
     Args:
-        buffer: The file.
         seed: Where hashes start: a secret keeps a file from holding strings that all collide.
-        at: Positions of the strings.
 
     Returns:
         The number of each string, and the position of each distinct one.

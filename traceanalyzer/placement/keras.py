@@ -62,7 +62,7 @@ class RecurrentLayer(NamedTuple):
 
 
 class KerasModel(msgspec.Struct, frozen=True):
-    """A model of Keras 3 that ran, as `recorder/facts/keras_models.py` recorded it."""
+    """A model of Keras 3 that ran, as `recorder/keras_models.py` recorded it."""
 
     name: str
     not_compilable: tuple[tuple[str, str], ...]  #: name and class of layers that XLA cannot compile

@@ -1,69 +1,71 @@
-"""The report as text: ``report.json``, written so that two of them can be compared line by line."""
+"""The report in each form: ``report.json``, the page, and Markdown; and written to files."""
 
 from __future__ import annotations
 
 import json
 import re
 from functools import cache
+from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from traceanalyzer.errors import TraceFormatError
-from traceanalyzer.model import (
-    SCHEMA_VERSION,
-    CaptureFileWhere,
-    Report,
-    SourceWhere,
-    TraceWhere,
-    Where,
-)
+from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.html import render_page
+from traceanalyzer.report.markdown import markdown_of, page_markdown
+from traceanalyzer.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.model import Report
+
+Form: TypeAlias = Literal["html", "json", "markdown"]
 
 # Characters that would act on a terminal or reorder a diff: inside a JSON string an escape says
 # the same. Lone surrogates are among them, because UTF-8 cannot hold one.
-_ACTIVE = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
-_SCALARS = frozenset({str, int, float, bool, NoneType})
-WHERES = {"plane": TraceWhere, "file": SourceWhere, "capture_file": CaptureFileWhere}
+_ACTIVE: Final = re.compile(
+    "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+_SCALARS: Final = frozenset({str, int, float, bool, NoneType})
+
+
+def write_report(
+    diagnosis: Diagnosis,
+    html: str | Path | None = None,
+    json: str | Path | None = None,
+    markdown: str | Path | None = None,
+) -> Report:
+    """Write the report of a diagnosis in one or more forms; return the report."""
+    report = assemble(diagnosis)
+    write_files(report, {"html": html, "json": json, "markdown": markdown})
+    return report
+
+
+def write_files(report: Report, files: Mapping[Form, str | Path | None]) -> None:
+    """Write a report; all texts are made before the first file is touched."""
+    texts = {Path(file): text_of(report, form) for form, file in files.items() if file is not None}
+    for file, text in texts.items():
+        write_whole(file, text)
+
+
+def text_of(report: Report, form: Form) -> str:
+    """Return a report in one form."""
+    if form == "json":
+        return dumps(report)
+    if report.page is None:
+        return ""
+    if form == "markdown":
+        return page_markdown(report.page)
+    return render_page(report.page, markdown_of(report.page))
 
 
 def dumps(report: Report) -> str:
     """Return the report as JSON: keys in the order of the records, unknown values as ``null``."""
     text = _indented(msgspec.to_builtins(report), "\n")
     return _ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
-
-
-def loads(text: str, *, source: str = "report") -> Report:
-    """Read a report from JSON text. Keys that later versions added are ignored.
-
-    Raises:
-        TraceFormatError: The text is no report of this schema version.
-    """
-    try:
-        plain = json.loads(text)
-        version = plain.get("schema_version") if isinstance(plain, dict) else None
-        if isinstance(version, int) and version != SCHEMA_VERSION:
-            reason = f"it has version {version}"
-            raise ValueError(reason)  # noqa: TRY301 - one message for all that is no such report
-        return msgspec.convert(plain, Report, dec_hook=_where)
-    except (ValueError, RecursionError) as error:
-        reason = str(error).partition("\n")[0]
-        msg = (
-            f"{source}: not a report of schema version {SCHEMA_VERSION}: {reason}; "
-            "write it again with `traceanalyzer report --json`"
-        )
-        raise TraceFormatError(msg) from error
-
-
-def _where(kind: type, value: object) -> object:
-    """Convert a place: its keys say which record it is."""
-    if kind is not Where or not isinstance(value, dict):
-        raise NotImplementedError
-    for key, record in WHERES.items():
-        if key in value:
-            return msgspec.convert(value, record)
-    msg = f"a place has one of the keys {', '.join(WHERES)}"
-    raise ValueError(msg)
 
 
 def _indented(value: Any, margin: str) -> str:  # noqa: ANN401 - any value of JSON

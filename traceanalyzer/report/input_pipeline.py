@@ -9,13 +9,16 @@ import pandas as pd
 
 from traceanalyzer.format import counted, duration_text, percent_text
 from traceanalyzer.model import Gain, Table
-from traceanalyzer.model.resources import InputFixRecord, InputHost, InputPipeline
-from traceanalyzer.report.convert import in_us, table, to_record, us
+from traceanalyzer.model import blocks as b
+from traceanalyzer.model.figures import InputFixRecord, InputHost, InputPipeline
+from traceanalyzer.report.records import in_us, table, to_record, us
+from traceanalyzer.report.tables import table_of
+from traceanalyzer.report.text import time
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from traceanalyzer.input_pipeline.fixes import InputFix
     from traceanalyzer.input_pipeline.verdict import HostInput
@@ -23,20 +26,34 @@ if TYPE_CHECKING:
 
 _MAX_STAGES: Final = 200
 _MAX_STEPS: Final = 500
+_STAGES_SHOWN: Final = 40
 _INJECTED: Final = "inject/"  # inject_prefetch.cc: added by tf.data
-_STAGE_TIMES: Final = ("self", "input", "call", "python")
 _WRAPPERS: Final = ("Root", "Model")  # around a pipeline, and called as its last stage
 _STAGE_COLUMNS: Final = (
     "host", "pipeline", "stage", "type", "name", "is_async", "elements", "request_us", "self_us",
     "input_us", "calls", "call_us", "python_us", "ops", "parallelism", "autotune", "buffer_size",
     "element_bytes", "threads", "source", "function",
 )  # fmt: skip
+_WAIT_COLUMNS: Final = ("host", "step", "name", "duration_us", "wait_us", "wait_before_us", "kind")
 _LARGE_SHARE: Final = 0.05  # of a step, as `traceanalyzer.input_pipeline.verdict` has it
 _HANDING_OVER: Final = (
     "Its stages did not work all the time. What is left is the time to hand over ready elements, a "
     "large part of such short steps."
 )
-_WAIT_COLUMNS: Final = ("host", "step", "name", "duration_us", "wait_us", "wait_before_us", "kind")
+_STAGES: Final = (
+    b.Column(name="pipeline", title="Pipeline"),
+    b.Column(name="stage", title="Stage", kind="code"),
+    b.Column(name="name", title="Name"),
+    b.Column(name="work_us", title="Work", kind="us"),
+    b.Column(name="slow", title="Bounds the rate"),
+    b.Column(name="elements", title="Elements", kind="count"),
+    b.Column(name="parallelism", title="At once", kind="count"),
+    b.Column(name="source", title="Source", kind="code", opens="source"),
+)
+_CAPTION: Final = (
+    "Stages of the input pipeline. Work is that of a stage's function or, without one, its own, "
+    "over the whole recording, summed over threads."
+)
 
 
 def input_pipeline(run: Run) -> InputPipeline | None:
@@ -50,15 +67,14 @@ def input_pipeline(run: Run) -> InputPipeline | None:
         text=_text(worst, run),
         host=worst.host,
         fixes=tuple(map(_fix, worst.fixes)),
-        hosts=tuple(_host(host) for host in use.hosts),
+        hosts=tuple(map(_host, use.hosts)),
         stages=_stage_table(run),
         waits=_wait_table(use.hosts),
     )
 
 
 def _fix(fix: InputFix) -> InputFixRecord:
-    low_us, high_us = fix.low_ps / PS_PER_US, fix.high_ps / PS_PER_US
-    gain = Gain(low=low_us, high=high_us, basis="input wait", note=fix.basis)
+    gain = Gain(low=us(fix.low_ps), high=us(fix.high_ps), basis="input wait", note=fix.basis)
     return to_record(InputFixRecord, fix, gain_us_per_step=gain)
 
 
@@ -87,16 +103,15 @@ def _host(host: HostInput) -> InputHost:
 
 
 def _text(host: HostInput, run: Run) -> str:
-    parts = [_verdict(host, run)]
-    if host.fill_ps is not None and host.startup_ps:
-        buffer = (
-            "its buffer" if host.fill_size is None else f"its buffer of {host.fill_size:,} elements"
-        )
-        parts.append(
-            f"The first element took {duration_text(host.startup_ps)}, as a shuffle filled "
-            f"{buffer} before it gave one. It does so once for each iterator, mostly once an epoch."
-        )
-    return "\n\n".join(parts)
+    verdict = _verdict(host, run)
+    if host.fill_ps is None or not host.startup_ps:
+        return verdict
+    of = "" if host.fill_size is None else f" of {host.fill_size:,} elements"
+    return (
+        f"{verdict}\n\nThe first element took {duration_text(host.startup_ps)}, as a shuffle "
+        f"filled its buffer{of} before it gave one. It does so once for each iterator, mostly "
+        "once an epoch."
+    )
 
 
 def _verdict(host: HostInput, run: Run) -> str:
@@ -118,8 +133,7 @@ def _slow(host: HostInput, run: Run) -> str:
     slow = host.slow
     if slow is None:
         return "The trace does not show which stage is slow."
-    rows = run.stages[run.stages["host"].astype(str) == host.host].reset_index(drop=True)
-    row = rows.iloc[slow.row]
+    row = run.stages[run.stages["host"].astype(str) == host.host].iloc[slow.row]
     made = _place(row["source_file"], row["source_line"], run)
     inside = _place(row["function_file"], row["function_line"], run)
     said = f"The stage `{slow.stage}`" + (f" (made at {made})" if made else "")
@@ -140,14 +154,16 @@ def _slow(host: HostInput, run: Run) -> str:
 
 def _stage_table(run: Run) -> Table:
     shown = run.stages.head(_MAX_STAGES)
-    times = {
-        f"{name}_us": shown[f"{column}_ps"].astype("Float64") / PS_PER_US
-        for name, column in (("request", "total"), *((n, n) for n in _STAGE_TIMES))
-    }
+    times = {"request": "total"} | {name: name for name in ("self", "input", "call", "python")}
     kinds = zip(shown["name"].astype(object), shown["type"].astype(str), strict=True)
-    names = [None if kind in _WRAPPERS else _name(name) for name, kind in kinds]
+    names = [
+        None if kind in _WRAPPERS or not isinstance(name, str)
+        else "added by tf.data itself" if name.startswith(_INJECTED)
+        else name
+        for name, kind in kinds
+    ]  # fmt: skip
     frame = shown.assign(
-        **times,
+        **{f"{k}_us": shown[f"{v}_ps"].astype("Float64") / PS_PER_US for k, v in times.items()},
         name=pd.Series(names, shown.index, dtype=object),
         source=_places(shown, "source", run),
         function=_places(shown, "function", run),
@@ -155,16 +171,9 @@ def _stage_table(run: Run) -> Table:
     return table(frame[list(_STAGE_COLUMNS)], total_rows=len(run.stages))
 
 
-def _name(name: object) -> str | None:
-    if not isinstance(name, str):
-        return None
-    return "added by tf.data itself" if name.startswith(_INJECTED) else name
-
-
 def _places(rows: pd.DataFrame, kind: str, run: Run) -> pd.Series[Any]:
     pairs = zip(rows[f"{kind}_file"].astype(object), rows[f"{kind}_line"], strict=True)
-    places = [_place(file, line, run) for file, line in pairs]
-    return pd.Series(places, rows.index, dtype=object)
+    return pd.Series([_place(*pair, run) for pair in pairs], rows.index, dtype=object)
 
 
 def _place(file: object, line: object, run: Run) -> str | None:
@@ -183,3 +192,30 @@ def _wait_table(hosts: Iterable[HostInput]) -> Table:
     joined = pd.concat(parts, ignore_index=True)
     joined["kind"] = np.where(joined["counts"], "regular", "left out")
     return table(joined[list(_WAIT_COLUMNS)], _MAX_STEPS)
+
+
+def input_blocks(pipeline: InputPipeline) -> Iterator[b.Block]:
+    """Yield what is said of the pipelines, and their stages, each before those that it calls."""
+    yield from (b.Note(text=(paragraph,)) for paragraph in pipeline.text.split("\n\n"))
+    if not pipeline.stages.rows:
+        return
+    slow = {(h.host, h.slow_stage): h.slow_us for h in pipeline.hosts}
+    stages = pipeline.stages.records()
+    stages.sort(key=lambda s: (str(s["host"]), str(s["pipeline"]), str(s["stage"]).split("::")))
+    hosts = len({stage["host"] for stage in stages}) > 1
+    several = len({(stage["host"], stage["pipeline"]) for stage in stages}) > 1
+    rows: list[dict[str, b.Cell]] = []
+    for stage in stages[:_STAGES_SHOWN]:
+        slow_us = slow.get((str(stage["host"]), str(stage["stage"])))
+        place = f"{stage['host']} {stage['pipeline']}" if hosts else str(stage["pipeline"])
+        rows.append(
+            {
+                **{name: stage[name] for name in ("stage", "name", "elements", "parallelism")},
+                "pipeline": place if several else None,
+                "work_us": stage["call_us"] or (None if stage["is_async"] else stage["self_us"]),
+                "slow": None if slow_us is None else (time(slow_us), " a step"),
+                "source": stage["function"] or stage["source"],
+            }
+        )
+    total = pipeline.stages.total_rows
+    yield table_of(_STAGES, rows, total, table_id="stages", caption=(_CAPTION,))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.model.times import LaneKind
+    from traceanalyzer.model.figures import LaneKind
     from traceanalyzer.run import Host
     from traceanalyzer.tables.thread_activity import ThreadActivity
 
@@ -59,6 +59,7 @@ class Names:
 class HostLane:
     """A lane and its events, by start."""
 
+    host: Host
     name: str  # of the thread, stream, or kind of step
     kind: LaneKind
     start_ps: NDArray[np.int64]
@@ -80,6 +81,10 @@ def host_lanes(host: Host, names: Names) -> Iterator[HostLane]:
     yield from _threads(host, names)
 
 
+def _covered(start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]) -> int:
+    return union(start_ps, end_ps - start_ps).total_ps
+
+
 def _steps(host: Host, names: Names) -> Iterator[HostLane]:
     steps = host.tables.steps
     for name, rows in steps.groupby(steps["name"].astype(str), sort=False):
@@ -87,20 +92,17 @@ def _steps(host: Host, names: Names) -> Iterator[HostLane]:
         start = own["start_ps"].to_numpy(np.int64)
         end = start + own["duration_ps"].to_numpy(np.int64).clip(0)
         labels = [f"{name} {number}" for number in own["step"]]
-        if len(labels) > _MOST_STEPS:
-            labels = [str(name)]
-        what = names.add(
-            np.arange(len(own)) % len(labels),
-            lambda k, labels=labels: EventName(labels[k], _STEP, None),  # type: ignore[misc]
-        )
-        busy_ps = _covered(start, end)
+        labels = labels if len(labels) <= _MOST_STEPS else [str(name)]
+        named = [EventName(label, _STEP, None) for label in labels]
         yield HostLane(
-            name=str(name), kind="steps", start_ps=start, end_ps=end, what=what, busy_ps=busy_ps
+            host=host,
+            name=str(name),
+            kind="steps",
+            start_ps=start,
+            end_ps=end,
+            what=names.add(np.arange(len(own)) % len(labels), named.__getitem__),
+            busy_ps=_covered(start, end),
         )
-
-
-def _covered(start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]) -> int:
-    return union(start_ps, end_ps - start_ps).total_ps
 
 
 # --- devices -------------------------------------------------------------------------------
@@ -118,14 +120,14 @@ def _streams(host: Host, names: Names) -> Iterator[HostLane]:
         start, end, row = work.start_ps, work.end_ps, work.row.astype(np.int64)
     lines: dict[tuple[str, str], int] = {}
     line = np.concatenate([_lines(kernels, lines), _lines(transfers, lines)])
-    directions = transfers["direction"].astype(str).map(transfer_words)
+    split = len(kernels)
     what = np.concatenate(
         [
-            _named(host, kernels["name"], row[: len(kernels)], _COMPUTE, names),
-            _named(host, directions, row[len(kernels) :], COPY, names),
+            _named(host, kernels["name"], row[:split], _COMPUTE, names),
+            _named(host, _directions(transfers), row[split:], COPY, names),
         ]
     )
-    transfer = np.concatenate([np.full(len(kernels), -1, np.int64), on_device])
+    transfer = np.concatenate([np.full(split, -1, np.int64), on_device])
     order = np.argsort(line.astype(np.int16), kind="stable")
     if ((np.diff(start[order]) < 0) & (np.diff(line[order]) == 0)).any():
         order = np.lexsort((start, line))
@@ -133,6 +135,7 @@ def _streams(host: Host, names: Names) -> Iterator[HostLane]:
     for (device, stream), number in sorted(lines.items()):
         own = order[bounds[number] : bounds[number + 1]]
         yield HostLane(
+            host=host,
             name=stream,
             kind="stream",
             start_ps=start[own],
@@ -146,6 +149,10 @@ def _streams(host: Host, names: Names) -> Iterator[HostLane]:
         )
 
 
+def _directions(transfers: pd.DataFrame) -> pd.Series[str]:
+    return transfers["direction"].astype(str).map(transfer_words)
+
+
 def _lines(table: pd.DataFrame, lines: dict[tuple[str, str], int]) -> NDArray[np.int64]:
     """Return the number of each row's device and stream; new ones are added to `lines`."""
     device, stream = table["device"].astype("category"), table["stream"].astype("category")
@@ -154,8 +161,7 @@ def _lines(table: pd.DataFrame, lines: dict[tuple[str, str], int]) -> NDArray[np
     key = device.cat.codes.to_numpy(np.int64) % len(devices) * len(streams)
     code, keys = pd.factorize(key + stream.cat.codes.to_numpy(np.int64) % len(streams))
     pairs = [(devices[k // len(streams)], streams[k % len(streams)]) for k in keys.tolist()]
-    number = [lines.setdefault(pair, len(lines)) for pair in pairs]
-    return np.array(number, np.int64)[code]
+    return np.array([lines.setdefault(pair, len(lines)) for pair in pairs], np.int64)[code]
 
 
 def _named(
@@ -176,18 +182,17 @@ def _loose_transfers(host: Host, names: Names) -> Iterator[HostLane]:
     if transfers.empty:
         return
     row_of = {op_id: row for row, op_id in enumerate(host.tables.ops["op_id"])}
-    consumer = transfers["consumer"].astype(object)
-    ends = consumer.where(consumer.notna(), transfers["producer"].astype(object))
+    ends = transfers["consumer"].astype(object).fillna(transfers["producer"].astype(object))
     row = np.array([row_of.get(op_id, -1) for op_id in ends], np.int64)
     start = transfers["start_ps"].to_numpy(np.int64)
     end = start + durations(transfers).clip(0)
-    directions = transfers["direction"].astype(str).map(transfer_words)
     yield HostLane(
+        host=host,
         name="transfers",
         kind="copies",
         start_ps=start,
         end_ps=end,
-        what=_named(host, directions, row, COPY, names),
+        what=_named(host, _directions(transfers), row, COPY, names),
         busy_ps=_covered(start, end),
         transfer=transfers.index.to_numpy(np.int64),
     )
@@ -197,55 +202,55 @@ def _loose_transfers(host: Host, names: Names) -> Iterator[HostLane]:
 
 
 def _threads(host: Host, names: Names) -> Iterator[HostLane]:
-    lanes = host.tables.threads
-    if lanes is None or not len(lanes.start_ps):
+    threads = host.tables.threads
+    if threads is None or not len(threads.start_ps):
         return
-    first = _merged(lanes)
-    begin, start = np.searchsorted(first, lanes.begin), lanes.start_ps[first]
-    end = np.maximum(lanes.end_ps[np.append(first[1:], len(lanes.start_ps)) - 1], start)
-    what = _things(host, lanes, first, names)
-    took = np.where(np.isin(lanes.state[first], _WAITING), 0, end - start)
-    total = np.concatenate([[0], np.cumsum(took)])
-    busy = total[begin[1:]] - total[begin[:-1]]
-    order = np.lexsort((-busy, ~lanes.is_program))
-    for lane in order[np.diff(begin)[order] > 0].tolist():
-        own = slice(int(begin[lane]), int(begin[lane + 1]))
+    first = _merged(threads)
+    begin, start = np.searchsorted(first, threads.begin), threads.start_ps[first]
+    last = np.append(first[1:], len(threads.start_ps)) - 1
+    end = np.maximum(threads.end_ps[last], start)
+    what = _what(host, threads, first, names)
+    took = np.where(np.isin(threads.state[first], _WAITING), 0, end - start)
+    busy = np.diff(np.concatenate([[0], np.cumsum(took)])[begin])
+    order = np.lexsort((-busy, ~threads.is_program))
+    for number in order[np.diff(begin)[order] > 0].tolist():
+        own = slice(int(begin[number]), int(begin[number + 1]))
         yield HostLane(
-            name=lanes.name[lane],
+            host=host,
+            name=threads.name[number],
             kind="thread",
             start_ps=start[own],
             end_ps=end[own],
             what=what[own],
-            busy_ps=int(busy[lane]),
+            busy_ps=int(busy[number]),
             plane=HOST_PLANE,
-            is_program=bool(lanes.is_program[lane]),
+            is_program=bool(threads.is_program[number]),
         )
 
 
-def _merged(lanes: ThreadActivity) -> NDArray[np.int64]:
+def _merged(threads: ThreadActivity) -> NDArray[np.int64]:
     """Return the first of each run of segments that continue unchanged, as around launches."""
-    goes_on = lanes.start_ps[1:] == lanes.end_ps[:-1]
-    for kept in (lanes.state, lanes.row):
+    goes_on = threads.start_ps[1:] == threads.end_ps[:-1]
+    for kept in (threads.state, threads.row):
         goes_on &= kept[1:] == kept[:-1]
-    goes_on &= (lanes.event[1:] == lanes.event[:-1]) | (lanes.row[1:] >= 0)
-    inner = lanes.begin[(lanes.begin > 0) & (lanes.begin < len(lanes.start_ps))]
-    goes_on[inner - 1] = False
+    goes_on &= (threads.event[1:] == threads.event[:-1]) | (threads.row[1:] >= 0)
+    begin = threads.begin
+    goes_on[begin[(begin > 0) & (begin < len(threads.start_ps))] - 1] = False
     return np.flatnonzero(np.concatenate([[True], ~goes_on]))
 
 
-def _things(
-    host: Host, lanes: ThreadActivity, segments: NDArray[np.int64], names: Names
+def _what(
+    host: Host, threads: ThreadActivity, segments: NDArray[np.int64], names: Names
 ) -> NDArray[np.int64]:
     """Return what some segments are: ops, or events by the names that the trace gives them."""
     ops = host.tables.ops
-    labels = [*map(op_label, ops["name"].astype(str), ops["type"].astype(str)), *lanes.event_names]
-    ids = ops["op_id"].tolist()
-    row = lanes.row[segments].astype(np.int64)
-    label = np.where(row >= 0, row, lanes.event[segments] + len(ops))
+    op_names = map(op_label, ops["name"].astype(str), ops["type"].astype(str))
+    labels, ids = [*op_names, *threads.event_names], ops["op_id"].tolist()
+    row = threads.row[segments].astype(np.int64)
+    label = np.where(row >= 0, row, threads.event[segments] + len(ops))
 
     def named(key: int) -> EventName:
         at, kind = divmod(key, len(ThreadState))
         return EventName(labels[at], kind, ids[at] if at < len(ids) else None)
 
-    state = lanes.state[segments].astype(np.int64)
-    return names.add(label * len(ThreadState) + state, named)
+    return names.add(label * len(ThreadState) + threads.state[segments].astype(np.int64), named)

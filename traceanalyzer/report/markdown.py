@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from functools import singledispatch
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import counted, share
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.inline import plain, quantity
-from traceanalyzer.report.text import visible
+from traceanalyzer.report.tables import cell_text, path_words
+from traceanalyzer.report.text import plain, quantity, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable, Sequence
 
 _LARGEST: Final = 60_000  # characters: what an issue on GitHub may have, and some room
 _ROWS: Final = 50
@@ -22,9 +23,7 @@ _NOT_WRITTEN: Final = frozenset({"glossary"})
 def page_markdown(page: b.Page) -> str:
     """Return the whole review."""
     lines = [f"# {_name(page.title)}", "", _text((" · ".join(page.facts),)), ""]
-    lines += [f"**{_text(page.happened)}**", ""]
-    if page.next:
-        lines += [_text(page.next), ""]
+    lines += [f"**{_text(page.happened)}**", "", _text(page.next), ""]
     left_out: dict[str, int] = {}
     room = _LARGEST - sum(map(len, lines))
     for section in page.sections:
@@ -44,33 +43,32 @@ def page_markdown(page: b.Page) -> str:
     return _joined(lines)
 
 
-def change_markdown(card: b.Card) -> str:
-    """Return one change in full."""
-    return _joined(_card(card))
-
-
 def markdown_of(page: b.Page) -> dict[str, str]:
     """Return what the page's buttons copy: each card by its id, and the whole page by ""."""
     cards = [block for s in page.sections for block in s.blocks if isinstance(block, b.Card)]
-    return {"": page_markdown(page)} | {card.id: change_markdown(card) for card in cards}
+    return {"": page_markdown(page)} | {card.id: _joined(_of(card)) for card in cards}
 
 
-def _joined(lines: list[str]) -> str:
+def _joined(lines: Iterable[str]) -> str:
     """Join lines, with one empty line where there are several."""
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
     return f"{text.strip()}\n"
 
 
+# --- text ------------------------------------------------------------------------------------
+
+
 def _text(text: b.Text) -> str:
     """Return text within a line. Names become code, in which nothing acts."""
-    return "".join(
-        _code(plain((inline,), code=""))
-        if isinstance(inline, b.Code | b.Line) or (isinstance(inline, b.Link) and inline.is_code)
-        else f"**{_name(inline.text)}**"
-        if isinstance(inline, b.Strong)
-        else _name(plain((inline,)))
-        for inline in text
-    )
+    return "".join(map(_inline, text))
+
+
+def _inline(inline: b.Inline) -> str:
+    is_name = isinstance(inline, b.Code | b.Line)
+    if is_name or (isinstance(inline, b.Link) and inline.is_code):
+        return _code(plain((inline,), code=""))
+    name = _name(plain((inline,)))
+    return f"**{name}**" if isinstance(inline, b.Strong) else name
 
 
 def _name(text: str) -> str:
@@ -79,94 +77,89 @@ def _name(text: str) -> str:
 
 def _code(text: str) -> str:
     text = visible(text)
-    marks = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    marks = "`" * (1 + _longest_run([text]))
     space = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{marks}{space}{text}{space}{marks}" if text else ""
 
 
-def _of(block: b.Block) -> list[str]:
-    """Return the lines of a block, an empty one at the end; none for what only a page can show."""
-    render: Callable[..., list[str]] | None = _RENDER.get(type(block))
-    return [] if render is None else render(block)
+def _longest_run(lines: Iterable[str]) -> int:
+    """Return how many backticks follow each other at most."""
+    return max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
 
 
+def _fenced(lines: Sequence[str], language: str) -> list[str]:
+    fence = "`" * max(3, 1 + _longest_run(lines))
+    return [f"{fence}{language}", *map(visible, lines), fence, ""]
+
+
+def _rows(titles: list[str], rows: Iterable[Sequence[str]], figures: Sequence[bool]) -> list[str]:
+    under = ["--:" if is_figure else "---" for is_figure in figures]
+    return [*(f"| {' | '.join(row)} |" for row in (titles, under, *rows)), ""]
+
+
+# --- blocks: the lines of each, an empty one at the end ------------------------------------------
+
+
+@singledispatch
+def _of(_: b.Block) -> list[str]:
+    """Return the lines of a block; none for what only a page can show."""
+    return []
+
+
+@_of.register
 def _note(block: b.Note) -> list[str]:
     return [_text(block.text), ""]
 
 
+@_of.register
 def _key_values(block: b.KeyValues) -> list[str]:
     return [*(f"- {_name(name)}: {_text(text)}" for name, text in block.rows), ""]
 
 
+@_of.register
 def _bullets(block: b.Bullets) -> list[str]:
     return [*(f"- {_text(item)}" for item in block.items), ""]
 
 
-def _fenced(lines: list[str], language: str = "") -> list[str]:
-    """Return lines as code, fenced by more backticks than any of them has."""
-    fence = "`" * max(3, *(1 + len(run) for line in lines for run in re.findall("`+", line)), 3)
-    return [f"{fence}{language}", *map(visible, lines), fence, ""]
-
-
+@_of.register
 def _source(block: b.Source) -> list[str]:
     place = [f"{_code(f'{block.file}:{block.first_line}')}:", ""] if block.file else []
-    return [*place, *_fenced([line.expandtabs(4) for line in block.lines], "python")]
+    return [*place, *_fenced([line.expandtabs(4) for line in block.lines], block.language)]
 
 
+@_of.register
 def _diff(block: b.Diff) -> list[str]:
     lines = [f"- {line}" for line in block.old] + [f"+ {line}" for line in block.new]
     verified = ", verified by replaying TensorFlow's placer" if block.is_verified else ""
     return [f"{_code(f'{block.file}:{block.line}')}{verified}:", "", *_fenced(lines, "diff")]
 
 
+@_of.register
 def _data_path(block: b.DataPath) -> list[str]:
-    said = ""
-    for at, step in enumerate(block.steps):
-        took = "" if step.us is None else f" ({quantity(step.us, 'us')})"
-        said += f"{step.device.upper()} {_code(step.label)}{took}"
-        if at < len(block.steps) - 1:
-            moved = step.bytes_after
-            said += " → " if moved is None else f" → {quantity(moved, 'bytes')} → "
-    return [said, ""]
+    return [_text(path_words(block, "→")), ""]
 
 
+@_of.register
 def _table(block: b.Table) -> list[str]:
-    rows = [
-        [_cell(c, v) for c, v in zip(block.columns, row, strict=True)] for row in block.rows[:_ROWS]
-    ]
     caption = [_text(block.caption), ""] if block.caption else []
+    rows = [[*map(_text, map(cell_text, block.columns, row))] for row in block.rows[:_ROWS]]
     figures = [column.kind not in {"text", "code"} for column in block.columns]
     lines = _rows([_name(column.title) for column in block.columns], rows, figures)
     left = block.total_rows - len(rows)
-    more = [f"and {left:,} more", ""] if left > 0 else []
-    return [*caption, *lines, *more]
+    return [*caption, *lines, *([f"and {left:,} more", ""] if left > 0 else [])]
 
 
-def _rows(titles: list[str], rows: list[list[str]], figures: list[bool]) -> list[str]:
-    under = ["--:" if is_figure else "---" for is_figure in figures]
-    return [*(f"| {' | '.join(row)} |" for row in (titles, under, *rows)), ""]
-
-
-def _cell(column: b.Column, value: b.Cell) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, tuple):
-        return _text(value)
-    if isinstance(value, int | float) and column.kind not in {"text", "code"}:
-        return quantity(value, column.kind)
-    return _code(str(value)) if column.kind == "code" else _name(str(value))
-
-
+@_of.register
 def _step_bar(block: b.StepBar) -> list[str]:
     lines: list[str] = []
     for bar in block.bars:
         lines += [f"{_name(bar.label)}: {quantity(bar.total, block.unit)}", ""]
         rows = [
-            [
+            (
                 _name(part.label),
                 quantity(part.value, block.unit),
                 str(share(min(1.0, part.value / bar.total)) if bar.total else ""),
-            ]
+            )
             for part in bar.parts
         ]
         lines += _rows(["Part", "Value", "Share"], rows, [False, True, True])
@@ -176,70 +169,40 @@ def _step_bar(block: b.StepBar) -> list[str]:
     return [*lines, _text(block.note), ""]
 
 
+@_of.register
 def _changes(block: b.Changes) -> list[str]:
     rows = [
-        [
-            f"{number}",
-            _text(row.title),
-            _text(row.where),
-            _text(row.saves),
-            row.certainty or "",
-        ]
+        (f"{number}", *map(_text, (row.title, row.where, row.saves)), row.certainty or "")
         for number, row in enumerate(block.rows, 1)
     ]
     titles = ["#", "Change", "Where", "Saves", "Certainty"]
     return _rows(titles, rows, [True, False, False, False, False])
 
 
-def _flows(block: b.Flows) -> list[str]:
-    rows = [
-        [
-            _code(block.nodes[flow.source].label),
-            _code(block.nodes[flow.target].label),
-            "" if flow.bytes is None else quantity(flow.bytes, "bytes"),
-            f"{flow.count:,}",
-        ]
-        for flow in block.flows[:_ROWS]
-    ]
-    return _rows(["From", "To", "Bytes", "Transfers"], rows, [False, False, True, True])
-
-
+@_of.register
 def _fold(block: b.Fold) -> list[str]:
     if block.id in _NOT_WRITTEN:
         return []
-    inside = [line for inner in block.blocks for line in _of(inner)]
-    return [f"**{_text(block.summary)}**", "", *inside]
+    return [f"**{_text(block.summary)}**", "", *_inside(block.blocks)]
 
 
+def _inside(blocks: Iterable[b.Block]) -> list[str]:
+    return [line for block in blocks for line in _of(block)]
+
+
+@_of.register
 def _card(block: b.Card) -> list[str]:
     parts = (block.where, block.saves, (block.certainty or "",), block.facts)
-    said = [_text(text) for text in parts if _text(text)]
-    inside = [line for inner in block.blocks for line in _of(inner)]
-    return [f"### {_text(block.title)}", "", " · ".join(said), "", *inside]
+    said = " · ".join(filter(None, map(_text, parts)))
+    return [f"### {_text(block.title)}", "", said, "", *_inside(block.blocks)]
 
 
+@_of.register
 def _tabs(block: b.Tabs) -> list[str]:
     lines: list[str] = []
     for tab in block.tabs:
-        inside = [line for inner in tab.blocks for line in _of(inner)]
+        inside = _inside(tab.blocks)
         if inside:
             count = "" if tab.count is None else f" ({counted(tab.count, 'row')})"
             lines += [f"### {_name(tab.title)}{count}", "", *inside]
     return lines
-
-
-_RENDER: Final[dict[type, Callable[..., list[str]]]] = {
-    b.Note: _note,
-    b.KeyValues: _key_values,
-    b.Bullets: _bullets,
-    b.Table: _table,
-    b.Source: _source,
-    b.Diff: _diff,
-    b.DataPath: _data_path,
-    b.StepBar: _step_bar,
-    b.Changes: _changes,
-    b.Flows: _flows,
-    b.Fold: _fold,
-    b.Card: _card,
-    b.Tabs: _tabs,
-}

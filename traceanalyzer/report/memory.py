@@ -4,121 +4,138 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.format import percent_text, size_text
-from traceanalyzer.model.resources import (
+from traceanalyzer.format import counted, percent_text, size_text
+from traceanalyzer.model import blocks as b
+from traceanalyzer.model.figures import (
     AllocatorMemory,
     Memory,
     MemoryGrowth,
     MemoryHolder,
     MemoryPeak,
 )
-from traceanalyzer.report.convert import in_us, table, to_record
+from traceanalyzer.report.records import in_us, table, to_record
+from traceanalyzer.report.tables import table_of
+from traceanalyzer.report.text import in_bytes, op_link, part
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.placements import placement_of_device
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pandas as pd
 
-    from traceanalyzer.memory.growth import Growth
-    from traceanalyzer.memory.use import AllocatorUse, Peak
-    from traceanalyzer.run import Host, Run
+    from traceanalyzer.memory.use import AllocatorUse, Growth, Peak
+    from traceanalyzer.run import Run
 
 _MAX_HOLDERS: Final = 50
 _MAX_STEPS: Final = 500
 _NEARLY_FULL: Final = 0.9
 _LEAST_SHARE: Final = 1e-6  # a smaller one is rounded away
+_ALLOCATORS_SHOWN: Final = 8
+_HOLDERS_SHOWN: Final = 15
+_NEAR: Final = 0.3  # of the limit: below it, the limit would make the chart flat
+_LIMIT: Final = "TensorFlow's limit"
+_KINDS: Final = {
+    "device": "a device's", "pinned_host": "the host's, pinned", "host": "the host's",
+    "unknown": None,
+}  # fmt: skip
+_ALLOCATORS: Final = (
+    b.Column(name="allocator", title="Allocator", kind="code"),
+    b.Column(name="host", title="Host", kind="code"),
+    b.Column(name="whose", title="Whose memory"),
+    b.Column(name="peak_bytes", title="Peak in the trace", kind="bytes"),
+    b.Column(name="limit_bytes", title=_LIMIT, kind="bytes"),
+    b.Column(name="peak_share", title="Peak, of the limit", kind="share"),
+    b.Column(name="highest_bytes", title="Highest ever", kind="bytes"),
+)
+_HOLDERS: Final = (
+    b.Column(name="op", title="Op"),
+    b.Column(name="region_type", title="Kind"),
+    b.Column(name="data_type", title="Data type", kind="code"),
+    b.Column(name="shape", title="Shape", kind="code"),
+    b.Column(name="bytes", title="Bytes", kind="bytes"),
+    b.Column(name="count", title="Blocks", kind="count"),
+)
+
+
+# --- data ------------------------------------------------------------------------------------
 
 
 def memory(run: Run) -> Memory | None:
     """Return what the allocators of a run's hosts had in use; None without records."""
-    uses = [(host, use) for host in run.hosts for use in host.memory]
+    uses = [(host.name, use) for host in run.hosts for use in host.memory]
     if not uses:
         return None
     origin_ps = min(host.start_ps for host in run.hosts)
-    ops = _Ops(run, [use for _, use in uses])
+    parts = [part for _, use in uses for part in (use.peak, use.growth) if part is not None]
+    ops = _places(parts, run)
     names = sum(int(host.tables.allocations["allocator"].nunique()) for host in run.hosts)
     return Memory(
         remarks=tuple(
-            remark for host, use in uses for remark in _remarks(use, _called(host, use, run))
+            remark
+            for host, use in uses
+            for remark in _remarks(use, _name(use.allocator, host, several=len(run.hosts) > 1))
         ),
         allocators=tuple(_allocator(host, use, origin_ps, ops) for host, use in uses),
         allocators_total=names if names > len(uses) else None,
     )
 
 
-def _allocator(host: Host, use: AllocatorUse, origin_ps: int, ops: _Ops) -> AllocatorMemory:
+def _name(allocator: str, host: str, *, several: bool) -> str:
+    return f"{allocator} of {host}" if several else allocator
+
+
+def _places(parts: Sequence[Peak | Growth], run: Run) -> dict[str, dict[str, Any]]:
+    """Return types and source lines of the ops that hold memory, by op id."""
+    keys = {op_id for found in parts for op_id in found.holders["op_id"].head(_MAX_HOLDERS)}
+    ops = run.ops[run.ops["op_id"].isin(keys)]
+    files = shown_files(ops["source_file"], run)
+    rows = zip(ops["op_id"], ops["type"], files, ops["source_line"], strict=True)
+    return {row[0]: dict(zip(("type", "file", "line"), row[1:], strict=True)) for row in rows}
+
+
+def _allocator(
+    host: str, use: AllocatorUse, origin_ps: int, ops: Mapping[str, dict[str, Any]]
+) -> AllocatorMemory:
     timeline, steps = in_us(use.timeline, origin_ps), in_us(use.steps, origin_ps)
+    peak, growth = use.peak, use.growth
     return to_record(
         AllocatorMemory,
         use,
-        host=host.name,
+        host=host,
         device=None if use.device is None else placement_of_device(use.device),
-        peak=None if use.peak is None else _peak(use.peak, use.limit_bytes, origin_ps, ops),
+        peak=None
+        if peak is None
+        else to_record(
+            MemoryPeak,
+            peak,
+            at_us=(peak.at_ps - origin_ps) / PS_PER_US,
+            share=_share(peak.bytes, use.limit_bytes),
+            fragmentation_share=peak.fragmentation,
+            **_holders(peak.holders, ops),
+        ),
         timeline=table(timeline[["at_us", "bytes"]], total_rows=use.records),
         steps=table(steps[["step", "start_us", "peak_bytes", "end_bytes"]], _MAX_STEPS),
-        growth=None if use.growth is None else _growth(use.growth, ops),
+        growth=None
+        if growth is None
+        else to_record(MemoryGrowth, growth, **_holders(growth.holders, ops)),
     )
 
 
-def _peak(peak: Peak, limit_bytes: int | None, origin_ps: int, ops: _Ops) -> MemoryPeak:
-    return to_record(
-        MemoryPeak,
-        peak,
-        at_us=(peak.at_ps - origin_ps) / PS_PER_US,
-        share=_share(peak.bytes, limit_bytes),
-        fragmentation_share=peak.fragmentation,
-        holders=ops.holders(peak.holders),
-        holders_total=len(peak.holders) if len(peak.holders) > _MAX_HOLDERS else None,
-    )
+def _holders(groups: pd.DataFrame, ops: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    shown = groups.head(_MAX_HOLDERS).rename(columns={"op_name": "op"})
+    rows: list[dict[str, Any]] = shown.to_dict("records")  # type: ignore[assignment]
+    holders = (MemoryHolder(**ops.get(row["op_id"], {"type": None}), **row) for row in rows)
+    total = len(groups) if len(groups) > _MAX_HOLDERS else None
+    return {"holders": tuple(holders), "holders_total": total}
 
 
-def _growth(growth: Growth, ops: _Ops) -> MemoryGrowth:
-    return to_record(
-        MemoryGrowth,
-        growth,
-        holders=ops.holders(growth.holders),
-        holders_total=len(growth.holders) if len(growth.holders) > _MAX_HOLDERS else None,
-    )
-
-
-class _Ops:
-    """Types and source lines of the ops that hold memory."""
-
-    def __init__(self, run: Run, uses: Iterable[AllocatorUse]) -> None:
-        parts = [
-            part.holders for use in uses for part in (use.peak, use.growth) if part is not None
-        ]
-        keys = {op_id for groups in parts for op_id in groups["op_id"].head(_MAX_HOLDERS)}
-        ops = run.ops[run.ops["op_id"].isin(keys)]
-        places = zip(shown_files(ops["source_file"], run), ops["source_line"], strict=True)
-        self._known = {
-            op_id: {"type": op_type, "file": file, "line": line}
-            for op_id, op_type, (file, line) in zip(ops["op_id"], ops["type"], places, strict=True)
-        }
-
-    def holders(self, groups: pd.DataFrame) -> tuple[MemoryHolder, ...]:
-        """Return the groups that hold most."""
-        names = [str(name) for name in groups.columns]
-        shown = groups.head(_MAX_HOLDERS).itertuples(index=False, name=None)
-        return tuple(self._holder(dict(zip(names, group, strict=True))) for group in shown)
-
-    def _holder(self, group: dict[str, Any]) -> MemoryHolder:
-        known = self._known.get(group["op_id"], {"type": None})
-        return MemoryHolder(op=group.pop("op_name"), **known, **group)
-
-
-def _share(part: int, limit_bytes: int | None) -> float | None:
+def _share(size: int, limit_bytes: int | None) -> float | None:
     """Return a share; None if it is impossible. A small one is not rounded to 0."""
-    if not limit_bytes or part > limit_bytes:
+    if not limit_bytes or size > limit_bytes:
         return None
-    return max(part / limit_bytes, _LEAST_SHARE) if part else 0.0
-
-
-def _called(host: Host, use: AllocatorUse, run: Run) -> str:
-    return f"{use.allocator} of {host.name}" if len(run.hosts) > 1 else use.allocator
+    return max(size / limit_bytes, _LEAST_SHARE) if size else 0.0
 
 
 def _remarks(use: AllocatorUse, name: str) -> Iterator[str]:
@@ -145,3 +162,90 @@ def _remarks(use: AllocatorUse, name: str) -> Iterator[str]:
             f"{size_text(growth.bytes_per_step)} per step{most}. Something is kept from step to "
             "step; a long run may reach the limit."
         )
+
+
+# --- the tab ---------------------------------------------------------------------------------
+
+
+def memory_tab(memory: Memory | None) -> b.Tab | None:
+    """Return the tab; None without records of allocators."""
+    if memory is None:
+        return None
+    several = len({allocator.host for allocator in memory.allocators}) > 1
+    rows: list[dict[str, b.Cell]] = [
+        {
+            "allocator": a.allocator,
+            "host": a.host if several else None,
+            "whose": _KINDS[a.kind] if a.device is None else a.device,
+            "peak_bytes": None if a.peak is None else a.peak.bytes,
+            "limit_bytes": a.limit_bytes,
+            "peak_share": None if a.peak is None else a.peak.share,
+            "highest_bytes": a.highest_bytes,
+        }
+        for a in memory.allocators
+    ]
+    blocks: list[b.Block] = [b.Note(text=(text,), tone="warning") for text in memory.remarks]
+    blocks.append(table_of(_ALLOCATORS, rows, memory.allocators_total, table_id="allocators"))
+    for allocator in memory.allocators[:_ALLOCATORS_SHOWN]:
+        name = _name(allocator.allocator, allocator.host, several=several)
+        blocks += [*_chart(allocator, name), *_folds(allocator, name)]
+    return b.Tab(id="memory", title="Memory", blocks=tuple(blocks))
+
+
+def _chart(allocator: AllocatorMemory, name: str) -> Iterator[b.Chart]:
+    peak, limit, moments = allocator.peak, allocator.limit_bytes, allocator.timeline.rows
+    if peak is None or not peak.bytes or len(moments) < 2:  # noqa: PLR2004 - a line needs two
+        return
+    at_us, in_use = ([float(x or 0) for x in column] for column in zip(*moments, strict=True))
+    is_near = limit is not None and peak.bytes >= _NEAR * limit
+    yield b.Chart(
+        style="steps",
+        x_label="Time",
+        x_unit="us",
+        x=tuple(at_us),
+        y_unit="bytes",
+        series=(b.Series(label=f"In use, {name}", values=tuple(in_use)),),
+        limit=(_LIMIT, float(limit)) if limit and is_near else None,
+    )
+
+
+def _folds(allocator: AllocatorMemory, name: str) -> Iterator[b.Fold]:
+    """Yield what held most at the peak, and what grew."""
+    peak, growth, of = allocator.peak, allocator.growth, b.Code(text=name)
+    if peak is not None:
+        facts = b.KeyValues(rows=tuple(_peak(peak)))
+        yield b.Fold(
+            summary=("At the peak of ", of, ": ", in_bytes(peak.bytes)),
+            blocks=(facts, *([_holder_table(peak)] if peak.holders else [])),
+        )
+    if growth is not None and growth.holders:
+        grew = in_bytes(growth.last_bytes - growth.first_bytes)
+        over = f" over {counted(growth.steps, 'step')}: "
+        yield b.Fold(summary=("Growth of ", of, over, grew), blocks=(_holder_table(growth),))
+
+
+def _peak(peak: MemoryPeak) -> Iterator[tuple[str, b.Text]]:
+    """Yield the facts of a peak; parts that are zero are left out."""
+    to = f"time-{peak.at_us:.3f}-{peak.at_us + 1:.3f}"
+    yield "In use at the peak", (b.Link(text="show it in the timeline", to=to),)
+    parts = (
+        ("Allocated before the trace began", peak.before_bytes),
+        ("Allocated for unnamed ops", peak.unnamed_bytes),
+        ("Reserved by the allocator", peak.reserved_bytes),
+        ("Unaccounted for (lost records)", abs(peak.unaccounted_bytes)),
+        ("Rounding of blocks", peak.rounding_bytes),
+    )
+    yield from ((name, (in_bytes(size),)) for name, size in parts if size)
+    if peak.fragmentation_share is not None:
+        yield "Free memory outside the largest free block", (part(peak.fragmentation_share),)
+
+
+def _holder_table(found: MemoryPeak | MemoryGrowth) -> b.Table:
+    rows: list[dict[str, b.Cell]] = []
+    for holder in found.holders[:_HOLDERS_SHOWN]:
+        op: list[b.Inline] = [] if holder.op is None else [op_link(holder.op, holder.op_id)]
+        if holder.file is not None:
+            op += [" ", b.Line(file=holder.file, line=holder.line)]
+        known = ("region_type", "data_type", "shape", "bytes", "count")
+        rows.append({name: getattr(holder, name) for name in known} | {"op": tuple(op) or None})
+    return table_of(_HOLDERS, rows, max(found.holders_total or 0, len(found.holders)))

@@ -5,11 +5,10 @@ as ``deflate``, and base64 around that:
 
 - four bytes, little-endian: how long the header is;
 - the header, JSON, padded with spaces so that it ends at a multiple of eight:
-  ``{"rows": N, "columns": [{"name", "type", "per", "offset", "delta", "texts"}]}``;
+  ``{"rows": N, "columns": [{"name", "type", "per", "offset", "texts"}]}``;
 - each column, little-endian, ``type`` one of ``u1``, ``u2``, ``u4`` and ``f8``, padded with zeros
   to a multiple of eight. The bytes of a column are in planes: the first of every value, then the
-  second of every value, and so on, which deflates better. With ``delta`` each value but the first
-  is what is added to the one before, modulo the type.
+  second of every value, and so on, which deflates better.
 
 A number is ``(offset + raw) / per``; the largest whole number of a type, and NaN, stand for None.
 With ``texts`` a raw value is the place of its text among them. Whole numbers of bounded size and
@@ -19,20 +18,18 @@ times in nanoseconds are exact.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.model import PackedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -40,8 +37,6 @@ _ALIGNMENT: Final = 8
 _LEVEL: Final = 7
 _EXACT: Final = 2**53  # whole numbers up to here are exact as floating-point ones
 _WHOLE: Final = tuple(np.dtype(name) for name in ("<u1", "<u2", "<u4"))
-_MAX_UNPACKED_BYTES: Final = 1 << 30
-_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +45,6 @@ class Numbers:
 
     values: NDArray[Any]  # NaN is None
     per: float = 1  # steps of one unit, e.g. 1000 for three decimals; values are rounded to steps
-    delta: bool = False  # store differences: for values that mostly rise by little, as times do
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,112 +74,55 @@ def pack(
 
 
 def unpack(table: PackedTable) -> dict[str, list[str | float | None]]:
-    """Return the columns of a packed table.
-
-    Raises:
-        TraceFormatError: The data is damaged.
-    """
-    return _opened(table, _values)
-
-
-def codes(table: PackedTable) -> dict[str, NDArray[np.int64]]:
-    """Return the columns of a packed table as whole numbers, quickly: texts by their places.
-
-    They are in steps (`Numbers.per`); none is unknown, but for texts, where that is -1.
-
-    Raises:
-        TraceFormatError: The data is damaged.
-    """
-    return _opened(table, _codes)
-
-
-def _opened(
-    table: PackedTable, read: Callable[[NDArray[Any], dict[str, Any]], _Read]
-) -> dict[str, _Read]:
-    try:
-        return {head["name"]: read(raw, head) for head, raw in _columns(table.data)}
-    except (binascii.Error, zlib.error, struct.error, ValueError, KeyError, IndexError) as error:
-        msg = f"a packed table is damaged ({error}); write the report again"
-        raise TraceFormatError(msg) from error
-
-
-def _columns(data: str) -> list[tuple[dict[str, Any], NDArray[Any]]]:
-    opened = zlib.decompressobj()
-    plain = opened.decompress(base64.b64decode(data, validate=True), _MAX_UNPACKED_BYTES)
-    if not opened.eof:
-        msg = "cut short, or larger than any that is written"
-        raise ValueError(msg)
+    """Return the columns of a packed table."""
+    plain = zlib.decompress(base64.b64decode(table.data))
     (length,) = struct.unpack_from("<I", plain)
     header = json.loads(plain[4 : 4 + length])
-    at, found = 4 + length, []
+    found, at, rows = {}, 4 + length, header["rows"]
     for head in header["columns"]:
         kind = np.dtype("<" + head["type"])
-        size = kind.itemsize * header["rows"]
-        planes = np.frombuffer(plain, "u1", size, at).reshape(kind.itemsize, -1)
-        raw = np.empty(header["rows"], kind)
-        joined = raw.view("u1").reshape(len(raw), kind.itemsize)
-        for number, plane in enumerate(planes):
-            joined[:, number] = plane
-        if head["delta"]:
-            raw = np.cumsum(raw, dtype=kind)
-        found.append((head, raw))
-        at += size + -size % _ALIGNMENT
+        planes = np.frombuffer(plain, "u1", kind.itemsize * rows, at).reshape(kind.itemsize, rows)
+        raw = np.ascontiguousarray(planes.T).view(kind).ravel()
+        found[head["name"]] = _values(raw, head)
+        at += planes.size + -planes.size % _ALIGNMENT
     return found
 
 
-def _values(raw: NDArray[Any], head: dict[str, Any]) -> list[str | float | None]:
+def _values(raw: NDArray[Any], head: Mapping[str, Any]) -> list[str | float | None]:
     if raw.dtype.kind == "f":
         return [None if value != value else value for value in raw.tolist()]  # noqa: PLR0124 - NaN
-    none = np.iinfo(raw.dtype).max
-    if head["texts"] is not None:
-        return [None if code == none else head["texts"][code] for code in raw.tolist()]
+    none, texts = np.iinfo(raw.dtype).max, head["texts"]
+    if texts is not None:
+        return [None if code == none else texts[code] for code in raw.tolist()]
     per, offset = head["per"], head["offset"]
     return [None if value == none else (offset + value) / per for value in raw.tolist()]
-
-
-def _codes(raw: NDArray[Any], head: dict[str, Any]) -> NDArray[np.int64]:
-    whole: NDArray[np.int64] = raw.astype(np.int64) + int(head["offset"])
-    if head["texts"] is not None:
-        whole[raw == np.iinfo(raw.dtype).max] = -1
-    return whole
 
 
 def _texts(column: Texts) -> tuple[NDArray[Any], dict[str, Any]]:
     codes = np.asarray(column.codes, np.int64)
     kind = _narrowest(len(column.texts))
     raw = np.where(codes < 0, np.iinfo(kind).max, codes).astype(kind)
-    return raw, {"per": 1, "offset": 0, "delta": False, "texts": list(column.texts)}
+    return raw, {"per": 1, "offset": 0, "texts": list(column.texts)}
 
 
 def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:
+    """Return numbers as steps from the least if they fit; NaN only where numbers are floats."""
     values = np.asarray(column.values)
     if values.dtype.kind != "i":
         values = values.astype(np.float64, copy=False)
     known = np.isfinite(values)
-    is_whole = bool(known.all())
-    finite = values if is_whole else values[known]
+    finite = values if known.all() else values[known]
     most, least = (float(finite.max()), float(finite.min())) if len(finite) else (0.0, 0.0)
-    if max(most, -least) > _EXACT / column.per:
-        return _floats(values, known)
-    offset = round(least * column.per) if least < 0 or column.delta else 0
-    highest = round(most * column.per) - offset
+    is_exact = max(most, -least) <= _EXACT / column.per
+    offset = round(least * column.per) if least < 0 and is_exact else 0
+    highest = round(most * column.per) - offset if is_exact else _EXACT
     if highest >= np.iinfo(_WHOLE[-1]).max:
-        return _floats(values, known)
+        floats = np.where(known, values, np.nan).astype("<f8")
+        return floats, {"per": 1, "offset": 0, "texts": None}
     kind = _narrowest(highest + 1)
-    raw = (np.round(finite * column.per) - offset).astype(kind)
-    if not is_whole:
-        steps, raw = raw, np.full(len(values), np.iinfo(kind).max, kind)
-        raw[known] = steps
-    if column.delta:
-        raw = np.diff(raw, prepend=raw.dtype.type(0))
-    return raw, {"per": column.per, "offset": offset, "delta": column.delta, "texts": None}
-
-
-def _floats(
-    values: NDArray[np.float64], known: NDArray[np.bool_]
-) -> tuple[NDArray[Any], dict[str, Any]]:
-    raw = np.where(known, values, np.nan).astype("<f8")
-    return raw, {"per": 1, "offset": 0, "delta": False, "texts": None}
+    raw = np.full(len(values), np.iinfo(kind).max, kind)
+    raw[known] = (np.round(finite * column.per) - offset).astype(kind)
+    return raw, {"per": column.per, "offset": offset, "texts": None}
 
 
 def _narrowest(count: int) -> np.dtype[Any]:

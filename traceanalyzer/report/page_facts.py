@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.diagnosis import cpu_ops
+from traceanalyzer.diagnosis import cpu_ops, rare_ops
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.placement.on_a_gpu import failure
-from traceanalyzer.report.step_parts import step_parts
+from traceanalyzer.report.steps import step_parts
 from traceanalyzer.tables.step_kinds import regular_steps
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.timeline.exposed import is_exposed
 from traceanalyzer.timeline.intervals import inside_ps, union
-from traceanalyzer.timeline.recurring import recurring
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -25,12 +24,11 @@ if TYPE_CHECKING:
 
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.findings import Finding
+    from traceanalyzer.model.blocks import PageKind
     from traceanalyzer.model.changes import Change
     from traceanalyzer.placement.on_a_gpu import Failure
-    from traceanalyzer.report.step_parts import DeviceSteps
+    from traceanalyzer.report.steps import DeviceSteps
     from traceanalyzer.run import Host, Run
-
-PageKind: TypeAlias = Literal["A", "B", "C", "D", "E"]
 
 _COSTS_TIME: Final = 0.01  # of a step that waits for CPU ops
 
@@ -38,15 +36,10 @@ _COSTS_TIME: Final = 0.01  # of a step that waits for CPU ops
 class OpCounts(NamedTuple):
     """Where ops would be on a machine with a GPU."""
 
-    on_gpu: int
-    on_cpu: int  # in each step, or it is unknown how often
-    on_cpu_once: int
-    unknown: int
-
-    @property
-    def total(self) -> int:
-        """All ops."""
-        return sum(self)
+    on_gpu: int = 0
+    on_cpu: int = 0  # in each step, or it is unknown how often
+    on_cpu_once: int = 0
+    unknown: int = 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,27 +57,20 @@ class PageFacts:
     @cached_property
     def kind(self) -> PageKind:
         """What the page is about; see `Page.kind`."""
-        run = self.run
-        if run.ops.empty or self.is_compiled:
+        run, there = self.run, self.diagnosis.on_a_gpu
+        computing = run.ops["placement"][run.ops["role"] == Role.COMPUTE].astype(str)
+        # Of a JAX program, or on a TPU.
+        is_compiled = len(computing) > 0 and computing.str.startswith(("xla", "tpu")).all()
+        if run.ops.empty or is_compiled:
             return "E"
         if run.gpu_used:
-            return "A" if self._placement_costs_time() else "B"
+            costs_time = bool(set(self.on_cpu["op_id"]) - self.by_design - self.rare)
+            if self.wait_share is not None:
+                costs_time = self.wait_share >= _COSTS_TIME
+            return "A" if costs_time else "B"
         if self.on_cpu.empty or self.other_device:
             return "E"
-        there = self.diagnosis.on_a_gpu
         return "D" if there is not None and there.analysis.replayed else "C"
-
-    @cached_property
-    def on_cpu(self) -> pd.DataFrame:
-        """The ops that ran on the CPU, without the input pipeline."""
-        return cpu_ops(self.run)
-
-    @cached_property
-    def is_compiled(self) -> bool:
-        """Whether all ops that computed are XLA's: of a JAX program, or on a TPU."""
-        ops = self.run.ops[self.run.ops["role"] == Role.COMPUTE]
-        is_compiled = ops["placement"].astype(str).str.startswith(("xla", "tpu"))
-        return len(ops) > 0 and bool(is_compiled.all())
 
     @cached_property
     def other_device(self) -> str:
@@ -113,24 +99,46 @@ class PageFacts:
         return any(device.has_steps for device in self.devices)
 
     @cached_property
-    def steps(self) -> int:
-        """How many regular steps there are, on one device; 0 if steps are unknown."""
-        return int(self.devices[0].regular.sum()) if self.has_steps else 0
-
-    @cached_property
     def has_gpu_times(self) -> bool:
         """Whether the trace shows when a device computed."""
         return any(device.device is not None for device in self.devices)
+
+    @cached_property
+    def steps(self) -> int:
+        """How many regular steps there are, on one device; 0 if steps are unknown."""
+        return int(self.devices[0].regular.sum()) if self.has_steps else 0
 
     @cached_property
     def step_us(self) -> float | None:
         """The mean duration of a regular step over all devices; None if nothing was recorded."""
         return _mean([device.step_us for device in self.devices])
 
+    def part_us(self, *kinds: str) -> float:
+        """Return the time of parts of a step, the mean over all devices."""
+        parts = [[p.value for p in d.parts() if p.kind in kinds] for d in self.devices]
+        return _mean([sum(values) for values in parts]) or 0.0
+
+    # --- waiting for CPU ops -----------------------------------------------------------------
+
+    @cached_property
+    def waits_us(self) -> dict[tuple[str, str], pd.Series[float]]:
+        """How long each device waited for each CPU op per step, by host and device."""
+        ids = self.on_cpu["op_id"]
+        return {
+            (host.name, device): us.reindex(ids).dropna()
+            for host in self.run.hosts
+            for device, us in _waits_us(host)
+        }
+
+    def wait_of(self, device: DeviceSteps) -> float:
+        """Return how long a device waited for CPU ops per step; 0 if that is unknown."""
+        waits = self.waits_us.get((device.host, device.device or ""))
+        return 0.0 if waits is None else float(waits.sum())
+
     @cached_property
     def wait_us(self) -> float | None:
         """How long a device waited for CPU ops per step, the mean; None if that is unknown."""
-        return _mean([*self.waits_us.values()])
+        return _mean([float(waits.sum()) for waits in self.waits_us.values()])
 
     @cached_property
     def wait_share(self) -> float | None:
@@ -140,50 +148,23 @@ class PageFacts:
         return min(1.0, self.wait_us / self.step_us)
 
     @cached_property
-    def waits_us(self) -> dict[tuple[str, str], float]:
-        """How long each device waited for CPU ops per step, by host and device."""
-        ids = self.on_cpu["op_id"]
-        return {at: float(waits.reindex(ids).sum()) for at, waits in self._waits.items()}
-
-    @cached_property
     def op_waits_us(self) -> dict[str, float]:
         """How long a device waited for each CPU op per step, the mean over all devices."""
-        ids = self.on_cpu["op_id"].tolist()
-        total: dict[str, float] = dict.fromkeys(ids, 0.0)
-        for waits in self._waits.values():
-            for op_id, us in waits.reindex(ids).dropna().items():
-                total[str(op_id)] += us / len(self._waits)
-        return total
+        none = pd.Series(0.0, index=self.on_cpu["op_id"])
+        total = pd.concat([none, *self.waits_us.values()]).groupby(level=0).sum()
+        return {str(op_id): us / max(1, len(self.waits_us)) for op_id, us in total.items()}
+
+    # --- ops and findings --------------------------------------------------------------------
 
     @cached_property
-    def _waits(self) -> dict[tuple[str, str], pd.Series[float]]:
-        return {(host.name, name): us for host in self.run.hosts for name, us in _waits(host)}
-
-    def part_us(self, *kinds: str) -> float:
-        """Return the time of parts of a step, the mean over all devices."""
-        parts = [[p.value for p in d.parts() if p.kind in kinds] for d in self.devices]
-        return _mean([sum(values) for values in parts]) or 0.0
-
-    # --- ops -------------------------------------------------------------------------------
+    def on_cpu(self) -> pd.DataFrame:
+        """The ops that ran on the CPU, without the input pipeline."""
+        return cpu_ops(self.run)
 
     @cached_property
     def rare(self) -> frozenset[str]:
         """Ids of the ops that are not part of each step."""
-        return frozenset(
-            str(op_id)
-            for host in self.run.hosts
-            for op_id in host.tables.ops["op_id"][recurring(host.tables).is_rare]
-        )
-
-    @cached_property
-    def by_design(self) -> frozenset[str]:
-        """Ids of the ops that are on the CPU by design."""
-        return frozenset(
-            op_id
-            for finding in self.findings.values()
-            if finding.harm == "by_design"
-            for op_id in finding.op_ids
-        )
+        return frozenset(rare_ops(self.run))
 
     @cached_property
     def findings(self) -> dict[str, Finding]:
@@ -193,39 +174,40 @@ class PageFacts:
         return {finding.id: finding for finding in (*predicted, *self.diagnosis.findings)}
 
     @cached_property
+    def by_design(self) -> frozenset[str]:
+        """Ids of the ops that are on the CPU by design."""
+        found = [f.op_ids for f in self.findings.values() if f.harm == "by_design"]
+        return frozenset(op_id for op_ids in found for op_id in op_ids)
+
+    @cached_property
+    def changes_of_op(self) -> dict[str, list[Change]]:
+        """The changes of each op, by op id."""
+        found: dict[str, list[Change]] = defaultdict(list)
+        for change in self.changes:
+            for op_id in change.op_ids:
+                found[op_id].append(change)
+        return found
+
+    @cached_property
     def with_a_gpu(self) -> OpCounts:
         """Where the ops would be on a machine with a GPU, by the prediction."""
         there = self.diagnosis.on_a_gpu
         if there is None:
-            return OpCounts(0, 0, 0, 0)
-        found = there.analysis
-        once = len(found.cpu_ops.keys() & self.rare)
-        on_cpu = len(found.cpu_ops)
-        unknown = len(found.unsure.keys() - found.cpu_ops.keys())
-        unknown += len(found.not_replayed - found.cpu_ops.keys())
+            return OpCounts()
+        found, on_cpu = there.analysis, there.analysis.cpu_ops.keys()
+        once = len(on_cpu & self.rare)
+        unknown = len(found.unsure.keys() - on_cpu) + len(found.not_replayed - on_cpu)
         total = found.replayed - len(found.replaced) + len(found.not_replayed)
-        return OpCounts(total - on_cpu - unknown, on_cpu - once, once, unknown)
-
-    @cached_property
-    def unknown_ops(self) -> pd.DataFrame:
-        """The ops for which the trace does not show where they ran."""
-        ops = self.run.ops
-        return ops[(ops["placement"] == "unknown") & (ops["role"] == Role.COMPUTE)]
-
-    def _placement_costs_time(self) -> bool:
-        if self.wait_share is not None:
-            return self.wait_share >= _COSTS_TIME
-        return bool(set(self.on_cpu["op_id"]) - self.by_design - self.rare)
+        return OpCounts(total - len(on_cpu) - unknown, len(on_cpu) - once, once, unknown)
 
 
-def _waits(host: Host) -> Iterator[tuple[str, pd.Series[float]]]:
-    """Walk the devices of a host with how long each waited for each op, in us per step."""
-    ops = host.tables.ops
-    steps = regular_steps(host.tables.steps)
+def _waits_us(host: Host) -> Iterator[tuple[str, pd.Series[float]]]:
+    """Walk the devices of a host with how long each waited for each op, per step."""
+    ops, steps = host.tables.ops, regular_steps(host.tables.steps)
     within = union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
     for device in host.timeline.devices:
         parts = device.parts
-        waits = is_exposed(parts)
+        waits = parts.is_exposed
         start_ps, end_ps = parts.start_ps[waits], parts.end_ps[waits]
         took = inside_ps(within, start_ps, end_ps) if len(steps) else end_ps - start_ps
         of_row = sum_by(parts.row[waits].astype(np.int64), took, len(ops))

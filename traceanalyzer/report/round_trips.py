@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.model.transfers import (
+from traceanalyzer.format import counted, listed, size_text
+from traceanalyzer.model import blocks as b
+from traceanalyzer.model.figures import (
     MovedOp,
     RoundTripMove,
     RoundTripRecord,
@@ -12,10 +14,11 @@ from traceanalyzer.model.transfers import (
 )
 from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.registry import DEFAULT, nearest
-from traceanalyzer.report.convert import to_record, us
+from traceanalyzer.report.records import to_record, us
+from traceanalyzer.report.text import op_link
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import OpRef
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 _MAX_ROUND_TRIPS: Final = 50
 _MAX_OPS: Final = 100  # of one
+_SHOWN: Final = 10
+_OPS_NAMED: Final = 3
 # The causes that keep an op on the CPU whatever device the program requests.
 _CANNOT_MOVE: Final = frozenset(
     {
@@ -38,10 +43,27 @@ def round_trips(
 ) -> tuple[RoundTripRecord, ...]:
     """Return the round trips of a run, those that copy most first; `refs` names ops by id."""
     cannot_move = _cannot_move(diagnosis)
-    return tuple(
-        _round_trip(found, found.cheapest_move(cannot_move), refs)
-        for found in diagnosis.run.transfer_costs.round_trips[:_MAX_ROUND_TRIPS]
-    )
+    records = []
+    for found in diagnosis.run.transfer_costs.round_trips[:_MAX_ROUND_TRIPS]:
+        move = found.cheapest_move(cannot_move)
+        known, between = (
+            [op.op_id for op in ops if op.op_id is not None] for ops in (found.ops, found.between)
+        )
+        record = RoundTripRecord(
+            host=found.host,
+            function=found.function,
+            certainty=found.certainty,
+            ops=refs(known[:_MAX_OPS]),
+            ops_total=len(found.ops),
+            unseen=tuple(op.name for op in found.ops if op.op_id is None)[:_MAX_OPS],
+            between=refs(between[:_MAX_OPS]),
+            arriving=_copies(found.arriving),
+            leaving=_copies(found.leaving),
+            move=None if move is None else _move(found, move),
+            is_weighed=found.is_weighed,
+        )
+        records.append(record)
+    return tuple(records)
 
 
 def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
@@ -49,15 +71,14 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
     stuck = {
         op_id
         for finding in diagnosis.findings
-        if {finding.cause, *(b.cause for b in finding.blockers)} & _CANNOT_MOVE
+        if {finding.cause, *(each.cause for each in finding.blockers)} & _CANNOT_MOVE
         for op_id in finding.op_ids
     }
-    cpu_ops = diagnosis.cpu_ops
 
     def cannot_move(op: RoundTripOp) -> bool:
         if op.op_id in stuck:
             return True
-        cpu_op = None if op.op_id is None else cpu_ops.get(op.op_id)
+        cpu_op = None if op.op_id is None else diagnosis.cpu_ops.get(op.op_id)
         if cpu_op is not None and cpu_op.explanation.kernels is not None:
             return not {GPU, DEFAULT} & set(cpu_op.explanation.kernels)
         op_type = op.type if cpu_op is None else cpu_op.explanation.type  # as the program has it
@@ -67,48 +88,74 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
     return cannot_move
 
 
-def _round_trip(
-    found: RoundTrip,
-    move: Move | None,
-    refs: Callable[[Sequence[str]], tuple[OpRef, ...]],
-) -> RoundTripRecord:
-    known = [op.op_id for op in found.ops if op.op_id is not None]
-    return RoundTripRecord(
-        host=found.host,
-        function=found.function,
-        certainty=found.certainty,
-        ops=refs(known[:_MAX_OPS]),
-        ops_total=len(found.ops),
-        unseen=tuple(op.name for op in found.ops if op.op_id is None)[:_MAX_OPS],
-        between=refs([op.op_id for op in found.between if op.op_id is not None][:_MAX_OPS]),
-        arriving=_copies(found.arriving),
-        leaving=_copies(found.leaving),
-        move=None if move is None else _move(found, move),
-        is_weighed=found.is_weighed,
-    )
-
-
 def _copies(totals: TransferTotals) -> RoundTripTransfers:
     return to_record(RoundTripTransfers, totals, total_us=us(totals.time_ps))
 
 
-def _move(found: RoundTrip, move: Move) -> RoundTripMove:
+def _move(found: RoundTrip, move: Move[RoundTripOp]) -> RoundTripMove:
     # If nothing is known of what is copied now, there is no figure for what is saved.
     figures = (move.saved, move.stays) if move.saved > 0 or move.stays > 0 else (None, None)
-    in_bytes = found.basis == "bytes"
-    saved_bytes, stays_bytes = figures if in_bytes else (None, None)
-    saved_ps, stays_ps = (None, None) if in_bytes else figures
+    unknown = (None, None)
+    in_bytes, in_ps = (figures, unknown) if found.basis == "bytes" else (unknown, figures)
+
     return to_record(
         RoundTripMove,
         move,
-        to_gpu=_ops(found, move.to_gpu),
-        to_cpu=_ops(found, move.to_cpu),
-        saved_bytes=saved_bytes,
-        stays_bytes=stays_bytes,
-        saved_us=us(saved_ps),
-        stays_us=us(stays_ps),
+        to_gpu=tuple(to_record(MovedOp, op) for op in move.to_gpu),
+        to_cpu=tuple(to_record(MovedOp, op) for op in move.to_cpu),
+        saved_bytes=in_bytes[0],
+        stays_bytes=in_bytes[1],
+        saved_us=us(in_ps[0]),
+        stays_us=us(in_ps[1]),
     )
 
 
-def _ops(found: RoundTrip, keys: Sequence[str]) -> tuple[MovedOp, ...]:
-    return tuple(to_record(MovedOp, found.op_of_key[key]) for key in keys)
+# --- on the page -----------------------------------------------------------------------------
+
+
+def round_trip_fold(found: Sequence[RoundTripRecord]) -> Iterator[b.Fold]:
+    """Yield one line that opens, if there are any."""
+    if not found:
+        return
+    trips = counted(len(found), "round trip")
+    summary = f"{trips}: CPU ops that take values from a GPU and return values to it"
+    if len(found) > _SHOWN:
+        summary += f" (the {_SHOWN} that copy most)"
+    items = b.Bullets(items=tuple(map(_words, found[:_SHOWN])))
+    yield b.Fold(id="round-trips", summary=(summary,), blocks=(items,))
+
+
+def _words(trip: RoundTripRecord) -> b.Text:
+    named: list[b.Inline] = [op_link(op.name, op.op_id) for op in trip.ops[:_OPS_NAMED]]
+    named += trip.unseen[: _OPS_NAMED - len(named)]
+    ops = [part for name in named for part in (name, ", ")][:-1]
+    more = trip.ops_total - len(named)
+    rest = f" and {more:,} more" if more > 0 else ""
+    crossing = f"{rest}: {_crossing(trip.arriving)} from a GPU, {_crossing(trip.leaving)} to one"
+    certainty = "" if trip.certainty == "certain" else f" ({trip.certainty})"
+    return (*ops, f"{crossing}{certainty}. ", _advice(trip))
+
+
+def _crossing(copies: RoundTripTransfers) -> str:
+    if copies.count is None:
+        return "transfers that are not recorded"
+    size = "an unknown size" if copies.bytes is None else size_text(copies.bytes)
+    return f"{size} in {counted(copies.count, 'transfer')}"
+
+
+def _advice(trip: RoundTripRecord) -> str:
+    move = trip.move
+    if move is None:
+        return "No possible move would copy less." if trip.is_weighed else ""
+    saved = "" if move.saved_bytes is None else f": saves {size_text(move.saved_bytes)}"
+    moves = [
+        f"{_named(ops)} to the {device}"
+        for ops, device in ((move.to_gpu, "GPU"), (move.to_cpu, "CPU"))
+        if ops
+    ]
+    return f"Least is copied with {listed(moves)}{saved}."
+
+
+def _named(ops: Sequence[MovedOp]) -> str:
+    more = [f"{len(ops) - _OPS_NAMED:,} more"] if len(ops) > _OPS_NAMED else []
+    return listed([*(op.name for op in ops[:_OPS_NAMED]), *more])

@@ -1,32 +1,62 @@
-"""Steps in the report: how they were found, and how long they took."""
+"""Where the time went: the steps, the parts of each step, and the critical path."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.format import counted, listed
-from traceanalyzer.model.times import StepKinds, Steps
-from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP, main_steps
+from traceanalyzer.model.blocks import Part
+from traceanalyzer.model.figures import (
+    CriticalPath,
+    DeviceTimeline,
+    PathOp,
+    PhaseTime,
+    StepKinds,
+    Steps,
+    Timeline,
+)
+from traceanalyzer.report.records import to_record
+from traceanalyzer.tables.step_kinds import (
+    OUTLIER,
+    PARTIAL,
+    REGULAR,
+    WARM_UP,
+    main_steps,
+    regular_steps,
+)
+from traceanalyzer.timeline.intervals import Intervals, union
+from traceanalyzer.timeline.phase import PHASE_COLUMNS, Phase, overlap_share, phases_within
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     import pandas as pd
+    from numpy.typing import NDArray
 
-    from traceanalyzer.run import Run
+    from traceanalyzer.costs import Costs, HostPath
+    from traceanalyzer.model import DeviceInfo
+    from traceanalyzer.model.blocks import BarPart
+    from traceanalyzer.run import Host, Run
+    from traceanalyzer.timeline.walk import Parts
 
-_LEFT_OUT: Final = {
+LEFT_OUT: Final = {
     WARM_UP: "warming up at the start",
     OUTLIER: "far from the median",
     PARTIAL: "recorded only in part",
 }
-_INFERRED: Final = {
-    "function calls": "the program calls {} repeatedly, and each call begins a step",
-    "repeated ops": "the program runs the same {} repeatedly",
-    "XLA Modules": "the devices run the program {} repeatedly, and each run begins a step",
-    "repeated kernels": "the device runs the same {} repeatedly",
-}
+"""The kinds of steps that figures leave out."""
+
+_MAX_OPS: Final = 50  # of a critical path
+_ORDER: Final = (
+    Phase.COMPUTE, Phase.COPY, Phase.HOST_OP, Phase.UNPLACED, Phase.INPUT, Phase.LAUNCH,
+    Phase.RUNTIME, Phase.PROGRAM, Phase.QUEUED, Phase.OTHER_DEVICE, Phase.UNATTRIBUTED,
+)  # fmt: skip
+
+
+# --- steps -----------------------------------------------------------------------------------
 
 
 def steps_of(run: Run) -> Steps:
@@ -35,45 +65,243 @@ def steps_of(run: Run) -> Steps:
         note = "the trace marks no steps, and nothing in it repeats exactly"
         return Steps(source="missing", note=note, count=0)
     rows = main_steps(run.steps)
-    kinds = rows["kind"].astype(str)
-    took_us = rows["duration_ps"].to_numpy(np.float64)[kinds == REGULAR] / PS_PER_US
-    is_inferred = bool(rows["is_inferred"].all())
+    is_regular = (rows["kind"].astype(str) == REGULAR).to_numpy()
+    took_us = rows["duration_ps"].to_numpy(np.float64)[is_regular] / PS_PER_US
+    # Hosts take the same steps, each for itself.
     busiest = rows.groupby("host", observed=True).size().idxmax()
-    of_one = kinds[rows["host"] == busiest].value_counts()
+    of_one = rows["kind"].astype(str)[rows["host"] == busiest].value_counts()
+    kinds = {kind: int(of_one.get(kind, 0)) for kind in (REGULAR, *LEFT_OUT)}
+    left_out = ", ".join(f"{kinds[k]:,} {words}" for k, words in LEFT_OUT.items() if kinds[k])
+    origin = _origin(rows)
+    note = f"{origin}; left out of the figures: {left_out}" if left_out else origin
     return Steps(
-        source="inferred" if is_inferred else "markers",
-        note="; ".join([_origin(rows, run.steps), *_left_out(of_one), *_overlap(rows)]),
-        # Hosts take the same steps, each for itself.
+        source="inferred" if rows["is_inferred"].all() else "markers",
+        note=note,
         count=int(of_one.sum()),
-        kinds=StepKinds(**{k: int(of_one.get(k, 0)) for k in (REGULAR, *_LEFT_OUT)}),
+        kinds=StepKinds(**kinds),
         median_us=float(np.median(took_us)) if len(took_us) else None,
         p95_us=float(np.percentile(took_us, 95)) if len(took_us) else None,
     )
 
 
-def _origin(rows: pd.DataFrame, steps: pd.DataFrame) -> str:
-    name = str(rows["name"].iloc[0])
-    sources = sorted(set(rows["source"].astype(str)))
-    others = sorted({str(other) for other in steps["name"].unique()} - {name})
-    also = f"; also: {listed(others)}" if others else ""
+def _origin(rows: pd.DataFrame) -> str:
+    name, sources = str(rows["name"].iloc[0]), ", ".join(sorted(set(rows["source"].astype(str))))
     if not rows["is_inferred"].all():
-        return f"marked {name} ({', '.join(sources)}){also}"
-    return f"the trace marks no steps; inferred: {_INFERRED[sources[0]].format(name)}{also}"
+        return f"marked {name} ({sources})"
+    return f"the trace marks no steps; inferred from {sources}: {name}"
 
 
-def _left_out(of_one: pd.Series[int]) -> list[str]:
-    counts = {kind: int(of_one.get(kind, 0)) for kind in _LEFT_OUT}
-    parts = [f"{number:,} {_LEFT_OUT[kind]}" for kind, number in counts.items() if number]
-    return [f"left out of the figures: {', '.join(parts)}"] if parts else []
+# --- the parts of a step ---------------------------------------------------------------------
 
 
-def _overlap(rows: pd.DataFrame) -> list[str]:
-    """Say how many steps of a host begin before the previous one ends."""
-    ordered = rows.sort_values(["host", "start_ps"], kind="stable")
-    end = (ordered["start_ps"] + ordered["duration_ps"]).groupby(ordered["host"], observed=True)
-    before = end.cummax().groupby(ordered["host"], observed=True).shift()
-    number = int((ordered["start_ps"] < before).sum())
-    if not number:
-        return []
-    verb = "begins" if number == 1 else "begin"
-    return [f"{counted(number, 'step')} {verb} before the previous one ends"]
+class StepPart(NamedTuple):
+    """A part of a step: what the device did, or waited for."""
+
+    kind: BarPart
+    label: str
+    phases: tuple[Phase, ...]
+
+
+#: In the order in which they are shown.
+PARTS: Final = (
+    StepPart("compute", "Compute", (Phase.COMPUTE,)),
+    StepPart("transfer", "Transfers", (Phase.COPY,)),
+    StepPart("cpu_op", "CPU ops", (Phase.HOST_OP,)),
+    StepPart("other", "Ops of unknown placement", (Phase.UNPLACED,)),
+    StepPart("input", "Input", (Phase.INPUT,)),
+    StepPart("launch", "Kernel launch", (Phase.LAUNCH, Phase.QUEUED)),
+    StepPart("runtime", "TensorFlow runtime", (Phase.RUNTIME,)),
+    StepPart("program", "Your program", (Phase.PROGRAM,)),
+    StepPart("other", "Another device", (Phase.OTHER_DEVICE,)),
+    StepPart("unknown", "Unknown", (Phase.UNATTRIBUTED,)),
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DeviceSteps:
+    """How one device spent the steps of its host, by start; without steps, the whole recording.
+
+    Before the first event of a device and after its last, what it did is unknown.
+    """
+
+    host: str
+    device: str | None  # None for the program's own thread, if no device ran kernels
+    has_steps: bool
+    number: tuple[str, ...]
+    kind: tuple[str, ...]  # "regular", "warm_up", "outlier", or "partial"
+    start_us: NDArray[np.float64]  # from the run's first event
+    duration_us: NDArray[np.float64]
+    took_us: dict[str, NDArray[np.float64]]  # by label of `PARTS`; they add up to the durations
+
+    @property
+    def regular(self) -> NDArray[np.bool_]:
+        """Which steps figures per step are about: the regular ones, or all if none is."""
+        found = np.array([kind == REGULAR for kind in self.kind])
+        return found if found.any() else np.ones(len(found), np.bool_)
+
+    @property
+    def step_us(self) -> float:
+        """The mean duration of the regular steps."""
+        return float(self.duration_us[self.regular].mean())
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return the parts of a regular step, the mean over all; they add up to `step_us`."""
+        means = {label: float(took[self.regular].mean()) for label, took in self.took_us.items()}
+        return tuple(
+            Part(kind=part.kind, label=part.label, value=means[part.label])
+            for part in PARTS
+            if means.get(part.label, 0.0) > 0
+        )
+
+
+def step_parts(run: Run) -> tuple[DeviceSteps, ...]:
+    """Return the steps of each device that computed; without one, of each program's own thread."""
+    origin_ps = min((host.start_ps for host in run.hosts), default=0)
+    found = [
+        steps
+        for host in run.hosts
+        for device, parts in _timelines(host)
+        if (steps := _device_steps(host, device, parts, origin_ps)).duration_us.any()
+    ]
+    return tuple([steps for steps in found if steps.device is not None] or found)
+
+
+def _timelines(host: Host) -> Iterator[tuple[str | None, Parts]]:
+    yield from ((device.device, device.parts) for device in host.timeline.devices)
+    if host.timeline.program is not None:
+        yield None, host.timeline.program
+
+
+def _device_steps(host: Host, device: str | None, parts: Parts, origin_ps: int) -> DeviceSteps:
+    steps = main_steps(host.tables.steps).sort_values("start_ps", kind="stable")
+    start_ps, duration_ps = parts.start_ps[:1], parts.end_ps[-1:] - parts.start_ps[:1]
+    number, kind = [""], [REGULAR]
+    if not steps.empty:
+        start_ps = steps["start_ps"].to_numpy(np.int64)
+        duration_ps = steps["duration_ps"].to_numpy(np.int64).clip(0)
+        number, kind = steps["step"].tolist(), steps["kind"].tolist()
+    took = phases_within(parts, start_ps, duration_ps)
+    columns = {p.label: [PHASE_COLUMNS[phase] for phase in p.phases] for p in PARTS}
+    by_label = {label: took[of].to_numpy(np.int64).sum(axis=1) for label, of in columns.items()}
+    by_label["Unknown"] += (duration_ps - sum(by_label.values())).clip(0)
+    return DeviceSteps(
+        host=host.name,
+        device=device,
+        has_steps=not steps.empty,
+        number=tuple(map(str, number)),
+        kind=tuple(map(str, kind)),
+        start_us=(start_ps - origin_ps) / PS_PER_US,
+        duration_us=duration_ps / PS_PER_US,
+        took_us={label: ps / PS_PER_US for label, ps in by_label.items() if ps.any()},
+    )
+
+
+# --- devices and the critical path, as data ------------------------------------------------------
+
+
+def timeline(run: Run) -> Timeline | None:
+    """Return where the time of each device went; None if nothing was recorded."""
+    devices = [
+        _device_timeline(host, device, parts)
+        for host in run.hosts
+        for device, parts in _timelines(host)
+    ]
+    if not devices:
+        return None
+    computed = [
+        sum(p.share for p in d.phases if p.phase == "compute")
+        for d in devices
+        if d.device is not None
+    ]
+    several = len(computed) > 1
+    return Timeline(
+        devices=tuple(devices),
+        busiest_share=max(computed) if several else None,
+        idlest_share=min(computed) if several else None,
+        shift_us=shift_us(run),
+    )
+
+
+def shift_us(run: Run) -> float:
+    """Return the most that was added to a device's times, so that launches come first."""
+    shifts = (ps for host in run.hosts for ps in host.timeline.shifts_ps.values())
+    return max((0, *shifts)) / PS_PER_US
+
+
+def idle_share(times: Timeline | None, devices: Sequence[DeviceInfo]) -> float | None:
+    """Return the idle share of the regular steps or, without steps, of the recording.
+
+    It is the mean over the GPUs that ran kernels.
+    """
+    of_steps = [
+        d for d in (times.devices if times else ()) if d.steps and "GPU" in (d.device or "")
+    ]
+    runs = ("compute", "copy")
+    busy = [sum(p.share for p in d.phases if p.phase in runs) for d in of_steps] or [
+        d.busy_share for d in devices if d.kind == "gpu" and d.kernels and d.busy_share is not None
+    ]
+    return max(0.0, 1 - sum(busy) / len(busy)) if busy else None
+
+
+def _device_timeline(host: Host, device: str | None, parts: Parts) -> DeviceTimeline:
+    steps = regular_steps(host.tables.steps)
+    within = Intervals(parts.start_ps[:1], parts.end_ps[-1:])
+    if not steps.empty:
+        start_ps, took_ps = (steps[c].to_numpy(np.int64) for c in ("start_ps", "duration_ps"))
+        within = union(start_ps, took_ps)
+    inside = phases_within(parts, within.start_ps, within.end_ps - within.start_ps).sum()
+    took = {phase: int(inside[PHASE_COLUMNS[phase]]) for phase in _ORDER}
+    phases, us_per_step = _shares(took, max(1, len(steps)))
+    of_device = next((d for d in host.timeline.devices if d.device == device), None)
+    overlap = None
+    if of_device is not None:
+        shift_ps = host.timeline.shifts_ps[of_device.device]
+        overlap = overlap_share(host.tables, of_device, shift_ps, within)
+    return DeviceTimeline(
+        host=host.name,
+        device=device,
+        steps=len(steps) or None,
+        us_per_step=us_per_step,
+        phases=phases,
+        overlap_share=overlap,
+    )
+
+
+def _shares(took_ps: Mapping[Phase, int], steps: int) -> tuple[tuple[PhaseTime, ...], float]:
+    """Return the phases that took any time, per step, and their sum in microseconds."""
+    total = sum(took_ps.values())
+    phases = tuple(
+        PhaseTime(phase=phase.name.lower(), us=ps / steps / PS_PER_US, share=ps / total)
+        for phase, ps in took_ps.items()
+        if ps
+    )
+    return phases, total / steps / PS_PER_US
+
+
+def critical_paths(costs: Costs) -> tuple[CriticalPath, ...]:
+    """Return the critical path through the regular steps of each host."""
+    return tuple(map(_path, costs.paths))
+
+
+def _path(found: HostPath) -> CriticalPath:
+    path, of_row = found.path, found.of_row_ps
+    total = int(path.duration_ps.sum())
+    took = {phase: int(path.duration_ps[path.phase == phase].sum()) for phase in _ORDER}
+    phases, us_per_step = _shares(took, found.steps)
+    is_known = path.is_proved & (path.phase != Phase.UNATTRIBUTED)
+    rows = np.argsort(-of_row, kind="stable")
+    rows = rows[of_row[rows] > 0]
+    columns = ["op_id", "name", "type", "placement"]
+    shown = found.host.tables.ops.iloc[rows[:_MAX_OPS]][columns].astype(str).to_dict("records")
+    return CriticalPath(
+        host=found.host.name,
+        steps=found.steps,
+        us_per_step=us_per_step,
+        proved_share=int(path.duration_ps[is_known].sum()) / total if total else 0.0,
+        phases=phases,
+        ops=tuple(
+            to_record(PathOp, op, us_per_step=ps / found.steps / PS_PER_US, share=ps / total)
+            for op, ps in zip(shown, of_row[rows[:_MAX_OPS]].tolist(), strict=True)
+        ),
+        ops_total=len(rows),
+    )

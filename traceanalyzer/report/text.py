@@ -1,4 +1,4 @@
-"""Text for people: names made harmless."""
+"""Text for people: names made harmless, words as sentences, and text within a line of a block."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import re
 import tomllib
 import unicodedata
 from importlib.resources import files
+from typing import TYPE_CHECKING, Final
 
-UNKNOWN = "unknown"
+from traceanalyzer.format import counted, duration, share, size
+from traceanalyzer.model import blocks as b
 
-DIRECTIONS = {
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+DIRECTIONS: Final = {
     "h2d": "host to device",
     "d2h": "device to host",
     "d2d": "within a device",
@@ -17,44 +22,21 @@ DIRECTIONS = {
     "h2h": "within the host",
     "unknown": "direction unknown",
 }
-
-_MARKS = 6  # upon one letter
+_ACRONYMS: Final = {"cpu": "CPU", "gpu": "GPU", "xla": "XLA", "tf": "TF"}
+_CODE: Final = re.compile(r"`([^`]+)`")
+_SPACES: Final = re.compile(r"[ \t\r\n]+")
+_NAME_FIRST: Final = re.compile(r"\w*[._/:]\w")
+_MARKS: Final = 6  # upon one letter
 # Those of the blocks of combining diacritical marks, which are drawn above and below any letter.
-_HEAPED = re.compile(
+_HEAPED: Final = re.compile(
     "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f]{7,}"
 )
-_LONGEST = 2_000  # characters of a name that are kept in reach; longer ones are read in Parquet
+_LONGEST: Final = (
+    2_000  # characters of a name that are kept in reach; longer ones are read in Parquet
+)
 
 
-def transfer_words(direction: str) -> str:
-    """Return the name of a transfer in a direction."""
-    return f"transfer, {DIRECTIONS.get(direction, DIRECTIONS['unknown'])}"
-
-
-def op_label(name: str, op_type: str) -> str:
-    """Return the name of an op, with its type if that differs."""
-    return name if name == op_type else f"{name}:{op_type}"
-
-
-_SPACES = re.compile(r"[ \t\r\n]+")
-_NAME_FIRST = re.compile(r"\w*[._/:]\w")
-
-
-def one_line(prose: str) -> str:
-    """Return prose on one line: its line breaks are its author's margin, not a reader's."""
-    return _SPACES.sub(" ", prose).strip()
-
-
-def sentence(words: str) -> str:
-    """Return words as a sentence: with a capital at the start and a stop at the end.
-
-    A name at the start, as of a file, stays as it is.
-    """
-    words = one_line(words)
-    if _NAME_FIRST.match(words):
-        return f"{words}."
-    stop = "" if words.endswith((".", "!", "?", ":")) or not words else "."
-    return f"{words[:1].upper()}{words[1:]}{stop}"
+# --- names -----------------------------------------------------------------------------------
 
 
 def visible(text: str) -> str:
@@ -65,26 +47,25 @@ def visible(text: str) -> str:
     is around it. So are marks heaped upon one letter beyond what any script needs.
     """
     if not text.isprintable():
-        text = "".join(map(_visible_character, text))
-    return text if text.isascii() else _HEAPED.sub(_code_points, text)
+        text = "".join(
+            c if c.isprintable() or unicodedata.category(c) == "Zs" else _code_point(c)
+            for c in text
+        )
+    return text if text.isascii() else _HEAPED.sub(_few_marks, text)
 
 
-def _visible_character(character: str) -> str:
-    if character.isprintable() or unicodedata.category(character) == "Zs":
-        return character
+def _few_marks(marks: re.Match[str]) -> str:
+    return marks[0][:_MARKS] + "".join(map(_code_point, marks[0][_MARKS:]))
+
+
+def _code_point(character: str) -> str:
     return f"⟨U+{ord(character):04X}⟩"
 
 
-def _code_points(marks: re.Match[str]) -> str:
-    """Return the first few of a run of marks as they are, and the code points of the others."""
-    run = marks.group()
-    return run[:_MARKS] + "".join(f"⟨U+{ord(mark):04X}⟩" for mark in run[_MARKS:])
-
-
 def cut(text: str, length: int = 96) -> str:
-    """Return the text, its middle left out where it is longer than ``length``.
+    """Return the text without its middle if it is longer than `length`.
 
-    Both ends are kept because both tell: a scope begins a name and the op's own name ends it.
+    A scope begins a name and the op's own name ends it.
     """
     text = visible(text)
     if len(text) <= length:
@@ -102,7 +83,41 @@ def cut_long(text: str, length: int = _LONGEST) -> str:
     return f"{text[:half]} … {len(text) - 2 * half:,} characters left out … {text[-half:]}"
 
 
-_ACRONYMS = {"cpu": "CPU", "gpu": "GPU", "xla": "XLA", "tf": "TF"}
+def op_label(name: str, op_type: str) -> str:
+    """Return the name of an op, with its type if that differs."""
+    return name if name == op_type else f"{name}:{op_type}"
+
+
+def op_link(label: str, op_id: str | None) -> b.Inline:
+    """Return an op's name; it opens the op's drawer if the op is in the table of ops."""
+    return (
+        b.Code(text=label) if op_id is None else b.Link(text=label, to=f"op-{op_id}", is_code=True)
+    )
+
+
+def transfer_words(direction: str) -> str:
+    """Return the name of a transfer in a direction."""
+    return f"transfer, {DIRECTIONS.get(direction, DIRECTIONS['unknown'])}"
+
+
+# --- words -----------------------------------------------------------------------------------
+
+
+def one_line(words: str) -> str:
+    """Return words on one line: their line breaks are their author's margin, not a reader's."""
+    return _SPACES.sub(" ", words).strip()
+
+
+def sentence(words: str) -> str:
+    """Return words as a sentence: with a capital at the start and a stop at the end.
+
+    A name at the start, as of a file, stays as it is.
+    """
+    words = one_line(words)
+    if _NAME_FIRST.match(words):
+        return f"{words}."
+    stop = "" if words.endswith((".", "!", "?", ":")) or not words else "."
+    return f"{words[:1].upper()}{words[1:]}{stop}"
 
 
 def cause_title(cause: str) -> str:
@@ -114,3 +129,66 @@ def terms() -> dict[str, str]:
     """Return the glossary: each term with its meaning, in reading order."""
     text = files("traceanalyzer.report").joinpath("terms.toml").read_text(encoding="utf-8")
     return {term["name"]: term["meaning"] for term in tomllib.loads(text)["term"]}
+
+
+# --- text within a line ----------------------------------------------------------------------
+
+
+def prose(words: str) -> b.Text:
+    """Return words as text: what is between backticks is code."""
+    parts = _CODE.split(_SPACES.sub(" ", words))
+    inlines = (b.Code(text=part) if at % 2 else part for at, part in enumerate(parts))
+    return tuple(part for part in inlines if part != "")
+
+
+def time(us: float) -> b.Quantity:
+    """Return a time in microseconds, rounded as in the document."""
+    return b.Quantity(value=round(us, 3), unit="us")
+
+
+def part(of_one: float) -> b.Quantity:
+    """Return a share, rounded as in the document."""
+    return b.Quantity(value=round(min(1.0, of_one), 6), unit="share")
+
+
+def in_bytes(size_bytes: float) -> b.Quantity:
+    """Return a size."""
+    return b.Quantity(value=float(size_bytes), unit="bytes")
+
+
+def listing(items: Iterable[b.Text], most: int = 3) -> b.Text:
+    """Join texts as in a sentence: `a`, `a and b`, `a, b, c and 4 more`."""
+    every = list(items)
+    shown = every[:most]
+    if len(every) > most:
+        shown.append((counted(len(every) - most, "more"),))
+    found: list[b.Inline] = []
+    for at, item in enumerate(shown):
+        if at:
+            found.append(" and " if at == len(shown) - 1 else ", ")
+        found += item
+    return tuple(found)
+
+
+def quantity(value: float, unit: b.Kind) -> str:
+    """Return a figure as all renderings show it: three digits and its unit."""
+    if unit == "bytes_per_s":
+        return f"{size(value)}/s"
+    shown = {"us": duration, "bytes": size, "share": share}.get(unit)
+    return f"{value:,.0f}" if shown is None else str(shown(value))
+
+
+def plain(text: b.Text, *, code: str = "`") -> str:
+    """Return text as a string; names are put between the marks of code."""
+    return "".join(_plain(inline, code) for inline in text)
+
+
+def _plain(inline: b.Inline, code: str) -> str:
+    if isinstance(inline, str):
+        return inline
+    if isinstance(inline, b.Quantity):
+        return quantity(inline.value, inline.unit)
+    if isinstance(inline, b.Line):
+        return inline.file if inline.line is None else f"{inline.file}:{inline.line}"
+    is_code = isinstance(inline, b.Code) or (isinstance(inline, b.Link) and inline.is_code)
+    return f"{code}{inline.text}{code}" if is_code else inline.text

@@ -1,142 +1,305 @@
-"""Where the time of devices and steps went, in the report."""
+"""The timeline of the report: every event, or as many as fit, and the arrows between them.
+
+If there are too many, short events that follow on each other are merged. Two events are merged if
+both are shorter than a threshold, the second begins less than that after the first ended, and both
+are in the same interval of four thresholds. So no event is left out, and long ones stay as they
+are. Ops on the CPU that something explains are never merged, unless they are most of all events.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from traceanalyzer.model.times import CriticalPath, DeviceTimeline, PathOp, PhaseTime, Timeline
-from traceanalyzer.report.convert import to_record
-from traceanalyzer.tables.step_kinds import regular_steps
-from traceanalyzer.timeline.intervals import Intervals, union
-from traceanalyzer.timeline.phase import PHASE_COLUMNS, Phase, overlap_share, phases_within
+from traceanalyzer.model.blocks import Timeline
+from traceanalyzer.model.figures import EventLane, EventTimeline
+from traceanalyzer.report.lanes import COPY, KINDS, EventName, HostLane, Names, host_lanes
+from traceanalyzer.report.packed import Numbers, Texts, pack
+from traceanalyzer.report.text import cut, op_label
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    import pandas as pd
+    from numpy.typing import NDArray
 
-    from traceanalyzer.costs import Costs, HostPath
-    from traceanalyzer.model import DeviceInfo
-    from traceanalyzer.run import Host, Run
-    from traceanalyzer.timeline.walk import Parts
+    from traceanalyzer.model import PackedTable
+    from traceanalyzer.run import Run
 
-_MAX_OPS: Final = 50
-_RUNS: Final = ("compute", "copy")
-_ORDER: Final = (
-    Phase.COMPUTE, Phase.COPY, Phase.HOST_OP, Phase.UNPLACED, Phase.INPUT, Phase.LAUNCH,
-    Phase.RUNTIME, Phase.PROGRAM, Phase.QUEUED, Phase.OTHER_DEVICE, Phase.UNATTRIBUTED,
-)  # fmt: skip
+_MOST_EVENTS: Final = 400_000
+_MOST_BYTES: Final = 1_100_000  # of the packed events
+_MOST_NAMES: Final = 8_000
+_NAME_LENGTH: Final = 160
+_MOST_LANES: Final = 200  # of threads, and of the rest
+_MOST_ARROWS: Final = 5_000  # transfers of a lane
+_UNITS_NS: Final[tuple[int, ...]] = tuple(f * 10**e for e in range(9) for f in (1, 2, 5))
+_MOST_UNITS: Final = 2**31  # the run is no longer than that
+_STAYING_SHARE: Final = 0.4  # of the events, for those that are never merged
+_FIRST_THRESHOLD_PS: Final = 1024
+_LEVEL: Final = 5
+_LIMIT_PS: Final = 2**60
+_LONGEST_PS: Final = 2**50  # all that is longer counts as that long
+_TIME_BITS: Final = 43  # nanoseconds of more than an hour, before and after a moment
 
 
-def timeline(run: Run) -> Timeline | None:
-    """Return where the time of each device went; None if nothing was recorded."""
-    devices = [device for host in run.hosts for device in _of_host(host)]
-    if not devices:
+class Events(NamedTuple):
+    """Events by lane, and within a lane by start; merged ones with their number."""
+
+    begin: NDArray[np.int64]  # first event of each lane, and the number of events
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    what: NDArray[np.int64]  # rows of names
+    number: NDArray[np.int64]  # how many events each stands for
+    first: NDArray[np.int64]  # the first of these
+
+
+def timeline_block(run: Run, explained: Collection[str]) -> Timeline | None:
+    """Return the timeline; None without events. `explained` are ids of ops to show apart."""
+    names = Names()
+    found = [lane for host in run.hosts for lane in host_lanes(host, names) if len(lane.start_ps)]
+    if not found:
         return None
-    computed = [
-        next((p.share for p in d.phases if p.phase == "compute"), 0.0)
-        for d in devices
-        if d.device is not None
-    ]
-    several = len(computed) > 1
-    return Timeline(
-        devices=tuple(devices),
-        busiest_share=max(computed) if several else None,
-        idlest_share=min(computed) if several else None,
-        shift_us=max((0, *(ps for h in run.hosts for ps in h.timeline.shifts_ps.values())))
-        / PS_PER_US,
+    lanes = _busiest(found)
+    origin_ps = min(host.start_ps for host in run.hosts)
+    whole = _joined(lanes, origin_ps)
+    called, rows = _called(names.rows, whole)
+    whole = whole._replace(what=rows[whole.what])
+    stays = np.array([name.op_id in explained for name in called])[whole.what]
+    end_ns = int(whole.end_ps.max()) // 1000
+    # Times must fit into 31 bits: nanoseconds do in runs below two seconds.
+    unit_ns = next((u for u in _UNITS_NS if end_ns // u < _MOST_UNITS), _UNITS_NS[-1])
+    kinds = np.array([name.kind for name in called], np.int64)
+    events, packed, below_ps = _fitted(whole, stays, kinds, unit_ns)
+    sizes = zip(lanes, np.diff(events.begin), np.diff(whole.begin), strict=True)
+    timeline = EventTimeline(
+        unit_ns=unit_ns,
+        end_us=int(whole.end_ps.max()) / PS_PER_US,
+        lanes=tuple(_lane(lane, origin_ps, int(n), int(total)) for lane, n, total in sizes),
+        lanes_total=len(found),
+        names=_packed_names(called, run.ops),
+        events=packed,
+        events_total=len(whole.start_ps),
+        merged_total=int(events.number[events.number > 1].sum()),
+        merged_below_us=None if below_ps is None else below_ps / PS_PER_US,
+    )
+    # An arrow is between rows of the packed events.
+    arrows = np.searchsorted(events.first, _arrows(lanes, whole, called), side="right") - 1
+    arrows = np.unique(arrows[arrows[:, 0] != arrows[:, 1]], axis=0)
+    columns = {"from": Numbers(arrows[:, 0]), "to": Numbers(arrows[:, 1])}
+    return Timeline(events=timeline, arrows=pack(columns, len(arrows)) if len(arrows) else None)
+
+
+def _busiest(found: Sequence[HostLane]) -> list[HostLane]:
+    """Return the lanes to show, in order; if too many, the busiest."""
+    kept: set[int] = set()
+    for is_thread in (True, False):
+        own = [k for k, lane in enumerate(found) if (lane.kind == "thread") == is_thread]
+        kept.update(sorted(own, key=lambda k: -found[k].busy_ps)[:_MOST_LANES])
+    return [lane for k, lane in enumerate(found) if k in kept]
+
+
+def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
+    """Return the events of all lanes, their times from the run's first event."""
+    start = (np.concatenate([lane.start_ps for lane in lanes]) - origin_ps).clip(0, _LIMIT_PS)
+    end = (np.concatenate([lane.end_ps for lane in lanes]) - origin_ps).clip(0, _LIMIT_PS)
+    return Events(
+        begin=np.concatenate([[0], np.cumsum([len(lane.start_ps) for lane in lanes])]),
+        start_ps=start,
+        end_ps=np.maximum(end, start),
+        what=np.concatenate([lane.what for lane in lanes]),
+        number=np.ones(len(start), np.int64),
+        first=np.arange(len(start)),
     )
 
 
-def idle_share(times: Timeline | None, devices: Sequence[DeviceInfo]) -> float | None:
-    """Return the idle share of the regular steps or, without steps, of the recording.
+def _lane(lane: HostLane, origin_ps: int, rows: int, total: int) -> EventLane:
+    begin_ps = None
+    if lane.plane is not None:
+        begin_ps = lane.host.tables.line_begins.get((lane.plane, lane.name))
+    return EventLane(
+        host=lane.host.name,
+        name=lane.name,
+        kind=lane.kind,
+        device=lane.device,
+        plane=lane.plane,
+        is_program=lane.is_program,
+        rows=rows,
+        events_total=total,
+        busy_us=lane.busy_ps / PS_PER_US,
+        begin_us=None if begin_ps is None else (begin_ps + lane.shift_ps - origin_ps) / PS_PER_US,
+    )
 
-    It is the mean over the GPUs that ran kernels.
+
+# --- names -----------------------------------------------------------------------------------
+
+
+def _called(
+    names: Sequence[EventName], events: Events
+) -> tuple[list[EventName], NDArray[np.int64]]:
+    """Return the names of the longest events, a name for the others of each kind, and their rows.
+
+    The others are at the end, by kind; merged events are among them.
     """
-    of_steps = [
-        d for d in (times.devices if times else ()) if d.steps and "GPU" in (d.device or "")
-    ]
-    busy = [sum(p.share for p in d.phases if p.phase in _RUNS) for d in of_steps] or [
-        d.busy_share for d in devices if d.kind == "gpu" and d.kernels and d.busy_share is not None
-    ]
-    return max(0.0, 1 - sum(busy) / len(busy)) if busy else None
+    took = np.bincount(events.what, events.end_ps - events.start_ps, len(names))
+    used = np.bincount(events.what, minlength=len(names)) > 0
+    kept = np.argsort(-np.where(used, took, -1.0), kind="stable")[:_MOST_NAMES]
+    kept = kept[used[kept]]
+    rows = len(kept) + np.array([name.kind for name in names], np.int64)
+    rows[kept] = np.arange(len(kept))
+    others = [EventName(None, kind, None) for kind in range(len(KINDS))]
+    return [*(names[k] for k in kept.tolist()), *others], rows
 
 
-def critical_paths(costs: Costs) -> tuple[CriticalPath, ...]:
-    """Return the critical path through the regular steps of each host."""
-    return tuple(_path(found) for found in costs.paths)
+def _packed_names(called: Sequence[EventName], ops: pd.DataFrame) -> PackedTable:
+    shown = ops[ops["op_id"].isin({name.op_id for name in called})]
+    texts = zip(shown["op_id"], shown["name"].astype(str), shown["type"].astype(str), strict=True)
+    op_names = {op_id: cut(op_label(name, type_), _NAME_LENGTH) for op_id, name, type_ in texts}
+    columns = {
+        "name": _texts([n.name and cut(n.name, _NAME_LENGTH) for n in called]),
+        "kind": Texts(np.array([n.kind for n in called]), KINDS),
+        "op_id": _texts([n.op_id for n in called]),
+        "op": _texts([op_names.get(n.op_id or "") for n in called]),
+    }
+    return pack(columns, len(called))
 
 
-def _of_host(host: Host) -> Iterable[DeviceTimeline]:
-    steps = regular_steps(host.tables.steps)
-
-    def of(device: str | None, parts: Parts, overlap: float | None = None) -> DeviceTimeline:
-        phases, total_us = _phases(parts, _within(steps, parts), max(1, len(steps)))
-        return DeviceTimeline(
-            host=host.name,
-            device=device,
-            steps=len(steps) or None,
-            us_per_step=total_us,
-            phases=phases,
-            overlap_share=overlap,
-        )
-
-    for device in host.timeline.devices:
-        shift_ps = host.timeline.shifts_ps[device.device]
-        within = _within(steps, device.parts)
-        overlap = overlap_share(host.tables, device, shift_ps, within)
-        yield of(device.device, device.parts, overlap)
-    if host.timeline.program is not None:
-        yield of(None, host.timeline.program)
+def _texts(values: Sequence[str | None]) -> Texts:
+    codes, texts = pd.factorize(np.array(values, dtype=object))
+    return Texts(codes, texts.tolist())
 
 
-def _within(steps: pd.DataFrame, parts: Parts) -> Intervals:
-    """Return the times of the steps; without any, of all that was recorded."""
-    if steps.empty:
-        return Intervals(parts.start_ps[:1], parts.end_ps[-1:])
-    return union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
+# --- as many as fit --------------------------------------------------------------------------
 
 
-def _phases(parts: Parts, within: Intervals, steps: int) -> tuple[tuple[PhaseTime, ...], float]:
-    inside = phases_within(parts, within.start_ps, within.end_ps - within.start_ps).sum()
-    return _shares({phase: int(inside[PHASE_COLUMNS[phase]]) for phase in _ORDER}, steps)
+def _fitted(
+    events: Events, stays: NDArray[np.bool_], kinds: NDArray[np.int64], unit_ns: int
+) -> tuple[Events, PackedTable, int | None]:
+    """Return as many events as fit, also packed, and the threshold below which they are merged."""
+    most = _MOST_EVENTS
+    fitted, below_ps = events, None
+    while True:
+        if len(events.start_ps) > most:
+            too_many_stay = np.count_nonzero(stays) > most * _STAYING_SHARE
+            fitted, below_ps = fewer(events, ~stays | too_many_stay, most, kinds)
+        packed = _packed(fitted, unit_ns, len(events.start_ps))
+        if len(packed.data) <= _MOST_BYTES or len(fitted.start_ps) <= len(events.begin):
+            return fitted, packed, below_ps
+        fitting = len(fitted.start_ps) * _MOST_BYTES / len(packed.data)
+        most = min(int(0.95 * fitting), len(fitted.start_ps) - 1)
 
 
-def _shares(took_ps: Mapping[Phase, int], steps: int) -> tuple[tuple[PhaseTime, ...], float]:
-    """Return the phases that took any time, per step, and their sum in microseconds."""
-    total = sum(took_ps.values())
-    phases = tuple(
-        PhaseTime(phase=phase.name.lower(), us=ps / steps / PS_PER_US, share=ps / total)
-        for phase, ps in took_ps.items()
-        if ps
+def _packed(events: Events, unit_ns: int, total: int) -> PackedTable:
+    unit_ps = 1000 * unit_ns
+    start, end = ((ps + unit_ps // 2) // unit_ps for ps in (events.start_ps, events.end_ps))
+    before = np.concatenate([[0], end[:-1]])
+    before[events.begin[events.begin < len(start)]] = 0
+    columns = {
+        "gap": Numbers(start - before),
+        "duration": Numbers(end - start),
+        "what": Numbers(events.what),
+        "count": Numbers(events.number),
+    }
+    return pack(columns, total, level=_LEVEL)
+
+
+def fewer(
+    events: Events, may_merge: NDArray[np.bool_], most: int, kinds: NDArray[np.int64]
+) -> tuple[Events, int]:
+    """Merge short events until at most so many are left, or all that can be are merged."""
+    start, took = events.start_ps, events.end_ps - events.start_ps
+    idle = start[1:] - events.end_ps[:-1]
+    size = np.maximum(np.maximum(took[1:], took[:-1]), idle)  # what must be below the threshold
+    size[~(may_merge[1:] & may_merge[:-1])] = _LIMIT_PS
+    size[events.begin[(events.begin > 0) & (events.begin < len(start))] - 1] = _LIMIT_PS
+    too_many = len(start) - most
+    least_ps = int(np.partition(size, too_many - 1)[too_many - 1]) + 1  # as if all below it joined
+    least_ps = min(max(least_ps, _FIRST_THRESHOLD_PS), _LIMIT_PS // 2)
+    shift = (least_ps - 1).bit_length() + 2
+    while True:
+        below_ps = 1 << (shift - 2)  # a power of two
+        joins = (size < below_ps) & (start[1:] >> shift == start[:-1] >> shift)
+        first = np.flatnonzero(np.concatenate([[True], ~joins]))
+        if len(first) <= most or below_ps >= _LIMIT_PS // 2:
+            return _merged(events, first, kinds), below_ps
+        shift += 1
+
+
+def _merged(events: Events, first: NDArray[np.int64], kinds: NDArray[np.int64]) -> Events:
+    """Merge the events from each first one to the next; they are of the kind of the longest."""
+    what = events.what
+    is_mixed = np.minimum.reduceat(what, first) != np.maximum.reduceat(what, first)
+    took = (events.end_ps - events.start_ps).clip(0, _LONGEST_PS)
+    longest = np.maximum.reduceat(took * len(KINDS) + kinds[what], first) % len(KINDS)
+    return Events(
+        begin=np.searchsorted(first, events.begin),
+        start_ps=events.start_ps[first],
+        end_ps=np.maximum.reduceat(events.end_ps, first),
+        what=np.where(is_mixed, len(kinds) - len(KINDS) + longest, what[first]),
+        number=np.diff(first, append=len(events.start_ps)),
+        first=first,
     )
-    return phases, total / steps / PS_PER_US
 
 
-def _path(found: HostPath) -> CriticalPath:
-    path, ops = found.path, found.host.tables.ops
-    total = int(path.duration_ps.sum())
-    took = {phase: int(path.duration_ps[path.phase == phase].sum()) for phase in _ORDER}
-    phases, us_per_step = _shares(took, found.steps)
-    is_known = path.is_proved & (path.phase != Phase.UNATTRIBUTED)
-    of_row = found.of_row_ps
-    rows = np.argsort(-of_row, kind="stable")
-    rows = rows[of_row[rows] > 0]
-    shown = ops.iloc[rows[:_MAX_OPS]][["op_id", "name", "type", "placement"]]
-    return CriticalPath(
-        host=found.host.name,
-        steps=found.steps,
-        us_per_step=us_per_step,
-        proved_share=int(path.duration_ps[is_known].sum()) / total if total else 0.0,
-        phases=phases,
-        ops=tuple(
-            to_record(PathOp, op, us_per_step=ps / found.steps / PS_PER_US, share=ps / total)
-            for op, ps in zip(
-                shown.astype(str).to_dict("records"), of_row[rows[:_MAX_OPS]].tolist(), strict=True
+# --- arrows ----------------------------------------------------------------------------------
+
+
+def _arrows(
+    lanes: Sequence[HostLane], events: Events, called: Sequence[EventName]
+) -> NDArray[np.int64]:
+    """Return pairs of events: before and after, for the longest transfers.
+
+    The producer is the last event of the op that made the value, before its transfer; the consumer
+    is the first event of the op that takes it, after.
+    """
+    code: dict[str | None, int] = {None: -1}
+    op_of_name = np.array([code.setdefault(name.op_id, len(code)) for name in called])
+    is_copy = np.array([name.kind == COPY for name in called])
+    transfer, producer, consumer = np.concatenate([*_transfers(lanes, events, code)], axis=1)
+    is_end = np.isin(op_of_name, [*producer, *consumer]) & (op_of_name >= 0) & ~is_copy
+    others = np.flatnonzero(is_end[events.what])
+    op = op_of_name[events.what[others]]
+    start, end = events.start_ps, events.end_ps
+    # The last that ended before each transfer, and the first that began after it.
+    found, before = _nearest(op, end[others], producer, start[transfer])
+    pairs = [np.stack([others[before], transfer[found]], axis=1)]
+    found, after = _nearest(op, -start[others], consumer, -end[transfer])
+    pairs.append(np.stack([transfer[found], others[after]], axis=1))
+    return np.concatenate(pairs)
+
+
+def _transfers(
+    lanes: Sequence[HostLane], events: Events, code: Mapping[str | None, int]
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the events of each lane's longest transfers, and their producers and consumers."""
+    yield np.empty((3, 0), np.int64)
+    for begin, lane in zip(events.begin.tolist(), lanes, strict=False):
+        if lane.transfer is not None:
+            at = np.flatnonzero(lane.transfer >= 0)
+            longest = np.argsort(lane.start_ps[at] - lane.end_ps[at], kind="stable")
+            at = at[longest[:_MOST_ARROWS]]
+            table = lane.host.tables.transfers.iloc[lane.transfer[at]]
+            ends = [table[end].astype(object) for end in ("producer", "consumer")]
+            yield np.array(
+                [begin + at, *([code.get(i, -1) for i in ids] for ids in ends)], np.int64
             )
-        ),
-        ops_total=len(rows),
-    )
+
+
+def _nearest(
+    op: NDArray[np.int64],
+    time_ps: NDArray[np.int64],
+    wanted: NDArray[np.int64],
+    moment_ps: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return which moments have an event of the wanted op at or before them, and the last such."""
+
+    def keys(of_op: NDArray[np.int64], ps: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.asarray((of_op << _TIME_BITS) + ps // 1000 + 2 ** (_TIME_BITS - 1))
+
+    order = np.lexsort((time_ps, op))
+    place = np.searchsorted(keys(op, time_ps)[order], keys(wanted, moment_ps), side="right") - 1
+    found = np.flatnonzero((wanted >= 0) & (place >= 0))
+    nearest = order[place[found]]
+    is_same = op[nearest] == wanted[found]
+    return found[is_same], nearest[is_same]

@@ -7,8 +7,7 @@ is for runs with very many findings or very long names.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -23,32 +22,32 @@ if TYPE_CHECKING:
 _LISTS: Final = frozenset({"rows", "items", "lines", "blocks", "sections", "tabs", "ids", "also"})
 #: Fields that others refer to: they must stay distinct.
 _KEYS: Final = frozenset({"id", "ids", "to", "op_id", "name", "key", "data"})
-_WHERE: Final[dict[type, tuple[str, str]]] = {
-    Timeline: ("the timeline", "traceanalyzer tables PATH -o DIR"),
-    BigTable: ("the table of all ops", "traceanalyzer tables PATH -o DIR"),
-    Icicle: ("the tree of name scopes", "traceanalyzer report PATH --json FILE"),
-    Flows: ("the picture of transfers", "traceanalyzer tables PATH -o DIR"),
-    Chart: ("charts", "traceanalyzer report PATH --json FILE"),
+_TABLES: Final = "traceanalyzer tables PATH -o DIR"
+_JSON: Final = "traceanalyzer report PATH --json FILE"
+_DROPPED: Final[dict[type, tuple[str, str]]] = {
+    Timeline: ("the timeline", _TABLES),
+    BigTable: ("the table of all ops", _TABLES),
+    Icicle: ("the tree of name scopes", _JSON),
+    Flows: ("the picture of transfers", _TABLES),
+    Chart: ("charts", _JSON),
 }
-_REST: Final = "All of it: traceanalyzer report PATH --json FILE"
 
 
-@dataclass(frozen=True)
-class _Rule:
+class _Rule(NamedTuple):
     """What a page may hold."""
 
     entries: int  # of a list
     characters: int  # of a text
-    drawers: int  # of ops
+    drawers: int = 0  # of ops
     dropped: tuple[type, ...] = ()  # kinds of blocks
 
 
 _RULES: Final = (
     _Rule(entries=200, characters=1_000, drawers=100),
-    _Rule(entries=60, characters=300, drawers=0),
-    _Rule(entries=60, characters=300, drawers=0, dropped=(Timeline,)),
-    _Rule(entries=30, characters=200, drawers=0, dropped=tuple(_WHERE)),
-    _Rule(entries=8, characters=100, drawers=0, dropped=tuple(_WHERE)),
+    _Rule(entries=60, characters=300),
+    _Rule(entries=60, characters=300, dropped=(Timeline,)),
+    _Rule(entries=30, characters=200, dropped=tuple(_DROPPED)),
+    _Rule(entries=8, characters=100, dropped=tuple(_DROPPED)),
 )
 
 
@@ -56,58 +55,47 @@ def smaller(page: Page) -> Iterator[Page]:
     """Yield the page, and then less and less of it."""
     yield page
     for rule in _RULES:
-        yield _Trimmer(rule).page(page)
+        left_out: Counter[str] = Counter()
+        details = dict(list(page.details.items())[: rule.drawers])
+        left_out["details of ops"] += len(page.details) - len(details)
+        trimmed: Page = _trimmed(rule, left_out, "", msgspec.structs.replace(page, details={}))
+        details = {key: _trimmed(rule, left_out, "blocks", of) for key, of in details.items()}
+        said = [
+            what if "(`" in what else f"{number:,} {what}"
+            for what, number in left_out.items()
+            if number
+        ]
+        said += [f"All of it: {_JSON}"] if said else []
+        yield msgspec.structs.replace(trimmed, details=details, left_out=(*page.left_out, *said))
 
 
-class _Trimmer:
-    """Applies a rule, and counts what it leaves out."""
-
-    def __init__(self, rule: _Rule) -> None:
-        self._rule = rule
-        self._entries = 0
-        self._texts = 0
-        self._blocks: Counter[type] = Counter()
-
-    def page(self, page: Page) -> Page:
-        """Return the page with less in it, and with what is left out."""
-        details = dict(list(page.details.items())[: self._rule.drawers])
-        trimmed = self._value("", msgspec.structs.replace(page, details={}))
-        details = {op_id: self._value("blocks", blocks) for op_id, blocks in details.items()}
-        left_out = [f"{_WHERE[kind][0]} (`{_WHERE[kind][1]}`)" for kind in self._blocks]
-        for number, what in (
-            (self._entries, "rows and entries"),
-            (self._texts, "middles of long texts"),
-            (len(page.details) - len(details), "details of ops"),
-        ):
-            if number:
-                left_out.append(f"{number:,} {what}")
-        said = (*page.left_out, *left_out, _REST) if left_out else page.left_out
-        made: Page = msgspec.structs.replace(trimmed, details=details, left_out=said)
-        return made
-
-    def _value(self, name: str, value: Any) -> Any:  # noqa: ANN401 - any field of any block
-        if isinstance(value, str):
-            return value if name in _KEYS else self._text(value)
-        if isinstance(value, tuple):
-            kept = value[: self._rule.entries] if name in _LISTS else value
-            if name == "ids":
-                return kept
-            self._entries += len(value) - len(kept)
-            return tuple(self._value("" if name in _LISTS else name, item) for item in kept)
-        if isinstance(value, self._rule.dropped):
-            kind: type = type(value)
-            self._blocks[kind] += 1
-            what, command = _WHERE[kind]
-            said = f"This page has no room for {what}. To write all of it: "
-            return Note(text=(said, Code(text=command)))
-        if isinstance(value, msgspec.Struct):
-            fields = {f: self._value(f, getattr(value, f)) for f in value.__struct_fields__}
-            return type(value)(**fields)
-        return value
-
-    def _text(self, text: str) -> str:
-        if len(text) <= self._rule.characters:
-            return text
-        self._texts += 1
-        half = self._rule.characters // 2
-        return f"{text[:half]}…{text[-half:]}"
+def _trimmed(  # noqa: PLR0911 - by type
+    rule: _Rule,
+    left_out: Counter[str],
+    name: str,
+    value: Any,  # noqa: ANN401 - any field of any block
+) -> Any:  # noqa: ANN401
+    """Return a value of a field with less in it, and count what is left out."""
+    if isinstance(value, str):
+        if name in _KEYS or len(value) <= rule.characters:
+            return value
+        left_out["middles of long texts"] += 1
+        half = rule.characters // 2
+        return f"{value[:half]}…{value[-half:]}"
+    if isinstance(value, tuple):
+        kept = value[: rule.entries] if name in _LISTS else value
+        if name == "ids":
+            return kept
+        left_out["rows and entries"] += len(value) - len(kept)
+        inner = "" if name in _LISTS else name
+        return tuple(_trimmed(rule, left_out, inner, item) for item in kept)
+    if isinstance(value, rule.dropped):
+        what, command = _DROPPED[type(value)]
+        left_out[f"{what} (`{command}`)"] += 1
+        said = f"This page has no room for {what}. To write all of it: "
+        return Note(text=(said, Code(text=command)))
+    if isinstance(value, msgspec.Struct):
+        names = value.__struct_fields__
+        fields = {field: _trimmed(rule, left_out, field, getattr(value, field)) for field in names}
+        return type(value)(**fields)
+    return value

@@ -14,7 +14,7 @@ from traceanalyzer.trace.profile_options import profile_options
 if TYPE_CHECKING:
     import pandas as pd
 
-    from traceanalyzer.capture_file.document import CaptureFile, Levels
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Trace
@@ -123,7 +123,7 @@ def _tracer_in_doubt(trace: Trace, options: ProfileOptions | None) -> bool:
 
 
 def _host_level(
-    host: HostOps, options: ProfileOptions | None, recorded: Levels | None
+    host: HostOps, options: ProfileOptions | None, recorded: ProfileOptions | None
 ) -> tuple[int, str]:
     if options is not None and options.host_tracer_level >= EVERY_OP_LEVEL:
         return options.host_tracer_level, "profile_options"

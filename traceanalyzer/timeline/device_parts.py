@@ -5,18 +5,28 @@ to the whole and nothing counts twice. Where a kernel ran it computed, whatever 
 none ran and a transfer did, it waited for the transfer. The rest is idle: there the walk goes back
 in time from what ended the gap (`walk`). What the walk passes is what the device waited for. What
 merely ran at the same time is not.
+
+An op's *exposed* time is the idle time in which the walk passes through the op, and the time in
+which nothing but a transfer ran that is made for it. Each moment of a device is attributed once, so
+that the exposed times of all ops add up to no more than the idle time. Of several devices of a host
+it is the mean. What waited for a compute op of unknown placement is not counted: the op may have
+run on the device, and need not be in the way. Input is waited for on the host wherever the op that
+gets it is placed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
+from traceanalyzer.native.events import sum_by
 from traceanalyzer.native.walk import busy_and_idle
 from traceanalyzer.tables.thread_activity import Launches
 from traceanalyzer.tables.thread_links import ON_DEVICE
+from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.device_work import device_work, durations
 from traceanalyzer.timeline.intervals import union
 from traceanalyzer.timeline.phase import Phase
@@ -25,7 +35,6 @@ from traceanalyzer.timeline.walk import Parts, Spans, program_thread, walk_back
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.host_tables import HostTables
@@ -37,18 +46,15 @@ if TYPE_CHECKING:
 class DeviceParts:
     """What one device did from its first event, or the first step, to its last."""
 
-    #: Name of the device's plane.
-    device: str
-    #: Times are the host's clock.
-    parts: Parts
+    device: str  #: name of its plane
+    parts: Parts  #: by the host's clock
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostTimeline:
     """The time of one host and its devices."""
 
-    #: The devices that ran kernels.
-    devices: tuple[DeviceParts, ...] = ()
+    devices: tuple[DeviceParts, ...] = ()  #: those that ran kernels
     #: What the program's own thread waited for, where no device ran kernels; or None.
     program: Parts | None = None
     #: What ran on the devices; None where none of them ran kernels.
@@ -70,6 +76,31 @@ def host_timeline(tables: HostTables) -> HostTimeline:
         for number, name in enumerate(work.devices)
     )
     return HostTimeline(devices=devices, work=work)
+
+
+def with_exposed(tables: HostTables, timeline: HostTimeline) -> HostTables:
+    """Return a host's tables with the exposed time of ops and transfers.
+
+    It stays null where no device ran kernels: what did not compute did not wait; and for compute
+    ops of unknown placement.
+    """
+    devices, ops, transfers = timeline.devices, tables.ops, tables.transfers
+    if not devices:
+        return tables
+    of_ops = np.zeros(len(ops), np.int64)
+    of_transfers = np.zeros(len(transfers), np.int64)
+    for device in devices:
+        parts = device.parts
+        row = np.where(parts.is_exposed, parts.row, -1).astype(np.int64)
+        of_ops += sum_by(row, parts.duration_ps, len(of_ops))
+        of_transfers += sum_by(parts.transfer, parts.duration_ps, len(of_transfers))
+    is_unplaced = ((ops["placement"] == "unknown") & (ops["role"] == Role.COMPUTE)).to_numpy(bool)
+    is_elsewhere = ~transfers["device"].isin([device.device for device in devices]).to_numpy()
+    of_op = pd.arrays.IntegerArray(of_ops // len(devices), is_unplaced)
+    of_transfer = pd.arrays.IntegerArray(of_transfers, is_elsewhere)
+    return replace(
+        tables, ops=ops.assign(exposed_ps=of_op), transfers=transfers.assign(exposed_ps=of_transfer)
+    )
 
 
 def _device_parts(device: int, tables: HostTables, work: DeviceWork) -> Parts:

@@ -10,19 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pandas as pd
 
 from traceanalyzer.tables.thread_activity import Launches
 from traceanalyzer.tables.thread_links import ON_DEVICE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.host_tables import HostTables
-
 
 _ON_THE_HOST: Final = ("cpu", "host_memory")
 
@@ -31,23 +30,17 @@ _ON_THE_HOST: Final = ("cpu", "host_memory")
 class DeviceWork:
     """The kernels, and after them the transfers, of a host's devices."""
 
-    #: Names of the devices that ran kernels.
-    devices: tuple[str, ...]
-    #: Index into `devices`, -1 for another; int16.
-    device: NDArray[np.int16]
-    #: Number of the stream, of whatever device; int32.
-    stream: NDArray[np.int32]
-    #: Starts on the host's clock, int64.
-    start_ps: NDArray[np.int64]
+    devices: tuple[str, ...]  #: names of those that ran kernels
+    device: NDArray[np.int16]  #: index into `devices`, -1 for another
+    stream: NDArray[np.int32]  #: number of the stream, of whatever device
+    start_ps: NDArray[np.int64]  #: on the host's clock
     end_ps: NDArray[np.int64]
     #: Row of the host's op table: of a kernel its op; of a transfer the op on the host that it is
-    #: made for; -1 where none is known. int32.
+    #: made for; -1 where none is known.
     row: NDArray[np.int32]
-    #: Row of the host's transfer table, -1 for a kernel; int64.
-    transfer: NDArray[np.int64]
+    transfer: NDArray[np.int64]  #: row of the host's transfer table, -1 for a kernel
     launches: Launches
-    #: What was added to the times of each device.
-    shifts_ps: Mapping[str, int]
+    shifts_ps: Mapping[str, int]  #: what was added to the times of each device
 
     @property
     def is_transfer(self) -> NDArray[np.bool_]:
@@ -57,28 +50,27 @@ class DeviceWork:
 
 def device_work(tables: HostTables) -> DeviceWork:
     """Gather what ran on a host's devices."""
-    kernels, transfers = tables.kernels, tables.transfers
-    on_device = np.flatnonzero(transfers["device"].notna().to_numpy())
-    devices = [str(device) for device in kernels["device"].unique()]
-    every = _names(tables, "device")  # those that only moved come last
-    device = _numbers(tables, on_device, "device", every)
-    streams = _names(tables, "stream")
-    stream = _numbers(tables, on_device, "stream", streams)
-    start_ps = np.concatenate([_starts(kernels), _starts(transfers)[on_device]])
-    took = np.concatenate([durations(kernels), durations(transfers)[on_device]]).clip(0)
-    threads = tables.threads
-    shift_ps = np.zeros(len(start_ps), np.int64) if threads is None else threads.early_ps
-    start_ps = start_ps + shift_ps
+    kernels, threads = tables.kernels, tables.threads
+    on_device = np.flatnonzero(tables.transfers["device"].notna())
+    transfers = tables.transfers.iloc[on_device]
+    device, every = _numbers(kernels["device"], transfers["device"])  # those that only moved: last
+    stream, streams = _numbers(kernels["stream"], transfers["stream"])
+    computing = kernels["device"].nunique()
+    shift_ps = np.zeros(len(device), np.int64) if threads is None else threads.early_ps
     shifts_ps = np.zeros(len(every), np.int64)
     shifts_ps[device] = shift_ps
+    starts = [table["start_ps"].to_numpy(np.int64) for table in (kernels, transfers)]
+    start_ps = np.concatenate(starts) + shift_ps
+    took = np.concatenate([durations(kernels), durations(transfers)]).clip(0)
+    of_kernel = _rows(kernels["op_id"], tables.ops)
     return DeviceWork(
-        devices=tuple(devices),
-        device=np.where(device < len(devices), device, -1).astype(np.int16),
+        devices=tuple(every[:computing]),
+        device=np.where(device < computing, device, -1).astype(np.int16),
         stream=(device * (len(streams) + 1) + stream + 1).astype(np.int32),
         start_ps=start_ps,
         end_ps=start_ps + took,
-        row=np.concatenate([_rows(tables), _blamed(tables)[on_device]]),
-        transfer=np.concatenate([np.full(len(kernels), -1, np.int64), on_device]),
+        row=np.concatenate([of_kernel, _blamed(transfers, tables.ops)]),
+        transfer=np.concatenate([np.full(len(kernels), -1), on_device]),
         launches=_unknown(len(device)) if threads is None else threads.launches,
         shifts_ps=dict(zip(every, shifts_ps.tolist(), strict=True)),
     )
@@ -94,51 +86,30 @@ def _unknown(n: int) -> Launches:
     return Launches(np.full(n, ON_DEVICE, np.int32), none, none, np.zeros(n, np.bool_))
 
 
-def _names(tables: HostTables, column: str) -> list[str]:
-    """Return what a column of the kernels, and then of the transfers, holds."""
-    found = (tables.kernels[column], tables.transfers[column].dropna())
-    return list(dict.fromkeys(str(name) for values in found for name in values.unique()))
+def _numbers(*columns: pd.Series[str]) -> tuple[NDArray[np.int64], list[str]]:
+    """Number the texts in some columns as they come, -1 for null; return these, too."""
+    parts = [pd.Categorical(column) for column in columns]
+    # One dtype for the categories, whatever pandas infers, so that they can be joined.
+    parts = [pd.Categorical.from_codes(p.codes, p.categories.astype(object)) for p in parts]
+    codes, texts = pd.factorize(pd.api.types.union_categoricals(parts))
+    return codes.astype(np.int64), [str(text) for text in texts]
 
 
-def _numbers(
-    tables: HostTables, on_device: NDArray[np.int64], column: str, names: Sequence[str]
-) -> NDArray[np.int64]:
-    """Number what a column holds, of the kernels and of transfers on devices."""
-    of_transfers = _codes(tables.transfers[column], names)[on_device]
-    return np.concatenate([_codes(tables.kernels[column], names), of_transfers])
+def _rows(op_ids: pd.Series[str], ops: pd.DataFrame) -> NDArray[np.int32]:
+    """Return the row of each op among `ops`, -1 for none."""
+    row_of = pd.Series(np.arange(len(ops)), ops["op_id"])
+    ids = op_ids.astype("category")
+    rows = row_of.reindex(ids.cat.categories, fill_value=-1).to_numpy()
+    return np.append(rows, -1).astype(np.int32)[ids.cat.codes.to_numpy()]
 
 
-def _codes(column: pd.Series[str], names: Sequence[str]) -> NDArray[np.int64]:
-    """Return the place of each entry among some names, -1 for none of them."""
-    categories = column.astype("category")
-    known = {name: k for k, name in enumerate(names)}
-    numbers = [known.get(str(name), -1) for name in categories.cat.categories]
-    return np.array([*numbers, -1], np.int64)[categories.cat.codes.to_numpy()]
-
-
-def _rows(tables: HostTables) -> NDArray[np.int32]:
-    """Return the row of each kernel's op."""
-    row_of = {op_id: row for row, op_id in enumerate(tables.ops["op_id"].tolist())}
-    ids = tables.kernels["op_id"].astype("category")
-    rows = [row_of.get(op_id, -1) for op_id in ids.cat.categories]
-    return np.array([*rows, -1], np.int32)[ids.cat.codes.to_numpy()]
-
-
-def _blamed(tables: HostTables) -> NDArray[np.int32]:
+def _blamed(transfers: pd.DataFrame, ops: pd.DataFrame) -> NDArray[np.int32]:
     """Return the op that each transfer is made for: its end on the host; -1 where none is known."""
-    ops, transfers = tables.ops, tables.transfers
-    on_host = np.isin(ops["placement"].astype(object).to_numpy(), _ON_THE_HOST)
-    role = ops["role"].astype(object).to_numpy()
-    counts = (on_host & (role == Role.COMPUTE)) | (role == Role.INPUT_PIPELINE)
-    row_of = {op_id: k for k, op_id in enumerate(ops["op_id"].tolist()) if counts[k]}
-    direction = transfers["direction"].astype(object).to_numpy()
+    is_host_op = ops["placement"].isin(_ON_THE_HOST) & (ops["role"] == Role.COMPUTE)
+    counts = np.append(is_host_op | (ops["role"] == Role.INPUT_PIPELINE), False)
     blamed = np.full(len(transfers), -1, np.int32)
     for end, towards in (("producer", "h2d"), ("consumer", "d2h")):
-        ids = transfers[end].astype("category")
-        rows = np.array([*(row_of.get(i, -1) for i in ids.cat.categories), -1], np.int32)
-        blamed = np.where(direction == towards, rows[ids.cat.codes.to_numpy()], blamed)
-    return blamed.astype(np.int32)
-
-
-def _starts(table: pd.DataFrame) -> NDArray[np.int64]:
-    return np.asarray(table["start_ps"], np.int64)
+        rows = _rows(transfers[end], ops)
+        chosen = (transfers["direction"] == towards).to_numpy() & counts[rows]
+        blamed[chosen] = rows[chosen]
+    return blamed

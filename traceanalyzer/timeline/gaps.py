@@ -9,9 +9,10 @@ for gaps between two of them. Of very many gaps, the shortest are left out, too.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pandas as pd
 
 from traceanalyzer.tables.step_kinds import REGULAR, main_steps, regular_steps
 from traceanalyzer.tables.thread_activity import ThreadState
@@ -22,7 +23,6 @@ from traceanalyzer.timeline.walk import program_thread
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.host_tables import HostTables
@@ -34,6 +34,8 @@ _LEAST_SHARE: Final = 0.1  # of a gap: an op that took less does not explain it
 _MOST: Final = 20_000  # gaps of a device
 _RUNS: Final = (Phase.COMPUTE, Phase.COPY)
 _WAITS: Final = (ThreadState.WAIT, ThreadState.CALL)
+# What ran next, in place of the row of its op.
+_TRANSFER, _NOTHING = -2, -3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,106 +52,76 @@ class Gaps:
     longest_ps: tuple[int, int]  # start and end
 
 
-class _Found(NamedTuple):
-    """All gaps of one device, by start."""
-
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-
-
 def gaps_of(tables: HostTables, timeline: HostTimeline) -> list[Gaps]:
     """Return the gaps of a host's devices, those that took most time first."""
     found: list[Gaps] = []
-    work = timeline.work
-    for number, device in enumerate(timeline.devices if work is not None else ()):
-        idle = ~np.isin(device.parts.phase, _RUNS)
-        gaps = _merged(device.parts.start_ps[idle], device.parts.end_ps[idle])
-        found += _alike(device.device, gaps, device.parts, tables.steps, _Next.of(work, number))
+    for number, device in enumerate(timeline.devices):
+        parts = device.parts
+        idle = ~np.isin(parts.phase, _RUNS)
+        gaps = _merged(parts.start_ps[idle], parts.end_ps[idle])
+        ended = _with_next(gaps, timeline.work, number)
+        found += _alike(device.device, ended, parts, tables.steps)
     if timeline.program is not None:
-        found += _alike(None, _waits(tables), timeline.program, tables.steps, _Next.none())
+        ended = _with_next(_waits(tables), None, 0)
+        found += _alike(None, ended, timeline.program, tables.steps)
     return sorted(found, key=lambda gaps: -gaps.total_ps)
 
 
-def _waits(tables: HostTables) -> _Found:
+def _waits(tables: HostTables) -> pd.DataFrame:
     """Return when the program's thread waited for others."""
     threads = tables.threads
     thread = program_thread(threads)
     if threads is None or thread == ON_DEVICE:
-        return _Found(np.empty(0, np.int64), np.empty(0, np.int64))
+        return _merged(np.empty(0, np.int64), np.empty(0, np.int64))
     own = slice(int(threads.begin[thread]), int(threads.begin[thread + 1]))
     waits = np.isin(threads.state[own], _WAITS)
     return _merged(threads.start_ps[own][waits], threads.end_ps[own][waits])
 
 
-def _merged(start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]) -> _Found:
-    """Return intervals, adjacent ones merged; they are in order of time."""
-    if not len(start_ps):
-        return _Found(start_ps, end_ps)
-    first = np.flatnonzero(np.concatenate([[True], start_ps[1:] > end_ps[:-1]]))
-    return _Found(start_ps[first], end_ps[np.append(first[1:], len(start_ps)) - 1])
+def _merged(start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]) -> pd.DataFrame:
+    """Return the longest of some times, adjacent ones merged; they are in order of time."""
+    is_first = np.append(True, start_ps[1:] > end_ps[:-1])[: len(start_ps)]
+    is_last = np.append(is_first[1:], True)[: len(start_ps)]
+    gaps = pd.DataFrame({"start_ps": start_ps[is_first], "end_ps": end_ps[is_last]})
+    gaps["took_ps"] = gaps["end_ps"] - gaps["start_ps"]
+    return gaps.nlargest(_MOST, "took_ps").sort_values("start_ps") if len(gaps) > _MOST else gaps
 
 
-class _Next(NamedTuple):
-    """What ran on a device, by start: when, which event of `DeviceWork`, and what it is."""
-
-    start_ps: NDArray[np.int64]
-    event: NDArray[np.int64]
-    what: NDArray[np.int64]  # row of its op, or a negative number for those without
-
-    @classmethod
-    def of(cls, work: DeviceWork | None, device: int) -> _Next:
-        """Return the events of a device."""
-        if work is None:
-            return cls.none()
-        own = np.flatnonzero(work.device == device)
-        event = own[np.argsort(work.start_ps[own], kind="stable")]
-        row = work.row[event].astype(np.int64)
-        what = np.where(work.is_transfer[event], -2, row)
-        return cls(work.start_ps[event], event, what)
-
-    @classmethod
-    def none(cls) -> _Next:
-        """Return that nothing ran."""
-        nothing = np.empty(0, np.int64)
-        return cls(nothing, nothing, nothing)
+def _with_next(gaps: pd.DataFrame, work: DeviceWork | None, device: int) -> pd.DataFrame:
+    """Add what ran next on a device: which event (`after`), and the row of its op (`what`)."""
+    if work is None:
+        return gaps.assign(after=-1, what=_NOTHING)
+    own = np.flatnonzero(work.device == device)
+    event = own[np.argsort(work.start_ps[own], kind="stable")]
+    what = np.where(work.is_transfer[event], _TRANSFER, work.row[event])
+    place = np.searchsorted(work.start_ps[event], gaps["end_ps"])
+    return gaps.assign(after=np.append(event, -1)[place], what=np.append(what, _NOTHING)[place])
 
 
 def _alike(
-    device: str | None, gaps: _Found, parts: Parts, steps: pd.DataFrame, following: _Next
+    device: str | None, gaps: pd.DataFrame, parts: Parts, steps: pd.DataFrame
 ) -> Iterator[Gaps]:
-    if len(gaps.start_ps) > _MOST:
-        longest = np.sort(np.argpartition(gaps.start_ps - gaps.end_ps, _MOST)[:_MOST])
-        gaps = _Found(gaps.start_ps[longest], gaps.end_ps[longest])
-    step, is_counted = _steps_at(steps, gaps.start_ps)
-    gaps = _Found(gaps.start_ps[is_counted], gaps.end_ps[is_counted])
-    step = step[is_counted]
-    took = gaps.end_ps - gaps.start_ps
-    if not took.any():
-        return
-    phase, row = _waited_for(gaps, parts)
-    place = np.searchsorted(following.start_ps, gaps.end_ps)
-    after = np.append(following.event, -1)[place]
-    what = np.append(following.what, -3)[place]
-    kinds, rows = max(Phase) + 1, int(row.max()) + 2
-    _, group = np.unique(((what + 3) * rows + row + 1) * kinds + phase, return_inverse=True)
-    order = np.lexsort((-took, group))
-    first = order[np.flatnonzero(np.diff(group[order], prepend=-1))]  # the longest of each group
-    width = int(step.max()) + 1
-    in_steps = np.unique((group * width + step)[step >= 0]) // max(width, 1)
-    steps_of = np.bincount(in_steps, minlength=len(first))
-    count, total = np.bincount(group), np.bincount(group, took)
-    for number, longest in enumerate(first.tolist()):
-        if total[number] > 0:
-            yield Gaps(
-                device=device,
-                phase=Phase(int(phase[longest])),
-                row=int(row[longest]),
-                after=int(after[longest]),
-                count=int(count[number]),
-                steps=int(steps_of[number]),
-                total_ps=int(total[number]),
-                longest_ps=(int(gaps.start_ps[longest]), int(gaps.end_ps[longest])),
-            )
+    step, is_counted = _steps_at(steps, gaps["start_ps"].to_numpy())
+    gaps = gaps.assign(step=step)[is_counted].reset_index(drop=True)
+    gaps = gaps.join(_waited_for(gaps, parts))
+    gaps = gaps.sort_values("took_ps", ascending=False, kind="stable")
+    gaps["step"] = gaps["step"].where(gaps["step"] >= 0)
+    found = (
+        gaps[gaps["took_ps"] > 0]
+        .groupby(["what", "row", "phase"], sort=False)
+        .agg(
+            after=("after", "first"),
+            count=("took_ps", "size"),
+            steps=("step", "nunique"),
+            total_ps=("took_ps", "sum"),
+            start_ps=("start_ps", "first"),  # of the longest
+            end_ps=("end_ps", "first"),
+        )
+    )
+    rows: list[dict[Any, Any]] = found.reset_index().drop(columns="what").to_dict("records")
+    for row in rows:
+        phase, longest = Phase(row.pop("phase")), (row.pop("start_ps"), row.pop("end_ps"))
+        yield Gaps(device=device, phase=phase, longest_ps=longest, **row)
 
 
 def _steps_at(
@@ -164,44 +136,36 @@ def _steps_at(
     step = np.searchsorted(start, at_ps, side="right") - 1
     step = np.where((step >= 0) & (at_ps < end[step]), step, -1)
     regular = regular_steps(steps)
-    first, last = (
-        regular["start_ps"].min(),
-        (regular["start_ps"] + regular["duration_ps"]).max(),
-    )
+    first = regular["start_ps"].min()
+    last = (regular["start_ps"] + regular["duration_ps"]).max()
     is_regular = np.append((ordered["kind"].astype(str) == REGULAR).to_numpy(), True)
     if len(regular) == len(ordered):
         is_regular[:] = True
     return step, is_regular[step] & (at_ps >= first) & (at_ps < last)
 
 
-def _waited_for(gaps: _Found, parts: Parts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the longest phase of each gap, and the row of the op that took most of that."""
+def _waited_for(gaps: pd.DataFrame, parts: Parts) -> pd.DataFrame:
+    """Return the longest phase of each gap, and the row of the op that took most of that, or -1."""
+    starts, ends = (gaps[name].to_numpy(np.int64) for name in ("start_ps", "end_ps"))
     middle = parts.start_ps + parts.duration_ps // 2
-    gap = np.searchsorted(gaps.start_ps, middle, side="right") - 1
-    inside = (gap >= 0) & (middle < gaps.end_ps[gap])
+    gap = np.searchsorted(starts, middle, side="right") - 1
+    inside = (gap >= 0) & (middle < np.append(ends, 0)[gap])
     gap = gap[inside]
-    start = np.maximum(parts.start_ps[inside], gaps.start_ps[gap])
-    took = np.minimum(parts.end_ps[inside], gaps.end_ps[gap]) - start
-    of_phase = parts.phase[inside].astype(np.int64)
-    number = len(gaps.start_ps)
-    phase, _ = _longest(gap, of_phase, took, number)
-    phase = np.where(phase < 0, int(Phase.UNATTRIBUTED), phase)
-    row = parts.row[inside].astype(np.int64)
-    of_op = (row >= 0) & (of_phase == phase[gap])
-    longest, its_ps = _longest(gap[of_op], row[of_op], took[of_op], number)
-    is_most = its_ps >= _LEAST_SHARE * (gaps.end_ps - gaps.start_ps)
-    return phase, np.where(is_most, longest, -1)
+    pieces = pd.DataFrame({"gap": gap, "phase": parts.phase[inside], "row": parts.row[inside]})
+    pieces["took_ps"] = np.minimum(parts.end_ps[inside], ends[gap]) - np.maximum(
+        parts.start_ps[inside], starts[gap]
+    )
+    phase = _longest(pieces, "phase", len(gaps))["phase"].fillna(int(Phase.UNATTRIBUTED))
+    of_op = pieces[(pieces["row"] >= 0) & (pieces["phase"] == phase.to_numpy()[pieces["gap"]])]
+    op = _longest(of_op, "row", len(gaps))
+    is_most = op["took_ps"] >= _LEAST_SHARE * gaps["took_ps"]
+    return pd.DataFrame(
+        {"phase": phase.astype(int), "row": op["row"].where(is_most, -1).astype(int)}
+    )
 
 
-def _longest(
-    gap: NDArray[np.int64], what: NDArray[np.int64], took: NDArray[np.int64], gaps: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return what took most of each gap (-1: nothing did), and how long."""
-    width = int(what.max(initial=0)) + 1
-    pair, code = np.unique(gap * width + what, return_inverse=True)
-    sums = np.bincount(code, took, len(pair))
-    order = np.lexsort((sums, pair // width))
-    found, time = np.full(gaps, -1, np.int64), np.zeros(gaps)
-    found[pair[order] // width] = pair[order] % width  # the longest is assigned last
-    time[pair[order] // width] = sums[order]
-    return found, time
+def _longest(pieces: pd.DataFrame, what: str, gaps: int) -> pd.DataFrame:
+    """Return what took most of each gap, null for nothing, and how long."""
+    sums = pieces.groupby(["gap", what])["took_ps"].sum().reset_index()
+    longest = sums.sort_values("took_ps", kind="stable").drop_duplicates("gap", keep="last")
+    return longest.set_index("gap").reindex(range(gaps))

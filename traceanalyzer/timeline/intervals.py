@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 
@@ -30,9 +32,6 @@ class Intervals(NamedTuple):
         return int((self.end_ps - self.start_ps).sum())
 
 
-NO_TIME: Final = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
-
-
 def union(start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> Intervals:
     """Return the times that some interval covers: a sum would count overlaps twice.
 
@@ -45,29 +44,34 @@ def union(start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> Interv
     order = np.argsort(start, kind="stable")
     start = start[order]
     end = np.maximum.accumulate(start + duration_ps[lasting][order].clip(0, _LIMIT_PS))
-    if not len(start):
-        return NO_TIME
-    first = np.concatenate([[True], start[1:] > end[:-1]])
-    last = np.append(first[1:], True)
+    first = np.append(True, start[1:] > end[:-1])[: len(start)]
+    last = np.append(first[1:], True)[: len(start)]
     return Intervals(start[first], end[last])
 
 
 def common(a: Intervals, b: Intervals) -> Intervals:
     """Return the times that are in both."""
-    if not (len(a.start_ps) and len(b.start_ps)):
-        return NO_TIME
-    bounds = _bounds(a, b)
-    both = _holds(a, bounds[:-1]) & _holds(b, bounds[:-1])
-    return union(bounds[:-1][both], np.diff(bounds)[both])
+    return _chosen(a, b, np.logical_and)
 
 
 def without(a: Intervals, b: Intervals) -> Intervals:
     """Return the times of `a` that are not in `b`."""
-    if not (len(a.start_ps) and len(b.start_ps)):
-        return a
-    bounds = _bounds(a, b)
-    left = _holds(a, bounds[:-1]) & ~_holds(b, bounds[:-1])
-    return union(bounds[:-1][left], np.diff(bounds)[left])
+    return _chosen(a, b, np.greater)
+
+
+def _chosen(a: Intervals, b: Intervals, choose: Callable[..., NDArray[np.bool_]]) -> Intervals:
+    """Return the times chosen by whether they are in `a`, and whether they are in `b`."""
+    # Each of the four is sorted, so that merging is quick.
+    bounds = np.sort(np.concatenate([*a, *b]), kind="stable")
+    start = bounds[:-1]
+    kept = choose(*(start < _last_end(times, start) for times in (a, b)))
+    return union(start[kept], np.diff(bounds)[kept])
+
+
+def _last_end(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return when the last interval that began by each moment ends."""
+    begun = np.searchsorted(times.start_ps, at_ps, side="right")
+    return np.concatenate([[-_LIMIT_PS], times.end_ps])[begun]
 
 
 def inside_ps(
@@ -83,24 +87,10 @@ def inside_ps(
     return _before(times, np.maximum(start_ps, end_ps)) - _before(times, start_ps)
 
 
-def _bounds(a: Intervals, b: Intervals) -> NDArray[np.int64]:
-    """Return all starts and ends, rising; each of the four is sorted, so that merging is quick."""
-    return np.sort(np.concatenate([*a, *b]), kind="stable")
-
-
 def _before(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the length of `times` before each moment."""
     at_ps = at_ps.clip(-_LIMIT_PS, 2 * _LIMIT_PS)
     whole = np.concatenate([[0], np.cumsum(times.end_ps - times.start_ps)])
     begun = np.searchsorted(times.start_ps, at_ps, side="right")
-    ends = np.concatenate([[-_LIMIT_PS], times.end_ps])[begun]
-    over: NDArray[np.int64] = whole[begun] - np.maximum(ends - at_ps, 0)
+    over: NDArray[np.int64] = whole[begun] - np.maximum(_last_end(times, at_ps) - at_ps, 0)
     return over
-
-
-def _holds(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which moments are in `times`."""
-    begun = np.searchsorted(times.start_ps, at_ps, side="right")
-    ends = np.concatenate([[-_LIMIT_PS], times.end_ps])[begun]
-    is_inside: NDArray[np.bool_] = at_ps < ends
-    return is_inside

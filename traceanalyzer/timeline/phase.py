@@ -10,7 +10,7 @@ import pandas as pd
 
 from traceanalyzer.tables.thread_activity import ThreadState
 from traceanalyzer.timeline.device_work import durations
-from traceanalyzer.timeline.intervals import NO_TIME, common, inside_ps, union
+from traceanalyzer.timeline.intervals import common, inside_ps, union
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,17 +79,14 @@ def overlap_share(
         Of the time in which some op of the host or of the input pipeline ran, or a transfer to or
         from the device, the part in which a kernel ran too; None where none of them did.
     """
-    threads, transfers = tables.threads, tables.transfers
-    own = (transfers["device"] == device.device).to_numpy()
-    work = [(transfers["start_ps"].to_numpy(np.int64)[own] + shift_ps, durations(transfers)[own])]
+    threads, parts = tables.threads, device.parts
+    own = tables.transfers[tables.transfers["device"] == device.device]
+    starts, lasted = [own["start_ps"].to_numpy(np.int64) + shift_ps], [durations(own)]
     if threads is not None:
         busy = np.isin(threads.state, (ThreadState.HOST_OP, ThreadState.INPUT))
-        work.append((threads.start_ps[busy], (threads.end_ps - threads.start_ps)[busy]))
-    starts, lengths = (np.concatenate(column) for column in zip(*work, strict=True))
-    beside = common(union(starts, lengths), within) if len(starts) else NO_TIME
-    if not beside.total_ps:
-        return None
-    parts = device.parts
+        starts.append(threads.start_ps[busy])
+        lasted.append((threads.end_ps - threads.start_ps)[busy])
+    beside = common(union(np.concatenate(starts), np.concatenate(lasted)), within)
     computes = parts.phase == Phase.COMPUTE
     kernels = union(parts.start_ps[computes], parts.duration_ps[computes])
-    return common(beside, kernels).total_ps / beside.total_ps
+    return common(beside, kernels).total_ps / beside.total_ps if beside.total_ps else None

@@ -51,16 +51,15 @@ def recurring(tables: HostTables) -> Recurring:
     known = threads.row >= 0
     of_session = _of_session(ops, threads)
     of_row = _groups(ops, of_session)
-    group = of_row[threads.row[known]]
     at = threads.start_ps[known]
-    slot = np.searchsorted(starts, at, side="right") - 1
+    slot = np.searchsorted(starts, at, side="right") - 1  # -1 before the first step
     is_inside = (slot >= 0) & (at < ends[slot])
-    size = len(ops)
-    beside = _distinct(group, slot, size)
-    inside = _distinct(group[is_inside], slot[is_inside], size)
+    seen = pd.DataFrame({"beside": slot, "inside": np.where(is_inside, slot, np.nan)})
+    slots = seen.groupby(of_row[threads.row[known]]).nunique().reindex(of_row, fill_value=0)
+    beside, inside = (slots[name].to_numpy() for name in ("beside", "inside"))
     is_rare = (beside > 0) & (inside <= 1) & (beside <= max(1, len(steps) // _RARE))
-    is_rare = is_rare[of_row] & ~_in_regular_runs(of_session, threads, is_rare[of_row])
-    return Recurring(is_rare, is_rare & (inside == 0)[of_row])
+    is_rare &= ~_in_regular_runs(of_session, threads, is_rare)
+    return Recurring(is_rare, is_rare & (inside == 0))
 
 
 def _of_session(ops: pd.DataFrame, threads: ThreadActivity) -> NDArray[np.bool_]:
@@ -78,13 +77,10 @@ def _in_regular_runs(
 ) -> NDArray[np.bool_]:
     """Tell which ops of sessions are seen in a run of which half of the ops and more recur."""
     shown = (threads.call != 0) & np.append(of_session, np.False_)[threads.row]
-    pairs = np.unique(np.stack([threads.call[shown], threads.row[shown]], axis=1), axis=0)
-    _, run = np.unique(pairs[:, 0], return_inverse=True)
-    run = run.reshape(-1)
-    recur = ~is_rare[pairs[:, 1]]
-    is_regular = 2 * np.bincount(run, weights=recur) >= np.bincount(run)
+    runs = pd.DataFrame({"call": threads.call[shown], "row": threads.row[shown]}).drop_duplicates()
+    recur = pd.Series(~is_rare[runs["row"]], runs.index).groupby(runs["call"]).transform("mean")
     found = np.zeros(len(of_session), np.bool_)
-    found[pairs[is_regular[run], 1]] = True
+    found[runs["row"][recur >= 1 / 2]] = True
     return found
 
 
@@ -92,13 +88,5 @@ def _groups(ops: pd.DataFrame, of_session: NDArray[np.bool_]) -> NDArray[np.int6
     """Return what each row runs with: the ops of its function; others run by themselves."""
     functions, _ = pd.factorize(ops["function"].astype(str))
     alone = ops["is_eager"].to_numpy(bool) | of_session
-    keys = np.where(alone, np.arange(len(ops)) + len(ops), functions)
-    codes, _ = pd.factorize(keys)
+    codes, _ = pd.factorize(np.where(alone, np.arange(len(ops)) + len(ops), functions))
     return codes.astype(np.int64)
-
-
-def _distinct(group: NDArray[np.int64], slot: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Return in how many different slots each group is seen."""
-    slots = int(slot.max(initial=0)) + 2  # the one before the first step is -1
-    pairs = np.unique(group * slots + slot + 1)
-    return np.bincount(pairs // slots, minlength=size)

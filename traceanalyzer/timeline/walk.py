@@ -4,23 +4,32 @@ From a device event the walk goes to the thread that launched it, or to the devi
 On a thread it follows the thread's activity; where the thread did nothing, it goes to the thread
 that woke it; where the thread waited for a call or a device, to what ended last there. Time that
 cannot be followed is unattributed.
+
+The walk that explains idle time does not go through devices: where it comes to one within a span,
+that is another one. The walk through a step does: the critical path.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from traceanalyzer.native import walk as native
+from traceanalyzer.tables.thread_activity import Launches
 from traceanalyzer.tables.thread_links import ON_DEVICE
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
-    from traceanalyzer.tables.thread_activity import Launches, ThreadActivity
+    from traceanalyzer.tables.host_tables import HostTables
+    from traceanalyzer.tables.thread_activity import ThreadActivity
+    from traceanalyzer.timeline.device_parts import HostTimeline
     from traceanalyzer.timeline.device_work import DeviceWork
+
+_WAITED_FOR: Final = (Phase.HOST_OP, Phase.INPUT, Phase.COPY)
 
 
 class Spans(NamedTuple):
@@ -37,12 +46,9 @@ class Parts(NamedTuple):
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
-    #: `Phase`, uint8.
-    phase: NDArray[np.uint8]
-    #: Row of the host's op table, -1 for none; int32.
-    row: NDArray[np.int32]
-    #: Row of the host's transfer table, -1 for none; int64.
-    transfer: NDArray[np.int64]
+    phase: NDArray[np.uint8]  #: `Phase`
+    row: NDArray[np.int32]  #: of the host's op table, -1 for none
+    transfer: NDArray[np.int64]  #: row of the host's transfer table, -1 for none
     #: Whether every step of the walk that led here, and through it, is in the trace; else some link
     #: was taken for granted: a thread, to be set going by what ended last in its call; a wait, of a
     #: thread or another stream, to be for what a device ended last; work, to be of the last launch
@@ -51,8 +57,14 @@ class Parts(NamedTuple):
 
     @property
     def duration_ps(self) -> NDArray[np.int64]:
-        """How long each part is, int64."""
+        """How long each part is."""
         return self.end_ps - self.start_ps
+
+    @property
+    def is_exposed(self) -> NDArray[np.bool_]:
+        """In which parts a device waited for an op of the host, or for a transfer made for one."""
+        waited: NDArray[np.bool_] = np.isin(self.phase, _WAITED_FOR) & (self.row >= 0)
+        return waited
 
     def by_time(self) -> Parts:
         """Return the parts in order of time."""
@@ -77,26 +89,8 @@ def program_thread(threads: ThreadActivity | None) -> int:
     return int(segments.argmax()) if segments.any() else ON_DEVICE
 
 
-def threads_of_steps(
-    threads: ThreadActivity | None, start_ps: NDArray[np.int64]
-) -> NDArray[np.int32]:
-    """Return the thread that marked each step, by when it begins; else the program's."""
-    program = np.full(len(start_ps), program_thread(threads), np.int32)
-    if threads is None or not len(threads.step_ps):
-        return program
-    slot = np.searchsorted(threads.step_ps, start_ps).clip(max=len(threads.step_ps) - 1)
-    thread = threads.step_thread[slot]
-    is_known = (threads.step_ps[slot] == start_ps) & (np.diff(threads.begin)[thread] > 0)
-    return np.where(is_known, thread, program).astype(np.int32)
-
-
 def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | None) -> Parts:
-    """Account for a device's idle spans, or for the program's spans.
-
-    Returns:
-        Parts that cover the spans, by time. The walk does not go through devices: where it comes
-        to one within a span, that is another one.
-    """
+    """Account for a device's idle spans, or for the program's spans; the parts cover the spans."""
     # Work without duration is not waited for and does not end idle time.
     ends, streams = np.empty(0, np.int64), np.empty(0, np.int32)
     if work is not None:
@@ -106,9 +100,31 @@ def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | N
     return _walked(spans, threads, np.empty(0, np.int64), ends, streams)
 
 
-def walk_through_devices(spans: Spans, threads: ThreadActivity | None, work: DeviceWork) -> Parts:
-    """Account for spans, steps mostly, through threads and devices alike; see `walk_back`."""
-    within = (work.end_ps > spans.start_ps.min()) & (work.start_ps < spans.end_ps.max())
+def critical_path(tables: HostTables, timeline: HostTimeline, steps: pd.DataFrame) -> Parts:
+    """Return what each moment of some steps waited for, back from their ends.
+
+    Where a thread waited for a device, the path goes on with what that finished last; from a kernel
+    or transfer to what the device finished before, or to the launch, whichever was later. Where the
+    path computes, the device is the bottleneck; where it is on the host, making that shorter makes
+    the step shorter, until another path is as long.
+
+    Args:
+        tables: The host's tables.
+        timeline: What its devices did.
+        steps: The steps, rows of its step table.
+
+    Returns:
+        Parts that cover each step from its begin to its end, by time. They are about the thread
+        that marked the step, or else the program's own: the step ends when that says so.
+    """
+    threads, work = tables.threads, timeline.work
+    start = steps["start_ps"].to_numpy(np.int64)
+    end = start + steps["duration_ps"].to_numpy(np.int64).clip(0)
+    thread = _threads_of_steps(threads, start)
+    spans = Spans(start, end, Launches(thread, end, end, np.ones(len(start), np.bool_)))
+    if work is None:
+        return walk_back(spans, threads, None)
+    within = (work.end_ps > start.min()) & (work.start_ps < end.max())
     rows = np.flatnonzero(within & (work.device >= 0))
     rows = rows[np.argsort(work.end_ps[rows], kind="stable")]
     return _walked(
@@ -123,6 +139,19 @@ def walk_through_devices(spans: Spans, threads: ThreadActivity | None, work: Dev
         *work.launches.take(rows),
         _before(work, rows),
     )
+
+
+def _threads_of_steps(
+    threads: ThreadActivity | None, start_ps: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """Return the thread that marked each step, by when it begins; else the program's."""
+    program = np.full(len(start_ps), program_thread(threads), np.int32)
+    if threads is None or not len(threads.step_ps):
+        return program
+    slot = np.searchsorted(threads.step_ps, start_ps).clip(max=len(threads.step_ps) - 1)
+    thread = threads.step_thread[slot]
+    is_known = (threads.step_ps[slot] == start_ps) & (np.diff(threads.begin)[thread] > 0)
+    return np.where(is_known, thread, program).astype(np.int32)
 
 
 def _before(work: DeviceWork, rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ fields are those of xplane.proto.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.trace import xplane
-from traceanalyzer.trace.memory_need import MemoryNeed
-from traceanalyzer.trace.message import double_field, message_field, number_field, text_field
+from traceanalyzer.trace.limits import MemoryNeed
+from traceanalyzer.trace.message import FIXED64, LENGTH, VARINT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
 LARGEST_PS: Final = 2**62 - 1
 
 _LINE_BYTES: Final = 500  # what Python takes for a plane or a line
+_BITS: Final = 2**64 - 1
 
 
 class Line:
     """A line under construction; its name may be set later, as names may follow events."""
 
     def __init__(self, key: int | str) -> None:
-        self.id, self.name = _id_and_name(key)
+        self.id, self.name = (0, key) if isinstance(key, str) else (key, "")
         self.events = bytearray()
 
 
@@ -40,7 +42,7 @@ class PlaneBuilder:
     """A plane under construction; its name may be set later."""
 
     def __init__(self, trace: TraceBuilder, key: int | str) -> None:
-        self.id, self.name = _id_and_name(key)
+        self.id, self.name = (0, key) if isinstance(key, str) else (key, "")
         self._trace = trace
         self._lines: dict[int | str, Line] = {}
         self._names: dict[tuple[str, str], int] = {}
@@ -65,30 +67,26 @@ class PlaneBuilder:
     ) -> None:
         """Add an event, in any order; times are from 0 to `LARGEST_PS`."""
         name_id = self._names.setdefault((name, display_name), len(self._names))
-        event = number_field(1, name_id) + number_field(2, start_ps) + number_field(3, duration_ps)
+        event = _number(1, name_id) + _number(2, start_ps) + _number(3, duration_ps)
         for stat, value in (stats or {}).items():
             event += _stat(self._stats.setdefault(stat, len(self._stats)), value)
         self._trace.need.add(len(event))
         self._trace.events += 1
-        line.events += message_field(4, event)
+        line.events += _message(4, event)
 
     def message(self) -> bytes:
         """Return the plane as an XPlane."""
         lines = [
-            number_field(1, line.id) + text_field(2, line.name) + line.events
-            for line in self._lines.values()
+            _number(1, line.id) + _text(2, line.name) + line.events for line in self._lines.values()
         ]
         names = [
-            number_field(1, key) + message_field(2, text_field(2, name) + text_field(4, display))
+            _number(1, key) + _message(2, _text(2, name) + _text(4, display))
             for (name, display), key in self._names.items()
         ]
-        stats = [
-            number_field(1, key) + message_field(2, text_field(2, name))
-            for name, key in self._stats.items()
-        ]
-        fields = [(3, line) for line in lines] + [(4, n) for n in names] + [(5, s) for s in stats]
-        about = number_field(1, self.id) + text_field(2, self.name)
-        return about + b"".join(message_field(field, content) for field, content in fields)
+        stats = [_number(1, key) + _message(2, _text(2, name)) for name, key in self._stats.items()]
+        parts = [(3, line) for line in lines] + [(4, n) for n in names] + [(5, s) for s in stats]
+        about = _number(1, self.id) + _text(2, self.name)
+        return about + b"".join(_message(field, content) for field, content in parts)
 
 
 class TraceBuilder:
@@ -111,24 +109,41 @@ class TraceBuilder:
 
     def build(self, *, damage: Damage | None = None, warnings: tuple[str, ...] = ()) -> Trace:
         """Return the trace."""
-        space = b"".join(message_field(1, plane.message()) for plane in self._planes.values())
+        space = b"".join(_message(1, plane.message()) for plane in self._planes.values())
         trace = xplane.decode(np.frombuffer(space, np.uint8), max_bytes=self._max_bytes)
         return replace(trace, damage=damage, warnings=warnings, format=self._format)
-
-
-def _id_and_name(key: int | str) -> tuple[int, str]:
-    return (0, key) if isinstance(key, str) else (key, "")
 
 
 @lru_cache(maxsize=1 << 12, typed=True)  # most stats recur
 def _stat(stat_id: int, value: str | float) -> bytes:
     """Return the field of an XEvent that holds a stat."""
     if isinstance(value, float):
-        content = double_field(2, value)
+        content = bytes((2 << 3 | FIXED64,)) + struct.pack("<d", value)
     elif isinstance(value, int) and -(2**63) <= value < 2**63:
-        content = number_field(4, value)
+        content = _number(4, value)
     elif isinstance(value, int) and 0 <= value < 2**64:
-        content = number_field(3, value)
+        content = _number(3, value)
     else:
-        content = text_field(5, str(value))
-    return message_field(4, number_field(1, stat_id) + content)
+        content = _text(5, str(value))
+    return _message(4, _number(1, stat_id) + content)
+
+
+def _number(field: int, value: int) -> bytes:
+    return bytes((field << 3 | VARINT, *_varint(value & _BITS)))
+
+
+def _text(field: int, text: str) -> bytes:
+    """Return a field that holds a string; half a surrogate pair becomes a question mark."""
+    return _message(field, text.encode("utf-8", "replace"))
+
+
+def _message(field: int, content: bytes) -> bytes:
+    return bytes((field << 3 | LENGTH, *_varint(len(content)))) + content
+
+
+def _varint(value: int) -> list[int]:
+    out = []
+    while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return [*out, value]

@@ -36,7 +36,11 @@ def on_one_clock(trace: Trace, near_ns: int = 0) -> Trace:
     """
     if all(_fits(plane) for plane in trace.planes):
         return trace
-    at_ns = [_rough_ns(plane) for plane in trace.planes]
+    # When each event starts, to a microsecond: float64 does not wrap.
+    at_ns = [
+        plane.lines.timestamp_ns.astype(np.float64)[plane.line_of] + _offsets(plane) / 1000
+        for plane in trace.planes
+    ]
     every_ns = np.concatenate(at_ns)
     middle_ns = float(np.partition(every_ns, len(every_ns) // 2)[len(every_ns) // 2])
     origin_ns = next((ns for ns in (0, near_ns) if abs(middle_ns - ns) <= _LONGEST_NS / 2), None)
@@ -72,18 +76,11 @@ def _offsets(plane: Plane) -> NDArray[np.int64]:
     return plane.start_ps - (plane.lines.timestamp_ns * 1000)[plane.line_of]
 
 
-def _rough_ns(plane: Plane) -> NDArray[np.float64]:
-    """Return when each event starts, to a microsecond; float64, which does not wrap."""
-    at_ns: NDArray[np.float64] = plane.lines.timestamp_ns.astype(np.float64)[plane.line_of]
-    return at_ns + _offsets(plane) / 1000
-
-
 def _moved(plane: Plane, origin_ns: int) -> Plane:
     # What does not fit wraps; these events are left out.
     moved_ns = plane.lines.timestamp_ns - np.int64(origin_ns)
-    lines = replace(plane.lines, timestamp_ns=moved_ns)
     start_ps = _offsets(plane) + (moved_ns * 1000)[plane.line_of]
-    return replace(plane, lines=lines, start_ps=start_ps)
+    return replace(plane, lines=replace(plane.lines, timestamp_ns=moved_ns), start_ps=start_ps)
 
 
 def _only(plane: Plane, chosen: NDArray[np.bool_]) -> Plane:

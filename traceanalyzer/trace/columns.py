@@ -153,10 +153,9 @@ class Plane:
         """
         if event is not None:
             return self._decode_integers(self._rows(stat, event))
-        kept = self._integers
-        if stat not in kept:
-            kept[stat] = self._decode_integers(self._rows(stat, None))
-        return kept[stat]
+        if stat not in self._integers:
+            self._integers[stat] = self._decode_integers(self._rows(stat, None))
+        return self._integers[stat]
 
     def floats(self, stat: str, event: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return a stat of some events as numbers, NaN where there is no number.
@@ -187,10 +186,8 @@ class Plane:
     def own_bytes(self, stat: str) -> bytes | None:
         """Return one of the plane's own stats as bytes, for serialised messages."""
         for row in self.own_stats:
-            if self.stat_names.get(int(self.stats.id[row])) == stat and self.stats.kind[row] in {
-                wire.STRING,
-                wire.BYTES,
-            }:
+            is_text = self.stats.kind[row] in {wire.STRING, wire.BYTES}
+            if is_text and self.stat_names.get(int(self.stats.id[row])) == stat:
                 return bytes_at(self.buffer, int(self.stats.value[row]))
         return None
 
@@ -258,18 +255,16 @@ class Plane:
             found, first = wire.intern_strings(self.buffer, SEED, bits[texts].astype(np.int64))
             codes[texts] = found
             values += texts_at(self.buffer, first)
-        for which in (wire.REF, wire.INT64, wire.UINT64, wire.DOUBLE):
+        for which in (wire.REF, *_NUMBERS):
             mask = kind == which
             if mask.any():
-                distinct, place = numbered(bits[mask])
+                some, place = numbered(bits[mask])
                 codes[mask] = place + len(values)
-                values += self._number_texts(which, distinct)
+                if which == wire.REF:
+                    values += [self.stat_names.get(int(i), "") for i in some.view(np.int64)]
+                else:
+                    values += [str(v) for v in some.view(_NUMBERS[which]).tolist()]
         return codes, values
-
-    def _number_texts(self, kind: int, bits: NDArray[np.uint64]) -> list[str]:
-        if kind == wire.REF:
-            return [self.stat_names.get(int(i), "") for i in bits.view(np.int64)]
-        return [str(v) for v in bits.view(_NUMBERS[kind]).tolist()]
 
     def _decode_integers(self, rows: NDArray[np.int64]) -> Column:
         """Return the stats at these rows as whole numbers, nothing for -1."""
@@ -286,7 +281,7 @@ class Plane:
         if texts.any():
             column = self._decode_strings(rows[have[texts]])
             parsed = [whole_number(v) for v in column.values]
-            table = np.array([p if p is not None else 0 for p in parsed], np.int64)
+            table = np.array([p or 0 for p in parsed], np.int64)
             valid = np.array([p is not None for p in parsed], np.bool_)
             found[texts], known[texts] = table[column.codes], valid[column.codes]
         values = np.zeros(len(rows), np.int64)

@@ -19,16 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError
-from traceanalyzer.format import encodable, printable
-from traceanalyzer.trace.absence import (
-    CAPTURE_FILE,
-    TOOL_FILE,
-    Walk,
-    missing,
-    no_trace,
-    only_tool_data,
-    reason,
-)
+from traceanalyzer.format import counted, encodable, printable
 from traceanalyzer.trace.sniff import EVENTS_FILE
 
 if TYPE_CHECKING:
@@ -48,20 +39,28 @@ MAX_ENTRIES = 200_000
 _log = logging.getLogger(__name__)
 
 # Best first: an xplane has every event, the others are cut down from it.
-_FORMATS: Final = (
-    (".xplane.pb", XPLANE),
-    (".xplane.pb.gz", XPLANE),
-    (".trace.json.gz", TRACE_JSON),
-    (".trace.json", TRACE_JSON),
-    (".local.trace", LOCAL_TRACE),
+_FORMATS: Final = {
+    ".xplane.pb": XPLANE,
+    ".xplane.pb.gz": XPLANE,
+    ".trace.json.gz": TRACE_JSON,
+    ".trace.json": TRACE_JSON,
+    ".local.trace": LOCAL_TRACE,
+}
+_CAPTURE_FILE: Final = ".placement.json.gz"
+_TOOL_FILE: Final = re.compile(
+    r"\.(overview_page|input_pipeline(_analyzer)?|tensorflow_stats|framework_op_stats|kernel_stats"
+    r"|memory_profile|memory_viewer|op_profile|pod_viewer|dcn_collective_stats|op_stats|hlo_proto"
+    r"|hlo_stats|roofline_model|tf_data_bottleneck_analysis|inference_profile)"
+    r"\.(pb|json|json\.gz)$"
 )
 _INSTEAD: Final = "not a trace; give the run's directory, or its HOST.xplane.pb"
 _NO_TRACES: Final = (
     (re.compile("tfevents"), EVENTS_FILE),
-    (TOOL_FILE, f"data for one of TensorBoard's tools, {_INSTEAD}"),
-    (re.compile(re.escape(CAPTURE_FILE) + "$"), f"a capture file, {_INSTEAD}"),
+    (_TOOL_FILE, f"data for one of TensorBoard's tools, {_INSTEAD}"),
+    (re.compile(re.escape(_CAPTURE_FILE) + "$"), f"a capture file, {_INSTEAD}"),
 )
 _TIMESTAMP: Final = re.compile(r"[0-9]{4}(?:[_-][0-9]{2}){5}")
+_MOST_NAMES: Final = 20  # of runs, in an error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +103,11 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     try:
         mode = root.stat().st_mode
     except FileNotFoundError:
-        raise TraceNotFoundError(missing(root)) from None
+        msg = f"{printable(root)}: there is no such file or directory; check the path"
+        raise TraceNotFoundError(msg) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        msg = f"{printable(root)}: cannot be read ({reason(error)}); check path and permissions"
+        why = printable((getattr(error, "strerror", None) or str(error)).lower())
+        msg = f"{printable(root)}: cannot be read ({why}); check path and permissions"
         raise TraceNotFoundError(msg) from error
     if stat.S_ISREG(mode):
         return (_single(root),)
@@ -116,7 +117,7 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
             "directory"
         )
         raise TraceFormatError(msg)
-    walk = Walk()
+    walk = _Walk()
     found = list(_walk_runs(root, walk))
     if walk.cut_short:
         _log.warning(
@@ -125,7 +126,9 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
             walk.entries,
         )
     if not any(run.hosts for run in found):
-        raise TraceNotFoundError(no_trace(root, walk, (f for run in found for f in run.tool_files)))
+        tools = [file for run in found for file in run.tool_files]
+        msg = f"{printable(root)}: {_only_tool_data(tools) if tools else walk.why_no_trace()}"
+        raise TraceNotFoundError(msg)
     found.sort(key=lambda run: (bool(run.hosts), run.recorded, str(run.path)), reverse=True)
     return _with_distinct_names(root, found)
 
@@ -137,25 +140,22 @@ def choose_run(runs: Sequence[RunFiles], name: str | None = None) -> RunFiles:
         TraceNotFoundError: There is no such run, or it has no trace.
     """
     if name is None:
-        chosen = next((r for r in runs if r.hosts), None)
+        matches = [r for r in runs if r.hosts][:1]
         problem = "no run has a trace"
     else:
-        exact = [r for r in runs if r.name == name]
         # The directory alone is enough if only one run has it.
-        matches = exact or [r for r in runs if r.path.name == name]
-        chosen = matches[0] if len(matches) == 1 else None
-        problem = (
-            f"{len(matches)} runs are named {printable(name)}"
-            if matches
-            else f"there is no run {printable(name)}"
-        )
-    if chosen is None:
-        names = ", ".join(printable(r.name) for r in runs[:20]) or "none"
-        more = f" and {len(runs) - 20} more" if len(runs) > 20 else ""  # noqa: PLR2004 - as above
+        matches = [r for r in runs if r.name == name] or [r for r in runs if r.path.name == name]
+        problem = f"{len(matches)} runs are named {printable(name)}"
+        if not matches:
+            problem = f"there is no run {printable(name)}"
+    if len(matches) != 1:
+        names = ", ".join(printable(r.name) for r in runs[:_MOST_NAMES]) or "none"
+        more = f" and {len(runs) - _MOST_NAMES} more" if len(runs) > _MOST_NAMES else ""
         msg = f"{problem}; choose one of: {names}{more}"
         raise TraceNotFoundError(msg)
+    (chosen,) = matches
     if not chosen.hosts:
-        msg = f"{printable(chosen.name)}: {only_tool_data(chosen.tool_files)}"
+        msg = f"{printable(chosen.name)}: {_only_tool_data(chosen.tool_files)}"
         raise TraceNotFoundError(msg)
     return chosen
 
@@ -182,38 +182,32 @@ def _single(file: Path) -> RunFiles:
             msg = f"{printable(file.name)}: {words}"
             raise TraceFormatError(msg)
     path = file.parent
-    capture_file = path / f"{host}{CAPTURE_FILE}"
-    return RunFiles(
-        name=_directory_name(path) if _is_run_directory(path) else host,
-        path=path,
-        hosts=(
-            HostFile(
-                host=encodable(host),
-                path=file,
-                format=kind,
-                capture_file=capture_file
-                if kind != UNKNOWN and _size_and_time(capture_file)[1]
-                else None,
-            ),
-        ),
+    beside = path / f"{host}{_CAPTURE_FILE}"
+    found = HostFile(
+        host=encodable(host),
+        path=file,
+        format=kind,
+        capture_file=beside if kind != UNKNOWN and beside.exists() else None,
     )
+    name = _directory_name(path) if _is_run_directory(path) else host
+    return RunFiles(name=name, path=path, hosts=(found,))
 
 
 def _name_parts(name: str) -> tuple[str, str]:
     """Split a file's name into host and format."""
     if name == LOCAL_TRACE:
         return "local", LOCAL_TRACE
-    for suffix, kind in _FORMATS:
+    for suffix, kind in _FORMATS.items():
         if name.endswith(suffix) and name != suffix:
             return name.removesuffix(suffix), kind
     return name.split(".", 1)[0] or name, UNKNOWN
 
 
-def _walk_runs(root: Path, walk: Walk) -> Iterator[RunFiles]:
+def _walk_runs(root: Path, walk: _Walk) -> Iterator[RunFiles]:
     """Visit directories breadth first, so that near runs are found before the limits."""
     seen: set[tuple[int, int]] = set()
     queue: deque[tuple[Path, int]] = deque([(root, 0)])
-    while queue:
+    while queue and walk.entries <= MAX_ENTRIES:
         directory, depth = queue.popleft()
         files: list[str] = []
         try:
@@ -223,7 +217,6 @@ def _walk_runs(root: Path, walk: Walk) -> Iterator[RunFiles]:
             if (status.st_dev, status.st_ino) in seen:
                 continue
             seen.add((status.st_dev, status.st_ino))
-            walk.directories += 1
             with os.scandir(directory) as entries:
                 for entry in entries:
                     walk.entries += 1
@@ -238,11 +231,8 @@ def _walk_runs(root: Path, walk: Walk) -> Iterator[RunFiles]:
                         walk.cut_short = True
         except OSError:
             walk.unreadable += 1
-        found = _run_in(directory, files, walk)
-        if found:
+        if found := _run_in(directory, files, walk):
             yield found
-        if walk.entries > MAX_ENTRIES:
-            return
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
@@ -252,12 +242,12 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _run_in(directory: Path, files: list[str], walk: Walk) -> RunFiles | None:
+def _run_in(directory: Path, files: list[str], walk: _Walk) -> RunFiles | None:
     """Return the run whose files are in a directory, if any."""
     in_profile = _is_run_directory(directory)
     traces: dict[str, list[str]] = {}
     tools: list[str] = []
-    capture_files = {name for name in files if name.endswith(CAPTURE_FILE)}
+    capture_files = {name for name in files if name.endswith(_CAPTURE_FILE)}
     for name in files:
         host, kind = _name_parts(name)
         if kind == UNKNOWN and in_profile and name.endswith(".trace"):
@@ -266,42 +256,32 @@ def _run_in(directory: Path, files: list[str], walk: Walk) -> RunFiles | None:
         # PyTorch's profiler writes into the same layout, in a form of its own.
         if kind != UNKNOWN and not host.endswith(".pt"):
             traces.setdefault(host, []).append(name)
-        elif TOOL_FILE.search(name) or (
+        elif _TOOL_FILE.search(name) or (
             in_profile and name not in capture_files and not name.startswith(".")
         ):
             tools.append(name)
         elif "tfevents" in name:
             walk.events_files += 1
-            walk.profile_markers += name.endswith(".profile-empty")
     if not traces and not tools:
         walk.capture_files += len(capture_files)
         walk.empty_runs += in_profile and not capture_files
         return None
-    hosts: list[HostFile] = []
-    modified = 0.0
-    for host in sorted(traces):
-        file, time = _best(directory, host, traces[host])
-        beside = f"{host}{CAPTURE_FILE}"
-        hosts.append(
-            replace(file, capture_file=directory / beside) if beside in capture_files else file
-        )
-        modified = max(modified, time)
+    found = [_best(directory, host, names) for host, names in sorted(traces.items())]
     name = _directory_name(directory)
     return RunFiles(
         name=name,
         path=directory,
-        hosts=tuple(hosts),
+        hosts=tuple(file for file, _ in found),
         tool_files=tuple(directory / tool for tool in sorted(tools)),
-        recorded=time_in_name(name) or modified,
+        recorded=time_in_name(name) or max((time for _, time in found), default=0.0),
     )
 
 
 def _best(directory: Path, host: str, names: list[str]) -> tuple[HostFile, float]:
     """Return the most complete file of a host, and its modification time."""
-    suffixes = [suffix for suffix, _ in _FORMATS]
 
     def rank(name: str) -> int:
-        return next((i for i, s in enumerate(suffixes) if name.endswith(s)), len(suffixes))
+        return next((i for i, s in enumerate(_FORMATS) if name.endswith(s)), len(_FORMATS))
 
     ranked = sorted(names, key=rank)
     status = {name: _size_and_time(directory / name) for name in ranked}
@@ -313,8 +293,14 @@ def _best(directory: Path, host: str, names: list[str]) -> tuple[HostFile, float
             f"2 GiB); {printable(chosen)} was read instead"
         )
     _, kind = _name_parts(chosen)
-    kind = LOCAL_TRACE if kind == UNKNOWN else kind
-    file = HostFile(host=encodable(host), path=directory / chosen, format=kind, note=note)
+    beside = directory / f"{host}{_CAPTURE_FILE}"
+    file = HostFile(
+        host=encodable(host),
+        path=directory / chosen,
+        format=LOCAL_TRACE if kind == UNKNOWN else kind,
+        note=note,
+        capture_file=beside if beside.exists() else None,
+    )
     return file, status[chosen][1]
 
 
@@ -340,17 +326,83 @@ def _directory_name(directory: Path) -> str:
 
 def _with_distinct_names(root: Path, runs: list[RunFiles]) -> tuple[RunFiles, ...]:
     """Prefix names that several runs share with the log directory, as TensorBoard does."""
-    shared = Counter(r.name for r in runs)
-    longer = [replace(r, name=_name_below(root, r.path)) if shared[r.name] > 1 else r for r in runs]
-    still_shared = Counter(r.name for r in longer)
-    return tuple(
-        replace(r, name=r.path.relative_to(root).as_posix()) if still_shared[r.name] > 1 else r
-        for r in longer
-    )
+    for is_whole in (False, True):  # the whole path where that is shared, too
+        shared = Counter(run.name for run in runs)
+        runs = [
+            replace(run, name=_name_below(root, run.path, is_whole=is_whole))
+            if shared[run.name] > 1
+            else run
+            for run in runs
+        ]
+    return tuple(runs)
 
 
-def _name_below(root: Path, directory: Path) -> str:
+def _name_below(root: Path, directory: Path, *, is_whole: bool) -> str:
     parts = directory.relative_to(root).parts
-    if parts[-3:-1] == ("plugins", "profile"):
+    if parts[-3:-1] == ("plugins", "profile") and not is_whole:
         parts = (*parts[:-3], parts[-1])
     return "/".join(parts) or _directory_name(directory)
+
+
+# --- Why there is no trace ------------------------------------------------------------------------
+
+_RECORD: Final = "record one with `traceanalyzer capture script.py`"
+
+
+@dataclass(kw_only=True)
+class _Walk:
+    """What a search through directories met besides traces."""
+
+    entries: int = 0
+    events_files: int = 0
+    empty_runs: int = 0
+    capture_files: int = 0
+    unreadable: int = 0
+    cut_short: bool = False
+
+    def why_no_trace(self) -> str:
+        """Return the first reason that fits, and what to do."""
+        unread = (
+            f", {counted(self.unreadable, 'more')} could not be read" if self.unreadable else ""
+        )
+        if self.unreadable and self.entries == 0:
+            why = "the directory cannot be read; check its permissions"
+        elif self.empty_runs:
+            why = (
+                f"{counted(self.empty_runs, 'run')} without files: the profiler did not finish, or "
+                f"its files were not copied; copy them, or {_RECORD}"
+            )
+        elif self.capture_files:
+            why = (
+                f"{counted(self.capture_files, 'capture file')} (HOST{_CAPTURE_FILE}), but no "
+                f"trace beside it; copy HOST.xplane.pb to the same directory, or {_RECORD}"
+            )
+        elif self.events_files:
+            why = (
+                f"{counted(self.events_files, 'events file')} but no profile; copy plugins/profile "
+                "too, or set profile_batch=(10, 20) in the TensorBoard callback, or "
+                f"{_RECORD}"
+            )
+        elif self.entries == 0:
+            why = f"the directory is empty; give the log directory of a run, or {_RECORD}"
+        elif self.cut_short:
+            why = (
+                f"no trace among the first {self.entries:,} entries, where the search "
+                f"stopped{unread}; give the log directory itself"
+            )
+        else:
+            why = (
+                f"no trace (HOST.xplane.pb, HOST.trace.json.gz or local.trace){unread}; give the "
+                f"log directory of a run, or {_RECORD}"
+            )
+        return why
+
+
+def _only_tool_data(tool_files: Sequence[Path]) -> str:
+    """Say that a run only has data converted for TensorBoard's tools."""
+    tools = sorted({m.group(1) for f in tool_files if (m := _TOOL_FILE.search(f.name))})
+    kinds = f" ({', '.join(tools)})" if tools else ""
+    return (
+        f"only data that TensorFlow converted for TensorBoard's tools{kinds}, no trace; copy "
+        "HOST.xplane.pb or HOST.trace.json.gz from where it was recorded, or record again"
+    )

@@ -14,7 +14,7 @@ from traceanalyzer.trace import local_trace, sniff, trace_json, xplane
 from traceanalyzer.trace.clock import on_one_clock
 from traceanalyzer.trace.columns import Damage
 from traceanalyzer.trace.discovery import LOCAL_TRACE, XPLANE
-from traceanalyzer.trace.inflate import DamagedGzipError, inflate
+from traceanalyzer.trace.limits import DamagedGzipError, inflate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 
 _QUOTED_MESSAGES: Final = 3  # of an empty profile's own messages; one usually says it
+_MANGLED: Final = (
+    "its bytes were destroyed: a program treated it as text and replaced bytes by U+FFFD; copy the "
+    "original again as binary"
+)
 
 
 def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int = 0) -> Trace:
@@ -133,16 +137,8 @@ def _decode(
         return xplane.decode(data, max_bytes=max_bytes)
     except TraceTooLargeError:
         raise
-    except TraceFormatError:
-        if sniff.is_mangled(head):
-            raise TraceFormatError(_MANGLED) from None
-        raise
-
-
-_MANGLED: Final = (
-    "its bytes were destroyed: a program treated it as text and replaced bytes by U+FFFD; copy the "
-    "original again as binary"
-)
+    except TraceFormatError as error:
+        raise TraceFormatError(_MANGLED if sniff.is_mangled(head) else str(error)) from None
 
 
 def _empty(host_file: HostFile) -> str:
@@ -159,10 +155,9 @@ def _not_a_trace(head: bytes) -> str:
         return _MANGLED
     if words := sniff.what_it_is(head):
         return f"this is {words}"
-    begin = head[:8].hex(" ")
     return (
-        f"this is not a trace: no format of the profiler begins with the bytes {begin}; "
-        "copy it again, or record again"
+        "this is not a trace: no format of the profiler begins with the bytes "
+        f"{head[:8].hex(' ')}; copy it again, or record again"
     )
 
 

@@ -15,7 +15,7 @@ from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.format import size_text
 from traceanalyzer.trace.builder import LARGEST_PS, TraceBuilder
 from traceanalyzer.trace.columns import Damage
-from traceanalyzer.trace.message import BrokenMessageError, fields
+from traceanalyzer.trace.message import BrokenMessageError, as_bytes, as_number, as_text, fields
 
 if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Trace
@@ -57,9 +57,9 @@ def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
         for number, value, end in fields(data):
             try:
                 if number == _DEVICES:
-                    _read_device(builder, _message(value))
+                    _read_device(builder, as_bytes(value))
                 elif number == _EVENTS:
-                    _read_event(builder, _message(value))
+                    _read_event(builder, as_bytes(value))
             except BrokenMessageError:
                 lost += end - read
                 places += 1
@@ -76,44 +76,36 @@ def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
     if lost and not builder.events:
         msg = "this is not a local.trace: no event in it can be read; give a file of the profiler"
         raise TraceFormatError(msg)
-    return builder.build(
-        damage=Damage(bytes_lost=lost, places=places, events_kept=builder.events) if lost else None
-    )
+    damaged = Damage(bytes_lost=lost, places=places, events_kept=builder.events) if lost else None
+    return builder.build(damage=damaged)
 
 
 def _read_device(builder: TraceBuilder, entry: memoryview) -> None:
     key, content = _entry(entry)
-    plane = builder.plane(key)
-    for number, value, _ in fields(content):
+    plane = builder.plane(_whole(key))
+    for number, value, _ in fields(as_bytes(content)):
         if number == _NAME:
-            plane.name = _text(value)
+            plane.name = as_text(value)
         elif number == _RESOURCES:
-            resource, inner = _entry(_message(value))
-            name = next((_text(v) for n, v, _ in fields(inner) if n == _NAME), "")
-            plane.line(resource).name = name
+            resource, inner = _entry(as_bytes(value))
+            names = (as_text(v) for n, v, _ in fields(as_bytes(inner)) if n == _NAME)
+            plane.line(_whole(resource)).name = next(names, "")
 
 
 def _read_event(builder: TraceBuilder, content: memoryview) -> None:
-    device = resource = start_ps = duration_ps = 0
-    name = ""
     args: dict[str, str] = {}
+    found: dict[int, int | memoryview] = {}
     for number, value, _ in fields(content):
-        if number == _EVENT_DEVICE:
-            device = _number(value)
-        elif number == _EVENT_RESOURCE:
-            resource = _number(value)
-        elif number == _EVENT_NAME:
-            name = _text(value)
-        elif number == _TIMESTAMP_PS:
-            start_ps = _number(value)
-        elif number == _DURATION_PS:
-            duration_ps = _number(value)
-        elif number == _ARGS:
-            pair = {n: v for n, v, _ in fields(_message(value))}
-            args[_text(pair.get(_KEY, _NOTHING))] = _text(pair.get(_VALUE, _NOTHING))
-    if start_ps > LARGEST_PS or duration_ps > LARGEST_PS:
-        raise BrokenMessageError
-    display_name = ""
+        if number == _ARGS:
+            key, text = _entry(as_bytes(value))
+            args[as_text(key or _NOTHING)] = as_text(text)
+        else:
+            found[number] = value
+    device, resource, start_ps, duration_ps = (
+        _whole(found.get(number, 0))
+        for number in (_EVENT_DEVICE, _EVENT_RESOURCE, _TIMESTAMP_PS, _DURATION_PS)
+    )
+    name, display_name = as_text(found.get(_EVENT_NAME, _NOTHING)), ""
     if op := _OP_LABEL.fullmatch(args.get(_LABEL, "")):
         del args[_LABEL]
         args |= {"id": op[1], "device": op[2], "async": op[3]}
@@ -125,23 +117,14 @@ def _read_event(builder: TraceBuilder, content: memoryview) -> None:
     )
 
 
-def _entry(entry: memoryview) -> tuple[int, memoryview]:
-    """Return key and value of a map's entry, whose key is a number and value a message."""
+def _entry(entry: memoryview) -> tuple[int | memoryview, int | memoryview]:
+    """Return key and value of a map's entry; a key is 0 and a value nothing where it is absent."""
     pair = {n: v for n, v, _ in fields(entry)}
-    return _number(pair.get(_KEY, 0)), _message(pair.get(_VALUE, _NOTHING))
+    return pair.get(_KEY, 0), pair.get(_VALUE, _NOTHING)
 
 
-def _number(value: int | memoryview) -> int:
-    if isinstance(value, memoryview) or value > LARGEST_PS:
+def _whole(value: int | memoryview) -> int:
+    """Return a number, which fits what a trace holds."""
+    if as_number(value) > LARGEST_PS:
         raise BrokenMessageError
-    return value
-
-
-def _message(value: int | memoryview) -> memoryview:
-    if isinstance(value, int):
-        raise BrokenMessageError
-    return value
-
-
-def _text(value: int | memoryview) -> str:
-    return str(_message(value), "utf-8", "replace")
+    return as_number(value)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.trace import xplane
-from traceanalyzer.trace.message import BrokenMessageError, fields
+from traceanalyzer.trace.message import BrokenMessageError, as_bytes, as_text, fields
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,9 +26,9 @@ _PLANES = 1  # of an XSpace
 _NAME = 2  # of an XPlane
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileOptions:
-    """The levels that were in force, as the trace itself recorded them (profiler_options.proto)."""
+    """The tracer levels of a profiler session (profiler_options.proto)."""
 
     host_tracer_level: int
     device_tracer_level: int
@@ -37,17 +37,24 @@ class ProfileOptions:
 
 def profile_options(trace: Trace) -> ProfileOptions | None:
     """Read the serialised ProfileOptions that TensorFlow 2.19 and later leave in the trace."""
-    for plane in trace.planes:
-        if plane.name == _PLANE and (data := plane.own_bytes(_STAT)):
-            return _options(memoryview(data))
-    return None
+    data = (plane.own_bytes(_STAT) for plane in trace.planes if plane.name == _PLANE)
+    found = next(filter(None, data), None)
+    if found is None:
+        return None
+    numbers: dict[int, int] = {}
+    with suppress(BrokenMessageError):  # cut short: keep what was read
+        for number, value, _ in fields(memoryview(found)):
+            if isinstance(value, int):
+                numbers[number] = value  # noqa: PERF403 - keeps what precedes the damage
+    return ProfileOptions(
+        host_tracer_level=numbers.get(2, 0),
+        device_tracer_level=numbers.get(3, 0),
+        python_tracer_level=numbers.get(4, 0),
+    )
 
 
 def profile_options_in(file: Path) -> ProfileOptions | None:
-    """Read them off an xplane file, without the time that decoding all of it takes.
-
-    Args:
-        file: The file, not gzipped.
+    """Read them off an xplane file that is not gzipped, without decoding all of it.
 
     Returns:
         The options; None where it states none, or cannot be read.
@@ -56,28 +63,10 @@ def profile_options_in(file: Path) -> ProfileOptions | None:
         mapped = np.memmap(file, np.uint8, mode="r")
         begin = 0
         for number, plane, end in fields(mapped.data):
-            if number == _PLANES and isinstance(plane, memoryview) and _name(plane) == _PLANE:
-                return profile_options(xplane.decode(np.asarray(mapped[begin:end])))
+            if number == _PLANES:
+                # The name comes before the large fields.
+                names = (as_text(value) for k, value, _ in fields(as_bytes(plane)) if k == _NAME)
+                if next(names, "") == _PLANE:
+                    return profile_options(xplane.decode(np.asarray(mapped[begin:end])))
             begin = end
     return None
-
-
-def _name(plane: memoryview) -> str:
-    """Return the name of a plane; it comes before the large fields."""
-    for number, value, _ in fields(plane):
-        if number == _NAME and isinstance(value, memoryview):
-            return str(value, "utf-8", "replace")
-    return ""
-
-
-def _options(data: memoryview) -> ProfileOptions:
-    numbers: dict[int, int] = {}
-    with suppress(BrokenMessageError):  # cut short: keep what was read
-        for number, value, _ in fields(data):
-            if isinstance(value, int):
-                numbers[number] = value  # noqa: PERF403 - keeps what precedes the damage
-    return ProfileOptions(
-        host_tracer_level=numbers.get(2, 0),
-        device_tracer_level=numbers.get(3, 0),
-        python_tracer_level=numbers.get(4, 0),
-    )

@@ -16,29 +16,51 @@ LOCAL_TRACE: Final = "local.trace"
 EVENTS_FILE: Final = (
     "TensorBoard's events (metrics), not a profile; give the directory that holds plugins/profile"
 )
-# What else users hand over, by how it begins; and what to tell them.
-_OTHERS: Final = (
-    (b"PK\x03\x04", "a zip archive; unpack it, and give the directory"),
-    (b"\x28\xb5\x2f\xfd", "compressed with zstd; decompress it first (`zstd -d`)"),
-    (b"\xfd7zXZ\x00", "compressed with xz; decompress it first (`xz -d`)"),
-    (b"BZh", "compressed with bzip2; decompress it first (`bzip2 -d`)"),
-    (b"\x89HDF\r\n", "an HDF5 file, such as saved Keras weights, not a profile"),
-    (b"SQLite format 3\x00", "an SQLite database, such as one of Nsight Systems, not a profile"),
-    (
-        b"version https://git-lfs",
-        "a Git LFS pointer, not the file itself; fetch it with `git lfs pull`",
-    ),
+# What else users hand over, by a pattern at its beginning; and what to tell them.
+_OTHERS: Final = tuple(
+    (re.compile(pattern, re.DOTALL), words)
+    for pattern, words in (
+        (rb"PK\x03\x04", "a zip archive; unpack it, and give the directory"),
+        (rb".{257}ustar", "a tar archive; unpack it, and give the directory"),
+        (rb"\x28\xb5\x2f\xfd", "compressed with zstd; decompress it first (`zstd -d`)"),
+        (rb"\xfd7zXZ\x00", "compressed with xz; decompress it first (`xz -d`)"),
+        (rb"BZh", "compressed with bzip2; decompress it first (`bzip2 -d`)"),
+        (rb"\x89HDF\r\n", "an HDF5 file, such as saved Keras weights, not a profile"),
+        (rb"SQLite format 3\x00", "an SQLite database, as of Nsight Systems, not a profile"),
+        (
+            rb"version https://git-lfs",
+            "a Git LFS pointer, not the file itself; fetch it with `git lfs pull`",
+        ),
+        (rb".{0,52}brain\.Event:", EVENTS_FILE),
+        (
+            rb"\x00*\Z",
+            "nothing but zero bytes: the copy or the disk failed; copy it again, or record again",
+        ),
+        (
+            rb"(?i)\s*<(?:!doctype|html|\?xml)",
+            "a web page, perhaps that of a failed download; fetch the file itself",
+        ),
+    )
 )
+_TEXT: Final = "a text file, not a profile; give a HOST.xplane.pb or a log directory"
 _JSON_START: Final = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*(?:\{[ \t\r\n]*[\"}]|\[)")
-_HTML_START: Final = re.compile(rb"\s*<(?:!doctype|html|\?xml)", re.IGNORECASE)
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # but tab, line ends, escape
 _REPLACEMENT: Final = "\ufffd".encode()
-_TAR_MAGIC: Final = slice(257, 262)
-# A message's number, if it has one, then the tag and length of its second field.
-_ENTRY: Final = re.compile(rb"(?:\x08[\x80-\xff]{0,9}[\x00-\x7f])?\x12[\x80-\xff]{0,4}[\x00-\x7f]")
-_LENGTH: Final = 2  # wire type of messages and strings
-_VARINT: Final = 0
-_LAST_FIELD: Final = 15  # a field number that fits the tag's one byte; the formats use far fewer
+# The first field of an XSpace or a local.trace is a message or a string: a tag of wire type 2 and a
+# field number of one byte, then a length. Inside a plane, or a map's entry, which are field 1, the
+# first field is a number or a string.
+_FIRST: Final = re.compile(
+    rb"(?:\x0a[\x80-\xff]{0,9}[\x00-\x7f](?:[\x08\x0a\x10\x12\x18\x1a\x20\x22\x28\x2a\x30\x32\x38"
+    rb"\x3a\x40\x42\x48\x4a\x50\x52\x58\x5a\x60\x62\x68\x6a\x70\x72\x78\x7a]|\Z)"
+    rb"|[\x12\x1a\x22\x2a\x32\x3a\x42\x4a\x52\x5a\x62\x6a\x72\x7a][\x80-\xff]{0,9}[\x00-\x7f])"
+)
+# A map's entry in local.trace: its second field is a message, a device with a name, not a name as
+# in a plane. Both begin with a number, if there is one.
+_DEVICE: Final = re.compile(
+    rb".[\x80-\xff]{0,9}[\x00-\x7f](?:\x08[\x80-\xff]{0,9}[\x00-\x7f])?"
+    rb"\x12[\x80-\xff]{0,4}[\x00-\x7f][\x0a\x10]",
+    re.DOTALL,
+)
 
 
 def content_of(head: bytes) -> str | None:
@@ -47,24 +69,15 @@ def content_of(head: bytes) -> str | None:
         return GZIP
     if _is_text(head):
         return JSON if _JSON_START.match(head) else None
-    begin = _first_message(head)
-    if begin is None or what_it_is(head):
+    if not _FIRST.match(head) or what_it_is(head):
         return None
-    return LOCAL_TRACE if _is_device_entry(head, begin) else XSPACE
+    return LOCAL_TRACE if _DEVICE.match(head) else XSPACE
 
 
 def what_it_is(head: bytes) -> str | None:
     """Return in words what a file is that begins so but is no trace, or None if unknown."""
-    for magic, words in _OTHERS:
-        if head.startswith(magic):
-            return words
-    if head[_TAR_MAGIC] == b"ustar":
-        return "a tar archive; unpack it, and give the directory"
-    if b"brain.Event:" in head[:64]:
-        return EVENTS_FILE
-    if not head.strip(b"\x00"):
-        return "nothing but zero bytes: the copy or the disk failed; copy it again, or record again"
-    return _what_text(head) if _is_text(head) else None
+    found = (words for pattern, words in _OTHERS if pattern.match(head))
+    return next(found, _TEXT if _is_text(head) else None)
 
 
 def is_mangled(head: bytes) -> bool:
@@ -73,12 +86,6 @@ def is_mangled(head: bytes) -> bool:
     What is left is sound UTF-8, which no encoding of numbers is, with U+FFFD all over it.
     """
     return head.count(_REPLACEMENT) > 1 and _is_utf8(head)
-
-
-def _what_text(head: bytes) -> str:
-    if _HTML_START.match(head):
-        return "a web page, perhaps that of a failed download; fetch the file itself"
-    return "a text file, not a profile; give a HOST.xplane.pb or a log directory"
 
 
 def _is_text(head: bytes) -> bool:
@@ -92,27 +99,3 @@ def _is_utf8(head: bytes) -> bool:
         # The head may end within a character.
         return error.reason == "unexpected end of data"
     return True
-
-
-def _first_message(head: bytes) -> int | None:
-    """Return where the content of the first field begins, if that is a message or a string."""
-    if len(head) < 2 or head[0] & 7 != _LENGTH or not 1 <= head[0] >> 3 <= _LAST_FIELD:  # noqa: PLR2004 - a tag and a length
-        return None
-    begin = next((i + 1 for i in range(1, min(len(head), 11)) if head[i] < 0x80), None)  # noqa: PLR2004 - a varint ends
-    if begin is None:
-        return None
-    if head[0] >> 3 == 1 and begin < len(head):
-        # Inside is a plane or a map entry: its first field is a number or a string.
-        tag = head[begin]
-        if tag & 7 not in {_VARINT, _LENGTH} or not 1 <= tag >> 3 <= _LAST_FIELD:
-            return None
-    return begin
-
-
-def _is_device_entry(head: bytes, begin: int) -> bool:
-    """Tell a map entry of local.trace from a plane: its second field is a message, not a name.
-
-    Both begin with a number; then a plane has its name, and the entry a device that has one.
-    """
-    match = _ENTRY.match(head, begin)
-    return match is not None and head[match.end() : match.end() + 1] in {b"\x0a", b"\x10"}

@@ -64,13 +64,8 @@ def bytes_at(buffer: NDArray[np.uint8], position: int) -> bytes:
     return buffer[begin[0] : end[0]].tobytes()
 
 
-def text_at(buffer: NDArray[np.uint8], position: int) -> str:
-    """Return the string whose length prefix is at `position`, empty for -1."""
-    return bytes_at(buffer, position).decode("utf-8", "replace")
-
-
 def texts_at(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> list[str]:
-    """Return the strings at many positions: `text_at` of each, several times as fast."""
+    """Return the strings whose length prefixes are at some positions, empty for -1."""
     view = buffer.data
     texts: list[str] = []
     for first in range(0, len(positions), _BATCH):

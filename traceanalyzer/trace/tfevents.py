@@ -26,32 +26,14 @@ if TYPE_CHECKING:
 
 
 # TF_GRAPH_DEF_VERSION of each release's `core/public/version.h`; its patches keep it. Releases 2.1
-# and 2.2 share a number, and 1.15 was cut after 2.0.
+# and 2.2 share a number.
 _PRODUCERS: Final = {
-    119: "2.0",
-    175: "2.1 or 2.2",
-    440: "2.3",
-    561: "2.4",
-    716: "2.5",
-    808: "2.6",
-    898: "2.7",
-    987: "2.8",
-    1087: "2.9",
-    1205: "2.10",
-    1286: "2.11",
-    1395: "2.12",
-    1482: "2.13",
-    1575: "2.14",
-    1645: "2.15",
-    1766: "2.16",
-    1882: "2.17",
-    1994: "2.18",
-    2129: "2.19",
-    2288: "2.20",
+    119: "2.0", 175: "2.1 or 2.2", 440: "2.3", 561: "2.4", 716: "2.5", 808: "2.6", 898: "2.7",
+    987: "2.8", 1087: "2.9", 1205: "2.10", 1286: "2.11", 1395: "2.12", 1482: "2.13", 1575: "2.14",
+    1645: "2.15", 1766: "2.16", 1882: "2.17", 1994: "2.18", 2129: "2.19", 2288: "2.20",
     2474: "2.21",
-}
-
-_PRODUCER_OF_1_15: Final = 134
+}  # fmt: skip
+_PRODUCER_OF_1_15: Final = 134  # cut after 2.0
 
 # The graph is among the first records; files of long trainings hold gigabytes of metrics after it.
 MAX_RECORDS: Final = 64
@@ -140,21 +122,19 @@ def _producer(file: Path) -> int | None:
         with file.open("rb") as stream:
             for _ in range(MAX_RECORDS):
                 header = stream.read(_HEADER.size)
-                if len(header) < _HEADER.size:
-                    return None
-                length, _ = _HEADER.unpack(header)
-                if length > MAX_RECORD_BYTES:
+                length = _HEADER.unpack(header)[0] if len(header) == _HEADER.size else 0
+                if not 0 < length <= MAX_RECORD_BYTES:
                     return None
                 record = stream.read(length + _CHECKSUM_BYTES)[:length]
-                if producer := _producer_of_event(memoryview(record)):
+                if producer := _producer_of_event(record):
                     return producer
     except OSError:
-        return None
+        pass
     return None
 
 
-def _producer_of_event(event: memoryview) -> int | None:
-    found: int | memoryview | None = event
+def _producer_of_event(event: bytes) -> int | None:
+    found: int | memoryview | None = memoryview(event)
     for wanted in (_GRAPH_DEF, _VERSIONS, _PRODUCER):
         if not isinstance(found, memoryview):
             return None

@@ -32,7 +32,8 @@ FORMAT: Final = "trace.json"
 MAX_BYTES: Final = 1 << 30  # TensorFlow wrote at most a million events, some hundred megabytes
 
 _US_DIGITS: Final = 13  # of the whole part of a time that fits 64 bits of picoseconds
-_COMPLETE, _METADATA, _INSTANT = "X", "M", frozenset({"i", "I"})
+_METADATA: Final = "M"
+_EVENTS: Final = frozenset({"X", "i", "I"})  # complete and instant ones
 # Names of planes, perhaps after a host's: what TensorFlow's and JAX's profilers write.
 _PLANE: Final = re.compile(r"(?:\S+ )?(/(?:host|device):.*|#Chip.*|Task Environment)", re.DOTALL)
 _LIST: Final = re.compile(r'\A\ufeff?\s*\[|"traceEvents"\s*:\s*\[')
@@ -69,22 +70,21 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
         raise TraceFormatError(msg)
     reading = _Reading(TraceBuilder(FORMAT, max_bytes=max_bytes))
     damage = _read_events(text, begin.end(), reading)
-    if damage is None:
-        return reading.finish()
-    at, broken = damage
-    if broken >= len(text) and not is_cut:
-        msg = (
-            f"the JSON is cut short: it ends after {len(data):,} bytes in the middle of the list "
-            "of events; copy it again, or record again"
-        )
-        raise TraceFormatError(msg)
-    if not reading.builder.events:
-        msg = (
-            f"the JSON is damaged at byte {_size(text[:broken]):,}, before the first event; "
-            "copy it again, or record again"
-        )
-        raise TraceFormatError(msg)
-    reading.lose(_size(text[at:]))
+    if damage is not None:
+        at, broken = damage
+        if broken >= len(text) and not is_cut:
+            msg = (
+                f"the JSON is cut short: it ends after {len(data):,} bytes in the middle of the "
+                "list of events; copy it again, or record again"
+            )
+            raise TraceFormatError(msg)
+        if not reading.builder.events:
+            msg = (
+                f"the JSON is damaged at byte {_size(text[:broken]):,}, before the first event; "
+                "copy it again, or record again"
+            )
+            raise TraceFormatError(msg)
+        reading.lose(text[at:])
     return reading.finish()
 
 
@@ -99,7 +99,7 @@ def _read_events(text: str, at: int, reading: _Reading) -> tuple[int, int] | Non
             broken = error.pos if isinstance(error, json.JSONDecodeError) else at
             return at, len(text) if "Unterminated" in str(error) else broken
         if not reading.add(element):
-            reading.lose(_size(text[at:end]))
+            reading.lose(text[at:end])
         between = _BETWEEN.match(text, end)
         if between is not None and not between[1]:
             return end, between.end()
@@ -128,26 +128,25 @@ class _Reading:
         self._is_tensorflow = False
         self._unread_phases: Counter[str] = Counter()
 
-    def lose(self, size: int) -> None:
+    def lose(self, text: str) -> None:
         """Account for a part that cannot be read."""
-        self._lost_bytes += size
+        self._lost_bytes += _size(text)
         self._lost_places += 1
 
     def add(self, element: Json) -> bool:
         """Take in one element of the list; return whether it could be read."""
-        if not isinstance(element, dict):
+        phase = element.get("ph") if isinstance(element, dict) else None
+        if not isinstance(element, dict) or (element and not isinstance(phase, str)):
             return False
         if not element:
             return True  # the last one
-        phase = element.get("ph")
         if phase == _METADATA:
             return self._name(element)
-        if phase == _COMPLETE or (isinstance(phase, str) and phase in _INSTANT):
+        if phase in _EVENTS:
             return self._event(element)
-        if isinstance(phase, str) and phase:
-            self._unread_phases[phase[:1]] += 1
-            return True
-        return False
+        if phase:
+            self._unread_phases[str(phase)[:1]] += 1
+        return bool(phase)
 
     def finish(self) -> Trace:
         """Return the trace."""
@@ -193,15 +192,17 @@ class _Reading:
             or not isinstance(args, dict)
         ):
             return False
-        process = self.builder.plane(pid)
         long_name = args.pop("long_name", None)
         display_name = ""
         if isinstance(long_name, str):
             name, display_name = long_name, name
         elif args.get("step_name") == name:
-            name = _without_step(name)
-        process.event(
-            process.line(tid),
+            # The event begins a step; TF 2.4 added the step's number.
+            kind, _, number = name.rpartition(" ")
+            name = kind if kind and number.isdecimal() else name
+        plane = self.builder.plane(pid)
+        plane.event(
+            plane.line(tid),
             name,
             start_ps,
             duration_ps,
@@ -218,12 +219,6 @@ def _key(value: Json) -> int | str | None:
     if isinstance(value, bool) or not isinstance(value, int | str):
         return None
     return value if isinstance(value, str) or -(2**63) <= value < 2**63 else None
-
-
-def _without_step(name: str) -> str:
-    """Return the name of an event that begins a step, without the number that TF 2.4 added."""
-    kind, _, number = name.rpartition(" ")
-    return kind if kind and number.isdecimal() else name
 
 
 def _picoseconds(value: Json) -> int | None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.native import wire
 from traceanalyzer.trace.columns import Damage, Lines, Metadata, Plane, Stats, Trace
-from traceanalyzer.trace.memory_need import MemoryNeed
-from traceanalyzer.trace.strings import text_at, texts_at
+from traceanalyzer.trace.limits import MemoryNeed
+from traceanalyzer.trace.strings import texts_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,14 +39,6 @@ _WORTH_THREADS = 1 << 20  # bytes; fewer are read sooner than threads are starte
 _ERRORS, _WARNINGS = 2, 3  # field numbers in XSpace
 _GIVE_A_TRACE = "give a trace of TensorFlow's profiler"
 _Found = TypeVar("_Found")
-
-
-class _Space(NamedTuple):
-    """The top level: where planes begin and end (two rows), and the strings."""
-
-    planes: NDArray[np.int64]
-    string_field: NDArray[np.uint8]
-    string_at: NDArray[np.int64]
 
 
 class _Tally:
@@ -79,61 +71,62 @@ def decode(buffer: NDArray[np.uint8], *, max_bytes: int | None = None) -> Trace:
     b.flags.writeable = False
     tally = _Tally(max_bytes)
     space = _scan_space(b, tally)
-    structure = _walk_planes(b, space, tally)
+    structure = _walk_planes(b, space.planes, tally)
     events = _decode_lines(b, structure, tally)
     damage = Damage(
         bytes_lost=tally.bytes_lost, places=tally.places, events_kept=int(events.event_begin[-1])
     )
+    errors, warnings = (
+        tuple(texts_at(b, space.string_at[space.string_field == field]))
+        for field in (_ERRORS, _WARNINGS)
+    )
     return Trace(
         planes=_planes(b, structure, events),
-        errors=_strings(b, space, _ERRORS),
-        warnings=_strings(b, space, _WARNINGS),
+        errors=errors,
+        warnings=warnings,
         damage=damage if damage.places else None,
     )
 
 
-def _scan_space(b: NDArray[np.uint8], tally: _Tally) -> _Space:
-    n_planes, n_strings, stop, why = wire.scan_space(b, *_space(0, 0))
+def _scan_space(b: NDArray[np.uint8], tally: _Tally) -> wire.Space:
+    n_planes, n_strings, stop, why = wire.scan_space(b, wire.Space.empty(0, 0))
+    msg = ""
     if why == wire.OVERRUN:
         msg = (
             f"the file is cut short: the field at byte {stop:,} exceeds the {len(b):,} bytes of "
             f"the file; copy it again, or record again"
         )
-        raise TraceFormatError(msg)
-    if why == wire.UNREADABLE and not n_planes:
+    elif why == wire.UNREADABLE and not n_planes:
         msg = f"this is not an XSpace: no field begins at byte {stop:,}; {_GIVE_A_TRACE}"
-        raise TraceFormatError(msg)
-    if len(b) and not n_planes and not n_strings:
+    elif len(b) and not n_planes and not n_strings:
         msg = f"this is not an XSpace: it has none of its fields; {_GIVE_A_TRACE}"
+    if msg:
         raise TraceFormatError(msg)
     _check_count(n_planes, MAX_PLANES, "planes")
     _check_count(n_strings, MAX_STRINGS, "errors, warnings and hostnames")
     tally.need.add(n_planes * _PLANE_BYTES + n_strings * _STRING_BYTES)
     if stop < len(b):
         tally.lose(len(b) - stop, 1)
-    space = _space(n_planes, n_strings)
-    wire.scan_space(b[:stop], *space)
+    space = wire.Space.empty(n_planes, n_strings)
+    wire.scan_space(b[:stop], space)
     return space
 
 
-def _space(planes: int, strings: int) -> _Space:
-    return _Space(
-        np.empty((2, planes), np.int64), np.empty(strings, np.uint8), np.empty(strings, np.int64)
-    )
-
-
-def _walk_planes(b: NDArray[np.uint8], space: _Space, tally: _Tally) -> wire.PlaneTables:
-    begin, end = space.planes
-    found = wire.walk_planes(b, begin, end, wire.PlaneTables.empty())
-    tally.lose(found.bytes_lost, found.places)
-    _check_count(found.lines, MAX_LINES, "lines")
+def _walk_planes(
+    b: NDArray[np.uint8], planes: NDArray[np.int64], tally: _Tally
+) -> wire.PlaneTables:
+    begin, end = planes
+    *sizes, lost, places = wire.walk_planes(b, begin, end, wire.PlaneTables.empty())
+    lines, events, names, stats = sizes
+    tally.lose(lost, places)
+    _check_count(lines, MAX_LINES, "lines")
     tally.need.add(
-        found.lines * _LINE_BYTES
-        + found.event_metadata * _METADATA_BYTES
-        + found.stat_metadata * _STAT_NAME_BYTES
-        + found.stats * (8 + 1 + 8)
+        lines * _LINE_BYTES
+        + events * _METADATA_BYTES
+        + names * _STAT_NAME_BYTES
+        + stats * (8 + 1 + 8)
     )
-    structure = wire.PlaneTables.empty(len(begin), found)
+    structure = wire.PlaneTables.empty(len(begin), *sizes)
     wire.walk_planes(b, begin, end, structure)
     return structure
 
@@ -147,8 +140,8 @@ def _decode_lines(
     scanned = _in_parts(
         lambda part: wire.scan_lines(b, part, (begin, end), events, stats), end - begin
     )
-    aggregated = any(part.aggregated for part in scanned)
-    tally.lose(sum(part.bytes_lost for part in scanned), sum(part.places for part in scanned))
+    aggregated, wide, lost, places = map(sum, zip(*scanned, strict=True))
+    tally.lose(lost, places)
     event_begin = np.concatenate([[0], np.cumsum(events)])
     stat_begin = n_own + np.concatenate([[0], np.cumsum(stats)])
     n_events, n_stats = int(event_begin[-1]), int(stat_begin[-1])
@@ -156,7 +149,7 @@ def _decode_lines(
     # Ids are small in every file met so far: half of 64 bits do, if those of the stats of planes
     # and metadata, which share the column with those of events, are small too.
     small = structure.stat_id.astype(np.int32)
-    is_wide = any(part.is_wide for part in scanned) or bool((structure.stat_id != small).any())
+    is_wide = wide or bool((structure.stat_id != small).any())
     id_type: type[np.int32 | np.int64] = np.int64 if is_wide else np.int32
     id_bytes = 8 if is_wide else 4
     tally.need.add(
@@ -203,74 +196,50 @@ def _planes(
     b: NDArray[np.uint8], structure: wire.PlaneTables, events: wire.LineColumns
 ) -> tuple[Plane, ...]:
     plane_id, name_at, *firsts, own_first, own_count = structure.plane
-
-    def bounds(first: NDArray[np.int64], total: int) -> list[tuple[int, int]]:
-        return list(pairwise([*first.tolist(), total]))
-
-    lines = bounds(firsts[0], structure.lines.shape[1])
-    metadata = bounds(firsts[1], structure.event_metadata.shape[1])
-    names = bounds(firsts[2], structure.stat_metadata.shape[1])
+    tables = structure.lines, structure.event_metadata, structure.stat_metadata
+    bounds = [
+        pairwise([*first.tolist(), table.shape[1]])
+        for first, table in zip(firsts, tables, strict=True)
+    ]
     stats = Stats(id=events.stat_id, kind=events.stat_kind, value=events.stat_value)
     planes = []
-    for p in range(len(plane_id)):
-        first, last = (int(events.event_begin[k]) for k in lines[p])
+    plane_names = texts_at(b, name_at)
+    for p, parts in enumerate(zip(*bounds, strict=True)):
+        lines, metadata, names = map(slice, *zip(*parts, strict=True))
+        begin = events.event_begin[lines.start : lines.stop + 1]
+        of_events = slice(int(begin[0]), int(begin[-1]))
+        line_id, line_name, timestamp_ns, _, _ = structure.lines[:, lines]
+        metadata_id, metadata_name, display_name, stat_begin = structure.event_metadata[:, metadata]
+        stat_id, stat_name = structure.stat_metadata[:, names]
         own = range(int(own_first[p]), int(own_first[p] + own_count[p]))
-        stat_metadata = slice(*names[p])
         planes.append(
             Plane(
-                name=text_at(b, int(name_at[p])),
+                name=plane_names[p],
                 id=int(plane_id[p]),
-                lines=_lines(b, structure, events, *lines[p]),
-                metadata_id=events.metadata_id[first:last],
-                start_ps=events.start_ps[first:last],
-                duration_ps=events.duration_ps[first:last],
-                occurrences=events.occurrences[first:last] if len(events.occurrences) else None,
-                stat_begin=events.first_stat[first : last + 1],
-                metadata=_metadata(structure, *metadata[p], own.start),
-                stat_names=dict(
-                    zip(
-                        structure.stat_metadata[0][stat_metadata].tolist(),
-                        texts_at(b, structure.stat_metadata[1][stat_metadata]),
-                        strict=True,
-                    )
+                lines=Lines(
+                    id=line_id,
+                    name=tuple(texts_at(b, line_name)),
+                    timestamp_ns=timestamp_ns,
+                    event_begin=begin - begin[0],
                 ),
+                metadata_id=events.metadata_id[of_events],
+                start_ps=events.start_ps[of_events],
+                duration_ps=events.duration_ps[of_events],
+                occurrences=events.occurrences[of_events] if len(events.occurrences) else None,
+                stat_begin=events.first_stat[of_events.start : of_events.stop + 1],
+                metadata=Metadata(
+                    id=metadata_id,
+                    name_at=metadata_name,
+                    display_name_at=display_name,
+                    stat_begin=np.append(stat_begin, own.start),
+                ),
+                stat_names=dict(zip(stat_id.tolist(), texts_at(b, stat_name), strict=True)),
                 stats=stats,
                 own_stats=own,
                 buffer=b,
             )
         )
     return tuple(planes)
-
-
-def _lines(
-    b: NDArray[np.uint8],
-    structure: wire.PlaneTables,
-    events: wire.LineColumns,
-    first: int,
-    last: int,
-) -> Lines:
-    line_id, name, timestamp_ns, _, _ = (column[first:last] for column in structure.lines)
-    begin = events.event_begin[first : last + 1]
-    return Lines(
-        id=line_id,
-        name=tuple(texts_at(b, name)),
-        timestamp_ns=timestamp_ns,
-        event_begin=begin - begin[0],
-    )
-
-
-def _metadata(structure: wire.PlaneTables, first: int, last: int, stat_end: int) -> Metadata:
-    key, name, display_name, stat_begin = structure.event_metadata
-    return Metadata(
-        id=key[first:last],
-        name_at=name[first:last],
-        display_name_at=display_name[first:last],
-        stat_begin=np.append(stat_begin[first:last], stat_end),
-    )
-
-
-def _strings(b: NDArray[np.uint8], space: _Space, field: int) -> tuple[str, ...]:
-    return tuple(texts_at(b, space.string_at[space.string_field == field]))
 
 
 def _check_count(count: int, limit: int, what: str) -> None:

@@ -4,33 +4,35 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import networkx as nx
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from collections.abc import Set as AbstractSet
 
-_Node: TypeAlias = tuple[str, str | int]
+Op = TypeVar("Op")
+_Node: TypeAlias = tuple[str, Any]
 _GPU: Final[_Node] = ("side", "gpu")
 _CPU: Final[_Node] = ("side", "cpu")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Value:
+@dataclass(frozen=True)
+class Value(Generic[Op]):
     """What one op makes and others take: it is copied once if any of them is on the other side."""
 
-    producer: str
-    consumers: tuple[str, ...]
+    producer: Op
+    consumers: tuple[Op, ...]
     cost: int | None  #: of a copy, bytes or picoseconds; None if unknown
 
 
 @dataclass(frozen=True, kw_only=True)
-class Move:
-    """The cheapest way to move ops, by name."""
+class Move(Generic[Op]):
+    """The cheapest way to move ops."""
 
-    to_gpu: tuple[str, ...]
-    to_cpu: tuple[str, ...]
+    to_gpu: tuple[Op, ...]
+    to_cpu: tuple[Op, ...]
     saved: int  #: cost of what is no longer copied, less the cost of what is copied instead
     stays: int  #: known cost of what is still copied
     unknown_before: int  #: values of unknown cost that are copied now
@@ -38,8 +40,8 @@ class Move:
 
 
 def cheapest_move(
-    values: Sequence[Value], on_cpu: Collection[str], cannot_move: Collection[str]
-) -> Move | None:
+    values: Sequence[Value[Op]], on_cpu: Collection[Op], cannot_move: Collection[Op]
+) -> Move[Op] | None:
     """Find the ops to move, either way, with which least is copied between CPU and GPU.
 
     A value of unknown cost is never newly copied; one that is copied already counts as zero, but
@@ -75,7 +77,7 @@ def cheapest_move(
 
 
 def _network(
-    values: Sequence[Value], ops: Sequence[str], cpu: frozenset[str], cannot_move: frozenset[str]
+    values: Sequence[Value[Op]], ops: Sequence[Op], cpu: AbstractSet[Op], stay: AbstractSet[Op]
 ) -> nx.DiGraph[_Node]:
     """Build the network whose minimum cut is the cheapest move: the source's part is on the GPU.
 
@@ -89,7 +91,7 @@ def _network(
     unit = of_unknown * (sum(v.cost is None for v in values) + 1)
     for op in ops:
         own = (("op", op), _CPU) if op in cpu else (_GPU, ("op", op))
-        network.add_edge(*own, capacity=math.inf if op in cannot_move else 1)
+        network.add_edge(*own, capacity=math.inf if op in stay else 1)
     for number, value in enumerate(values):
         if value.cost is not None:
             capacity: float = value.cost * unit
@@ -107,5 +109,5 @@ def _network(
     return network
 
 
-def _is_copied(value: Value, cpu: frozenset[str]) -> bool:
+def _is_copied(value: Value[Op], cpu: AbstractSet[Op]) -> bool:
     return any((op in cpu) != (value.producer in cpu) for op in value.consumers)

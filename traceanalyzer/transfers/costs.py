@@ -1,40 +1,96 @@
-"""What the transfers of a run cost, host by host."""
+"""What the transfers of a run cost: many small ones, values that are read back, and round trips."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.transfers.device_to_host_syncs import device_to_host_syncs
-from traceanalyzer.transfers.measured_round_trips import measured_round_trips
-from traceanalyzer.transfers.recorded_graphs import RecordedGraphs, node_types
+import numpy as np
+import pandas as pd
+
+from traceanalyzer.capture_file.function_records import UNKNOWN
+from traceanalyzer.timeline.intervals import union
 from traceanalyzer.transfers.recorded_round_trips import recorded_round_trips
-from traceanalyzer.transfers.round_trips import HostTransfers
-from traceanalyzer.transfers.small_transfers import small_transfers
-from traceanalyzer.transfers.traffic import hardware_links, traffic
-from traceanalyzer.transfers.transfer_steps import transfer_steps
+from traceanalyzer.transfers.round_trips import HostTransfers, measured_round_trips
+from traceanalyzer.units import PS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pandas as pd
+    from collections.abc import Iterable, Sequence
 
     from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.tables.joined import Joined
-    from traceanalyzer.transfers.device_to_host_syncs import DeviceToHostSync
+    from traceanalyzer.model import Certainty
+    from traceanalyzer.model.figures import Reader
     from traceanalyzer.transfers.round_trips import RoundTrip
-    from traceanalyzer.transfers.small_transfers import SmallTransfers
-    from traceanalyzer.transfers.traffic import Traffic
+    from traceanalyzer.transfers.traffic import HostFacts, Traffic
+
+_MANY: Final = 10  # small transfers in a step
+_MANY_IN_A_TRACE: Final = 100  # without steps
+_SLOWDOWN: Final = 4  # over the time that the bytes alone would take
+_SLOWEST_BYTES_PER_S: Final = 1e9  # no GPU's link is slower: PCI Express 1 with four lanes
+_MAX_EDGES: Final = 5
+
+_SCALAR_BYTES: Final = 16  # a complex128
+_REPEATED: Final = 3  # reads of a value, without steps
+# control_flow_ops.cc, functional_ops.cc: ops that choose by the value of an input.
+_CONTROL_FLOW: Final = frozenset(
+    {
+        *("Switch", "_SwitchN", "RefSwitch", "LoopCond", "If", "StatelessIf", "While"),
+        *("StatelessWhile", "Case", "StatelessCase"),
+    }
+)
+# lower_if_op.cc, lower_case_op.cc, lower_while_op.cc: what replaces control flow is named after its
+# op, with a number (`Graph::NewName`), and chooses by a bool, or by a branch's index.
+_LOWERED: Final = re.compile(r".+/_\d+")
+_BOOL_BYTES: Final = 1
+_NEVER: Final = 2**62
+_ON_HOST: Final = frozenset({"_HostSend", "_HostRecv"})
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HostFacts:
-    """What is known of a host beside its tables."""
+@dataclass(frozen=True, kw_only=True)
+class SmallTransfers:
+    """Many small transfers that go the same way, each far slower than its bytes alone."""
 
-    name: str
-    device_properties: Mapping[str, Mapping[str, str]]  #: by device plane
-    capture_file: CaptureFile | None
-    joined: Joined | None  #: its op table, joined with the capture file
+    source: str  #: the memory that they leave: `host`, `gpu:0`
+    target: str
+    direction: str
+    count: int
+    count_per_step: float | None  #: median over the steps; None without steps
+    bytes_each: float  #: median
+    time_ps: int
+    time_each_ps: float  #: median
+    carrying_ps: float | None  #: time that the bytes alone would take; None if the link is unknown
+    edges: tuple[tuple[str, str, int], ...]  #: of the transfer graph, with most of them: and count
+    edges_total: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceToHostSync:
+    """Copies of one scalar to the host: the value of a predicate, or a loss that is printed.
+
+    Only a few bytes are copied, but what needs the value waits until the device has computed it,
+    and the device may have nothing to do until then.
+    """
+
+    host: str
+    device: str | None  #: `/device:GPU:0`
+    #: Who takes it: the program itself (`.numpy()`, `print`, `float`); control flow, which takes
+    #: its predicate in host memory; an op placed on a GPU that takes this input in host memory; an
+    #: op placed on the CPU.
+    reader: Reader
+    certainty: Certainty  #: of the reader
+    source: str  #: node of the transfer graph
+    source_name: str | None  #: the op that made it
+    consumer_name: str | None  #: the node that takes it
+    count: int
+    count_per_step: float | None  #: median over the steps; None without steps
+    bytes_each: float | None
+    time_ps: int | None
+    #: From the request to the end of each copy, overlaps counted once: so long waited what needed
+    #: the value. None if no request is known.
+    wait_ps: int | None
+    #: How long the device was idle right after the copies. They need not be the reason.
+    idle_ps: int | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,52 +102,188 @@ class TransferCosts:
     round_trips: tuple[RoundTrip, ...]
 
 
-def run_traffic(
-    transfers: pd.DataFrame, kernels: pd.DataFrame, hosts: Sequence[HostFacts]
-) -> Traffic:
-    """Measure the transfers of a run against what is known of its hosts' links."""
-    links = {}
-    for host in hosts:
-        gpus = host.capture_file.gpus if host.capture_file else ()
-        for (device, direction), link in hardware_links(host.device_properties, gpus).items():
-            links[host.name, device, direction] = link
-    return traffic(transfers, kernels, links)
-
-
 def transfer_costs(
-    transfers: pd.DataFrame,
-    ops: pd.DataFrame,
-    steps: pd.DataFrame,
-    measured: Traffic,
-    hosts: Sequence[HostFacts],
+    traffic: Traffic, ops: pd.DataFrame, hosts: Sequence[HostFacts]
 ) -> TransferCosts:
-    """Find what the transfers of a run cost; `measured` is as from `run_traffic`."""
-    in_steps = transfer_steps(transfers, steps)
-    takers = [str(name) for name in transfers["consumer_name"].cat.categories]
-    types: dict[str, str] = {}
-    for host in hosts:
-        if host.capture_file is not None and takers:
-            types |= node_types(host.capture_file, takers)
+    """Find what the transfers of a run cost."""
     return TransferCosts(
-        small_transfers=small_transfers(transfers, measured, in_steps),
-        device_to_host_syncs=device_to_host_syncs(transfers, ops, measured, in_steps, types),
-        round_trips=tuple(r for host in hosts for r in _round_trips(transfers, ops, host)),
+        small_transfers=_small_transfers(traffic),
+        device_to_host_syncs=_device_to_host_syncs(traffic, ops, hosts),
+        round_trips=tuple(trip for host in hosts for trip in _round_trips(traffic, ops, host)),
     )
 
 
-def _round_trips(transfers: pd.DataFrame, ops: pd.DataFrame, host: HostFacts) -> list[RoundTrip]:
+def _round_trips(traffic: Traffic, ops: pd.DataFrame, host: HostFacts) -> list[RoundTrip]:
     """Find the round trips of a host: by the graphs of a capture, if any, and by transfers."""
     rows = ops[ops["host"] == host.name]
-    own = HostTransfers(transfers[transfers["host"] == host.name], rows)
-    if not len(own.leaving):
-        return []
+    own = HostTransfers(traffic.table[traffic.table["host"] == host.name], rows)
     found: list[RoundTrip] = []
-    has_graphs = host.capture_file is not None and host.joined is not None
     if host.capture_file is not None and host.joined is not None:
-        functions = rows["function"].astype(object)
-        labels = functions.where(functions.notna(), None).tolist()
-        graphs = RecordedGraphs(host.capture_file, host.joined.records, labels)
-        found += recorded_round_trips(own, graphs)
+        found += recorded_round_trips(own, host.capture_file, host.joined.records)
     op_ids = {op.op_id for round_trip in found for op in round_trip.ops}
+    has_graphs = host.capture_file is not None and host.joined is not None
     found += measured_round_trips(own, op_ids, guess=not has_graphs)
     return sorted(found, key=lambda round_trip: round_trip.order)
+
+
+# --- small transfers -----------------------------------------------------------------------------
+
+
+def _small_transfers(traffic: Traffic) -> tuple[SmallTransfers, ...]:
+    """Find many small transfers, those that take longest first.
+
+    A transfer is small if it takes more than four times as long as its bytes would on its link.
+    """
+    table = traffic.table
+    rates = np.array([*(link.bytes_per_s for link in traffic.links), np.nan])[table["link"]]
+    table = table.assign(
+        least_ps=table["bytes"] / np.where(np.isnan(rates), _SLOWEST_BYTES_PER_S, rates) * PS_PER_S,
+        is_rated=~np.isnan(rates),
+    )
+    is_small = table["duration_ps"].gt(0) & (table["duration_ps"] > _SLOWDOWN * table["least_ps"])
+    small = table[is_small.fillna(value=False).astype(bool)]
+    found = []
+    ends = ["source_memory", "target_memory", "direction"]
+    for _, own in small.groupby(ends, observed=True):
+        source, target, direction = own[ends].iloc[0]
+        counts = traffic.per_step(own)
+        if np.median(counts) < _MANY if len(counts) else len(own) < _MANY_IN_A_TRACE:
+            continue
+        edges = own.groupby(["source", "target"], observed=True, as_index=False).size()
+        ranked = sorted(edges.itertuples(index=False), key=lambda edge: (-edge[2], edge[:2]))
+        found.append(
+            SmallTransfers(
+                source=source,
+                target=target,
+                direction=direction,
+                count=len(own),
+                count_per_step=float(np.median(counts)) if len(counts) else None,
+                bytes_each=float(own["bytes"].median()),
+                time_ps=int(own["duration_ps"].sum()),
+                time_each_ps=float(own["duration_ps"].median()),
+                carrying_ps=float(own["least_ps"].sum()) if own["is_rated"].all() else None,
+                edges=tuple((a, b, int(n)) for a, b, n in ranked[:_MAX_EDGES]),
+                edges_total=len(edges),
+            )
+        )
+    return tuple(sorted(found, key=lambda s: (-s.time_ps, s.source, s.target, s.direction)))
+
+
+# --- device-to-host syncs ------------------------------------------------------------------------
+
+
+def _device_to_host_syncs(
+    traffic: Traffic, ops: pd.DataFrame, hosts: Sequence[HostFacts]
+) -> tuple[DeviceToHostSync, ...]:
+    """Find the scalars that are read back in half of the steps or more, the longest waits first."""
+    table = _with_consumers(traffic.table, ops, hosts)
+    is_scalar = table["bytes"].le(_SCALAR_BYTES).fillna(value=False)
+    # Control flow takes nothing but scalars.
+    is_scalar |= table["bytes"].isna() & table["is_predicate"]
+    scalars = table[(table["direction"] == "d2h") & is_scalar.astype(bool)]
+    found = []
+    keys = ["host", "device", "via", "source", "target"]
+    for _, own in scalars.groupby(keys, observed=True, dropna=False):
+        counts = traffic.per_step(own)
+        is_rare = 2 * np.count_nonzero(counts) < len(counts)
+        if is_rare if len(counts) else len(own) < _REPEATED:
+            continue
+        first = own.iloc[0]
+        times, sizes = own["duration_ps"].dropna(), own["bytes"].dropna()
+        reader, certainty = _reader(first)
+        found.append(
+            DeviceToHostSync(
+                host=str(first["host"]),
+                device=_text(first["device"]),
+                reader=reader,
+                certainty=certainty,
+                source=first["source"],
+                source_name=_text(first["producer_name"]),
+                consumer_name=_text(first["consumer_name"]),
+                count=len(own),
+                count_per_step=float(np.median(counts)) if len(counts) else None,
+                bytes_each=float(sizes.median()) if len(sizes) else None,
+                time_ps=int(times.sum()) if len(times) else None,
+                wait_ps=_wait_ps(own),
+                idle_ps=_idle_after_ps(traffic, own),
+            )
+        )
+    return tuple(sorted(found, key=lambda r: (-(r.wait_ps or 0), -r.count, r.source, r.host)))
+
+
+def _with_consumers(
+    table: pd.DataFrame, ops: pd.DataFrame, hosts: Iterable[HostFacts]
+) -> pd.DataFrame:
+    """Return transfers with what is known of the op that takes each: its type and placement."""
+    by_id = ops.set_index("op_id")
+    names = table["consumer_name"].cat.categories
+    recorded: dict[str, str] = {}
+    for host in hosts:
+        if host.capture_file is not None and len(names):
+            recorded |= _node_types(host.capture_file, names)
+    consumer, recorded_type = table["consumer"], table["consumer_name"].map(recorded.get)
+    types = consumer.map(by_id["type"].astype(object).to_dict().get)
+    return table.assign(
+        recorded_type=recorded_type.astype(object),
+        consumer_placement=consumer.map(by_id["placement"].astype(object).to_dict().get),
+        is_predicate=types.isin(_CONTROL_FLOW) | recorded_type.isin(_CONTROL_FLOW),
+    )
+
+
+def _node_types(capture_file: CaptureFile, names: Iterable[str]) -> dict[str, str]:
+    """Return the types of nodes that ran, by name; of those that have one type throughout."""
+    instances = [i for f in capture_file.functions for i in f.instances]
+    graphs = [graph for i in instances for graph in (i.input, *i.partitions)]
+    found = {}
+    for name in names:
+        types = {g.ops[at] for g in graphs if (at := g.index(name)) != UNKNOWN}
+        if len(types) == 1:
+            found[name] = types.pop()
+    return found
+
+
+def _reader(transfer: pd.Series[Any]) -> tuple[Reader, Certainty]:
+    """Return who takes the value of a transfer, and how sure that is."""
+    name = _text(transfer["consumer_name"])
+    if transfer["via"] == "python":
+        return "python", "certain"
+    if transfer["is_predicate"]:
+        return "predicate", "certain"
+    is_bool = transfer["bytes"] is not pd.NA and transfer["bytes"] == _BOOL_BYTES
+    is_typed = isinstance(transfer["recorded_type"], str)
+    if name is not None and is_bool and not is_typed and _LOWERED.fullmatch(name):
+        return "predicate", "likely"
+    if transfer["consumer_placement"] == "cpu":
+        return "cpu_op", "certain"
+    if transfer["via"] in _ON_HOST and name is not None:
+        return "host_argument", "likely"
+    return "unknown", "possible"
+
+
+def _text(value: object) -> str | None:
+    """Return a value of a text column, None for null."""
+    return value if isinstance(value, str) else None
+
+
+def _wait_ps(transfers: pd.DataFrame) -> int | None:
+    """Return the time from the request for transfers to their end; None if unknown."""
+    known = transfers.dropna(subset=["launch_ps", "duration_ps"])
+    requested = known["launch_ps"].to_numpy(np.int64)
+    end = (known["start_ps"] + known["duration_ps"]).to_numpy(np.int64)
+    sound = end >= requested  # otherwise the clocks of host and device disagree
+    return union(requested[sound], (end - requested)[sound]).total_ps if sound.any() else None
+
+
+def _idle_after_ps(traffic: Traffic, transfers: pd.DataFrame) -> int | None:
+    """Return how long a device did nothing right after its transfers; None if unknown."""
+    first = transfers.iloc[0]
+    busy = traffic.busy.get((first["host"], first["device"]))
+    if busy is None:
+        return None
+    timed = transfers[transfers["duration_ps"].notna()]
+    end = (timed["start_ps"] + timed["duration_ps"]).to_numpy(np.int64)
+    # The times go on at once within one of them.
+    place = np.searchsorted(busy.end_ps, end, side="right")
+    idle = np.maximum(np.append(busy.start_ps, _NEVER)[place] - end, 0)
+    is_known = idle < _NEVER - end
+    return int(idle[is_known].sum()) if is_known.any() else None

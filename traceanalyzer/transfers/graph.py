@@ -1,160 +1,165 @@
-"""The transfer graph: who sent what to whom, by op and by device, and how well that went."""
+"""The transfer graph: who sent what to whom, by op and by device, how well; and as a file."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import io
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 import networkx as nx
 import numpy as np
-import pandas as pd
 
-from traceanalyzer.native.events import sum_by
-from traceanalyzer.transfers.ends import codes_of, memory_ends, op_ends
 from traceanalyzer.units import PS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from numpy.typing import NDArray
+    import pandas as pd
 
-    from traceanalyzer.transfers.ends import Ends
     from traceanalyzer.transfers.traffic import Traffic
 
+# What XML 1.0 cannot hold (section 2.2), and what its readers change: line ends and tabs.
+_NOT_IN_XML: Final = re.compile("[^\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_FIGURES: Final = (
+    *("bytes", "count", "unknown_bytes", "total_ps", "exposed_ps", "hidden_ps", "bytes_per_s"),
+    *("link_bytes_per_s", "link_source", "pageable_count", "pageable_bytes", "pinned_count"),
+    *("pinned_bytes", "async_count", "sync_count"),
+)
 
-def transfer_graph(
-    transfers: pd.DataFrame, ops: pd.DataFrame, traffic: Traffic | None = None
-) -> nx.MultiDiGraph[str]:
+
+def transfer_graph(traffic: Traffic, ops: pd.DataFrame) -> nx.MultiDiGraph[str]:
     """Aggregate transfers into a graph of ops.
 
     Returns:
         Nodes are op ids, `name:X` for an op that is only known by name, `host` or `gpu:0` if
-        nothing is known; attributes `label`, `placement`. Edges are keyed by direction. Their
-        attributes are sums over the transfers with a known value, None if there are none:
-
-        `bytes`, `count`, `unknown_bytes` (how many transfers lack a size), `total_ps` (their time),
-        `exposed_ps` (how long a device idled because of them), `hidden_ps` (of their time, while
-        a kernel of their device ran); `bytes_per_s` of the transfers of known size and time;
-        `link_bytes_per_s` and `link_source`, the possible rate (see `Link`; None if they took
-        different links); `pageable_count`, `pageable_bytes`, `pinned_count`, `pinned_bytes`, by the
-        host memory used; `async_count` and `sync_count`, whether the host waited. The rest of
-        `count` is unknown.
+        nothing is known; attributes `label`, `placement`. Edges are keyed by direction; their
+        attributes are those of `sums`.
     """
-    ends = op_ends(transfers)
-    graph = edges_between(transfers, ends, traffic)
+    graph = _graph(traffic, "source", "target")
+    columns = (ops[c] for c in ("op_id", "name", "type", "placement"))
     known = {
         op_id: {"label": f"{name}:{op_type}", "placement": placement}
-        for op_id, name, op_type, placement in zip(
-            *(ops[c] for c in ("op_id", "name", "type", "placement")), strict=True
-        )
+        for op_id, name, op_type, placement in zip(*columns, strict=True)
     }
-    memories = memory_ends(transfers)
     where: dict[str, str] = {}
-    for own, memory in ((ends.source, memories.source), (ends.target, memories.target)):
-        last = dict(zip(own.tolist(), memory.tolist(), strict=True))
-        where |= {ends.nodes[node]: memories.nodes[there] for node, there in last.items()}
+    for end in ("source", "target"):
+        last = traffic.table[[end, f"{end}_memory"]].drop_duplicates(end, keep="last")
+        where |= dict(last.itertuples(index=False, name=None))
     for node, attributes in graph.nodes(data=True):
         label = node.removeprefix("name:")
         attributes.update(known.get(node, {"label": label, "placement": where[node]}))
     return graph
 
 
-def device_graph(transfers: pd.DataFrame, traffic: Traffic | None = None) -> nx.MultiDiGraph[str]:
+def device_graph(traffic: Traffic) -> nx.MultiDiGraph[str]:
     """Aggregate transfers by the memories they go between: `host`, `gpu:0`; edges as above."""
-    graph = edges_between(transfers, memory_ends(transfers), traffic)
+    graph = _graph(traffic, "source_memory", "target_memory")
     for node, attributes in graph.nodes(data=True):
         attributes.update(label=node, placement=node)
     return graph
 
 
-def edges_between(
-    transfers: pd.DataFrame, ends: Ends, traffic: Traffic | None = None
-) -> nx.MultiDiGraph[str]:
-    """Aggregate transfers by their ends: nodes without attributes, edges as above."""
+def _graph(traffic: Traffic, *ends: str) -> nx.MultiDiGraph[str]:
     graph: nx.MultiDiGraph[str] = nx.MultiDiGraph()
-    if transfers.empty:
-        return graph
-    direction = codes_of(transfers["direction"])
-    keys = [*map(str, transfers["direction"].cat.categories), "unknown"]
-    direction = np.where(direction < 0, len(keys) - 1, direction)
-    width = len(ends.nodes)
-    packed = (ends.source * width + ends.target) * len(keys) + direction
-    distinct, edge = np.unique(packed, return_inverse=True)
-    columns = _columns(transfers, _Sums(edge.reshape(-1), len(distinct)), traffic)
-    named = []
-    for k, number in enumerate(distinct.tolist()):
-        between, key = divmod(number, len(keys))
-        source, target = divmod(between, width)
-        named.append((ends.nodes[source], ends.nodes[target], keys[key], k))
-    for source_name, target_name, direction_name, k in sorted(named):
-        attributes = {name: values[k] for name, values in columns.items()}
-        graph.add_edge(source_name, target_name, key=direction_name, **attributes)
+    for source, target, direction, figures in sums(traffic, traffic.table, ends):
+        graph.add_edge(source, target, key=direction, **figures)
     return graph
 
 
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """Sums over the transfers of each edge."""
+def sums(traffic: Traffic, table: pd.DataFrame, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Sum transfers up by some columns and their direction.
 
-    edge: NDArray[np.int64]  #: of each transfer
-    size: int  #: number of edges
+    Args:
+        traffic: The transfers.
+        table: Its table, with columns of the caller's own.
+        keys: Columns of it.
 
-    def count(self, which: NDArray[np.bool_]) -> list[int]:
-        """Return how many of each edge's transfers are among those marked."""
-        counts: list[int] = np.bincount(self.edge[which], minlength=self.size).tolist()
-        return counts
+    Returns:
+        Rising: the keys, the direction, and the sums over the transfers with a known value, None if
+        there are none: `bytes`, `count`, `unknown_bytes` (how many transfers lack a size),
+        `total_ps` (their time), `exposed_ps` (how long a device idled because of them), `hidden_ps`
+        (of their time, while a kernel of their device ran); `bytes_per_s` of the transfers of known
+        size and time; `link_bytes_per_s` and `link_source`, the possible rate (see `Link`; None if
+        they took different links); `pageable_count`, `pageable_bytes`, `pinned_count`,
+        `pinned_bytes`, by the host memory used; `async_count` and `sync_count`, whether the host
+        waited. The rest of `count` is unknown.
+    """
+    size, took = table["bytes"], table["duration_ps"]
+    is_rated = size.notna() & took.gt(0).fillna(value=False)
+    of_memory = {kind: table["memory"] == kind for kind in ("pageable", "pinned")}
+    figures = table[[*keys, "direction", "bytes", "exposed_ps", "hidden_ps", "link"]].assign(
+        total_ps=took,
+        rated_bytes=size.where(is_rated),
+        rated_ps=took.where(is_rated),
+        unknown_bytes=size.isna(),
+        async_count=table["is_async"].fillna(value=False).astype(bool),
+        sync_count=(~table["is_async"]).fillna(value=False).astype(bool),
+        **{f"{kind}_bytes": size.where(chosen) for kind, chosen in of_memory.items()},
+        **{f"{kind}_count": chosen for kind, chosen in of_memory.items()},
+    )
+    grouped = figures.groupby([*keys, "direction"], observed=True)
+    summed = grouped.sum(min_count=1)
+    summed["count"] = grouped.size()
+    summed["bytes_per_s"] = summed["rated_bytes"].astype("Float64") * PS_PER_S / summed["rated_ps"]
+    link = grouped["link"].agg(["min", "max"])
+    number = np.where(link["min"] == link["max"], link["max"], -1).tolist()
+    links = [None if k < 0 else traffic.links[k] for k in number]
+    summed["link_bytes_per_s"] = [None if each is None else each.bytes_per_s for each in links]
+    summed["link_source"] = [None if each is None else each.source for each in links]
+    plain = summed[[*_FIGURES]].astype(object)
+    records = plain.where(plain.notna(), None).to_dict("records")
+    return sorted(
+        ((*key, found) for key, found in zip(summed.index, records, strict=True)),
+        key=lambda row: row[:-1],
+    )
 
-    def known(self, values: NDArray[np.int64], which: NDArray[np.bool_]) -> list[int | None]:
-        """Return the sums of the values marked, None where an edge has none."""
-        sums = sum_by(np.where(which, self.edge, -1), values, self.size).tolist()
-        return [s if n else None for s, n in zip(sums, self.count(which), strict=True)]
 
-    def shared(self, codes: NDArray[np.int64]) -> list[int]:
-        """Return the code that all transfers of an edge have, -1 where they differ."""
-        low = np.full(self.size, np.iinfo(np.int64).max)
-        high = np.full(self.size, -1, np.int64)
-        np.minimum.at(low, self.edge, codes)
-        np.maximum.at(high, self.edge, codes)
-        same: list[int] = np.where(low == high, high, -1).tolist()
-        return same
+# --- the graph as a file -------------------------------------------------------------------------
 
 
-def _columns(
-    transfers: pd.DataFrame, sums: _Sums, traffic: Traffic | None
-) -> dict[str, Sequence[object]]:
-    size, sized = _integers(transfers["bytes"])
-    took, timed = _integers(transfers["duration_ps"])
-    count = sums.count(np.ones(len(transfers), np.bool_))
-    both = sized & timed & (took > 0)
-    columns: dict[str, Sequence[object]] = {
-        "bytes": sums.known(size, sized),
-        "count": count,
-        "unknown_bytes": [n - m for n, m in zip(count, sums.count(sized), strict=True)],
-        "total_ps": sums.known(took, timed),
-        "exposed_ps": sums.known(*_integers(transfers["exposed_ps"])),
-        "hidden_ps": [None] * sums.size,
-        "bytes_per_s": [
-            None if b is None or not t else b * PS_PER_S / t
-            for b, t in zip(sums.known(size, both), sums.known(took, both), strict=True)
-        ],
-        "link_bytes_per_s": [None] * sums.size,
-        "link_source": [None] * sums.size,
+def as_graphml(graph: nx.MultiDiGraph[str]) -> str:
+    r"""Return a transfer graph as GraphML.
+
+    Nodes and edges are numbered; a node's own name is its attribute `node`, an edge's key its
+    attribute `direction`. Unknown values are left out. Characters that XML cannot hold are written
+    as in Python, `\x07`.
+    """
+    plain: nx.MultiDiGraph[str] = nx.MultiDiGraph()
+    number = {node: f"n{k}" for k, node in enumerate(graph)}
+    for node, attributes in graph.nodes(data=True):
+        plain.add_node(number[node], **_known({"node": node, **attributes}))
+    edges = graph.edges(keys=True, data=True)
+    for k, (source, target, direction, attributes) in enumerate(edges):
+        known = _known({"direction": direction, **attributes})
+        plain.add_edge(number[source], number[target], key=f"e{k}", edge=f"e{k}", **known)
+    stream = io.BytesIO()
+    nx.write_graphml_xml(plain, stream, named_key_ids=True, edge_id_from_attribute="edge")
+    return stream.getvalue().decode("utf-8") + "\n"
+
+
+def as_json(graph: nx.MultiDiGraph[str]) -> str:
+    """Return a transfer graph as JSON: what `networkx.node_link_graph(data, edges="edges")` reads.
+
+    Keys of edges are the attributes of `transfer_graph`, unknown values null.
+    """
+    return json.dumps(nx.node_link_data(graph, edges="edges"), allow_nan=False, indent=1) + "\n"
+
+
+FORMATS: Mapping[str, Callable[[nx.MultiDiGraph[str]], str]] = {
+    ".graphml": as_graphml,
+    ".json": as_json,
+}
+"""Writers by the ending of the file name."""
+
+
+def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _safe(value) if isinstance(value, str) else value
+        for name, value in attributes.items()
+        if value is not None
     }
-    if traffic is not None:
-        columns["hidden_ps"] = sums.known(*_integers(pd.Series(traffic.hidden_ps)))
-        links = [None if k < 0 else traffic.links[k] for k in sums.shared(traffic.link)]
-        columns["link_bytes_per_s"] = [None if x is None else x.bytes_per_s for x in links]
-        columns["link_source"] = [None if x is None else x.source for x in links]
-    for kind in ("pageable", "pinned"):
-        of_kind = (transfers["memory"] == kind).to_numpy(np.bool_)
-        columns[f"{kind}_count"] = sums.count(of_kind)
-        columns[f"{kind}_bytes"] = sums.known(size, of_kind & sized)
-    for name, is_async in (("async_count", True), ("sync_count", False)):
-        known = (transfers["is_async"] == is_async).fillna(value=False)
-        columns[name] = sums.count(known.to_numpy(np.bool_))
-    return columns
 
 
-def _integers(column: pd.Series[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return a column of integers, 0 where null, and where it is not null."""
-    return column.fillna(0).to_numpy(np.int64), column.notna().to_numpy()
+def _safe(text: str) -> str:
+    return _NOT_IN_XML.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)

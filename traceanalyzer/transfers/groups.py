@@ -6,20 +6,19 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-import numpy as np
-
-from traceanalyzer.transfers.ends import Ends, memory_ends, op_ends
-from traceanalyzer.transfers.graph import edges_between
+from traceanalyzer.transfers.graph import sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
+
+    from traceanalyzer.transfers.traffic import Traffic
 
 _GroupKind: TypeAlias = Literal["op", "scope", "type", "memory", "others"]
 
-_MAX_GROUPS: Final = 24  # of a side: what a picture's column can hold
+_SIDES: Final = ("source", "target")
+_MAX_GROUPS: Final = (24, 12, 6, 3, 2)  # of a side: what a picture's column can hold
 _MAX_FLOWS: Final = 2000
 _MAX_SCOPES: Final = 32  # of a name
 
@@ -37,7 +36,7 @@ class Group:
     nodes: tuple[str, ...]  #: of the transfer graph, those with most transfers first
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Flow:
     """All transfers of one direction from a group to another, between the same two memories."""
 
@@ -67,75 +66,42 @@ class _Leaf:
     weight: float
 
 
-def transfer_groups(transfers: pd.DataFrame, ops: pd.DataFrame) -> Groups:
+def transfer_groups(traffic: Traffic, ops: pd.DataFrame) -> Groups:
     """Divide the ops that transfers go between into few groups.
 
     Heavy scopes are divided into those within them, as far as there is room. The weight of an op
     combines its share of all bytes, of their time and of their number: one that reads back four
     bytes per step is no less important.
     """
-    ends = op_ends(transfers)
-    memories = memory_ends(transfers)
-    width = len(memories.nodes)
-    weights = _weights(transfers)
-    named = _named(ops, ends)
-    sides = []
-    for own in (ends.source, ends.target):
-        heavy = np.bincount(own, weights, len(ends.nodes)).tolist()
-        sides.append([_leaf(ends.nodes[k], named, heavy[k]) for k in np.unique(own).tolist()])
-    most = _MAX_GROUPS
-    while True:
-        sources, targets = (_divided(leaves, most) for leaves in sides)
-        places = (
-            (_numbers(ends, sources)[ends.source]) * width + memories.source,
-            (_numbers(ends, targets)[ends.target] + len(sources)) * width + memories.target,
+    table = traffic.table
+    shares = [
+        table[column].fillna(0).astype(float) / max(1.0, float(table[column].sum()))
+        for column in ("bytes", "duration_ps")
+    ]
+    weight = shares[0] + shares[1] + 1 / len(table)
+    found = ops[ops["op_id"].isin({*table["source"], *table["target"]})]
+    columns = (found[c].astype(str) for c in ("op_id", "name", "type"))
+    named = {op_id: (name, kind) for op_id, name, kind in zip(*columns, strict=True)}
+    leaves = []
+    for end in _SIDES:
+        weights = weight.groupby(table[end], observed=True).sum()
+        leaves.append([_leaf(str(node), named, heavy) for node, heavy in weights.items()])
+    for most in _MAX_GROUPS:
+        sources, targets = (_divided(of_side, most) for of_side in leaves)
+        numbered = table.assign(
+            source_group=_numbers(table["source"], sources),
+            target_group=_numbers(table["target"], targets),
         )
-        names = map(str, range((len(sources) + len(targets)) * width))
-        graph = edges_between(transfers, Ends(tuple(names), *places))
-        if len(graph.edges) <= _MAX_FLOWS or most <= 2:  # noqa: PLR2004 - one and the others
+        keys = ["source_group", "target_group", "source_memory", "target_memory"]
+        flows = sums(traffic, numbered, keys)
+        if len(flows) <= _MAX_FLOWS:
             break
-        most //= 2
-    flows = []
-    for source, target, direction, sums in graph.edges(keys=True, data=True):
-        (from_group, from_memory), (to_group, to_memory) = (
-            divmod(int(place), width) for place in (source, target)
-        )
-        flows.append(
-            Flow(
-                source=from_group,
-                target=to_group - len(sources),
-                source_memory=memories.nodes[from_memory],
-                target_memory=memories.nodes[to_memory],
-                direction=direction,
-                sums=sums,
-            )
-        )
-    flows.sort(key=lambda f: (f.source, f.target, f.source_memory, f.target_memory, f.direction))
-    return Groups(sources, targets, tuple(flows))
+    return Groups(sources, targets, tuple(Flow(*flow) for flow in flows))
 
 
-def _numbers(ends: Ends, groups: Sequence[Group]) -> NDArray[np.int64]:
-    """Return the group of each node, 0 for one that no transfer of this side has."""
-    group_of = {node: k for k, group in enumerate(groups) for node in group.nodes}
-    return np.array([group_of.get(node, 0) for node in ends.nodes], np.int64)
-
-
-def _weights(transfers: pd.DataFrame) -> NDArray[np.float64]:
-    """Return the share of each transfer in all bytes, in their time and in their number."""
-    total = np.full(len(transfers), 1 / len(transfers))
-    for column in ("bytes", "duration_ps"):
-        values = transfers[column].fillna(0).to_numpy(np.float64)
-        everything = values.sum()
-        if everything > 0:
-            total += values / everything
-    return total
-
-
-def _named(ops: pd.DataFrame, ends: Ends) -> dict[str, tuple[str, str]]:
-    """Return the name and the type of the ends that are ops of the op table."""
-    found = ops[ops["op_id"].isin(ends.nodes)]
-    columns = (found[name].astype(str) for name in ("op_id", "name", "type"))
-    return {op_id: (name, kind) for op_id, name, kind in zip(*columns, strict=True)}
+def _numbers(nodes: pd.Series[str], groups: Sequence[Group]) -> pd.Series[int]:
+    """Return the group of each node."""
+    return nodes.map({n: k for k, group in enumerate(groups) for n in group.nodes}).astype(int)
 
 
 def _leaf(node: str, named: Mapping[str, tuple[str, str]], weight: float) -> _Leaf:

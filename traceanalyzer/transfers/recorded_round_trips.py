@@ -4,268 +4,261 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import networkx as nx
+
+from traceanalyzer.capture_file.document import is_session
+from traceanalyzer.capture_file.function_records import UNKNOWN
+from traceanalyzer.placement.devices import CPU, DeviceNameError, parse_device
+from traceanalyzer.tables.graph_nodes import base_names
 from traceanalyzer.tables.vocabulary import Role, role_of_type
-from traceanalyzer.transfers.ends import codes_of, grouped, text_or_none
 from traceanalyzer.transfers.round_trips import Net, RoundTrip, RoundTripOp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from traceanalyzer.transfers.recorded_graphs import PlacedGraph, RecordedGraphs
+    from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.capture_file.function_records import Instance
+    from traceanalyzer.tables.joined import OpRecord
     from traceanalyzer.transfers.round_trips import HostTransfers
 
+_Place: TypeAlias = "tuple[str, str]"  # function and node
+_ByNode: TypeAlias = "Mapping[str, list[int]]"  # transfers
 _NOT_ON_THE_WAY: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "NoOp"})
+_START, _END = -1, -2  # in place of nodes
 
 
-def recorded_round_trips(transfers: HostTransfers, recorded: RecordedGraphs) -> Iterator[RoundTrip]:
-    """Find the round trips of a host in its recorded graphs."""
-    takes = _by_function(transfers, recorded, transfers.arriving, "consumer")
-    gives = _by_function(transfers, recorded, transfers.leaving, "producer")
-    found: set[tuple[str, frozenset[str]]] = set()
-    for function in sorted(gives):
-        for placed in recorded.instances(function):
+def recorded_round_trips(
+    transfers: HostTransfers, capture_file: CaptureFile, records: Sequence[OpRecord | None]
+) -> Iterator[RoundTrip]:
+    """Find the round trips of a host in its recorded graphs.
+
+    Args:
+        transfers: The transfers of the host.
+        capture_file: Its capture file.
+        records: The record in it of each row of the op table.
+    """
+    if not len(transfers.leaving):
+        return
+    recorded = _Recorded(transfers, records)
+    takes = recorded.by_function(transfers.arriving, "consumer", "producer")
+    gives = recorded.by_function(transfers.leaving, "producer", "consumer")
+    seen: set[tuple[str, frozenset[str]]] = set()
+    for name in sorted(gives):
+        # Of a session's graph, each run has a part.
+        function = None if is_session(name) else capture_file.function(name)
+        for instance in function.instances if function is not None else ():
+            placed = _PlacedGraph(name, instance)
             if transfers.is_measured:
-                first = _nodes(placed, takes[function])
+                first = placed.find_all(takes[name])
             else:
-                first = _from_device(placed)
-            for part in _parts(placed, first, _nodes(placed, gives[function])):
-                key = (function, frozenset(placed.graph.names[node] for node in part))
-                if key in found:
+                first = {n for source, n in placed.flow.edges if placed.on_cpu[source] is False}
+            for part in placed.parts(first, placed.find_all(gives[name])):
+                key = (name, frozenset(placed.graph.names[node] for node in part))
+                if key in seen:
                     continue
-                found.add(key)
-                mapped = _Part(transfers, recorded, placed, part)
-                round_trip = mapped.round_trip(takes[function], gives[function])
+                seen.add(key)
+                round_trip = recorded.round_trip(placed, part, takes[name], gives[name])
                 if round_trip.ops:  # otherwise it is only control flow of the runtime
                     yield round_trip
 
 
-def _by_function(
-    transfers: HostTransfers, recorded: RecordedGraphs, rows: NDArray[np.int64], end: str
-) -> dict[str, dict[str, list[int]]]:
-    """Return the transfers by function and node at one end of them."""
-    found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    far_end = "producer" if end == "consumer" else "consumer"
-    columns = [transfers.transfers[c] for c in (end, f"{end}_name", "function", far_end)]
+class _PlacedGraph:
+    """The graph of a function, as one instance of it was placed; nodes by number."""
 
-    def place_of(op_id: str | None) -> tuple[str, str] | None:
-        row = None if op_id is None else transfers.row_of.get(op_id)
-        return None if row is None else recorded.place.get(row)
+    def __init__(self, function: str, instance: Instance) -> None:
+        self.function = function
+        self.graph = graph = instance.input
+        on_cpu = {device: _is_cpu(device) for device in set(instance.assigned)}
+        self.on_cpu = [on_cpu[device] for device in instance.assigned]  # None: not recorded
+        roles = {op: role_of_type(op) for op in set(graph.ops)}
+        self.role = [roles[op] for op in graph.ops]
+        #: The nodes that take each value, by node and output.
+        self.takers: dict[tuple[int, int], dict[int, None]] = defaultdict(dict)
+        for node in range(len(graph)):
+            for value in graph.sources(node):
+                self.takers[value][node] = None
+        self.flow: nx.DiGraph[int] = nx.DiGraph()
+        self.flow.add_nodes_from(range(len(graph)))
+        self.flow.add_edges_from((n, taker) for (n, _), of in self.takers.items() for taker in of)
 
-    for part in grouped(rows, [codes_of(column) for column in columns]):
-        op_id, name, label, far = (text_or_none(column.iloc[part[0]]) for column in columns)
-        place = place_of(op_id)
-        if place is None and name is not None:
-            function = None if label is None else recorded.full_names.get(label)
-            if function is None and (there := place_of(far)):
-                function = there[0]
-            place = None if function is None else (function, name)
-        if place is not None:
-            found[place[0]][place[1]] += part.tolist()
-    return found
+    @cached_property
+    def passable(self) -> nx.DiGraph[int]:
+        """The part of the graph that values can pass on a CPU."""
+        passes = (
+            node
+            for node, op in enumerate(self.graph.ops)
+            if self.on_cpu[node]
+            and self.role[node] in {Role.COMPUTE, Role.RUNTIME}
+            and op not in _NOT_ON_THE_WAY
+        )
+        passable: nx.DiGraph[int] = self.flow.subgraph(passes).copy()
+        return passable
 
+    def find(self, name: str) -> int:
+        """Return the node of that name, or the one that it was made from; -1 for none."""
+        for base in (name, *base_names(name)):
+            if (at := self.graph.index(base)) != UNKNOWN:
+                return at
+        return UNKNOWN
 
-def _nodes(placed: PlacedGraph, names: Iterable[str]) -> set[int]:
-    return {node for name in names if (node := placed.find(name)) >= 0}
+    def find_all(self, names: Iterable[str]) -> set[int]:
+        """Return the nodes of some names, as far as they are in the graph."""
+        return {node for name in names if (node := self.find(name)) != UNKNOWN}
 
+    def parts(self, first: set[int], last: set[int]) -> Iterator[list[int]]:
+        """Return the nodes on the way from what arrives to what leaves, part by part.
 
-def _from_device(placed: PlacedGraph) -> set[int]:
-    """Return the nodes that take what a node on a device makes."""
-    return {
-        node
-        for node, sources in enumerate(placed.inputs)
-        if any(placed.on_cpu[source] is False for source, _ in sources)
-    }
+        Within a part, those that values come from are before those that they go to; within a loop
+        there is no such order, so there the graph's own order counts.
 
+        Args:
+            first: Nodes that take a value off a device.
+            last: Nodes that send one to it.
+        """
+        bounded: Any = self.passable.copy()
+        bounded.add_nodes_from((_START, _END))
+        bounded.add_edges_from((_START, node) for node in first if node in self.passable)
+        bounded.add_edges_from((node, _END) for node in last if node in self.passable)
+        members = nx.descendants(bounded, _START) & nx.ancestors(bounded, _END)
+        inside: Any = self.passable.subgraph(members)
+        for part in sorted(nx.weakly_connected_components(inside), key=min):
+            loops: Any = nx.condensation(inside.subgraph(part))
+            nodes: dict[Any, list[int]] = {
+                loop: sorted(found) for loop, found in loops.nodes(data="members")
+            }
+            order = nx.lexicographical_topological_sort(loops, key=nodes.__getitem__)
+            yield [node for loop in order for node in nodes[loop]]
 
-def _parts(placed: PlacedGraph, first: set[int], last: set[int]) -> Iterator[list[int]]:
-    """Return the nodes on the way from what arrives to what leaves, part by part.
-
-    Args:
-        placed: The graph.
-        first: Nodes that take a value off a device.
-        last: Nodes that send one to it.
-    """
-    on_way = _on_the_way(placed)
-    inputs = [
-        [source for source, _ in sources if on_way[source]] if on_way[node] else []
-        for node, sources in enumerate(placed.inputs)
-    ]
-    outputs: list[list[int]] = [[] for _ in inputs]
-    for node, sources in enumerate(inputs):
-        for source in sources:
-            outputs[source].append(node)
-    after = _reached((node for node in first if on_way[node]), outputs.__getitem__)
-    members = after & _reached((node for node in last if on_way[node]), inputs.__getitem__)
-    beside = {n: [m for m in (*inputs[n], *outputs[n]) if m in members] for n in members}
-    while members:
-        part = _reached([min(members)], beside.__getitem__)
-        members -= part
-        yield _in_flow_order(part, inputs)
-
-
-def _on_the_way(placed: PlacedGraph) -> list[bool]:
-    """Return for each node whether values can pass it on a CPU."""
-    roles = {op: role_of_type(op) for op in set(placed.graph.ops)}
-    return [
-        bool(on_cpu) and roles[op] in {Role.COMPUTE, Role.RUNTIME} and op not in _NOT_ON_THE_WAY
-        for op, on_cpu in zip(placed.graph.ops, placed.on_cpu, strict=True)
-    ]
-
-
-def _reached(start: Iterable[int], following: Callable[[int], Iterable[int]]) -> set[int]:
-    found: set[int] = set()
-    waiting = list(start)
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found.add(node)
-            waiting += following(node)
-    return found
+    def near(self, part: Sequence[int]) -> set[int]:
+        """Return what may move: what a part connects to on the CPU, and what is next to that."""
+        connected = next(c for c in nx.weakly_connected_components(self.passable) if part[0] in c)
+        return connected.union(*(nx.all_neighbors(self.flow, node) for node in connected))
 
 
-def _in_flow_order(part: set[int], inputs: Sequence[Sequence[int]]) -> list[int]:
-    """Return nodes with those that values come from before those that they go to.
+class _Recorded:
+    """The rows of a host's op table and its transfers, by their place in the recorded graphs."""
 
-    Within a loop there is no such order: there the graph's own order counts.
-    """
-    waits = {node: {s for s in inputs[node] if s in part} - {node} for node in part}
-    wakes: dict[int, list[int]] = defaultdict(list)
-    for node in sorted(part):
-        for source in waits[node]:
-            wakes[source].append(node)
-    ordered: dict[int, None] = {}
-    for first in (*(n for n in sorted(part) if not waits[n]), *sorted(part)):
-        ready = [first]
-        for node in ready:  # which grows
-            if node in ordered:
-                continue
-            ordered[node] = None
-            for after in wakes[node]:
-                waits[after].discard(node)
-                if not waits[after]:
-                    ready.append(after)
-    return list(ordered)
-
-
-class _Part:
-    """The nodes of a round trip in a recorded graph, and those around them."""
-
-    def __init__(
-        self,
-        transfers: HostTransfers,
-        recorded: RecordedGraphs,
-        placed: PlacedGraph,
-        part: Sequence[int],
-    ) -> None:
+    def __init__(self, transfers: HostTransfers, records: Sequence[OpRecord | None]) -> None:
         self._transfers = transfers
-        self._placed = placed
-        self._part = part
-        self._rows = [recorded.rows.get((placed.function, n), []) for n in placed.graph.names]
+        self._place: dict[int | None, _Place] = {}
+        self._rows: dict[_Place, list[int]] = defaultdict(list)
+        called: dict[str, set[str]] = defaultdict(set)
+        for row, (record, label) in enumerate(zip(records, transfers.ops["function"], strict=True)):
+            if record is not None and record.node:
+                self._place[row] = place = (record.function, record.node)
+                self._rows[place].append(row)
+                if isinstance(label, str):
+                    called[label].add(record.function)
+        #: Full names of functions by their name in tables, where it is unique.
+        self._full_names = {label: min(of) for label, of in called.items() if len(of) == 1}
+
+    def by_function(
+        self, rows: NDArray[np.int64], end: str, far_end: str
+    ) -> dict[str, dict[str, list[int]]]:
+        """Return transfers by function and node at one end of them."""
+        found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        row_of = self._transfers.row_of
+        columns = [end, f"{end}_name", "function", far_end]
+        table = self._transfers.transfers[columns].iloc[rows]
+        for _, part in table.groupby(columns, observed=True, dropna=False, sort=False):
+            op_id, name, label, far = part.iloc[0]
+            place = self._place.get(row_of.get(op_id))
+            if place is None and isinstance(name, str):
+                there = self._place.get(row_of.get(far))
+                function = self._full_names.get(label) or (there[0] if there else None)
+                place = None if function is None else (function, name)
+            if place is not None:
+                found[place[0]][place[1]] += part.index.tolist()
+        return found
 
     def round_trip(
-        self, takes: Mapping[str, list[int]], gives: Mapping[str, list[int]]
+        self, placed: _PlacedGraph, part: Sequence[int], takes: _ByNode, gives: _ByNode
     ) -> RoundTrip:
-        """Return the round trip; `takes` and `gives` are the transfers by node."""
-        placed, transfers = self._placed, self._transfers
+        """Return a round trip; `takes` and `gives` are the transfers by node."""
+        transfers = self._transfers
         arriving, leaving = (
-            sorted(t for name, of in side.items() if placed.find(name) in self._part for t in of)
+            sorted(t for name, of in side.items() if placed.find(name) in part for t in of)
             for side in (takes, gives)
         )
-        near = self._near()
-        every = {t for side in (takes, gives) for found in side.values() for t in found}
-        nets = self._nets(near, every)
-        nodes = {n for producer, consumers, _ in nets for n in (producer, *consumers)}
-        nodes |= set(self._part)
-        op_of = {node: self._op(node) for node in sorted(nodes)}
-        basis, values = transfers.weighed(
-            Net(op_of[producer], tuple(op_of[c] for c in consumers), own)
-            for producer, consumers, own in nets
-        )
-        limit = transfers.totals([*arriving, *leaving]).time_ps
-        row = next((r for node in self._part for r in self._rows[node]), None)
-        came = transfers.totals(arriving)
+        came, left = transfers.totals(arriving), transfers.totals(leaving)
         if not transfers.is_measured and not arriving:
             came = replace(came, count=None)
+        near = placed.near(part)
+        every = {t for side in (takes, gives) for of in side.values() for t in of}
+        numbered = list(self._nets(placed, near, sorted(every)))
+        nodes = {n for node, takers, _ in numbered for n in (node, *takers)}.union(part)
+        op_of = {node: self._op(placed, node) for node in nodes}
+        basis, values = transfers.weighed(
+            [Net(op_of[n], tuple(op_of[t] for t in takers), own) for n, takers, own in numbered]
+        )
+        limit_ps = transfers.totals([*arriving, *leaving]).time_ps
+        row = next((r for node in part for r in self._rows_of(placed, node)), None)
         return RoundTrip(
             host=str(transfers.transfers["host"].iloc[leaving[0]]),
             function=placed.function if row is None else transfers.function(row),
             # What a node on a device makes may be in host memory already: then nothing is copied.
             certainty="certain" if arriving else "likely",
-            ops=tuple(
-                op_of[node] for node in self._part if role_of_type(op_of[node].type) == Role.COMPUTE
-            ),
+            ops=tuple(op_of[n] for n in part if role_of_type(op_of[n].type) == Role.COMPUTE),
             arriving=came,
-            leaving=transfers.totals(leaving),
+            leaving=left,
             basis=basis,
             values=values,
-            on_cpu=frozenset(op.key for node, op in op_of.items() if placed.on_cpu[node]),
+            on_cpu=frozenset(op for node, op in op_of.items() if placed.on_cpu[node]),
             cannot_move=frozenset(
-                op.key
+                op
                 for node, op in op_of.items()
-                if node not in near or self._cannot_move(node, limit)
+                if node not in near or self._stays(placed, node, limit_ps)
             ),
-            op_of_key={op.key: op for op in op_of.values()},
         )
 
-    def _op(self, node: int) -> RoundTripOp:
-        rows, graph = self._rows[node], self._placed.graph
-        if rows:
-            return self._transfers.op(rows[0])
-        name = graph.names[node]
-        return RoundTripOp(f"{self._placed.function}/{name}", None, name, graph.ops[node])
+    def _rows_of(self, placed: _PlacedGraph, node: int) -> list[int]:
+        return self._rows.get((placed.function, placed.graph.names[node]), [])
 
-    def _near(self) -> set[int]:
-        """Return what may move: what it connects to on the CPU, and what is next to that."""
-        on_way = _on_the_way(self._placed)
-        beside: dict[int, set[int]] = defaultdict(set)
-        for node, sources in enumerate(self._placed.inputs):
-            for source, _ in sources:
-                beside[node].add(source)
-                beside[source].add(node)
-        near = _reached(self._part, lambda node: (n for n in beside[node] if on_way[n]))
-        return near.union(*(beside[node] for node in near))
+    def _op(self, placed: _PlacedGraph, node: int) -> RoundTripOp:
+        for row in self._rows_of(placed, node):
+            return self._transfers.op(row)
+        name = placed.graph.names[node]
+        return RoundTripOp(f"{placed.function}/{name}", None, name, placed.graph.ops[node])
 
     def _nets(
-        self, near: set[int], transfers: set[int]
-    ) -> list[tuple[int, tuple[int, ...], list[int]]]:
-        """Return what goes from, or to, a node that may move, with its transfers."""
-        placed = self._placed
-        consumers: dict[tuple[int, int], dict[int, None]] = defaultdict(dict)
-        for node, sources in enumerate(placed.inputs):
-            for source in sources:
-                consumers[source][node] = None
+        self, placed: _PlacedGraph, near: set[int], transfers: Sequence[int]
+    ) -> Iterator[tuple[int, tuple[int, ...], list[int]]]:
+        """Walk what goes from, or to, a node that may move, with its transfers."""
         copied: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        ends = self._transfers.transfers.iloc[sorted(transfers)]
-        named = zip(sorted(transfers), ends["producer_name"], ends["consumer_name"], strict=True)
+        ends = self._transfers.transfers.iloc[list(transfers)]
+        named = zip(transfers, ends["producer_name"], ends["consumer_name"], strict=True)
         for transfer, producer, consumer in named:
-            if isinstance(producer, str) and (at := placed.find(producer)) >= 0:
-                taker = placed.find(consumer) if isinstance(consumer, str) else -1
+            if isinstance(producer, str) and (at := placed.find(producer)) != UNKNOWN:
+                taker = placed.find(consumer) if isinstance(consumer, str) else UNKNOWN
                 copied[at].append((taker, transfer))
-        nets = []
-        for (node, _), takers in consumers.items():
+        for (node, _), takers in placed.takers.items():
             if node in near or not near.isdisjoint(takers):
-                own = [t for taker, t in copied[node] if taker in takers or taker < 0]
+                own = [t for taker, t in copied[node] if taker in takers or taker == UNKNOWN]
                 copied[node] = [entry for entry in copied[node] if entry[1] not in own]
-                nets.append((node, tuple(takers), own))
-        return nets
+                yield node, tuple(takers), own
 
-    def _cannot_move(self, node: int, limit_ps: int | None) -> bool:
+    def _stays(self, placed: _PlacedGraph, node: int, limit_ps: int | None) -> bool:
         """Return whether an op stays, whatever other ops do.
 
         The graph's own ends and control flow do; so does an op on a device whose kernels take
         longer than the transfers, or for an unknown time.
         """
-        placed = self._placed
-        if role_of_type(placed.graph.ops[node]) != Role.COMPUTE or placed.on_cpu[node] is None:
+        if placed.role[node] != Role.COMPUTE or placed.on_cpu[node] is None:
             return True
-        if placed.on_cpu[node]:
-            return False
-        rows = self._rows[node]
-        if limit_ps is None or not rows:
-            return True
+        rows = self._rows_of(placed, node)
+        if placed.on_cpu[node] or limit_ps is None or not rows:
+            return not placed.on_cpu[node]
         return int(self._transfers.ops["kernel_ps"].iloc[rows].sum()) > limit_ps
+
+
+def _is_cpu(device: str) -> bool | None:
+    try:
+        return parse_device(device).type == CPU if device else None
+    except DeviceNameError:
+        return None

@@ -1,28 +1,32 @@
 """Round trips: values leave a GPU for ops on the CPU and come back.
 
 With a capture, the graph that ran says which ops are on the way (`recorded_round_trips`). Without
-one, only what the transfers themselves prove counts (`measured_round_trips`).
+one, only what the transfers themselves prove counts: what an op takes off a GPU and what it sends
+back. Where one op takes and another of the same function gives, values probably pass from one to
+the other: the function is one computation. Which ops lie between, transfers do not show.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import pandas as pd
 
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.transfers.cheapest_move import Value, cheapest_move
-from traceanalyzer.transfers.ends import codes_of, grouped, op_ends, text_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from traceanalyzer.model import Certainty
     from traceanalyzer.transfers.cheapest_move import Move
+
+    _ByOp: TypeAlias = Mapping[int, list[int]]
 
 _MAX_OPS: Final = 2000  # beyond that, no cheapest move is looked for
 _Basis: TypeAlias = Literal["bytes", "time"]
@@ -68,18 +72,22 @@ class RoundTrip:
     arriving: TransferTotals
     leaving: TransferTotals
     basis: _Basis  #: what its transfers are weighed by: bytes, unless only their time is known
-    values: tuple[Value, ...]  #: from op to op in it and next to it, with the cost of transfers
-    on_cpu: frozenset[str]  #: keys of the ops on the CPU among these
-    #: Keys of ops that stay: those beyond, and those whose kernels take longer than the transfers.
-    cannot_move: frozenset[str]
-    op_of_key: Mapping[str, RoundTripOp]  #: all these ops
+    #: What goes from op to op, in it and next to it, with the cost of transfers.
+    values: tuple[Value[RoundTripOp], ...]
+    on_cpu: frozenset[RoundTripOp]  #: the ops on the CPU among these
+    #: Ops that stay: those beyond, and those whose kernels take longer than the transfers.
+    cannot_move: frozenset[RoundTripOp]
+
+    @property
+    def _every_op(self) -> set[RoundTripOp]:
+        return {op for value in self.values for op in (value.producer, *value.consumers)}
 
     @property
     def is_weighed(self) -> bool:
         """Whether it is small enough for the cheapest move to be looked for."""
-        return len(self.op_of_key) <= _MAX_OPS
+        return len(self._every_op) <= _MAX_OPS
 
-    def cheapest_move(self, cannot_move: Callable[[RoundTripOp], bool]) -> Move | None:
+    def cheapest_move(self, cannot_move: Callable[[RoundTripOp], bool]) -> Move[RoundTripOp] | None:
         """Return the ops to move so that least is copied; None if it is not weighed or saves none.
 
         Args:
@@ -87,7 +95,7 @@ class RoundTrip:
         """
         if not self.is_weighed:
             return None
-        stay = self.cannot_move | {key for key, op in self.op_of_key.items() if cannot_move(op)}
+        stay = self.cannot_move | set(filter(cannot_move, self._every_op))
         return cheapest_move(self.values, self.on_cpu, stay)
 
     @property
@@ -106,9 +114,8 @@ class HostTransfers:
 
     def __init__(self, transfers: pd.DataFrame, ops: pd.DataFrame) -> None:
         """Take the rows of one host."""
-        self.transfers = transfers
+        self.transfers = transfers.reset_index(drop=True)
         self.ops = ops
-        self.ends = op_ends(transfers)
         self.arriving: NDArray[np.int64] = np.flatnonzero(transfers["direction"] == "d2h")
         self.leaving: NDArray[np.int64] = np.flatnonzero(transfers["direction"] == "h2d")
         # Without a device's plane only the host's sends are known, and those of the ops on a device
@@ -126,38 +133,127 @@ class HostTransfers:
 
     def function(self, row: int) -> str | None:
         """Return the function of a row of the op table, None if it is unknown."""
-        return text_or_none(self.ops["function"].iloc[row])
+        function = self.ops["function"].iloc[row]
+        return function if isinstance(function, str) else None
 
     def by_op(self, transfers: NDArray[np.int64], end: str) -> dict[int, list[int]]:
         """Return the transfers of each row of the op table that is at that end of them."""
-        column = self.transfers[end]
-        parts = (
-            (self.row_of.get(str(column.iloc[part[0]])), part.tolist())
-            for part in grouped(transfers, [codes_of(column)])
-        )
-        return {row: part for row, part in parts if row is not None}
+        column = self.transfers[end].iloc[transfers]
+        return {
+            self.row_of[op_id]: transfers[at].tolist()
+            for op_id, at in column.groupby(column, observed=True).indices.items()
+            if op_id in self.row_of
+        }
 
     def totals(self, transfers: Sequence[int]) -> TransferTotals:
         """Sum transfers up."""
         part = self.transfers.iloc[list(transfers)]
-        sums = [part[c].dropna() for c in ("bytes", "duration_ps", "exposed_ps")]
-        size, took, exposed = (int(s.sum()) if len(s) else None for s in sums)
+        sums = [part[c].sum(min_count=1) for c in ("bytes", "duration_ps", "exposed_ps")]
+        size, took, exposed = (None if pd.isna(each) else int(each) for each in sums)
         return TransferTotals(count=len(part), bytes=size, time_ps=took, exposed_ps=exposed)
 
-    def weighed(self, nets: Iterable[Net]) -> tuple[_Basis, tuple[Value, ...]]:
+    def weighed(self, nets: Sequence[Net]) -> tuple[_Basis, tuple[Value[RoundTripOp], ...]]:
         """Return what goes from op to op with its bytes or, if no bytes are known, its time."""
-        nets = list(nets)
-        by_bytes, by_time = (self._values(nets, column) for column in ("bytes", "duration_ps"))
-        has_bytes = any(value.cost is not None for value in by_bytes)
-        has_time = any(value.cost is not None for value in by_time)
-        return ("time", by_time) if has_time and not has_bytes else ("bytes", by_bytes)
+        bases: tuple[tuple[_Basis, str], ...] = (("bytes", "bytes"), ("time", "duration_ps"))
+        for basis, name in bases:
+            sizes = self.transfers[name].fillna(0).to_numpy(np.int64)
+            is_known = self.transfers[name].notna().to_numpy()
+            owns = [list(net.transfers) for net in nets]
+            costs = [int(sizes[own].sum()) if own and is_known[own].all() else None for own in owns]
+            values = tuple(
+                Value(net.producer, net.consumers, cost)
+                for net, cost in zip(nets, costs, strict=True)
+            )
+            if any(value.cost is not None for value in values):
+                return basis, values
+        return "bytes", values
 
-    def _values(self, nets: Iterable[Net], column: str) -> tuple[Value, ...]:
-        costs = self.transfers[column]
-        values = []
-        for producer, consumers, transfers in nets:
-            part = costs.iloc[list(transfers)]
-            cost = None if part.isna().any() or part.empty else int(part.sum())
-            keys = tuple(consumer.key for consumer in consumers)
-            values.append(Value(producer=producer.key, consumers=keys, cost=cost))
-        return tuple(values)
+
+def measured_round_trips(
+    transfers: HostTransfers, found: Collection[str | None], *, guess: bool
+) -> Iterator[RoundTrip]:
+    """Find the round trips that transfers alone prove.
+
+    Args:
+        transfers: The transfers of a host.
+        found: Ids of ops that are in a round trip already.
+        guess: Whether ops of one function may be taken for connected.
+    """
+    takes, gives = (
+        {
+            row: own
+            for row, own in transfers.by_op(rows, end).items()
+            if transfers.is_member[row] and transfers.op(row).op_id not in found
+        }
+        for rows, end in ((transfers.arriving, "consumer"), (transfers.leaving, "producer"))
+    )
+    both = takes.keys() & gives.keys()
+    for row in sorted(both):
+        certainty: Certainty = transfers.ops["placement_certainty"].iloc[row]
+        yield _round_trip(transfers, [row], takes, gives, certainty)
+    if not guess:
+        return
+    start = transfers.transfers["start_ps"].to_numpy(np.int64)
+    ends: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for k, side in enumerate((takes, gives)):
+        for row in sorted(side.keys() - both):
+            if (function := transfers.function(row)) is not None:
+                ends[function][k].append(row)
+    for _, (first, last) in sorted(ends.items()):
+        came = [t for row in first for t in takes[row]]
+        left = [t for row in last for t in gives[row]]
+        if came and left and start[left].max() > start[came].min():
+            yield _round_trip(transfers, [*first, *last], takes, gives, "likely")
+
+
+def _round_trip(
+    transfers: HostTransfers, rows: Sequence[int], takes: _ByOp, gives: _ByOp, certainty: Certainty
+) -> RoundTrip:
+    """Return the round trip of one op, or of several ops of a function."""
+    ops = tuple(map(transfers.op, rows))
+    arriving, leaving = (
+        sorted(t for row in rows for t in of.get(row, ())) for of in (takes, gives)
+    )
+    nets = [*_nets(transfers, arriving), *_nets(transfers, leaving)]
+    function = transfers.function(rows[0])
+    between: tuple[RoundTripOp, ...] = ()
+    if len(rows) > 1:
+        # What goes from those that take to those that give stays on one side: its size is unknown,
+        # and whether it goes directly too.
+        nets.append(Net(ops[0], tuple(sorted(ops, key=lambda op: op.key)), ()))
+        is_between = transfers.is_member & (transfers.ops["function"] == function).to_numpy()
+        is_between[list(rows)] = False
+        between = tuple(map(transfers.op, np.flatnonzero(is_between).tolist()))
+    basis, values = transfers.weighed(nets)
+    return RoundTrip(
+        host=str(transfers.transfers["host"].iloc[arriving[0]]),
+        function=function,
+        certainty=certainty,
+        ops=ops,
+        between=between,
+        arriving=transfers.totals(arriving),
+        leaving=transfers.totals(leaving),
+        basis=basis,
+        values=values,
+        on_cpu=frozenset(ops),
+        cannot_move=frozenset(op for net in nets for op in (net.producer, *net.consumers))
+        - frozenset(ops),
+    )
+
+
+def _nets(transfers: HostTransfers, own: Sequence[int]) -> Iterator[Net]:
+    """Walk what goes from op to op by these transfers."""
+    table = transfers.transfers
+    by_producer: dict[str, list[int]] = defaultdict(list)
+    for transfer, producer in zip(own, table["source"].iloc[list(own)], strict=True):
+        by_producer[producer].append(transfer)
+    for producer, part in by_producer.items():
+        consumers = dict.fromkeys(table["target"].iloc[part])
+        yield Net(_op(transfers, producer), tuple(_op(transfers, c) for c in consumers), part)
+
+
+def _op(transfers: HostTransfers, node: str) -> RoundTripOp:
+    row = transfers.row_of.get(node)
+    if row is not None:
+        return transfers.op(row)
+    return RoundTripOp(node, None, node.removeprefix("name:"), "")

@@ -1,15 +1,15 @@
-"""How much of each transfer compute hid, and what its link could carry."""
+"""The transfers of a run, measured: their ends, what compute hid of them, their links and steps."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.tables.placements import placement_of_device
 from traceanalyzer.timeline.intervals import inside_ps, union
-from traceanalyzer.transfers.ends import codes_of
 from traceanalyzer.units import PS_PER_S
 
 if TYPE_CHECKING:
@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.capture_file.document import Json
-    from traceanalyzer.model.transfers import LinkSource
+    from traceanalyzer.capture_file.document import CaptureFile, Json
+    from traceanalyzer.model.figures import LinkSource
+    from traceanalyzer.tables.joined import Joined
     from traceanalyzer.timeline.intervals import Intervals
 
+_HOST: Final = "host"
+_UNSEEN_DEVICE: Final = "device"  # the far end of a transfer that only the host recorded
+_PEER: Final = "another device"  # a transfer between devices is recorded on the one it leaves
 # From this size on, setting a transfer off matters little: a tenth of its time at 10 GB/s.
 _LARGE_BYTES: Final = 128 * 1024
 _TOLERANCE: Final = 1.05  # clocks of devices tick in steps
@@ -37,6 +41,16 @@ _LANE_BYTES_PER_S: Final = {
 _MAX_LANES: Final = 32
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HostFacts:
+    """What is known of a host beside its tables."""
+
+    name: str
+    device_properties: Mapping[str, Mapping[str, str]]  #: by device plane
+    capture_file: CaptureFile | None
+    joined: Joined | None  #: its op table, joined with the capture file
+
+
 @dataclass(frozen=True)
 class Link:
     """What transfers of one direction could reach on a device.
@@ -49,103 +63,135 @@ class Link:
     source: LinkSource
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Traffic:
-    """What is known of each row of the transfer table beside its size and time."""
+    """The transfers of a run, measured."""
 
-    hidden_ps: pd.arrays.IntegerArray  #: of its time, while a kernel of its device ran
-    link: NDArray[np.int64]  #: index into `links`, -1 for unknown
+    #: The transfer table, with further columns. `source`, `target`: the ops that a transfer goes
+    #: between: an op id, `name:X` for an op that is only known by name, otherwise the memory.
+    #: `source_memory`, `target_memory`: `host`, `gpu:0`. `hidden_ps`: of its time, while a kernel
+    #: of its device ran, null where unknown. `link`: index into `links`, -1 for unknown. `step`:
+    #: row of the step table, -1 for none.
+    table: pd.DataFrame
     links: tuple[Link, ...]
-    kernels: Mapping[tuple[str, str], Intervals]  #: when a kernel ran, by host and device
+    busy: Mapping[tuple[str, str], Intervals]  #: when a device computed or copied, by its host too
+    steps_of_host: Mapping[str, int]  #: how many steps each host has
+
+    def per_step(self, transfers: pd.DataFrame) -> NDArray[np.int64]:
+        """Return how many of some transfers are in each step of their hosts; empty without steps.
+
+        A step lasts here until the next one of its host begins: what a program reads after a step
+        belongs to it.
+        """
+        hosts = transfers["host"].dropna().unique()
+        steps = sum(self.steps_of_host.get(host, 0) for host in hosts)
+        counts = transfers["step"][transfers["step"] >= 0].value_counts().to_numpy(np.int64)
+        return np.pad(counts, (0, steps - len(counts)))
 
 
-def traffic(
+def measure(
     transfers: pd.DataFrame,
     kernels: pd.DataFrame,
-    links: Mapping[tuple[str, str, str], Link],
+    steps: pd.DataFrame,
+    hosts: Sequence[HostFacts] = (),
 ) -> Traffic:
-    """Measure transfers.
+    """Measure the transfers of a run, against the links that the hardware's properties define.
 
-    Args:
-        transfers: The transfer table.
-        kernels: The kernel table.
-        links: The known links, by host, device and direction. One that a transfer outran is not
-            the link it took. If none is known, the fastest large transfer in that direction counts.
+    A link that a transfer outran is not the one it took. If none is known, the fastest large
+    transfer in that direction counts.
     """
-    fastest = _fastest(transfers)
-    columns = [transfers[c] for c in ("host", "device", "direction")]
-    texts = [[*map(str, column.cat.categories), ""] for column in columns]
-    shape = tuple(map(len, texts))
-    codes = [codes_of(c) % n for c, n in zip(columns, shape, strict=True)]  # null is the last
-    distinct, inverse = np.unique(np.ravel_multi_index(tuple(codes), shape), return_inverse=True)
-    numbers: dict[Link, int] = {}
-    chosen = []
-    for place in zip(*(c.tolist() for c in np.unravel_index(distinct, shape)), strict=True):
-        host, device, direction = (names[k] for names, k in zip(texts, place, strict=True))
-        link = _link(links.get((host, device, direction)), fastest.get(direction))
-        chosen.append(-1 if link is None else numbers.setdefault(link, len(numbers)))
-    rows = rows_of_devices(transfers)
-    times = {device: _kernel_times(kernels, *device) for device in rows}
-    return Traffic(
-        hidden_ps=_hidden_ps(transfers, rows, times),
-        link=np.array(chosen, np.int64)[inverse.reshape(-1)],
-        links=tuple(numbers),
-        kernels=times,
-    )
-
-
-def _link(known: Link | None, fastest: float | None) -> Link | None:
-    if known is not None and (fastest is None or fastest <= known.bytes_per_s * _TOLERANCE):
-        return known
-    return None if fastest is None else Link(fastest, "seen")
-
-
-def _fastest(transfers: pd.DataFrame) -> dict[str, float]:
-    """Return the highest rate of the large transfers of each direction, bytes per second."""
-    size = transfers["bytes"].fillna(0).to_numpy(np.int64)
-    took = transfers["duration_ps"].fillna(0).to_numpy(np.int64)
-    large = np.flatnonzero((size >= _LARGE_BYTES) & (took > 0))
-    rate = pd.Series(size[large] / took[large] * PS_PER_S)
-    direction = transfers["direction"].astype(object).to_numpy()[large]
-    return {str(name): float(most) for name, most in rate.groupby(direction).max().items()}
-
-
-def _hidden_ps(
-    transfers: pd.DataFrame,
-    rows: Mapping[tuple[str, str], NDArray[np.int64]],
-    kernels: Mapping[tuple[str, str], Intervals],
-) -> pd.arrays.IntegerArray:
-    """Return how much of each transfer's time a kernel of its device ran, null where unknown."""
-    took = transfers["duration_ps"]
     start = transfers["start_ps"].to_numpy(np.int64)
-    end = start + took.fillna(0).to_numpy(np.int64)
+    took = transfers["duration_ps"].fillna(0).to_numpy(np.int64)
+    fastest = _fastest(transfers, took)
+    known = {
+        (host.name, *at): link
+        for host in hosts
+        for at, link in hardware_links(
+            host.device_properties, host.capture_file.gpus if host.capture_file else ()
+        ).items()
+    }
+    links: dict[Link, int] = {}
+    link = np.full(len(transfers), -1, np.int64)
+    ends = ["host", "device", "direction"]
+    for _, part in transfers[ends].groupby(ends, observed=True, dropna=False):
+        host, device, direction = part.iloc[0]
+        chosen, seen = known.get((host, device, direction)), fastest.get(direction)
+        if seen is not None and (chosen is None or seen > chosen.bytes_per_s * _TOLERANCE):
+            chosen = Link(seen, "seen")
+        if chosen is not None:
+            link[part.index] = links.setdefault(chosen, len(links))
+    busy: dict[tuple[str, str], Intervals] = {}
     hidden = np.zeros(len(transfers), np.int64)
     is_known = np.zeros(len(transfers), np.bool_)
-    for device, chosen in rows.items():
-        hidden[chosen] = inside_ps(kernels[device], start[chosen], end[chosen])
-        is_known[chosen] = True
-    is_known &= took.notna().to_numpy()
-    return pd.arrays.IntegerArray(np.where(is_known, hidden, 0), ~is_known)
-
-
-def _kernel_times(kernels: pd.DataFrame, host: str, device: str) -> Intervals:
-    chosen = ((kernels["host"] == host) & (kernels["device"] == device)).to_numpy()
-    return union(
-        kernels["start_ps"].to_numpy(np.int64)[chosen],
-        kernels["duration_ps"].to_numpy(np.int64)[chosen],
+    of_devices: dict[Any, Any] = transfers.groupby(["host", "device"], observed=True).indices
+    for (host, device), rows in of_devices.items():
+        ran = kernels[(kernels["host"] == host) & (kernels["device"] == device)]
+        ran_ps, lasted_ps = (ran[c].to_numpy(np.int64) for c in ("start_ps", "duration_ps"))
+        computing = union(ran_ps, lasted_ps)
+        hidden[rows] = inside_ps(computing, start[rows], start[rows] + took[rows])
+        is_known[rows] = True
+        busy[host, device] = union(
+            np.concatenate([ran_ps, start[rows]]), np.concatenate([lasted_ps, took[rows]])
+        )
+    is_known &= transfers["duration_ps"].notna().to_numpy()
+    return Traffic(
+        table=transfers.assign(
+            **_ends(transfers),
+            hidden_ps=pd.arrays.IntegerArray(np.where(is_known, hidden, 0), ~is_known),
+            link=link,
+            step=_steps(transfers, steps),
+        ),
+        links=tuple(links),
+        busy=busy,
+        steps_of_host={str(host): n for host, n in steps["host"].value_counts().items()},
     )
 
 
-def rows_of_devices(transfers: pd.DataFrame) -> dict[tuple[str, str], NDArray[np.int64]]:
-    """Return the rows of each known host and device."""
-    host, device = (codes_of(transfers[c]) for c in ("host", "device"))
-    hosts, devices = (transfers[c].cat.categories for c in ("host", "device"))
-    packed = np.where((host >= 0) & (device >= 0), host * len(devices) + device, -1)
-    return {
-        (str(hosts[p // len(devices)]), str(devices[p % len(devices)])): np.flatnonzero(packed == p)
-        for p in np.unique(packed).tolist()
-        if p >= 0
+def _ends(transfers: pd.DataFrame) -> dict[str, pd.Series[Any]]:
+    """Return the memory that each transfer reads and writes, and what is known of the ops there."""
+    device, direction = transfers["device"], transfers["direction"]
+    names = [*map(placement_of_device, device.cat.categories), _UNSEEN_DEVICE]
+    own = np.array(names, object)[device.cat.codes]
+    from_host = direction.isin(("h2d", "h2h"))
+    to_host = direction.isin(("d2h", "h2h"))
+    ends: dict[str, Any] = {
+        "source_memory": np.where(from_host, _HOST, own),
+        "target_memory": np.select([to_host, direction == "p2p"], [_HOST, _PEER], own),
     }
+    for end, memory, op in (
+        ("source", "source_memory", "producer"),
+        ("target", "target_memory", "consumer"),
+    ):
+        name = transfers[f"{op}_name"].cat.rename_categories("name:{}".format).astype(object)
+        op_id = transfers[op].astype(object)
+        ends[end] = op_id.where(op_id.notna(), name.where(name.notna(), ends[memory]))
+    return {name: pd.Series(column, transfers.index, "category") for name, column in ends.items()}
+
+
+def _steps(transfers: pd.DataFrame, steps: pd.DataFrame) -> NDArray[np.int64]:
+    """Return the step in which each transfer was requested or, if that is unknown, began."""
+    when = transfers["launch_ps"].fillna(transfers["start_ps"]).to_numpy(np.int64)
+    step = np.full(len(transfers), -1, np.int64)
+    for host, of_host in steps.groupby("host", observed=True):
+        ordered = of_host.sort_values("start_ps", kind="stable")
+        start, took = (ordered[c].to_numpy(np.int64) for c in ("start_ps", "duration_ps"))
+        own = np.flatnonzero(transfers["host"] == host)
+        place = np.searchsorted(start, when[own], side="right") - 1
+        # No other step follows the last one: it lasts as long as the median step.
+        period = int(np.median(np.diff(start))) if len(start) > 1 else 0
+        is_over = when[own] > max(int((start + took).max()), int(start[-1]) + period)
+        rows = ordered.index.to_numpy()
+        step[own] = np.where((place < 0) | is_over, -1, rows[place])
+    return step
+
+
+def _fastest(transfers: pd.DataFrame, took_ps: NDArray[np.int64]) -> dict[str, float]:
+    """Return the highest rate of the large transfers of each direction, bytes per second."""
+    size = transfers["bytes"].fillna(0).to_numpy(np.int64)
+    large = (size >= _LARGE_BYTES) & (took_ps > 0)
+    rate = pd.Series(size[large] / took_ps[large] * PS_PER_S)
+    direction = transfers["direction"].astype(object).to_numpy()[large]
+    return {str(name): most for name, most in rate.groupby(direction).max().items()}
 
 
 def hardware_links(

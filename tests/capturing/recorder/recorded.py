@@ -1,4 +1,4 @@
-"""Runs programs under the recorder, with stand-ins for what starts and ends a recording."""
+"""Runs programs under the recorder, with a stand-in for what starts and ends a recording."""
 
 from __future__ import annotations
 
@@ -34,20 +34,14 @@ _MARKER = "traceanalyzer:eager"
 _OTHERS = {-1: "another", -2: "machine"}
 _FIRST_OP = -3
 
-_ENDING = """
-import atexit
-
-def watch_ending(finish):
-    atexit.register(finish, "exit")
-"""
-
 # One session from the import of TensorFlow to the end, by the profiler's public interface.
 _RECORDING = """
 class Recording:
-    def __init__(self, settings, journal, evidence):
-        self._logdir, self._evidence = settings.logdir, evidence
+    def __init__(self, settings, journal):
+        self._logdir = settings.logdir
 
-    def begin(self):
+    def begin(self, evidence):
+        self._evidence = evidence
         from tensorflow.profiler import experimental
         self._profiler = experimental
         experimental.start(self._logdir, experimental.ProfilerOptions(host_tracer_level=2))
@@ -64,7 +58,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Recorder:
-    """A copy of the recorder, with stand-ins, and the folder that it writes to."""
+    """A copy of the recorder, with a stand-in, and the folder that it writes to."""
 
     folder: Path
 
@@ -74,8 +68,7 @@ class Recorder:
         found = cls(folder)
         copy = found.startup.parent
         shutil.copytree(_RECORDER, copy, ignore=shutil.ignore_patterns("__pycache__"))
-        (copy / "process" / "ending.py").write_text(_ENDING)
-        (copy / "trace" / "recording.py").write_text(_RECORDING)
+        (copy / "recording.py").write_text(_RECORDING)
         found.work.mkdir()
         found.write_settings()
         return found
@@ -106,7 +99,6 @@ class Recorder:
             "python_tracer_level": 0,
             "device_tracer_level": 1,
             "window": {"kind": "auto"},
-            "python_path": None,
         }
         self.settings.write_text(json.dumps({**found, **changed}))
 

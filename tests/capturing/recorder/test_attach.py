@@ -6,8 +6,8 @@ import json
 import os
 import sys
 import traceback
-from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,14 +22,13 @@ from tensorflow.python.framework import errors_impl, ops
 from tensorflow.python.ops import gen_math_ops
 
 from tests.capturing.recorder.ours import failing
-from traceanalyzer.capturing.recorder import program
+from traceanalyzer.capturing.recorder import program, recording, signatures
+from traceanalyzer.capturing.recorder.dumps import Dumps
 from traceanalyzer.capturing.recorder.evidence import Evidence
-from traceanalyzer.capturing.recorder.graphs.dumps import Dumps, FirstCall
+from traceanalyzer.capturing.recorder.frames import FramePool
 from traceanalyzer.capturing.recorder.journal import Journal
-from traceanalyzer.capturing.recorder.ops import signatures
-from traceanalyzer.capturing.recorder.ops.origins import MACHINE
+from traceanalyzer.capturing.recorder.origins import MACHINE, UNKNOWN, Origins
 from traceanalyzer.capturing.recorder.program import Attachment, Settings
-from traceanalyzer.capturing.recorder.trace import recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,6 +43,15 @@ _CLASSES = (
 )
 
 
+class CountingDumps(Dumps):
+    """Dumps that are not asked for; counts what runs in a new way."""
+
+    new_runs = 0
+
+    def __enter__(self) -> None:
+        self.new_runs += 1
+
+
 class Recorder:
     """Evidence, with dumps that are not asked for."""
 
@@ -51,17 +59,11 @@ class Recorder:
         self._path = folder / "journal"
         journal = Journal(str(self._path))
         self.called: list[str] = []
-        self.first_calls = 0
-        dumps = Dumps(str(folder / "graphs"), journal)
-        dumps.first_call = self._first_call  # type: ignore[method-assign]
-        self.evidence = Evidence(journal, dumps, self._called, None)
+        self.dumps = CountingDumps(str(folder / "graphs"), journal)
+        self.evidence = Evidence(journal, self.dumps, self._called, None)
 
     def _called(self, name: str) -> None:
         self.called.append(name)
-
-    def _first_call(self) -> FirstCall:
-        self.first_calls += 1
-        return FirstCall(lambda: None, lambda: None)
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         lines = self._path.read_text().splitlines() if self._path.exists() else []
@@ -116,10 +118,10 @@ def test_graphs_are_expected_where_an_op_or_a_call_is_made_ready_for_the_first_t
         return x * by
 
     def work(by: tf.Variable) -> int:
-        before = recorder.first_calls
+        before = recorder.dumps.new_runs
         tf.exp(x)
         double(x, by)
-        return recorder.first_calls - before
+        return recorder.dumps.new_runs - before
 
     x = tf.constant(1.0)
     variables = [tf.Variable(2.0), tf.Variable(3.0)]
@@ -226,12 +228,10 @@ def test_of_too_many_signatures_only_the_type_is_told(
 class Recording:
     """Stands in for the real one, and fails at its end."""
 
-    def __init__(self, settings: Settings, journal: Journal, evidence: Evidence) -> None:
-        del settings, journal
-        self.evidence = evidence
+    def __init__(self, settings: Settings, journal: Journal) -> None: ...
 
-    def begin(self) -> None:
-        self.evidence.session_started(0)
+    def begin(self, evidence: Evidence) -> None:
+        evidence.session_started(0)
 
     def before_function_call(self, name: str) -> None: ...
 
@@ -286,10 +286,7 @@ def _session_of(config: Any) -> None:  # noqa: ANN401 - a ConfigProto, or anythi
 
 def test_each_configuration_of_sessions_is_noted_once(recorder: Recorder) -> None:
     plain = tf.compat.v1.ConfigProto()
-    config = tf.compat.v1.ConfigProto(
-        device_count={"GPU": 0}, allow_soft_placement=True, log_device_placement=True
-    )
-    config.gpu_options.per_process_gpu_memory_fraction = 0.25
+    config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, allow_soft_placement=True)
     rewrites = config.graph_options.rewrite_options
     rewrites.pin_to_host_optimization = rewriter_config_pb2.RewriterConfig.ON
     rewrites.disable_meta_optimizer = True
@@ -299,13 +296,10 @@ def test_each_configuration_of_sessions_is_noted_once(recorder: Recorder) -> Non
     for each in (plain, config, plain):
         _session_of(each)
     first, second = recorder.of_kind("session_config")
-    assert (first["soft_placement"], first["log_placement"]) == (False, False)
-    assert (first["device_count"], first["memory_fraction"]) == ({}, None)
+    assert (first["soft_placement"], first["device_count"]) == (False, {})
     assert second == first | {
         "soft_placement": True,
-        "log_placement": True,
         "device_count": {"GPU": 0},
-        "memory_fraction": 0.25,
         "rewrites": first["rewrites"]
         | {
             "pin_to_host_optimization": "ON",
@@ -360,19 +354,43 @@ def test_graphs_of_sessions_are_told_apart_and_those_that_are_alike_are_one(
     }
 
 
-@pytest.mark.parametrize(
-    ("installed", "version"),
-    [
-        (["tensorflow-2.21.0.dist-info", "tensorflow_datasets-4.9.2.dist-info"], (2, 21)),
-        (["tensorflow_cpu-2.12.1.dist-info", "tensorflow_estimator-2.13.0.dist-info"], (2, 12)),
-        (["tensorflow_io_gcs_filesystem-0.37.1.dist-info"], ()),
-    ],
-)
-def test_the_version_is_known_before_the_import(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: list[str], version: tuple[int, ...]
+@pytest.mark.parametrize(("minor", "is_oldest"), [(12, True), (18, False), (None, False)])
+def test_the_oldest_version_is_known_before_the_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minor: int | None, *, is_oldest: bool
 ) -> None:
-    for name in (*installed, "tensorflow"):
-        (tmp_path / name).mkdir()
-    spec = ModuleSpec("tensorflow", None, origin=os.fspath(tmp_path / "tensorflow" / "__init__.py"))
+    header = tmp_path / "include/tensorflow/core/public/version.h"
+    header.parent.mkdir(parents=True)
+    header.write_text("" if minor is None else f"#define TF_MINOR_VERSION {minor}\n")
+    spec = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
     monkeypatch.setattr(program.importlib.util, "find_spec", lambda _: spec)
-    assert program._version_of(program._installed_version()) == version  # noqa: SLF001
+    assert program._is_oldest_installed() is is_oldest  # noqa: SLF001
+
+
+def test_a_line_may_ask_for_a_device_in_full_one_time_and_in_short_another(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("with tf.device(name):\n")
+    frames = FramePool()
+    line = frames.add(str(tmp_path / "program.py"), 1, "<module>")
+    origins = Origins(frames)
+
+    assert origins.of("CPU:0", line) is None
+    assert origins.of("/job:localhost/replica:0/task:0/device:CPU:0", line) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("theirs", "own", "severity"), [(8, 3, "warning"), (8, 60, "info"), (0.4, 0.1, None)]
+)
+def test_the_work_of_child_processes_is_noted_unless_they_are_small_tools(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    theirs: float,
+    own: float,
+    severity: str | None,
+) -> None:
+    monkeypatch.setattr(program, "_CPU_S_AT_FIRST", (10.0, 20.0))
+    monkeypatch.setattr(program, "_cpu_s", lambda: (10.0 + theirs, 20.0 + own))
+    path = tmp_path / "journal"
+    program._note_other_processes(Journal(str(path)))  # noqa: SLF001
+    found = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
+    told = {note["severity"]: note["message"] for note in found if "work" in note["id"]}
+    assert list(told) == ([severity] if severity else [])
+    assert all("8.0 s of CPU time" in message for message in told.values())

@@ -16,7 +16,7 @@ import pytest
 from tests.architecture.toolchain import ROOT
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.capturing.recorder.program import prepare
-from traceanalyzer.capturing.recorder.trace.cooperation import ScriptSession
+from traceanalyzer.capturing.recorder.recording import ScriptSession
 from traceanalyzer.trace.profile_options import profile_options_in
 
 STARTUP = ROOT / "traceanalyzer" / "capturing" / "recorder" / "startup"

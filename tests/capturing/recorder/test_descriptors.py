@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceanalyzer.capturing.recorder.process.descriptors import OwnDescriptor
+from traceanalyzer.capturing.recorder.ending import OwnDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[OwnDescriptor]:
     with (tmp_path / "ours").open("wb") as file:
-        found = OwnDescriptor.duplicate(file.fileno())
+        found = OwnDescriptor(file.fileno())
         yield found
         os.close(found.number)
 

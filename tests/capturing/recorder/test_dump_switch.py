@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceanalyzer.capturing.recorder.graphs.dumps import flag_in
+from traceanalyzer.capturing.recorder.dumps import flag_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ os.putenv("TF_DUMP_GRAPH_PREFIX", folder)
 os.putenv("TF_DUMP_GRAPH_FMT", "BIN")
 os.putenv("TF_DUMP_GRAPH_NAME_FILTER", "*")
 import tensorflow as tf
-from traceanalyzer.capturing.recorder.graphs.dumps import dump_switch
+from traceanalyzer.capturing.recorder.dumps import dump_switch
 switch = dump_switch()
 counts = []
 for on in (True, False, True):

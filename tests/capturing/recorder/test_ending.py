@@ -27,7 +27,7 @@ spec = spec_from_file_location(
 )
 package = sys.modules["recorder"] = module_from_spec(spec)
 spec.loader.exec_module(package)
-from recorder.process import ending
+from recorder import ending
 
 def finish(reason):
     with open("ends", "a") as file:

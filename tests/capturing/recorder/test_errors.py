@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from traceanalyzer.capturing.recorder.facts import errors
-from traceanalyzer.capturing.recorder.facts.errors import ErrorRecorder, journal_fatal
+from traceanalyzer.capturing.recorder import errors
+from traceanalyzer.capturing.recorder.errors import ErrorRecorder, journal_fatal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,7 @@ def _run_file(file: str, source: str, journal: Journal) -> list[Record]:
         raise error
 
     names = {"__name__": "__main__", "fail": recorder._watched(fail, "set_memory_growth")}  # noqa: SLF001
-    errors._trees.clear()  # noqa: SLF001
+    errors._tries.cache_clear()  # noqa: SLF001
     exec(compile(source, file, "exec"), names)  # noqa: S102
     assert journal.failures == []
     return journal.records
@@ -90,8 +90,8 @@ def test_an_error_is_journalled_with_the_users_frames(tmp_path: Path, journal: J
         "x" * 2000 + " ... " + "x" * 996 + "last",
     )
     # This test is the user's as well: it calls the program.
-    assert record["raised"][:2] == [[file, 2, "configure", 1], [file, 4, "<module>", 1]]
-    assert record["handler"] == [file, 5, "<module>"]
+    assert record["raised"][:2] == [(file, 2, "configure", 1), (file, 4, "<module>", 1)]
+    assert record["handler"] == (file, 5, "<module>")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_code_without_a_source_has_no_handler(journal: Journal, file: str) -> No
     source = "try:\n    fail(RuntimeError())\nexcept RuntimeError:\n    pass\n"
     (record,) = _run_file(file, source, journal)
     assert record["handler"] is None
-    assert record["raised"][0] == [file, 2, "<module>", 1]
+    assert record["raised"][0] == (file, 2, "<module>", 1)
 
 
 def test_what_python_warns_of_in_a_program_is_not_repeated(
@@ -214,5 +214,5 @@ def test_the_error_that_ends_a_program_is_journalled_with_its_lines(
     journal_fatal(journal)  # type: ignore[arg-type]
 
     (record,) = journal.records
-    assert (record["where"], record["type"], record["handler"]) == ("program", "ValueError", None)
-    assert record["raised"][:2] == [[file, 2, "f", 1], [file, 3, "<module>", 1]]
+    assert (record["where"], record["type"]) == ("program", "ValueError")
+    assert record["raised"][:2] == [(file, 2, "f", 1), (file, 3, "<module>", 1)]

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from traceanalyzer.capturing.recorder.ops import frames
-from traceanalyzer.capturing.recorder.ops.frames import (
+from traceanalyzer.capturing.recorder import frames
+from traceanalyzer.capturing.recorder.frames import (
     is_user_file,
-    library_frame,
+    outwards,
+    user_and_library,
     user_frame,
 )
 
@@ -98,6 +99,7 @@ def test_of_a_librarys_frames_the_one_that_names_the_layer_is_taken(
 ) -> None:
     # TensorFlow's own code counts as no library; here it is not imported from that folder.
     known = [f"/lib/site-packages/{f}" for f in files if not f.startswith("tensorflow")]
-    frame = library_frame(called_through(*known)) if known else library_frame(sys._getframe())  # noqa: SLF001
+    innermost = called_through(*known) if known else sys._getframe()  # noqa: SLF001
+    _, frame = user_and_library((f.f_code.co_filename, f) for f in outwards(innermost))
 
     assert (None if frame is None else Path(frame.f_code.co_filename).name) == named

@@ -15,8 +15,8 @@ import pytest
 from google.protobuf import text_format
 from tensorflow.core.framework import graph_pb2
 
-from traceanalyzer.capturing.recorder.graphs import dumps as graphs
-from traceanalyzer.capturing.recorder.graphs.dumps import Dumps
+from traceanalyzer.capturing.recorder import dumps as graphs
+from traceanalyzer.capturing.recorder.dumps import Dumps
 from traceanalyzer.capturing.recorder.journal import Journal
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _wait(until: Callable[[], bool]) -> None:
 
 
 def test_dumps_that_nobody_needs_are_deleted_as_they_come(tmp_path: Path, dumps: Dumps) -> None:
-    dumps.ask((2, 21))
+    dumps.ask(is_oldest=False)
     folder = tmp_path / "graphs"
     _write(folder, KEPT | NOT_KEPT)
     dumps.expect()
@@ -109,7 +109,7 @@ class TestResting:
     def test_until_something_new_may_come(
         self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
     ) -> None:
-        dumps.ask((2, 21))
+        dumps.ask(is_oldest=False)
         _write(tmp_path / "graphs", WHOLE | NOT_KEPT)
         dumps.defined("__inference_f_91")
         _wait(lambda: not _is_on(variables))
@@ -121,8 +121,8 @@ class TestResting:
     def test_not_while_a_function_runs_for_the_first_time(
         self, dumps: Dumps, variables: dict[str, str]
     ) -> None:
-        dumps.ask((2, 21))
-        with dumps.first_call():
+        dumps.ask(is_oldest=False)
+        with dumps:
             time.sleep(1.0)
             assert _is_on(variables)
         _wait(lambda: not _is_on(variables))
@@ -130,7 +130,7 @@ class TestResting:
     def test_not_before_the_functions_of_datasets_have_come(
         self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
     ) -> None:
-        dumps.ask((2, 21))
+        dumps.ask(is_oldest=False)
         dumps.defined("__inference_Dataset_map_parse_7")
         time.sleep(1.0)
         assert _is_on(variables)
@@ -141,7 +141,7 @@ class TestResting:
         self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
     ) -> None:
         """As in a loop of `model.predict`, which makes its datasets again each time."""
-        dumps.ask((2, 21))
+        dumps.ask(is_oldest=False)
         dumps.repeated("__inference_Dataset_map_f_91")
         _write(tmp_path / "graphs", {"__inference_Dataset_map_f_91.0005.main.before_placer.pb"})
         dumps.expect()
@@ -152,7 +152,7 @@ class TestResting:
         self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
     ) -> None:
         missing = "__inference_f_91.0012.main.before_post_placement_passes.pb"
-        dumps.ask((2, 21))
+        dumps.ask(is_oldest=False)
         _write(tmp_path / "graphs", WHOLE - {missing})
         dumps.expect()
         time.sleep(1.0)
@@ -163,7 +163,7 @@ def test_the_prefix_names_the_folder_and_then_nothing(
     tmp_path: Path, dumps: Dumps, variables: dict[str, str]
 ) -> None:
     before = dict(os.environ)
-    dumps.ask((2, 21))
+    dumps.ask(is_oldest=False)
     assert dict(os.environ) == before
     prefix = variables.pop("TF_DUMP_GRAPH_PREFIX")
     assert variables.pop("TF_CPP_MIN_LOG_LEVEL") == "1"
@@ -186,12 +186,12 @@ def test_the_prefix_names_the_folder_and_then_nothing(
 def test_a_fork_of_the_program_dumps_nothing(tmp_path: Path) -> None:
     program = f"""
 import os
-from traceanalyzer.capturing.recorder.graphs.dumps import Dumps
+from traceanalyzer.capturing.recorder.dumps import Dumps
 from traceanalyzer.capturing.recorder.journal import Journal
 os.putenv = lambda name, value: prefixes.setdefault(name, value)
 prefixes = {{}}
 dumps = Dumps({str(tmp_path / "graphs")!r}, Journal({str(tmp_path / "journal")!r}))
-dumps.ask((2, 21))
+dumps.ask(is_oldest=False)
 prefix = prefixes["TF_DUMP_GRAPH_PREFIX"]
 if os.fork() == 0:
     dumps.expect()
@@ -206,7 +206,7 @@ def test_a_program_that_wants_its_own_dumps_has_them(
     tmp_path: Path, dumps: Dumps, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TF_DUMP_GRAPH_PREFIX", "/srv/user/dumps")
-    dumps.ask((2, 21))
+    dumps.ask(is_oldest=False)
     dumps.taken()
     dumps.expect()
     assert variables == {}
@@ -218,7 +218,7 @@ def test_too_many_bytes_end_the_dumps(
     tmp_path: Path, dumps: Dumps, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(graphs, "_MOST_BYTES", 3)
-    dumps.ask((2, 21))
+    dumps.ask(is_oldest=False)
     _write(tmp_path / "graphs", KEPT)
     dumps.expect()
     _wait(lambda: not Path(variables["TF_DUMP_GRAPH_PREFIX"]).is_dir())

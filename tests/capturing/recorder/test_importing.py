@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceanalyzer.capturing.recorder.process.importing import watch_import
+from traceanalyzer.capturing.recorder.hooks import watch_import
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +43,8 @@ def _watch() -> Calls:
     calls: Calls = []
     watch_import(
         NAME,
-        lambda: calls.append(f"before {hasattr(sys.modules.get(NAME), 'VALUE')}"),
-        lambda: calls.append(f"after {hasattr(sys.modules.get(NAME), 'VALUE')}"),
+        before=lambda: calls.append(f"before {hasattr(sys.modules.get(NAME), 'VALUE')}"),
+        after=lambda: calls.append(f"after {hasattr(sys.modules.get(NAME), 'VALUE')}"),
     )
     return calls
 

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 from keras import layers
 
-from traceanalyzer.capturing.recorder.facts.keras_models import KerasModels
+from traceanalyzer.capturing.recorder.keras_models import KerasModels
 
 
 def _own(x: Any) -> Any:  # noqa: ANN401 - a tensor of Keras

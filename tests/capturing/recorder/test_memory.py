@@ -6,8 +6,8 @@ import ctypes
 
 import pytest
 
-from traceanalyzer.capturing.recorder.process import memory
-from traceanalyzer.capturing.recorder.process.memory import HeapGrowth, give_back
+from traceanalyzer.capturing.recorder import memory
+from traceanalyzer.capturing.recorder.memory import HeapGrowth, give_back
 
 SIZE = 32 << 20
 BLOCK = 100

@@ -55,8 +55,6 @@ def test_the_journal_is_whole_and_tells_of_no_failure(recorded: Recorded) -> Non
     assert kinds[:3] == ["started", "attached", "environment"]
     assert kinds[-2:] == ["devices", "finished"]
     assert set(kinds[3:-2]) == {"function", "error", "eager", "session_config"}
-    (attached,) = recorded.of_kind("attached")
-    assert attached["tf_version"].startswith("2.")
 
 
 @pytest.mark.parametrize(
@@ -351,7 +349,7 @@ def test_memory_that_ran_out_and_its_handler(recorded: Recorded) -> None:
 def test_the_environment_is_told_without_its_secrets(recorded: Recorded) -> None:
     (found,) = recorded.of_kind("environment")
     assert found["variables"] == {"TF_ENABLE_ONEDNN_OPTS": "1"}
-    assert found["tensorflow"]["version"] == recorded.of_kind("attached")[0]["tf_version"]
+    assert found["tensorflow"]["version"].startswith("2.")
     assert found["tensorflow"]["build"]["is_cuda_build"] in {True, False}
     assert found["script"] == str(_PROGRAM)
     assert "not to be told" not in recorded.recorder.work.joinpath("journal.jsonl").read_text()

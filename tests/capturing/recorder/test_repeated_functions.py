@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import tensorflow as tf
 
-from traceanalyzer.capturing.recorder.graphs.functions import RepeatedFunctions
+from traceanalyzer.capturing.recorder.functions import FunctionRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,14 +32,14 @@ def double_on_the_cpu(x: tf.Tensor) -> tf.Tensor:
 
 
 @pytest.fixture
-def repeated() -> RepeatedFunctions:
-    found = RepeatedFunctions()
+def repeated() -> FunctionRecorder:
+    found = FunctionRecorder(None, None, None, None)  # type: ignore[arg-type]
     for number in range(3):
         assert not found.is_repeated(f"__inference_Dataset_map_f_{number}", graph_of(double))
     return found
 
 
-def test_the_first_few_stand_for_the_others(repeated: RepeatedFunctions) -> None:
+def test_the_first_few_stand_for_the_others(repeated: FunctionRecorder) -> None:
     assert repeated.is_repeated("__inference_Dataset_map_f_30", graph_of(double))
     assert repeated.is_repeated("__inference_Dataset_map_f_40", graph_of(double))
     assert repeated.stand_in == {
@@ -54,7 +54,7 @@ def test_the_first_few_stand_for_the_others(repeated: RepeatedFunctions) -> None
     ids=["another line", "another device", "another type"],
 )
 def test_what_may_be_placed_otherwise_is_another_function(
-    repeated: RepeatedFunctions, graph: tf.Graph
+    repeated: FunctionRecorder, graph: tf.Graph
 ) -> None:
     assert not repeated.is_repeated("__inference_Dataset_map_f_50", graph)
 
@@ -65,7 +65,7 @@ def read_of(variable: tf.Variable) -> tf.Graph:
 
 def test_what_reads_another_variable_is_another_function() -> None:
     """Without a GPU all variables are on the CPU, and only one may be with one."""
-    found = RepeatedFunctions()
+    found = FunctionRecorder(None, None, None, None)  # type: ignore[arg-type]
     first, second, other_type = tf.Variable(1.0), tf.Variable(1.0), tf.Variable(1)
     for number in range(4):
         is_repeated = found.is_repeated(f"__inference_Dataset_map_f_{number}", read_of(first))

@@ -8,7 +8,7 @@ import pytest
 from tensorflow.python.profiler import trace
 from tensorflow.python.profiler.internal import _pywrap_traceme
 
-from traceanalyzer.capturing.recorder.trace.steps import StepMarks
+from traceanalyzer.capturing.recorder.steps import StepMarks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

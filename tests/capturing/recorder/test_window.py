@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from traceanalyzer.capturing.recorder.trace.auto_window import (
+from traceanalyzer.capturing.recorder.auto_window import (
     HEAP_BYTES,
     SET_UP_BYTES,
     AutoWindow,
     window_of,
 )
-from traceanalyzer.capturing.recorder.trace.window import Begin, End, Load, StepsWindow
+from traceanalyzer.capturing.recorder.windows import Begin, End, Load, StepsWindow
 
 STEP = "__inference_step_12"
 

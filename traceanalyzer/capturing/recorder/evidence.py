@@ -5,21 +5,21 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Callable
 
-from .facts.environment import StrategyRecorder, device_facts, foreign_kernels
-from .facts.errors import ErrorRecorder
-from .facts.gpu_choices import GpuQuestions, VisibilityRecorder
-from .facts.keras_models import KerasModels
-from .graphs.functions import FunctionRecorder
-from .graphs.v1_sessions import Sessions
-from .ops.eager import EagerRecorder
-from .ops.frames import FramePool
-from .ops.origins import Origins, StrategyDevices, TensorOrigins
-from .ops.scopes import Scopes
-from .ops.signatures import Signatures
-from .trace.steps import StepMarks
+from .eager import EagerRecorder
+from .environment import device_facts, foreign_kernels
+from .errors import ErrorRecorder
+from .frames import FramePool
+from .functions import FunctionRecorder
+from .gpu_choices import GpuChoices
+from .keras_models import KerasModels
+from .origins import Origins, Strategies
+from .scopes import Scopes
+from .signatures import Signatures
+from .steps import StepMarks
+from .v1_sessions import Sessions
 
 if TYPE_CHECKING:
-    from .graphs.dumps import Dumps
+    from .dumps import Dumps
     from .journal import Journal
 
 
@@ -34,42 +34,32 @@ class Evidence:
         before_step: Callable[[], None] | None,
     ) -> None:
         """Prepare; `before_step` is called when the program marks a step, None if nobody counts."""
-        frames = FramePool()
         self._journal = journal
         self._dumps = dumps
-        self._questions = GpuQuestions()
-        origins = Origins(lambda tensor: signatures.resource_of(tensor))  # noqa: PLW0108 - made below
-        scopes = Scopes(frames, origins)
-        signatures = self._signatures = Signatures(journal, frames, scopes)
         self._before_call = before_call
         self._called_at: dict[str, float] = {}  # when each function was first called
+        frames = FramePool()
+        origins = Origins(frames)
+        scopes = Scopes(frames, origins)
+        self._signatures = Signatures(journal, frames, scopes)
         self._steps = StepMarks(before_step)
         self._models = KerasModels()
+        self._choices = GpuChoices(journal)
+        self._strategies = Strategies(origins)
         self._sessions = Sessions(journal, dumps, before_call)
-        self._functions = FunctionRecorder(
-            journal, frames, dumps, self._defined, self._sessions.graphs
-        )
+        self._functions = FunctionRecorder(journal, frames, dumps, self._defined)
         self._eager = EagerRecorder(
-            journal,
-            signatures,
-            scopes,
-            self._called,
-            dumps.first_call,
-            self._functions.repeated.stand_in,
+            journal, self._signatures, scopes, self._called, dumps, self._functions.stand_in
         )
-        self._strategies = StrategyRecorder()
         self._parts = (
-            self._questions,
+            self._choices,
             origins,
-            StrategyDevices(origins),
+            self._strategies,
             scopes,
-            TensorOrigins(scopes),
             self._eager,
             self._sessions,
             self._functions,
             ErrorRecorder(journal),
-            self._strategies,
-            VisibilityRecorder(journal),
             self._steps,
             self._models,
         )
@@ -113,6 +103,27 @@ class Evidence:
         """Count eager ops while no session records, or leave them alone."""
         self._eager.count(on=on)
 
+    def finish(self) -> None:
+        """Journal what is only known at the end."""
+        self._sessions.sort_dumps()
+        self._functions.finish(self._sessions.graphs)
+        self._eager.write()
+        self._journal.write(
+            "devices",
+            strategies=self._strategies.names,
+            gpu_questions=list(self._choices.questions.items()),
+            keras_models=self._models.found,
+            ended_ns=time.time_ns(),
+            **device_facts(),
+        )
+        try:
+            found = foreign_kernels({*self._functions.op_types, *self._signatures.op_types()})
+            if found:
+                self._journal.write("kernels", kernels=found)
+        except Exception as error:
+            self._journal.failed("the kernels of other libraries", error)
+        self._dumps.finish(self._functions.definitions, self._called_at)
+
     def _called(self, name: str, thread: int) -> None:
         """A function is about to be called, by the thread of that number."""
         self._steps.ended(name, thread)
@@ -124,27 +135,3 @@ class Evidence:
         """A function of that name was defined."""
         self._dumps.defined(name)
         self._models.defined(name)
-
-    def finish(self) -> None:
-        """Journal what is only known at the end."""
-        self._sessions.finish()
-        self._functions.finish()
-        self._eager.write()
-        self._journal.write(
-            "devices",
-            strategies=self._strategies.names,
-            gpu_questions=list(zip(self._questions.places, self._questions.of_script)),
-            keras_models=self._models.found,
-            ended_ns=time.time_ns(),
-            **device_facts(),
-        )
-        self._write_kernels()
-        self._dumps.finish(self._functions.definitions, self._called_at)
-
-    def _write_kernels(self) -> None:
-        try:
-            found = foreign_kernels({*self._functions.op_types, *self._signatures.op_types()})
-            if found:
-                self._journal.write("kernels", kernels=found)
-        except Exception as error:
-            self._journal.failed("the kernels of other libraries", error)

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any
 
-from .ops.frames import is_user_file
+from .frames import is_user_file
 
 
 class Journal:
@@ -43,10 +43,10 @@ class Journal:
             self.write("note", id=id, severity=severity, message=message)
 
     def failed(self, what: str, error: BaseException) -> None:
-        """Note that a part of the recorder itself failed.
+        """Note that a part of the recorder itself failed; to be called where that was caught.
 
-        To be called where the error was caught. One that the program has raised within our code,
-        from a handler of a signal, is the program's, and goes on.
+        An error that the program has raised within our code, from a handler of a signal, is the
+        program's, and goes on.
         """
         if not _is_ours(error):
             raise error
@@ -59,7 +59,6 @@ def _is_ours(error: BaseException) -> bool:
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
-    module = type(error).__module__
-    known = module.startswith(("builtins", "tensorflow", "google.protobuf", str(__package__)))
-    frame = None if traceback is None else traceback.tb_frame
-    return known and (frame is None or not is_user_file(frame.f_code.co_filename))
+    known = ("builtins", "tensorflow", "google.protobuf", str(__package__))
+    is_in_users_file = traceback is not None and is_user_file(traceback.tb_frame.f_code.co_filename)
+    return type(error).__module__.startswith(known) and not is_in_users_file

@@ -9,28 +9,26 @@ import functools
 import importlib.util
 import json
 import os
-import platform
 import re
+import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from .facts.gpu_choices import watch_variable
+from .ending import watch_ending
+from .gpu_choices import watch_variable
+from .hooks import watch_import
 from .journal import Journal
-from .process.children import note_fork, note_other_starts
-from .process.ending import watch_ending
-from .process.importing import watch_import
 
 if TYPE_CHECKING:
+    from .dumps import Dumps
     from .evidence import Evidence
-    from .graphs.dumps import Dumps
-    from .trace.recording import Recording
+    from .recording import Recording
 
 _OLDEST = (2, 12)
-# Those that hold the package `tensorflow`; many others begin with its name (tensorflow_datasets).
-_DISTRIBUTION = re.compile(
-    r"(?:tensorflow(?:_(?:cpu|gpu|intel|macos|rocm|cpu_aws|aarch64))?|tf_nightly(?:_(?:cpu|gpu))?"
-    r"|intel_tensorflow)-(\d+\.\d+[^-]*)\.(?:dist|egg)-info"
-)
+_HEADER = ("include", "tensorflow", "core", "public", "version.h")
+# multiprocessing imports these when the first process is started so.
+_STARTERS = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver")
+_WORTH_A_WORD_S = 1.0  # CPU time; tools that libraries call at their import take less
 
 
 class Settings(NamedTuple):
@@ -57,20 +55,24 @@ class Settings(NamedTuple):
         """File of the journal."""
         return os.path.join(self.work, "journal.jsonl")
 
+    @property
+    def scratch(self) -> str:
+        """Folder that TensorFlow writes a trace to; `capturing.gathering` deletes it too."""
+        return os.path.join(self.logdir, f".traceanalyzer-{self.run}")
+
 
 def prepare(path: str) -> None:
     """Have the program recorded from where it imports TensorFlow to its end."""
     with open(path, encoding="utf-8") as file:
-        found = json.load(file)
-    settings = Settings(**{name: found[name] for name in Settings._fields})
+        settings = Settings(**json.load(file))
     journal = Journal(settings.journal)
-    journal.write("started", pid=os.getpid())
+    journal.write("started")
     attachment = Attachment.of_program = Attachment(settings, journal)
     try:
         watch_ending(attachment.finish)
         watch_variable(journal)
-        os.register_at_fork(after_in_parent=functools.partial(note_fork, journal))
-        watch_import("tensorflow", attachment.before_tensorflow, attachment.after_tensorflow)
+        os.register_at_fork(after_in_parent=functools.partial(_note_fork, journal))
+        watch_import("tensorflow", attachment.after_tensorflow, attachment.before_tensorflow)
     except Exception as error:
         journal.failed("the program", error)
 
@@ -89,7 +91,7 @@ class Attachment:
 
     @functools.cached_property
     def _dumps(self) -> Dumps:
-        from .graphs.dumps import Dumps
+        from .dumps import Dumps
 
         return Dumps(self._settings.graphs, self._journal)
 
@@ -107,42 +109,37 @@ class Attachment:
             self._try(self._recording.finish, reason)
         if self._evidence is not None:
             if reason == "exit":
-                from .facts.errors import journal_fatal
+                from .errors import journal_fatal
 
                 self._try(journal_fatal, self._journal)
             self._try(self._evidence.finish)
             self._try(self._evidence.uninstall)
         self._evidence = None
         self._recording = None
-        note_other_starts(self._journal)
+        _note_other_processes(self._journal)
         self._journal.write("finished", reason=reason)
 
     def _ask(self) -> None:
-        from .facts.environment import variables
+        from .environment import variables
 
         self._variables = variables()
-        self._dumps.ask(_version_of(_installed_version()))
+        self._dumps.ask(is_oldest=_is_oldest_installed())
 
     def _attach(self) -> None:
         import tensorflow as tf
 
+        from .environment import environment_facts
         from .evidence import Evidence
-        from .facts.environment import environment_facts
-        from .trace.recording import Recording
+        from .recording import Recording
 
         self._dumps.taken()
-        version = str(tf.__version__)
-        self._journal.write(
-            "attached",
-            tf_version=version,
-            python_version=platform.python_version(),
-            pid=os.getpid(),
-        )
-        if _version_of(version) < _OLDEST:
+        self._journal.write("attached")
+        version = re.match(r"(\d+)\.(\d+)", tf.__version__)
+        if version is None or (int(version[1]), int(version[2])) < _OLDEST:
             self._journal.note(
                 "tensorflow_too_old",
                 "warning",
-                f"TensorFlow {version} is older than 2.12, the oldest that can be recorded",
+                f"TensorFlow {tf.__version__} is older than 2.12, the oldest that can be recorded",
             )
             return
         self._journal.write(
@@ -152,19 +149,12 @@ class Attachment:
             attached_ns=time.time_ns(),
             **environment_facts(),
         )
-        step = self._before_step if self._settings.window["kind"] == "steps" else None
-        self._evidence = Evidence(self._journal, self._dumps, self._before_call, step)
-        self._recording = Recording(self._settings, self._journal, self._evidence)
+        self._recording = Recording(self._settings, self._journal)
+        step = self._recording.before_step if self._settings.window["kind"] == "steps" else None
+        call = self._recording.before_function_call
+        self._evidence = Evidence(self._journal, self._dumps, call, step)
         self._evidence.install()
-        self._recording.begin()
-
-    def _before_call(self, name: str) -> None:
-        if self._recording is not None:
-            self._recording.before_function_call(name)
-
-    def _before_step(self) -> None:
-        if self._recording is not None:
-            self._recording.before_step()
+        self._recording.begin(self._evidence)
 
     def _try(self, step: Callable[..., None], *args: Any) -> None:
         try:
@@ -173,16 +163,47 @@ class Attachment:
             self._journal.failed("the program", error)
 
 
-def _installed_version() -> str:
-    """Return the version of the TensorFlow that would be imported, without importing it."""
+def _is_oldest_installed() -> bool:
+    """Return whether the TensorFlow that would be imported is 2.12, by a header that it has."""
     spec = importlib.util.find_spec("tensorflow")
     if spec is None or not spec.origin:
-        return ""
-    beside = os.path.dirname(os.path.dirname(spec.origin))
-    found = map(_DISTRIBUTION.fullmatch, os.listdir(beside))
-    return max((match[1] for match in found if match), key=_version_of, default="")
+        return False
+    try:
+        with open(os.path.join(os.path.dirname(spec.origin), *_HEADER), encoding="utf-8") as file:
+            found = re.search(r"#define TF_MINOR_VERSION (\d+)", file.read())
+    except OSError:
+        return False
+    return found is not None and int(found[1]) <= _OLDEST[1]
 
 
-def _version_of(text: str) -> tuple[int, ...]:
-    match = re.match(r"(\d+)\.(\d+)", text)
-    return (int(match[1]), int(match[2])) if match else ()
+def _note_fork(journal: Journal) -> None:
+    """Note, once, that the program was forked."""
+    journal.note(
+        "child_processes",
+        "info",
+        "the program started other processes of itself: what they did is not recorded",
+    )
+
+
+def _note_other_processes(journal: Journal) -> None:
+    """Note the same of other ways to start processes, and how much of the work they did."""
+    if any(name in sys.modules for name in _STARTERS):
+        _note_fork(journal)
+    theirs, own = (now - then for now, then in zip(_cpu_s(), _CPU_S_AT_FIRST))
+    if theirs >= _WORTH_A_WORD_S:
+        journal.note(
+            "work_of_child_processes",
+            "warning" if theirs >= own / 2 else "info",
+            f"not recorded: processes that the program started, which used {theirs:,.1f} s of CPU "
+            f"time (the program itself {own:,.1f} s); to record their work, do it in the program's "
+            "own process",
+        )
+
+
+def _cpu_s() -> tuple[float, float]:
+    """Return the CPU time of all processes that have ended, and of this one."""
+    used = os.times()
+    return used.children_user + used.children_system, used.user + used.system
+
+
+_CPU_S_AT_FIRST = _cpu_s()

@@ -13,30 +13,18 @@ import os
 import sys
 from contextlib import suppress
 
-_SETTINGS = "TRACEANALYZER_CAPTURE"
-
 
 def _restore_environment(here: str) -> str | None:
-    settings = os.environ.pop(_SETTINGS, None)
-    value = os.environ.get("PYTHONPATH", "")
-    first, _, rest = value.partition(os.pathsep)
+    """Return the file of the recorder's settings."""
+    first, separator, rest = os.environ.get("PYTHONPATH", "").partition(os.pathsep)
     if first == here:
-        if value != here or _was_empty(settings):
+        if separator:
             os.environ["PYTHONPATH"] = rest
         else:
             del os.environ["PYTHONPATH"]
     sys.path[:] = [entry for entry in sys.path if entry != here]
     sys.path_importer_cache.pop(here, None)
-    return settings
-
-
-def _was_empty(settings: str | None) -> bool:
-    """Return whether PYTHONPATH was set, to nothing: Python would read another folder into `x:`."""
-    import json
-
-    with suppress(Exception), open(settings or "", encoding="utf-8") as file:
-        return bool(json.load(file)["python_path"] == "")
-    return False
+    return os.environ.pop("TRACEANALYZER_CAPTURE", None)
 
 
 def _import_the_users_own() -> None:
@@ -50,10 +38,10 @@ def _import_the_users_own() -> None:
             raise
 
 
-def _start_recorder(settings: str, here: str) -> None:
+def _start_recorder(settings: str) -> None:
     from importlib.util import module_from_spec, spec_from_file_location
 
-    folder = os.path.dirname(here)
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     name = "_traceanalyzer_recorder"
     spec = spec_from_file_location(
         name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
@@ -69,14 +57,13 @@ def _start_recorder(settings: str, here: str) -> None:
 
 
 def _main() -> None:
-    here = os.path.dirname(os.path.abspath(__file__))
     settings = _restore_environment(os.path.dirname(__file__))
     try:
         _import_the_users_own()
     finally:
         if settings:
             with suppress(Exception):  # the launcher sees an empty journal
-                _start_recorder(settings, here)
+                _start_recorder(settings)
 
 
 _main()

@@ -1,0 +1,70 @@
+"""The tab Timeline: gaps that are alike are one row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.report.reading import only, records
+from tests.report.samples import sample
+from tests.test_costs import gemms, run_of, training
+from tests.traces import eager, event, gpu, host, kernel, line, step, stream, us
+from traceanalyzer.model.blocks import Table, Timeline
+from traceanalyzer.report.gaps import gap_table, timeline_tab
+
+if TYPE_CHECKING:
+    from traceanalyzer.run import Run
+
+
+def waiting(*, warm_up_us: int = 0) -> Run:
+    """In each of four steps the GPU waits for an op on the CPU, and then for a launch."""
+    python = line("python")(
+        *(training(k, 100 * k, eager("UniqueV2", us(100 * k + 30, 40))) for k in range(4)),
+        step(9, us(400, warm_up_us)) if warm_up_us else event("end", us(400, 1)),
+    )
+    device = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
+    return run_of(host(python), gpu(0, device))
+
+
+def test_a_gap_that_recurs_each_step_is_one_row() -> None:
+    (table,) = gap_table(waiting())
+
+    first = records(table)[0]
+    assert (first["waited_for"], first["op"], first["then"]) == ("CPU op", "UniqueV2", "MatMul")
+    assert (first["steps"], first["gaps"]) == (4, 4)
+    assert first["each_us"] * 4 == first["total_us"]
+
+
+def test_a_row_leads_to_its_longest_gap() -> None:
+    (table,) = gap_table(waiting())
+
+    begin, end = table.ids[0].removeprefix("time-").split("-")
+    assert 20 <= float(begin) % 100 < float(end) % 100 <= 88
+
+
+def test_gaps_add_up_to_the_time_that_the_device_was_idle() -> None:
+    (table,) = gap_table(waiting())
+
+    # Each gemm runs 12 and 10 us of a step; the last gap ends with the last of them.
+    idle_us = 400 - 4 * 22
+    assert sum(row["total_us"] for row in records(table)) in range(idle_us - 20, idle_us + 1)
+
+
+def test_without_devices_the_programs_waits_are_the_gaps() -> None:
+    (table,) = gap_table(sample("tf_function").run)
+
+    assert "program's thread" in str(table.caption[0])
+    assert records(table)[0]["steps"] > 1
+
+
+def test_a_device_that_was_never_idle_has_no_table() -> None:
+    device = stream(13, "Compute")(kernel("gemm", us(0, 100)))
+
+    assert not list(gap_table(run_of(host(line("python")(event("x", us(0, 100)))), gpu(0, device))))
+
+
+def test_the_tab_has_the_timeline_and_then_the_gaps() -> None:
+    tab = timeline_tab(sample("keras_fit"))
+
+    assert tab is not None
+    assert isinstance(tab.blocks[0], Timeline)
+    assert only(tab.blocks, Table).rows

@@ -1,0 +1,82 @@
+"""The drawer of an op: why it is there, its transfers, its line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import traceanalyzer as ta
+from tests.report.reading import only, plain, records
+from tests.report.samples import sample
+from tests.report.test_transfers import ROUND_TRIP
+from tests.test_costs import run_of
+from tests.traces import executor, gpu, host, kernel, op, stream, thread, us
+from traceanalyzer.changes import Change
+from traceanalyzer.model.blocks import Bullets, Fold, KeyValues, Link, Source, Table
+from traceanalyzer.report import op_details as subject
+from traceanalyzer.report.op_details import op_details
+from traceanalyzer.report.page_facts import PageFacts
+
+if TYPE_CHECKING:
+    import pytest
+
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.model.blocks import Block
+
+
+def details_of(diagnosis: Diagnosis, name: str) -> tuple[Block, ...]:
+    op_id = diagnosis.run.ops.set_index("name")["op_id"].loc[name]
+    changes = (Change(id="7", kind="edit", title="Use int64", op_ids=(op_id,)),)
+    return op_details(PageFacts(diagnosis=diagnosis, changes=changes))[op_id]
+
+
+def test_it_says_what_keeps_an_op_on_the_cpu_and_shows_its_line() -> None:
+    blocks = details_of(sample("recommender"), "TopKV2")
+
+    said = " ".join(plain(block.summary) for block in blocks if isinstance(block, Fold))
+    assert 'tf.device("/device:CPU:0") at program.py:100' in said
+    assert only(blocks, Source).lines == ("return tf.math.top_k(model.asked, DESK).indices",)
+    facts = {name: plain(text) for name, text in only(blocks, KeyValues).rows}
+    assert facts["Requested device"] == "/device:CPU:0"
+
+
+def test_it_leads_to_the_changes_of_the_op() -> None:
+    blocks = details_of(sample("recommender"), "TopKV2")
+
+    links = [i for b in blocks if isinstance(b, Bullets) for item in b.items for i in item]
+    assert Link(text="Use int64", to="change-7") in links
+
+
+def test_it_shows_inputs_and_outputs_with_their_bytes() -> None:
+    worker = thread("tf_Compute", 2)(executor(us(2, 998), step=5)(op("u", "Unique", us(105, 9))))
+    diagnosis = ta.diagnose(run_of(host(worker), gpu(0, stream(9)(*ROUND_TRIP))))
+
+    rows = records(only(details_of(diagnosis, "u"), Table))
+
+    assert [(row["end"], row["op"], row["bytes"]) for row in rows] == [
+        ("input", "x", 64), ("output", "y", 32),
+    ]  # fmt: skip
+
+
+def test_it_shows_the_kernels_of_an_op_on_a_gpu() -> None:
+    kernels = [kernel("gemm", us(10 * k, 5), "m:MatMul") for k in range(3)]
+    diagnosis = ta.diagnose(run_of(gpu(0, stream(9)(*kernels))))
+
+    (row,) = records(only(details_of(diagnosis, "m"), Table))
+
+    assert (row["kernel"], row["count"], row["time_us"]) == ("gemm", 3, 15.0)
+
+
+def test_what_is_unknown_is_not_shown() -> None:
+    worker = thread("tf_Compute", 2)(executor(us(2, 998))(op("u", "Unique", us(105, 9))))
+
+    blocks = details_of(ta.diagnose(run_of(host(worker))), "u")
+
+    assert "Requested device" not in dict(only(blocks, KeyValues).rows)
+    assert not [block for block in blocks if isinstance(block, Source | Table)]
+
+
+def test_only_some_ops_have_a_drawer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "_CPU_OPS", 3)
+    monkeypatch.setattr(subject, "_OTHER_OPS", 2)
+
+    assert len(op_details(PageFacts(diagnosis=sample("recommender")))) == 5

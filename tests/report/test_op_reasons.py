@@ -1,0 +1,236 @@
+"""`traceanalyzer analyze PATH --op REGEX`: what is said of single ops, and what is not."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+import traceanalyzer as ta
+from tests.causes.examples import Example, blocker, cpu_op
+from tests.causes.examples import line as frame
+from tests.placement.test_program import Program, tensor
+from tests.report.reading import plain
+from tests.samples import Case as Sample
+from tests.traces import (
+    eager,
+    executor,
+    gpu,
+    host,
+    kernel,
+    line,
+    op,
+    stream,
+    thread,
+    us,
+    write,
+    xspace,
+)
+from traceanalyzer.cli import main
+from traceanalyzer.cli.explain_text import print_ops
+from traceanalyzer.placement.explanations import PlacementExplanation
+from traceanalyzer.report.op_details import OpReasons, ops_that_match
+from traceanalyzer.tables.joined import OpRecord
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceanalyzer.diagnosis import Diagnosis
+
+SAMPLE = Sample("recommender").logs
+
+
+@cache
+def without_a_gpu() -> Diagnosis:
+    """A program that was captured on a machine without a GPU."""
+    return ta.diagnose(ta.load(SAMPLE))
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Diagnosis:
+    """A trace of level 2, with a GPU and nothing beside it."""
+    ops = [op(f"m{k}", "MatMul", us(30 + k, 1)) for k in range(25)]
+    space = xspace(
+        host(line("python")(op("bad", "MatMul", us(10, 9)), eager("Unique", us(20, 8)), *ops)),
+        gpu(0)(stream(13, "Compute")(kernel("gemm", us(12, 3), op="dense/Mul:Mul"))),
+    )
+    return ta.diagnose(ta.load(write(tmp_path / "logs", space)))
+
+
+def test_an_op_that_constant_folding_computed_is_no_op_of_a_step(tmp_path: Path) -> None:
+    folded = thread("tf_Compute", 1)(
+        executor(us(0, 9), step=-1)(op("floordiv", "FloorDiv", us(1, 5)))
+    )
+    space = xspace(host(folded), gpu(0)(stream(13, "Compute")(kernel("gemm", us(12, 3)))))
+    diagnosis = ta.diagnose(ta.load(write(tmp_path / "logs", space)))
+
+    (found,) = of(diagnosis, "FloorDiv")
+
+    assert "once" in found.here.said
+    assert not found.here.open
+
+
+def test_an_op_whose_only_input_the_trace_leaves_out_is_not_said_to_have_none(
+    tmp_path: Path,
+) -> None:
+    """Of a resource a trace tells no type; of an op without inputs it has no brackets either."""
+    reads = op("w", "ReadVariableOp", us(0, 5), shape="()")
+    clock = op("now", "Timestamp", us(10, 5))
+    gathers = op("g", "ResourceGather", us(20, 5), shape="(;int64[3])")
+    path = write(tmp_path / "logs", xspace(host(line("python")(reads, clock, gathers)), gpu(0)))
+
+    found = [facts(each) for each in of(ta.diagnose(ta.load(path)), "")]
+
+    assert {each["Type"]: each.get("Input types") for each in found} == {
+        "ReadVariableOp": "?",
+        "Timestamp": None,
+        "ResourceGather": "?, int64",
+    }
+
+
+def stacked(diagnosis: Diagnosis) -> Diagnosis:
+    """The op `bad`, held by its type and by a scope, as a replay of a capture would tell."""
+    (row,) = diagnosis.run.ops[diagnosis.run.ops["name"] == "bad"].itertuples()
+    explanation = PlacementExplanation(
+        type="MatMul",
+        blockers=(
+            blocker("attributes", "MatMul", attributes={"T": "int32"}, frame=frame(7)),
+            blocker(
+                "request",
+                "MatMul",
+                requested_device="/device:CPU:0",
+                scope="/CPU:0",
+                scope_frame=frame(6),
+            ),
+        ),
+        basis="replay",
+        certainty="certain",
+        is_complete=True,
+        kernels=("CPU",),
+    )
+    its = cpu_op(
+        "MatMul", op_id=row.op_id, explanation=explanation, requested_device="/device:CPU:0"
+    )
+    return replace(diagnosis, findings=(), cpu_ops={row.op_id: replace(its, host=row.host)})
+
+
+def of(diagnosis: Diagnosis, expression: str) -> list[OpReasons]:
+    return ops_that_match(diagnosis, re.compile(expression))[0]
+
+
+def facts(op: OpReasons) -> dict[str, str]:
+    return {name: plain(text) for name, text in op.facts.rows}
+
+
+def printed(diagnosis: Diagnosis, expression: str, width: int = 100) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    print_ops(*ops_that_match(diagnosis, re.compile(expression)), console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().replace("\xa0", " ")
+
+
+def said(diagnosis: Diagnosis, expression: str) -> str:
+    return " ".join(printed(diagnosis, expression, 400).split())
+
+
+def test_all_that_holds_an_op_stands_in_the_order_in_which_it_bites(bare: Diagnosis) -> None:
+    (found,) = of(stacked(bare), "^bad$")
+    assert [r.cause for r in found.here.reasons] == ["dtype_unsupported", "explicit_cpu_placement"]
+    assert [r.certainty for r in found.here.reasons] == ["certain", "certain"]
+    text = said(stacked(bare), "^bad$")
+    assert "Fix them all" in text
+    assert text.index("1. MatMul has no GPU kernel for int32") < text.index("2. tf.device")
+    assert "[train.py:6]" in text
+    assert "tf.cast(" in text
+
+
+def test_what_holds_an_op_is_never_ruled_out(bare: Diagnosis) -> None:
+    (found,) = of(stacked(bare), "^bad$")
+    out = {each.cause for each in found.here.ruled_out}
+    assert "no_gpu_visible" in out
+    assert not out & {"dtype_unsupported", "explicit_cpu_placement", "library_cpu_placement"}
+
+
+def test_a_bare_trace_leaves_open_what_only_a_capture_tells(bare: Diagnosis) -> None:
+    (found,) = of(bare, "^bad$")
+    assert "Requested device" not in facts(found)
+    assert not found.here.reasons
+    assert next(cause for cause, _ in found.here.open) == "dtype_unsupported"
+    assert 1 <= len(found.here.open) <= 4
+    assert "traceanalyzer capture" in found.here.settled_by
+    assert "memory_pressure" not in {each.cause for each in found.here.ruled_out}
+    assert "explicit_cpu_placement" not in {each.cause for each in found.here.ruled_out}
+
+
+def test_on_its_own_machine_and_on_one_with_a_gpu() -> None:
+    (found,) = of(without_a_gpu(), "^TopKV2$")
+    assert found.place == "program.py:101"
+    assert [r.cause for r in found.here.reasons] == ["no_gpu_visible/hidden_by_env"]
+    assert found.on_a_gpu is not None
+    assert [r.cause for r in found.on_a_gpu.reasons] == ["explicit_cpu_placement"]
+    assert found.on_a_gpu.is_complete
+    assert "no_gpu_kernel" in {each.cause for each in found.on_a_gpu.ruled_out}
+    assert "[program.py:100]" in said(without_a_gpu(), "^TopKV2$")
+
+
+def test_what_a_gpu_has_and_the_host_computes_is_not_said_to_be_on_the_cpu() -> None:
+    """The question about int32 that is asked most: where it is, why, and what would move it."""
+    program = Program()
+    number = program.eager("AddV2", tensor("int32"), tensor("int32"))
+    record = OpRecord(frame=None, requested_device="", signatures=(number,))
+    example = Example(
+        title="",
+        ops=({"name": "AddV2", "type": "AddV2", "function": None, "is_eager": True},),
+        facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
+        capture_file=program.capture_file(),
+        record=record,
+    )
+    diagnosis = ta.diagnose(example.run())
+
+    (found,) = of(diagnosis, "^AddV2$")
+    assert found.on_a_gpu is not None
+    assert [r.cause for r in found.on_a_gpu.reasons] == ["host_memory_kernel"]
+    assert "/device:GPU:0 and computed on the host" in found.on_a_gpu.said
+    assert not found.on_a_gpu.is_complete  # nothing keeps it from the GPU
+    text = said(diagnosis, "^AddV2$")
+    assert "T=int32 is registered with all data in host memory" in text
+    assert diagnosis.on_a_gpu is not None
+    assert not diagnosis.on_a_gpu.analysis.cpu_ops  # it would not be on the CPU
+    assert not diagnosis.on_a_gpu.unexplained
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_no_line_is_wider_than_the_terminal(bare: Diagnosis, width: int) -> None:
+    for diagnosis in (without_a_gpu(), stacked(bare)):
+        for text in printed(diagnosis, ".", width).splitlines():
+            assert cell_len(text) <= width
+
+
+def test_names_are_inert(tmp_path: Path) -> None:
+    name = "[bold]a\x1b[31m\u202eb"
+    function = line("python")(eager(name, us(1, 5)), op("m", "MatMul", us(10, 5)))
+    diagnosis = ta.diagnose(ta.load(write(tmp_path / "logs", xspace(host(function)))))
+    text = printed(diagnosis, ".")
+    assert "[bold]a" in text
+    assert not any(character in text for character in "\x1b\u202e")
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [("MatMul(", "not a regular expression"), ("TopKV3", "similar types: TopKV2")],
+)
+def test_what_cannot_be_answered_is_one_line(
+    capsys: pytest.CaptureFixture[str], expression: str, expected: str
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["analyze", str(SAMPLE), "--op", expression])
+    out, err = capsys.readouterr()
+    assert (exit_.value.code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert expected in err

@@ -1,0 +1,255 @@
+"""The JSON of a capture file, and its records.
+
+The file `HOST.placement.json.gz` lies beside `HOST.xplane.pb`: one JSON object, gzipped. It holds
+`format` and `version`, and the fields of `CaptureFile`; a reader refuses another format or version
+and ignores keys it does not know. A key that is missing has the field's default. Records are
+objects with the names of their fields, but for:
+
+- `strings`: the pool of texts; columns of nodes and tensors hold indices into it.
+- `frames`: [file, line, code name, 1 if the user's own else 0], their lines in `frame_texts`.
+- `scopes`: [requested device, index of a frame], the origins of the devices in `scope_origins`.
+- tensors: [dtype, device, backing device, index of the resource or null, shape].
+- graphs: `inputs` are those of all nodes, one after another; `arity` has the number of each node's.
+  `attributes` is null where the sets of all nodes were left out.
+- arrays of numbers: base64 of uint32 (little-endian).
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from itertools import accumulate, chain, pairwise
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.capture_file.document import OF_ANOTHER, OF_OP, CaptureFile
+from traceanalyzer.capture_file.function_records import UNKNOWN
+from traceanalyzer.format import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from traceanalyzer.capture_file.document import Json
+
+FORMAT: Final = "traceanalyzer.placement"
+VERSION: Final = 1
+
+_COLUMNS: Final = ("names", "ops", "origin_functions", "origin_nodes")
+_Record = TypeVar("_Record")
+# What a value of another type than expected raises in plain code.
+NOT_AS_EXPECTED: Final = (
+    *(msgspec.ValidationError, AttributeError, IndexError, KeyError),
+    *(TypeError, ValueError, RecursionError),
+)
+
+
+class DamagedDocumentError(Exception):
+    """The JSON is not that of a capture file; its text says where."""
+
+
+def document_of(capture_file: CaptureFile) -> dict[str, Json]:
+    """Return the JSON of a capture file."""
+    whole = msgspec.to_builtins(capture_file, enc_hook=_packed, order="deterministic")
+    strings: dict[str, int] = {}
+
+    def numbers(texts: Iterable[str]) -> list[int]:
+        return [strings.setdefault(text, len(strings)) for text in texts]
+
+    for definition in whole["definitions"]:
+        definition["nodes"] = numbers(definition["nodes"])
+    for instance in chain.from_iterable(function["instances"] for function in whole["functions"]):
+        graph, inputs = instance["input"], instance["input"]["inputs"]
+        instance["assigned"] = numbers(instance["assigned"])
+        graph["devices"] = numbers(graph["devices"])
+        graph["arity"] = list(map(len, inputs))
+        graph["inputs"] = numbers(chain.from_iterable(inputs))
+        for columns in (graph, *instance["partitions"]):
+            columns |= {name: numbers(columns[name]) for name in _COLUMNS}
+            if {*columns["attributes"]} == {UNKNOWN}:
+                columns["attributes"] = None
+    for signature in whole["signatures"]:
+        for side in ("inputs", "outputs"):
+            signature[side] = [
+                [
+                    *numbers((t["dtype"], t["device"], t["backing_device"])),
+                    t["resource"],
+                    t["shape"],
+                ]
+                for t in signature[side]
+            ]
+    frames, scopes = whole["frames"], whole["scopes"]
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        **whole,
+        "strings": [*strings],
+        "frames": [[f["file"], f["line"], f["code"], int(f["is_user"])] for f in frames],
+        "frame_texts": [frame["text"] for frame in frames],
+        "scopes": [[scope["device"], scope["frame"]] for scope in scopes],
+        "scope_origins": [scope["origin"] for scope in scopes],
+    }
+
+
+def _packed(numbers: NDArray[np.uint32]) -> str:
+    return b64encode(numbers.astype("<u4").tobytes()).decode("ascii")
+
+
+def capture_file_of(document: Mapping[str, Any]) -> CaptureFile:
+    """Return the records of the JSON of a capture file, which is not trusted.
+
+    Raises:
+        DamagedDocumentError: A key is missing, of a wrong type, or points nowhere.
+    """
+    try:
+        found = record(CaptureFile, _plain(document))
+    except NOT_AS_EXPECTED as error:
+        why = f"`{error}` is missing" if isinstance(error, KeyError) else printable(str(error))
+        raise DamagedDocumentError(why) from error
+    check(found)
+    return found
+
+
+def record(kind: type[_Record], value: Any) -> _Record:  # noqa: ANN401 - a value of JSON
+    """Return a record, every field checked; keys that are not fields are ignored.
+
+    Raises:
+        msgspec.ValidationError: A key is missing, or of a wrong type.
+    """
+    return msgspec.convert(value, kind, dec_hook=_unpacked)
+
+
+def _unpacked(_: type, text: str) -> NDArray[np.uint32]:
+    numbers = np.frombuffer(b64decode(text, validate=True), "<u4")
+    return numbers.astype(np.uint32, copy=False)
+
+
+def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON with all records as objects, and texts in place of their indices."""
+    strings: list[str] = document["strings"]
+
+    def texts(numbers: list[int]) -> tuple[str, ...]:
+        if min(numbers, default=0) < 0:
+            raise IndexError
+        return tuple(map(strings.__getitem__, numbers))
+
+    def columns_of(columns: dict[str, Any]) -> dict[str, Any]:
+        found = {**columns, **{name: texts(columns[name]) for name in _COLUMNS}}
+        if columns["attributes"] is None:
+            found["attributes"] = (UNKNOWN,) * len(columns["names"])
+        return found
+
+    def graph_of(graph: dict[str, Any]) -> dict[str, Any]:
+        arity, inputs = graph["arity"], texts(graph["inputs"])
+        ends = [*accumulate(arity, initial=0)]
+        if min(arity, default=0) < 0 or ends[-1] != len(inputs):
+            raise ValueError(_LENGTHS)
+        of_nodes = [inputs[begin:end] for begin, end in pairwise(ends)]
+        return columns_of({**graph, "inputs": of_nodes, "devices": texts(graph["devices"])})
+
+    def tensor_of(tensor: list[Any]) -> dict[str, Any]:
+        *names, resource, shape = tensor
+        dtype, device, backing = texts(names)
+        parts = {"dtype": dtype, "device": device, "backing_device": backing}
+        return {**parts, "resource": resource, "shape": shape}
+
+    def instance_of(instance: dict[str, Any]) -> dict[str, Any]:
+        return {
+            **instance,
+            "input": graph_of(instance["input"]),
+            "assigned": texts(instance["assigned"]),
+            "partitions": [columns_of(each) for each in instance["partitions"]],
+        }
+
+    frames, scopes = document["frames"], document["scopes"]
+    lines = document.get("frame_texts", [None] * len(frames))
+    origins = document.get("scope_origins", [None] * len(scopes))
+    sizes = len(document["signatures"]), len(document["resources"])
+    sides = ("inputs", "outputs")
+    return {
+        **document,
+        "frames": [
+            {"file": file, "line": line, "code": code, "is_user": bool(is_user), "text": text}
+            for (file, line, code, is_user), text in zip(frames, lines, strict=True)
+        ],
+        "scopes": [
+            {"device": device, "frame": frame, "origin": known_origin(origin, *sizes)}
+            for (device, frame), origin in zip(scopes, origins, strict=True)
+        ],
+        "definitions": [{**d, "nodes": texts(d["nodes"])} for d in document["definitions"]],
+        "functions": [
+            {**function, "instances": [*map(instance_of, function["instances"])]}
+            for function in document["functions"]
+        ],
+        "signatures": [
+            {**s, **{side: [*map(tensor_of, s[side])] for side in sides}}
+            for s in document["signatures"]
+        ],
+    }
+
+
+def known_origin(origin: int | None, signatures: int, resources: int) -> int | None:
+    """Return the origin of a scope's device; `OF_ANOTHER` if a killed capture lacks it."""
+    is_known = origin is None or OF_OP - signatures < origin < resources
+    return origin if is_known else OF_ANOTHER
+
+
+_LENGTHS: Final = "columns differ in length"
+
+
+def check(capture_file: CaptureFile) -> None:
+    """Check every index, and that columns are equally long, so that no reader need do so.
+
+    Raises:
+        DamagedDocumentError: An index points nowhere, or columns differ in length.
+    """
+    for columns in _equal_columns(capture_file):
+        if len({*map(len, columns)}) > 1:
+            raise DamagedDocumentError(_LENGTHS)
+    for name, pool, lowest, indices in _indices(capture_file):
+        if indices and (min(indices) < lowest or max(indices) >= len(pool)):
+            msg = f"an index into `{name}` points to something that is not there"
+            raise DamagedDocumentError(msg)
+
+
+def _equal_columns(capture_file: CaptureFile) -> Iterator[tuple[Any, ...]]:
+    for each in capture_file.definitions:
+        yield each.nodes, each.frames, each.scopes, each.libraries or each.nodes
+    for instance in chain.from_iterable(f.instances for f in capture_file.functions):
+        graph = instance.input
+        yield graph.names, graph.inputs, graph.devices, instance.assigned
+        for columns in (graph, *instance.partitions):
+            yield columns.attributes, *(getattr(columns, name) for name in _COLUMNS)
+    for sequence in capture_file.sequences:
+        yield sequence.signatures, sequence.counts
+
+
+def _indices(
+    capture_file: CaptureFile,
+) -> Iterator[tuple[str, Collection[object], int, Collection[int]]]:
+    """Walk the indices into each pool: its name, the pool, and the lowest that is allowed."""
+    c = capture_file
+    tensors = [t for s in c.signatures for t in (*s.inputs, *s.outputs)]
+    graphs = [g for f in c.functions for i in f.instances for g in (i.input, *i.partitions)]
+    frames = [*(scope.frame for scope in c.scopes), *(choice.frame for choice in c.visibility)]
+    frames += [at for s in c.signatures for at in (s.frame, s.scope_frame, s.library)]
+    frames += [error.handler for error in c.errors]
+    yield "frames", c.frames, UNKNOWN, frames
+    yield "frames", c.frames, 0, [*c.chosen, *(at for error in c.errors for at in error.raised)]
+    for definition in c.definitions:
+        yield "frames", c.frames, UNKNOWN, definition.frames
+        yield "frames", c.frames, UNKNOWN, definition.libraries
+        for stack in {*definition.scopes}:
+            yield "scopes", c.scopes, 0, stack or ()
+    for signature in c.signatures:
+        yield "scopes", c.scopes, 0, signature.scopes
+    yield "attributes", c.attributes, UNKNOWN, [s.attributes for s in c.signatures]
+    for graph in graphs:
+        yield "attributes", c.attributes, UNKNOWN, graph.attributes
+    yield "resources", c.resources, 0, [t.resource for t in tensors if t.resource is not None]
+    yield "signatures", c.signatures, UNKNOWN, [resource.signature for resource in c.resources]
+    for sequence in c.sequences:
+        yield "signatures", c.signatures, 0, np.unique(sequence.signatures).tolist()
+        yield "sessions", c.sessions, UNKNOWN, [sequence.session]

@@ -1,0 +1,314 @@
+"""What a program's source shows of how it deals with GPUs.
+
+Whether a line hides the GPUs on every machine; whether a question which GPUs there are may change
+what the program does; whether a line that requests the CPU may request another device elsewhere.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import partial
+from operator import eq
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.capture_file.document import NO_SOURCE
+from traceanalyzer.capture_file.syntax import (
+    FUNCTIONS,
+    called,
+    decides,
+    is_text,
+    own,
+    statements,
+    syntax_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from traceanalyzer.capture_file.document import Frame
+
+# --- Lines that hide the GPUs ---------------------------------------------------------------------
+#
+# A line under an `if` may depend on the GPUs there are, and so may a computed value. Only a
+# constant is sure, without a condition around it and without another line in its file that undoes
+# it.
+
+# How a line came to hide the GPUs; `NO_SOURCE` is another.
+OUTRIGHT: Final = "outright"  # whatever the machine has
+UNLESS_SET: Final = "unless_set"  # if the variable is not set already
+CONDITION: Final = "condition"
+COMPUTED: Final = "computed"
+VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
+_CALL: Final = "set_visible_devices"
+_LISTS: Final = frozenset({"list_physical_devices", "list_logical_devices"})
+_EXITS: Final = frozenset({"exit", "_exit", "quit", "abort"})
+
+
+def manner_of(frames: Sequence[Frame], value: str) -> str:
+    """Return how the innermost line hides every GPU: a manner of `VisibilityChoice`.
+
+    Args:
+        frames: The lines that were running, innermost first.
+        value: What the line set, of an environment variable.
+    """
+    trees = {frame.file: syntax_of(frame.file) for frame in frames}
+    lines = [
+        (tree, around)
+        for frame in frames
+        if (tree := trees[frame.file]) and (around := list(statements(tree, frame.line)))
+    ]
+    if not lines or len(lines) < len(frames):
+        return NO_SOURCE
+    tree, around = lines[0]
+    inner = list(ast.walk(around[-1]))
+    is_default = any(_is_default(node, tree, value) for node in inner)
+    if not is_default and not any(_is_spelt(node, tree, value) for node in inner):
+        return COMPUTED
+    if any(_may_not_run(*line) for line in lines):
+        return CONDITION
+    may_choose_too = _is_call if any(map(_is_call, inner)) else _may_set
+    nodes = (node for each in trees.values() if each is not None for node in ast.walk(each))
+    if sum(map(may_choose_too, nodes)) > 1:  # one that did not run here may run there
+        return CONDITION
+    return UNLESS_SET if is_default else OUTRIGHT
+
+
+def _may_not_run(tree: ast.Module, around: Sequence[ast.stmt | ast.ExceptHandler]) -> bool:
+    """Return whether a condition decides on a line, or what is before it may end its function."""
+    *outer, last = around
+    functions = [node for node in around if isinstance(node, FUNCTIONS)]
+    return any(decides(node) for node in (*outer, *ast.walk(last))) or any(
+        getattr(node, "lineno", last.lineno) < last.lineno
+        and (isinstance(node, ast.Return | ast.Raise) or called(node) in _EXITS)
+        for node in _within(functions[-1] if functions else tree)
+    )
+
+
+def _within(node: ast.AST) -> Iterator[ast.AST]:
+    """Walk the nodes of a function or module, but not of the functions that it defines."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (*FUNCTIONS, ast.Lambda)):
+            yield child
+            yield from _within(child)
+
+
+def _is_call(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == _CALL
+
+
+def _may_set(node: ast.AST) -> bool:
+    """Return whether an expression may set the variable, or unset it."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value="CUDA_VISIBLE_DEVICES"), ctx=context):
+            return not isinstance(context, ast.Load)
+        case ast.Call(func=ast.Attribute(attr="setdefault" | "pop" | "putenv" | "unsetenv")):
+            return any(map(_names_variable, node.args))
+        case ast.Dict(keys=keys):
+            return any(map(_names_variable, keys))
+        case ast.keyword(arg=name):
+            return name == VARIABLE
+    return False
+
+
+def _is_default(node: ast.AST, tree: ast.Module, value: str) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="setdefault"), args=[key, default]):
+            return _names_variable(key) and is_text(default, tree, partial(eq, value))
+    return False
+
+
+def _is_spelt(node: ast.AST, tree: ast.Module, value: str) -> bool:
+    """Return whether a node sets the variable to a constant, or makes a constant list visible."""
+    given: list[ast.expr] = []
+    match node:
+        case ast.Assign(targets=[ast.Subscript(slice=key)], value=assigned):
+            given = [assigned] if _names_variable(key) else []
+        case ast.Call(func=ast.Attribute(attr="update"), args=args, keywords=keywords):
+            given = [k.value for k in keywords if k.arg == VARIABLE]
+            for each in args:
+                if isinstance(each, ast.Dict):
+                    pairs = zip(each.keys, each.values, strict=True)
+                    given += [v for key, v in pairs if _names_variable(key)]
+        case ast.Call(func=ast.Attribute(attr=attr), args=args, keywords=keywords):
+            devices = [*args[:1], *(k.value for k in keywords if k.arg == "devices")]
+            return attr == _CALL and any(_is_empty(each) or lists_cpus(each) for each in devices)
+    return any(is_text(each, tree, partial(eq, value)) for each in given)
+
+
+def _names_variable(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value == VARIABLE
+
+
+def _is_empty(node: ast.AST) -> bool:
+    return isinstance(node, ast.List | ast.Tuple) and not node.elts
+
+
+def lists_cpus(node: ast.AST) -> bool:
+    """Return whether a node lists the CPUs that there are."""
+    match node:
+        case ast.Call(args=[ast.Constant(value="CPU")]):
+            return called(node) in _LISTS
+    return False
+
+
+# --- Questions which GPUs there are ---------------------------------------------------------------
+
+# What else than TensorFlow a program learns of GPUs from: modules, and parts of texts.
+_MODULES: Final = frozenset({"GPUtil", "gpustat", "nvidia_smi", "py3nvml", "pynvml"})
+_TEXTS: Final = ("nvidia-smi", "/proc/driver/nvidia", "/dev/nvidia")
+
+# Calls with an answer that leave the program as it is.
+_HARMLESS: Final = frozenset(
+    {
+        *{"set_memory_growth", "get_memory_growth", "get_device_details", "set_visible_devices"},
+        *{"set_virtual_device_configuration", "set_logical_device_configuration"},
+        *{"VirtualDeviceConfiguration", "LogicalDeviceConfiguration"},
+        *{"list_physical_devices", "list_logical_devices", "list_local_devices"},
+        *{"get_visible_devices", "is_gpu_available", "gpu_device_name", "is_built_with_cuda"},
+        *{"is_available", "device_count", "get_device_name"},  # of `torch.cuda`
+        *{"print", "format", "join", "info", "debug", "warning", "warn"},
+        *{"len", "str", "bool", "list", "enumerate"},
+    }
+)
+_CHANGES: Final = (
+    *(*FUNCTIONS, ast.ClassDef, ast.Lambda, ast.With, ast.AsyncWith, ast.NamedExpr),
+    *(ast.Return, ast.Yield, ast.YieldFrom, ast.Delete),
+    *(ast.Import, ast.ImportFrom, ast.Break, ast.Continue),
+)
+
+
+def may_choose(file: str, line: int, *, is_script: bool) -> bool:
+    """Return whether a program may go by the answer to a question which GPUs there are.
+
+    Args:
+        is_script: Whether no other file can import what this one keeps of the answer.
+    """
+    tree = syntax_of(file)
+    if tree is None:
+        return True
+    around = list(statements(tree, line))
+    asking = [s for s in around if any(getattr(node, "lineno", 0) == line for node in own(s))]
+    seen: set[str] = set()
+    return not asking or any(_matters(tree, each, seen, is_script=is_script) for each in asking)
+
+
+def questions_without_tensorflow(file: str) -> Iterator[int]:
+    """Walk the lines of a file that learn of GPUs in a way that the recorder does not see."""
+    tree = syntax_of(file)
+    for node in () if tree is None else ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if any(part in text for part in _TEXTS):
+                yield node.lineno
+            case ast.Import(names=names) if any(n.name.split(".")[0] in _MODULES for n in names):
+                yield node.lineno
+            case ast.ImportFrom(module=str(module)) if module.split(".")[0] in _MODULES:
+                yield node.lineno
+            case ast.Attribute(value=ast.Name(id="torch"), attr="cuda"):
+                yield node.lineno
+
+
+def _matters(
+    tree: ast.Module, statement: ast.stmt | ast.ExceptHandler, seen: set[str], *, is_script: bool
+) -> bool:
+    """Return whether a statement, or one that uses what it assigns, does what matters."""
+    scope: ast.AST = tree
+    judged: ast.AST = statement
+    for each in statements(tree, statement.lineno):
+        if isinstance(each, FUNCTIONS):
+            scope, judged = each, statement
+        elif isinstance(each, ast.Try | ast.TryStar):
+            judged = each  # it fails otherwise where there is a GPU
+        if each is statement:
+            break
+    nodes = list(_without_raised(judged))
+    names = {n.id for node in nodes for n in _targets(node)} - seen
+    shares = any(isinstance(node, ast.Global | ast.Nonlocal) for node in ast.walk(scope))
+    is_kept = bool(names) and (not is_script if scope is tree else shares)
+    if is_kept or any(map(_does_more, nodes)):
+        return True
+    seen |= names
+    users = [s for s in ast.walk(scope) if isinstance(s, ast.stmt) and _uses(s, names)]
+    return any(_matters(tree, user, seen, is_script=is_script) for user in users)
+
+
+def _without_raised(node: ast.AST) -> Iterator[ast.AST]:
+    """Walk the nodes of a statement, but not the errors that it raises: these end the program."""
+    yield node
+    if not isinstance(node, ast.Raise):
+        for child in ast.iter_child_nodes(node):
+            yield from _without_raised(child)
+
+
+def _does_more(node: ast.AST) -> bool:
+    match node:
+        case ast.Call():
+            return called(node) not in _HARMLESS
+        case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
+            return True
+    return isinstance(node, _CHANGES)
+
+
+def _targets(node: ast.AST) -> Iterator[ast.Name]:
+    given: Sequence[ast.AST] = ()
+    match node:
+        case ast.Assign(targets=targets):
+            given = targets
+        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
+            given = (target,)
+    for each in given:
+        yield from (n for n in ast.walk(each) if isinstance(n, ast.Name))
+
+
+def _uses(statement: ast.stmt, names: Iterable[str]) -> bool:
+    return any(
+        isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load)
+        for node in own(statement)
+    )
+
+
+# --- Lines that request the CPU -------------------------------------------------------------------
+
+_LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
+_WITH: Final = (ast.With, ast.AsyncWith)
+
+
+def may_choose_device(frame: Frame) -> bool:
+    """Return whether the line that enters a scope for the CPU may ask for another device elsewhere.
+
+    Not where it names the CPU itself, and no condition is around it in its file.
+    """
+    tree = syntax_of(frame.file)
+    if tree is None:
+        return True
+    around = list(statements(tree, frame.line))
+    if not around or any(decides(node, but=_LOOPS) for node in around):
+        return True
+    # In `with tf.device(...): f()`, the innermost statement of the line is the call of f.
+    entering = (s for s in around if isinstance(s, _WITH) and s.lineno == frame.line)
+    entered = list(own(next(entering, around[-1])))
+    devices = [device for node in entered for device in _devices(node)]
+    is_spelt_out = all(is_text(each, tree, _is_name) or _is_a_cpu(each) for each in devices)
+    names_cpu = any(is_text(each, tree, _is_name_of_cpu) or _is_a_cpu(each) for each in devices)
+    return any(map(decides, entered[1:])) or not (is_spelt_out and names_cpu)
+
+
+def _devices(node: ast.AST) -> Sequence[ast.expr]:
+    """Return what a call of `tf.device` or `keras.device` is given."""
+    if not isinstance(node, ast.Call) or called(node) != "device":
+        return ()
+    return [*node.args[:1], *(k.value for k in node.keywords)]
+
+
+def _is_a_cpu(node: ast.AST) -> bool:
+    """Return whether an expression is one of the CPUs there are, such as `cpus()[0].name`."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return lists_cpus(node)
+
+
+def _is_name(text: object) -> bool:
+    return text is None or isinstance(text, str)
+
+
+def _is_name_of_cpu(text: object) -> bool:
+    return isinstance(text, str) and "cpu" in text.lower()

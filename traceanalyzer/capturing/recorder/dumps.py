@@ -1,0 +1,351 @@
+"""TensorFlow's own dumps of the graphs that its placer is given, and of what then ran.
+
+From some release after 2.12 on, TensorFlow writes a function's graph at every stage of its
+instantiation where `TF_DUMP_GRAPH_NAME_FILTER` is set (util/debug_data_dumper.cc; seen with 2.18
+and 2.21), as protos with `TF_DUMP_GRAPH_FMT=BIN` (util/dump_graph.cc). Of some twenty stages three
+are kept: the placer's input, its answer, and the partitions that ran. TensorFlow 2.12 dumps the
+placer's input and output, as text, where `TF_CPP_VMODULE` raises the placer's log level; see
+`text_dumps`.
+
+TensorFlow logs every dump, at the level of information. So that level is not logged in a captured
+program, nor what TensorFlow says at it about the sessions of its profiler.
+
+The variables are given to the C library alone: `os.environ` stays what it was. The folder is named
+through a descriptor that is closed on exec, so that programs the script starts do not dump.
+
+Each epoch instantiates the functions of its datasets again, and all their stages would be written
+again: a sixth of a small Keras epoch. So once nothing new can come, dumps are switched off
+(`dump_switch`), and the descriptor is pointed at what is no folder, so that a TensorFlow without
+such a switch gives up before it writes; when something new may come both are undone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Iterable, Mapping
+
+from .ending import OwnDescriptor
+
+if TYPE_CHECKING:
+    from .journal import Journal
+
+OF_DATASETS = "__inference_Dataset_"  # how the names of their functions begin
+SESSION = "unknown_graph"  # what newer versions call the graph that a v1 session runs
+_KEPT = re.compile(
+    r"\.main\.(?:before_placer|before_post_placement_passes|after_partition_passes)\.pb"
+    # Of a v1 session, which has no stages of a function's instantiation, those nearest to them.
+    r"|^unknown_graph(?:#\d+)?\.\d+\.main\.(?:after_opt_group_pre|before_opt_group_post)_placement\.pb"
+    r"|^unknown_graph(?:#\d+)?_partition_.*\.main\.after_opt_group_post_partitioning\.pb"
+    r"|placer_(?:input|output)(?:_\d+)?\.pb(?:txt)?"
+)
+_STAGE = re.compile(r"(.+?)(?:_partition_.+)?\.\d+\.main\.(\w+)\.pb")  # of a function
+# Each function has these once for each time it was instantiated, the last once a device.
+_INPUT, _ANSWER, _RESULT = "before_placer", "before_post_placement_passes", "after_partition_passes"
+# Of these, the dumps that TensorFlow itself named: of which session they are is not known so far.
+_PLACEMENT = re.compile(
+    r"unknown_graph\.\d+\.main\..*_placement\.pb|.*placer_(?:in|out)put.*\.pbtxt"
+)
+_RAN = re.compile(r"unknown_graph_partition_.*\.main\.after_opt_group_post_partitioning\.pb")
+_MOST_BYTES = 1 << 30
+_POLL_S = 0.1
+_QUIET_S = 0.02
+_REST_AFTER_S = 0.1
+_MOST_REPEATED = 10_000
+_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+_LOG_LEVELS = "TF_CPP_VMODULE"  # of single files
+
+
+def session_graph(number: int) -> str:
+    """Return the name of the graph of a v1 session, by its number."""
+    return f"{SESSION}#{number}" if number else SESSION
+
+
+class Dumps:
+    """Asks for dumps, and deletes those that nobody needs as they come.
+
+    As a context, it is that in which a function runs in a way that is new: a generator's frames
+    would show in the program's tracebacks.
+    """
+
+    def __init__(self, folder: str, journal: Journal) -> None:
+        self._folder = folder
+        self._journal = journal
+        self._named: OwnDescriptor | None = None  # by which TensorFlow knows the folder
+        self._opened: OwnDescriptor | None = None  # the folder itself
+        self._switch: ctypes.c_ubyte | None = None  # see `dump_switch`
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._over = False
+        self._is_resting = False
+        self._has_sessions = False
+        self._expected_at = 0.0
+        self._first_calls = 0  # that are under way
+        self._awaited: set[str] = set()  # functions of datasets not instantiated so far
+        self._repeated: set[str] = set()  # functions whose dumps nobody needs
+        self._are_texts = False
+        self._of_graph: dict[str, int] = {}  # the numbers of the sessions' graphs, by dump
+        self._process = os.getpid()
+
+    def ask(self, *, is_oldest: bool) -> None:
+        """Ask for dumps, before TensorFlow is imported, which may be the oldest, 2.12."""
+        if os.environ.get("TF_DUMP_GRAPH_PREFIX"):
+            self._journal.note(
+                "graphs_left_out",
+                "warning",
+                "TF_DUMP_GRAPH_PREFIX is set: TensorFlow writes its graphs where the program wants "
+                "them, and they are not recorded",
+            )
+            return
+        os.makedirs(self._folder, exist_ok=True)
+        opened = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        named = self._named = OwnDescriptor(opened)
+        self._opened = OwnDescriptor(opened)
+        os.close(opened)
+        os.register_at_fork(after_in_child=self._leave_in_fork)
+        os.putenv("TF_DUMP_GRAPH_PREFIX", f"/proc/self/fd/{named.number}")
+        if os.environ.get(_LOG_LEVEL, "0") in ("", "0"):
+            os.putenv(_LOG_LEVEL, "1")
+        self._are_texts = is_oldest
+        if is_oldest:
+            levels = [os.environ.get(_LOG_LEVELS, ""), "placer=3"]
+            os.putenv(_LOG_LEVELS, ",".join(level for level in levels if level))
+        else:
+            os.putenv("TF_DUMP_GRAPH_FMT", "BIN")
+            os.putenv("TF_DUMP_GRAPH_NAME_FILTER", "*")
+        threading.Thread(target=self._reap, name="traceanalyzer-dumps", daemon=True).start()
+
+    def taken(self) -> None:
+        """Say that TensorFlow was imported: it has read the log level."""
+        if self._named is None:
+            return
+        if not self._are_texts:
+            self._switch = dump_switch()
+        for name in (_LOG_LEVEL, _LOG_LEVELS) if self._are_texts else (_LOG_LEVEL,):
+            if name in os.environ:  # the C library sees it again as the program does
+                os.putenv(name, os.environ[name])
+            else:
+                os.unsetenv(name)
+
+    def expect(self) -> None:
+        """Say that something runs that did not run before: dumps may come."""
+        self._expected_at = time.monotonic()
+        if self._is_resting and not self._over:
+            with self._lock:
+                if not self._over and self._opened is not None and self._opened.is_ours():
+                    self._point_to(self._opened.number)
+                    if self._switch is not None:
+                        self._switch.value = 1
+                    self._is_resting = False
+        self._wake.set()
+
+    def defined(self, function: str) -> None:
+        """Say that a function was defined."""
+        # Datasets instantiate their functions when an element is first wanted, perhaps long after.
+        if function.startswith(OF_DATASETS):
+            self._awaited.add(_in_file_names(function))
+        self.expect()
+
+    def repeated(self, function: str) -> None:
+        """Say that a function was defined that is like earlier ones."""
+        if len(self._repeated) >= _MOST_REPEATED:
+            self._repeated.clear()  # the first are long over
+        self._repeated.add(_in_file_names(function))
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._first_calls += 1
+        self.expect()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._first_calls -= 1
+        self._expected_at = time.monotonic()
+
+    def has_session(self) -> None:
+        """Say that there is a v1 session, whose every run may be a graph of its own."""
+        self._has_sessions = True
+        self.expect()
+
+    def placements(self) -> set[str]:
+        """Return the dumps that may be of a session's graph that was placed."""
+        return {name for name in self._names() if _PLACEMENT.fullmatch(name)}
+
+    def are_of_graph(self, names: Iterable[str], number: int) -> None:
+        """Say which session's graph dumps are of, by the graph's number."""
+        for name in names:
+            self._of_graph[name] = number
+            if number and name.startswith(SESSION):
+                renamed = session_graph(number) + name[len(SESSION) :]
+                with suppress(OSError):  # deleted as it is not needed
+                    os.rename(os.path.join(self._folder, name), os.path.join(self._folder, renamed))
+
+    def ran(self, number: int | None) -> None:
+        """Say which session's graph new dumps of what ran are of; None where that is not known."""
+        new = {n for n in self._names() if _RAN.fullmatch(n) and n not in self._of_graph}
+        if number is not None:
+            self.are_of_graph(new, number)
+        else:
+            self._delete(new)
+
+    def finish(
+        self, definitions: Mapping[str, frozenset[str]], called_at: Mapping[str, float]
+    ) -> None:
+        """Take no more dumps, and delete what is not needed; see `text_dumps.convert`."""
+        self._over = True
+        self._wake.set()
+        self._leave()
+        self._delete_unneeded()
+        texts = {name for name in self._names() if name.endswith(".pbtxt")}
+        if texts:
+            from .text_dumps import convert
+
+            convert(self._folder, texts, self._of_graph, definitions, called_at, self._journal)
+            self._delete(texts)
+
+    def _leave_in_fork(self) -> None:
+        self._lock = threading.Lock()  # its holder is not in the fork
+        self._over = True
+        self._leave()
+
+    def _leave(self) -> None:
+        """Let further dumps fail; TensorFlow goes on without them."""
+        if self._named is None:
+            return
+        if self._switch is not None:
+            self._switch.value = 0
+        with suppress(OSError):  # no more files can be opened
+            nowhere = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            self._point_to(nowhere)
+            os.close(nowhere)
+
+    def _point_to(self, descriptor: int) -> None:
+        if self._named is not None:
+            with suppress(OSError):  # closed by the program meanwhile
+                self._named.point_to(descriptor)
+
+    def _reap(self) -> None:
+        """Delete dumps while they come; asleep otherwise."""
+        while not self._over and os.getpid() == self._process:
+            self._wake.wait()
+            self._wake.clear()
+            while not self._over and not self._is_resting:
+                self._delete_unneeded()
+                self._rest()
+                threading.Event().wait(_POLL_S)
+
+    def _rest(self) -> None:
+        """Let dumps fail until something new is expected, where all that could come has come."""
+        if self._is_expecting():
+            return
+        names = self._needed()
+        if not self._are_whole(names):
+            return
+        threading.Event().wait(_QUIET_S)
+        with self._lock:
+            if self._over or self._is_expecting() or self._needed() != names:
+                return
+            self._leave()
+            self._is_resting = True
+            self._delete(self._names() - names)  # of what began meanwhile not everything would come
+
+    def _is_expecting(self) -> bool:
+        """Return whether dumps may come, as far as the program shows."""
+        is_recent = time.monotonic() - self._expected_at < _REST_AFTER_S
+        # An old TensorFlow's dumps do not say whose they are.
+        return bool(self._first_calls) or is_recent or self._has_sessions or self._are_texts
+
+    def _are_whole(self, names: set[str]) -> bool:
+        """Return whether all that is awaited was dumped, and each function with all stages."""
+        stages = Counter(match.groups() for match in map(_STAGE.fullmatch, names) if match)
+        self._awaited -= {name for name, _ in stages}
+        return not self._awaited and all(
+            stages[name, _INPUT] == stages[name, _ANSWER] <= stages[name, _RESULT]
+            for name, _ in stages
+        )
+
+    def _needed(self) -> set[str]:
+        """Return the dumps but for those of repeated functions, which may come all the time."""
+        return {name for name in self._names() if not self._is_repeated(name)}
+
+    def _is_repeated(self, name: str) -> bool:
+        found = _STAGE.fullmatch(name) if name.startswith(OF_DATASETS) else None
+        return found is not None and found[1] in self._repeated
+
+    def _names(self) -> set[str]:
+        with suppress(OSError):  # never made, or the program deleted it
+            return set(os.listdir(self._folder))
+        return set()
+
+    def _delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            with suppress(OSError):  # another thread was faster
+                os.unlink(os.path.join(self._folder, name))
+
+    def _delete_unneeded(self) -> None:
+        names = self._names()
+        kept = {name for name in names if _KEPT.search(name) and not self._is_repeated(name)}
+        self._delete(names - kept)
+        kept_bytes = 0
+        for name in kept:
+            with suppress(OSError):
+                kept_bytes += os.path.getsize(os.path.join(self._folder, name))
+        if kept_bytes > _MOST_BYTES and not self._over:
+            self._over = True
+            self._leave()
+            self._journal.note(
+                "graphs_left_out",
+                "warning",
+                f"the program's graphs take more than {_MOST_BYTES >> 30} GB (constants in them?): "
+                "those of the functions that came later are not recorded",
+            )
+
+
+def _in_file_names(function: str) -> str:
+    return function.replace("/", "_")
+
+
+_GLOBAL = "_ZN10tensorflow15DebugDataDumper6GlobalEv"
+_LIBRARY = "libtensorflow_framework.so.2"
+_SEARCHED = 0x80  # bytes of the object; the filter is at 0x28 in 2.21
+_FILTER = b"*\0"
+_WORD = 8
+_TEXT, _FLAG = 16, 32  # of a short std::string and of the optional around it (libstdc++)
+
+
+def dump_switch() -> ctypes.c_ubyte | None:
+    """Return the flag by which TensorFlow decides whether it dumps; None where it has none we know.
+
+    It reads `TF_DUMP_GRAPH_NAME_FILTER` once, into a `std::optional<std::string>` of a global
+    object (util/debug_data_dumper.cc), and asks that at every stage of every function that it
+    instantiates. A dump that has nowhere to go still costs the making of its proto: a tenth of a
+    loop that calls `model.predict`. So while no dump is wanted, the optional is made to look empty:
+    one byte, written at once. The object is never freed. Where it does not look exactly as
+    expected, nothing is written.
+    """
+    folder = os.path.dirname(getattr(sys.modules.get("tensorflow"), "__file__", None) or "")
+    with suppress(OSError, AttributeError, ValueError):
+        # RTLD_NOLOAD: the library that TensorFlow itself has loaded, or none.
+        library = ctypes.CDLL(os.path.join(folder, _LIBRARY), os.RTLD_NOLOAD | os.RTLD_NOW)
+        find = getattr(library, _GLOBAL)
+        find.restype = ctypes.c_void_p
+        found = find()
+        flag = flag_in(found, ctypes.string_at(found, _SEARCHED)) if found else None
+        return None if flag is None else ctypes.c_ubyte.from_address(flag)
+    return None
+
+
+def flag_in(address: int, content: bytes) -> int | None:
+    """Return where an object holds whether there is a filter, if it holds the filter `*`."""
+    for at in range(0, len(content) - _FLAG, _WORD):
+        text = address + at + _TEXT
+        begin = text.to_bytes(_WORD, sys.byteorder) + (1).to_bytes(_WORD, sys.byteorder) + _FILTER
+        if content.startswith(begin, at) and content[at + _FLAG] == 1:
+            return address + at + _FLAG
+    return None

@@ -1,0 +1,391 @@
+"""Every eager op and every call of a function: what was requested, where, and in which order.
+
+All generated op functions of TensorFlow run an eager op by `pywrap_tfe.TFE_Py_FastPathExecute`, or,
+where that falls back, and for calls of functions, by `TFE_Py_Execute` or `TFE_Py_ExecuteCancelable`
+(python/eager/execute.py). These are replaced by functions that note a *signature*: op, attributes,
+dtypes, the requested device, and the line of the user's code. Each distinct signature is described
+once; of each thread only the sequence of their numbers is kept. That takes about 2 µs an op.
+(TensorFlow's own op callbacks take some 100 µs.)
+
+While no session records, ops run undisturbed but for those of the few modules that create
+resources, since where a resource lives decides on every op that uses it.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, Mapping
+
+from .attributes import RESOURCE, python_kind, text
+from .frames import known_files, user_frame
+from .hooks import Part, hide_frame, unseen
+from .origins import note
+from .signatures import Sequences
+
+if TYPE_CHECKING:
+    from array import array
+    from types import FrameType
+
+    from .journal import Journal
+    from .scopes import Scopes
+    from .signatures import Signatures
+
+_OTHER, _TENSOR, _VARIABLE, _LIST, _ARRAY = 0, 1, 2, 3, 4
+_PLAIN = (str, bytes, int, float, bool, type(None))
+_MOST_OF_A_LIST = 8  # inputs of a list by which ops differ
+
+# Modules with ops that create variables, tables, iterators, queues and the like.
+_CREATING_MODULES = (
+    "gen_resource_variable_ops",
+    "gen_lookup_ops",
+    "gen_dataset_ops",
+    "gen_experimental_dataset_ops",
+    "gen_data_flow_ops",
+    "gen_summary_ops",
+    "gen_stateful_random_ops",
+)
+
+
+class EagerRecorder(Part):
+    """Notes eager ops; see the module."""
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        journal: Journal,
+        signatures: Signatures,
+        scopes: Scopes,
+        before_call: Callable[[str, int], None],  # with the function's name, the thread's number
+        first_call: ContextManager[Any],  # the context of what runs in a new way
+        stand_in: Mapping[str, str],  # see `FunctionRecorder`
+    ) -> None:
+        super().__init__()
+        self._journal = journal
+        self._signatures = signatures
+        self._types = signatures.types
+        self._scopes = scopes
+        self._before_call = before_call
+        self._first_call = first_call
+        self._stand_in = stand_in
+        self._sequences = Sequences()
+        self._functions: dict[str, tuple[int, ...]] = {}
+        self._first_attribute: dict[str, int] = {}
+        self._creates: dict[str, bool] = {}
+        self._categories: dict[type, int] = {}
+        self._proxies: list[ModuleType] = []
+        self._is_installed = False
+        self._counted = 0  # while no session records
+
+    @property
+    def eager_ops(self) -> int:
+        """Eager ops and calls seen in the current session, or counted since the last."""
+        return self._sequences.count() if self._sequences.is_on else self._counted
+
+    def install(self) -> None:
+        """Replace TensorFlow's entry points."""
+        from tensorflow.python import pywrap_tfe
+
+        self._pywrap = pywrap_tfe
+        self._original = pywrap_tfe.TFE_Py_FastPathExecute
+        self._full = self._full_fast_path(self._original)
+        self._light = self._light_fast_path(self._original, self._full)
+        self._counting = self._counting_fast_path(self._light)
+        for name in ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable"):
+            self.replace(pywrap_tfe, name, self._execute(getattr(pywrap_tfe, name)))
+        self.replace(pywrap_tfe, "TFE_Py_FastPathExecute", self._original)
+        for name in _CREATING_MODULES:
+            module = sys.modules.get("tensorflow.python.ops." + name)
+            if module is not None and getattr(module, "pywrap_tfe", None) is pywrap_tfe:
+                proxy = ModuleType("tensorflow.python.pywrap_tfe")
+                proxy.__dict__.update(vars(pywrap_tfe), TFE_Py_FastPathExecute=self._light)
+                self.replace(module, "pywrap_tfe", proxy)
+                self._proxies.append(proxy)
+        self._is_installed = True
+
+    def uninstall(self) -> None:
+        """Put everything back."""
+        self._is_installed = False
+        super().uninstall()
+
+    def session_started(self, index: int) -> None:
+        """Note every eager op from now on."""
+        self._sequences.begin(index)
+        self._set(self._full, self._full)
+
+    def session_stopped(self) -> None:
+        """Let ops run undisturbed again, and keep the sequences."""
+        self._set(self._original, self._light)
+        self._sequences.end()
+
+    def count(self, *, on: bool) -> None:
+        """Count ops while no session records, or let them run undisturbed again."""
+        if not self._is_installed or self._sequences.is_on:
+            return
+        is_on = self._pywrap.TFE_Py_FastPathExecute is self._counting
+        if on != is_on:
+            self._counted = 0
+            self._set(self._counting if on else self._original, self._light)
+
+    def write(self) -> None:
+        """Append what is known so far to the journal."""
+        self._journal.write("eager", sequences=self._sequences.found, **self._signatures.to_json())
+
+    def _set(self, everywhere: Any, in_creating_modules: Any) -> None:
+        if self._is_installed:
+            self._pywrap.TFE_Py_FastPathExecute = everywhere
+            for proxy in self._proxies:
+                proxy.__dict__["TFE_Py_FastPathExecute"] = in_creating_modules
+
+    def _full_fast_path(self, original: Callable[..., Any]) -> Callable[..., Any]:  # noqa: C901, PLR0915
+        from tensorflow.python.eager.core import _FallbackException
+        from tensorflow.python.framework import dtypes, tensor_shape
+
+        plain = frozenset({*_PLAIN, dtypes.DType, tensor_shape.TensorShape})
+        # Locals of the closure: an attribute look-up for each op would be felt.
+        local, numbers = self._sequences.local, self._signatures.numbers
+        mark = self._sequences.mark
+        first_attribute, creates = self._first_attribute, self._creates
+        categories, scopes = self._categories, self._scopes.local
+        stand_in, alike = self._stand_in, self._signatures.alike
+        tensor_type, origins = self._types.tensor, self._signatures.origins
+        getframe, known = sys._getframe, known_files
+
+        def fast_path(*args: Any) -> Any:  # noqa: C901, PLR0912, PLR0915
+            # (context, op, name, inputs..., attributes: names and values in turn...)
+            try:
+                op = args[1]
+                frame: FrameType | None = getframe(1)
+                try:
+                    while not known[frame.f_code.co_filename]:  # type: ignore[union-attr]
+                        frame = frame.f_back  # type: ignore[union-attr]
+                except (KeyError, AttributeError):
+                    frame = user_frame(frame)
+                thread = local.thread
+                thread.left -= 1
+                if thread.left < 0:
+                    mark(thread)
+                sequence = thread.sequence
+                begin = len(sequence)
+                end = first_attribute.get(op) or self._learn(op)
+                scope = args[0]._thread_local_data.device_name
+                place = (id(frame.f_code), frame.f_lasti) if frame is not None else None
+                key = [op, place, scope, scopes.chain]
+                for value in args[3:end]:
+                    if categories.get(type(value)) == _TENSOR:
+                        dtype = value._datatype_enum()
+                        if dtype == RESOURCE:
+                            dtype = -alike.get(value._id, value._id)
+                        key.append(dtype)
+                    else:
+                        key.append(self._unusual(value, sequence, frame, place, scope))
+                key.append(args[end:])
+                try:
+                    number = numbers.get(tuple(key))
+                except TypeError:  # a list or a proto among the attributes
+                    key[-1] = _hashable(key[-1], plain, stand_in)
+                    number = numbers.get(tuple(key))
+                is_new = number is None
+                is_new_instance = False
+                if number is None:
+                    number = self._signatures.add_op(
+                        tuple(key), op, frame, scope, args[3:end], args[end:]
+                    )
+                    is_new_instance = self._signatures.is_new_instance(number)
+                sequence.append(number)
+            except Exception as error:
+                self._journal.failed("an eager op", error)
+                with unseen:
+                    return original(*args)
+            try:
+                if is_new_instance:
+                    with self._first_call:
+                        result = original(*args)
+                else:
+                    result = original(*args)
+            except _FallbackException:  # it will come once more, by way of `execute`
+                del sequence[begin:]
+                raise
+            except BaseException as error:
+                hide_frame(error)
+                raise
+            if is_new or creates[op]:
+                self._made(number, result, args[2], is_new=is_new)
+            if type(result) is tensor_type:
+                result._traceanalyzer_origin = origins[number]
+            else:
+                note(result, origins[number], tensor_type)
+            return result
+
+        return fast_path
+
+    def _light_fast_path(
+        self, original: Callable[..., Any], full: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        creates = self._creates
+
+        def fast_path(*args: Any) -> Any:
+            op = args[1]
+            if op not in creates:
+                self._learn(op)
+            try:  # rather than `with unseen`, which takes longer than all the rest
+                return full(*args) if creates[op] else original(*args)
+            except BaseException as error:
+                hide_frame(error)
+                raise
+
+        return fast_path
+
+    def _counting_fast_path(self, light: Callable[..., Any]) -> Callable[..., Any]:
+        def fast_path(*args: Any) -> Any:
+            self._counted += 1
+            try:
+                return light(*args)
+            except BaseException as error:
+                hide_frame(error)
+                raise
+
+        return fast_path
+
+    def _execute(self, original: Callable[..., Any]) -> Callable[..., Any]:  # noqa: C901
+        op_def = self._types.op_def
+        functions = self._functions  # asking the registry for what is no op takes it some µs
+
+        def execute(*args: Any) -> Any:
+            # (context, device, op, inputs, attributes, [cancellation,] number of outputs)
+            number, is_new, is_new_instance = -1, False, False
+            try:
+                name = text(args[2])
+                is_function = name in functions or op_def(name) is None
+                thread = self._sequences.local.thread
+                if is_function:
+                    self._before_call(name, thread.number)
+                is_recording = self._sequences.is_on  # another thread may begin or end it meanwhile
+                if is_recording or (is_function and name not in functions):
+                    frame = user_frame(sys._getframe(1))
+                    number, is_new = self._number(name, args, frame, is_function=is_function)
+                    is_new_instance = is_new and self._signatures.is_new_instance(number)
+                if is_recording:
+                    thread.left -= 1
+                    if thread.left < 0:
+                        self._sequences.mark(thread)
+                    thread.sequence.append(number)
+            except Exception as error:
+                self._journal.failed("an eager call", error)
+                is_new = is_new_instance = False
+            # Not within the above: what fails here is the program's, and must not run twice.
+            try:
+                if is_new_instance:
+                    with self._first_call:
+                        result = original(*args)
+                else:
+                    result = original(*args)
+            except BaseException as error:
+                hide_frame(error)
+                raise
+            if is_new:
+                self._made(number, result, "", is_new=True)
+            if number >= 0:
+                note(result, self._signatures.origins[number], self._types.tensor)
+            return result
+
+        return execute
+
+    def _number(
+        self, name: str, args: tuple[Any, ...], frame: FrameType | None, *, is_function: bool
+    ) -> tuple[int, bool]:
+        """Return the number of a call's signature, and whether it is new."""
+        tensor_type = self._types.tensor
+        scope, inputs, attributes = args[1], args[3], args[4]
+        # Which resources a call binds decides on placements; what its tensors hold does not.
+        positions = self._functions.get(name)
+        if positions is None:
+            positions = tuple(
+                k
+                for k, value in enumerate(inputs)
+                if isinstance(value, tensor_type) and value._datatype_enum() == RESOURCE
+            )
+            if is_function:
+                self._functions[name] = positions
+        place = (id(frame.f_code), frame.f_lasti) if frame is not None else None
+        bound = tuple([self._resource(inputs[k]) for k in positions])
+        key: tuple[Any, ...] = (name, place, scope, self._scopes.local.chain, bound)
+        if not is_function:
+            dtypes = [v._datatype_enum() for v in inputs if isinstance(v, tensor_type)]
+            key = (*key, tuple(dtypes), repr(attributes))
+        number = self._signatures.numbers.get(key)
+        if number is not None:
+            return number, False
+        if is_function:
+            return self._signatures.add_call(key, name, frame, scope, inputs), True
+        given = tuple(attributes or ())
+        return self._signatures.add_op(key, name, frame, scope, tuple(inputs), given), True
+
+    def _made(self, number: int, result: Any, name: Any, *, is_new: bool) -> None:
+        try:
+            self._signatures.add_outputs(number, result, name, is_new=is_new)
+        except Exception as error:
+            self._journal.failed("outputs of an eager op", error)
+
+    def _learn(self, op: str) -> int:
+        """Find out where an op's attributes begin in its arguments; whether it makes resources."""
+        op_def = self._types.op_def(op)
+        end = 3 + (len(op_def.input_arg) if op_def is not None else 0)
+        outputs = op_def.output_arg if op_def is not None else ()
+        self._creates[op] = any(output.type == RESOURCE for output in outputs)
+        self._first_attribute[op] = end
+        return end
+
+    def _unusual(
+        self, value: Any, sequence: array[int], frame: FrameType | None, place: Any, scope: Any
+    ) -> Any:
+        """Return the part of a key for an input that is no plain tensor; note a variable's read."""
+        category = self._categories.get(type(value))
+        if category is None:
+            category = self._categories[type(value)] = self._category(value)
+        if category == _TENSOR:
+            dtype = value._datatype_enum()
+            return dtype if dtype != RESOURCE else -self._resource(value)
+        if category == _VARIABLE:
+            # TensorFlow reads it first, in C++ (pywrap_tfe_src.cc, ReadVariableOp).
+            handle = value.handle._id
+            key = ("read", handle, place, scope, self._scopes.local.chain)
+            number = self._signatures.numbers.get(key)
+            if number is None:
+                number = self._signatures.add_read(key, value, frame, scope)
+            sequence.append(number)
+            return ("variable", handle)
+        if category == _LIST:
+            # All are gone through: each variable is read, also those by which ops do not differ.
+            parts = [self._unusual(v, sequence, frame, place, scope) for v in value]
+            return (len(value), *parts[:_MOST_OF_A_LIST])
+        # Of NumPy and Python only the type: the value may be another each time.
+        return ("array", value.dtype.num) if category == _ARRAY else python_kind(value)
+
+    def _resource(self, value: Any) -> Any:
+        number: Any = getattr(value, "_id", None)
+        return self._signatures.alike.get(number, number)
+
+    def _category(self, value: Any) -> int:
+        for kind, category in (
+            (self._types.tensor, _TENSOR),
+            (self._types.variable, _VARIABLE),
+            (self._types.array, _ARRAY),
+            ((list, tuple), _LIST),
+        ):
+            if isinstance(value, kind):
+                return category
+        return _OTHER
+
+
+def _hashable(value: Any, plain: frozenset[type], stand_in: Mapping[str, str]) -> Any:
+    """Return a key for an attribute: plain values as they are, objects by name or as text.
+
+    The key is kept; an object itself would be kept from being freed, with all it holds.
+    """
+    kind = type(value)
+    if kind in plain:
+        return value
+    if kind is list or kind is tuple:
+        return tuple([_hashable(each, plain, stand_in) for each in value])
+    name = getattr(value, "name", None) if callable(value) else None  # of a function: its own alone
+    return stand_in.get(text(name), text(name)) if name else repr(value)

@@ -1,0 +1,241 @@
+"""Every way in which a program ends, or becomes another, leads past the recorder first."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import functools
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Iterator
+
+from .hooks import unseen
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+# What ends a program politely and is not the user at the keyboard, who gets a KeyboardInterrupt.
+_FATAL = (signal.SIGTERM, signal.SIGHUP)
+_SHIELDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PATIENCE_S = 0.5  # for the main thread to come back from what it is doing
+_HIGH = 200  # out of the way of the descriptors that a program expects to be given
+
+
+class OwnDescriptor:
+    """A duplicate of a descriptor that is closed on exec, recognised by the file it leads to.
+
+    A program may close any descriptor, and open a file of its own in its place. So ours have high
+    numbers, which are rarely reached again, and are looked at before they are used: what we write
+    or lead elsewhere is never the program's.
+    """
+
+    def __init__(self, original: int) -> None:
+        try:
+            self.number = fcntl.fcntl(original, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        except OSError:  # perhaps the limit is lower than that
+            self.number = os.dup(original)
+        self._file = _file_of(self.number)
+
+    def is_ours(self) -> bool:
+        """Return whether it still leads to what it was made for."""
+        return self._file is not None and _file_of(self.number) == self._file
+
+    def point_to(self, other: int) -> None:
+        """Lead elsewhere, unless the number is the program's by now."""
+        if self.is_ours():
+            os.dup2(other, self.number, inheritable=False)
+            self._file = _file_of(self.number)
+
+
+def _file_of(number: int) -> tuple[int, int] | None:
+    try:
+        found = os.fstat(number)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def watch_ending(finish: Callable[[str], None]) -> None:
+    """Have the recording finished before the program ends, however it does.
+
+    Call it before the program's first line: exit handlers run in the opposite order, so that ours
+    comes after all of the program's. `finish` is called once, with `exit`, `signal`, `os._exit` or
+    `os.exec`.
+    """
+    _Ending.current = _Ending(finish)
+    _Ending.current.install()
+
+
+def watch_signals() -> None:
+    """Have the recording finished when SIGTERM or SIGHUP end the program, however busy it is.
+
+    To be called when there is something to finish: before, these signals are left as they are.
+    Without a handler they end a program at once. Ours is a Python function, which waits for the
+    main thread to return from TensorFlow: from a loop in a graph, after an hour perhaps. So a
+    thread, asleep until a signal comes, takes over where the main thread does not react.
+    """
+    if _Ending.current is not None:
+        _Ending.current.listen()
+
+
+@contextlib.contextmanager
+def shielded(*, drop: bool = False) -> Iterator[None]:
+    """Keep signals from interrupting the recorder in the main thread; they are handled after.
+
+    With `drop`, Ctrl-C is forgotten: the program has ended already.
+    """
+    arrived: list[int] = []
+    handlers: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in _SHIELDED:
+            handler = signal.getsignal(number)
+            if callable(handler):
+                with contextlib.suppress(ValueError):
+                    signal.signal(number, lambda number, _: arrived.append(number))
+                    handlers[number] = handler
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for each in dict.fromkeys(arrived):
+            if not (drop and each == signal.SIGINT):
+                signal.raise_signal(each)
+
+
+class _Ending:
+    """What is in place in one process to see its end."""
+
+    current: _Ending | None = None
+
+    def __init__(self, finish: Callable[[str], None]) -> None:
+        self._finish = finish
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._is_over = False
+        self._handled = threading.Event()
+        self._wakeup = -1
+        self._forget: Any = None  # kept, as long as Python may call it
+
+    def install(self) -> None:
+        atexit.register(self._at_exit)
+        os._exit = self._before(os._exit, "os._exit")
+        # The other members of the family call these two.
+        os.execv = self._before_exec(os.execv)
+        os.execve = self._before_exec(os.execve)
+        os.register_at_fork(after_in_child=self._in_child)
+
+    def run(self, reason: str) -> None:
+        """Finish, once; who comes second waits until it is done."""
+        if os.getpid() != self._process:
+            return
+        with shielded(drop=reason == "exit"), self._lock:
+            if not self._is_over:
+                self._is_over = True
+                with contextlib.suppress(Exception):
+                    self._finish(reason)
+
+    def listen(self) -> None:
+        if self._wakeup >= 0 or self._is_over:
+            return
+        for number in _FATAL:
+            with contextlib.suppress(ValueError):  # not the main thread
+                if signal.getsignal(number) == signal.SIG_DFL:
+                    signal.signal(number, self._on_signal)
+        if signal.getsignal(signal.SIGTERM) != self._on_signal:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            read, write = _pipe()
+            other = signal.set_wakeup_fd(write.number, warn_on_full_buffer=False)
+            if other != -1:  # the program's own
+                signal.set_wakeup_fd(other)
+                os.close(read.number)
+                os.close(write.number)
+                return
+            self._wakeup = write.number
+            threading.Thread(
+                target=self._take_over, args=(read,), name="traceanalyzer-signals", daemon=True
+            ).start()
+
+    def _at_exit(self) -> None:
+        self.run("exit")
+
+    def _before(self, original: Callable[..., Any], reason: str) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def replacement(*args: Any, **keywords: Any) -> Any:
+            self.run(reason)
+            with unseen:
+                return original(*args, **keywords)
+
+        return replacement
+
+    def _before_exec(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def replacement(path: Any, *args: Any) -> Any:
+            # execvp tries one folder after the other.
+            with contextlib.suppress(Exception):
+                if os.access(path, os.X_OK):
+                    self.run("os.exec")
+            with unseen:
+                return original(path, *args)
+
+        return replacement
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        self._handled.set()
+        self.run("signal")
+        if os.getpid() == self._process:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    def _take_over(self, read: OwnDescriptor) -> None:
+        import ctypes
+
+        while True:
+            numbers = b""
+            with contextlib.suppress(OSError):
+                if read.is_ours():
+                    numbers = os.read(read.number, 64)
+            if not numbers:  # the program has closed what it did not open
+                # Python must write signals nowhere: the number may be one of the program's files.
+                # The main thread calls this, which alone may set it.
+                self._forget = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._unset_wakeup)
+                ctypes.pythonapi.Py_AddPendingCall(self._forget, None)
+                return
+            for number in numbers:
+                if number in _FATAL and signal.getsignal(number) == self._on_signal:
+                    if self._handled.wait(_PATIENCE_S):
+                        continue
+                    self.run("signal")
+                    ctypes.CDLL(None).signal(number, None)  # `signal.signal`: main thread only
+                    os.kill(os.getpid(), number)
+
+    def _unset_wakeup(self, _: object = None) -> int:
+        other = signal.set_wakeup_fd(-1)
+        if other not in (-1, self._wakeup):  # the program's
+            signal.set_wakeup_fd(other)
+        return 0
+
+    def _in_child(self) -> None:
+        """Undo in a fork what would outlast it: it ends as if we were not there."""
+        atexit.unregister(self._at_exit)
+        with contextlib.suppress(ValueError, OSError):
+            for number in _FATAL:
+                if signal.getsignal(number) == self._on_signal:
+                    signal.signal(number, signal.SIG_DFL)
+            if self._wakeup >= 0:
+                self._unset_wakeup()  # signals of the child are none of the parent
+
+
+def _pipe() -> tuple[OwnDescriptor, OwnDescriptor]:
+    """Return both ends of a pipe, the second of which never blocks."""
+    ends = os.pipe()
+    try:
+        read, write = map(OwnDescriptor, ends)
+    finally:
+        for end in ends:
+            os.close(end)
+    os.set_blocking(write.number, False)
+    return read, write

@@ -1,0 +1,204 @@
+"""Errors that explain a placement: of `tf.config` calls, memory, XLA, devices that do not exist.
+
+A program may meet such an error and go on in another way: on the CPU. So the line that raised is
+noted, and the handler that will catch the error, which is found from the source of the functions
+that are running: the innermost `try` around a running line whose `except` names the error's class.
+
+The error that ends the program is noted too, whatever it is.
+
+Of XLA's errors those are noted that name an op which it cannot compile. Programs that raise and
+catch many InvalidArgumentErrors pay for a look at their text.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import re
+import sys
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Callable
+
+from .frames import GENERATED, is_user_file, outwards, place_of, user_places
+from .hooks import Part, unseen
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from .journal import Journal
+
+# Of a message: what TensorFlow says first, and last. Between them it may have the lines that made
+# an op, of libraries too; after them the function in which that was.
+_FIRST, _LAST = 2000, 1000
+_MOST_ERRORS = 100
+# `XlaCompiler::CompileGraph` (tf2xla/xla_compiler.cc, `ValidateGraph`) words it so; run with
+# TensorFlow 2.12, 2.18 and 2.21, which raise InvalidArgumentError.
+_XLA = "Detected unsupported operations when trying to compile graph"
+# `EagerContext::SelectDevice` (eager/context.cc), of functions, and of their nodes
+# (colocation_graph.cc).
+_NO_DEVICE = (
+    "Could not satisfy device specification",
+    "Unable to find any devices for spec",
+    "Cannot assign a device for operation",
+)
+# Of such, Python warns when it parses an invalid one. To put its filters of warnings off meanwhile
+# would make it forget what it has warned of, and the program's other threads share them.
+_ESCAPE = re.compile(r"\\(?:N\{[^}\n]*\}|[^{}\n]|(?=[{}]))")
+_TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*`, since Python 3.11
+_CONTEXT_METHODS = (  # what `tf.config` calls (python/framework/config.py)
+    "set_visible_devices",
+    "set_memory_growth",
+    "set_logical_device_configuration",
+)
+_CONTEXT_PROPERTIES = (
+    "intra_op_parallelism_threads",
+    "inter_op_parallelism_threads",
+    "soft_device_placement",
+)
+
+
+class ErrorRecorder(Part):
+    """Journals errors when they are raised; see the module."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__()
+        self._journal = journal
+        self._count = 0
+
+    def install(self) -> None:
+        """Replace what raises."""
+        from tensorflow.python.eager import context
+        from tensorflow.python.framework import errors_impl
+
+        of_devices = dict.fromkeys(_NO_DEVICE, "no_device")
+        for error, kinds in (
+            (errors_impl.ResourceExhaustedError, {"": "resource_exhausted"}),
+            (errors_impl.InvalidArgumentError, {_XLA: "xla_unsupported", **of_devices}),
+        ):
+            self.after(error, "__init__", partial(self._made, kinds))
+        for name in _CONTEXT_METHODS:
+            self.replace(context.Context, name, self._watched(getattr(context.Context, name), name))
+        for name in _CONTEXT_PROPERTIES:
+            found = getattr(context.Context, name)
+            setter = self._watched(found.fset, name)
+            self.replace(context.Context, name, property(found.fget, setter, found.fdel))
+
+    def _made(
+        self, kinds: dict[str, str], _: None, error: BaseException, *__: Any, **___: Any
+    ) -> None:
+        """Note an error, if its text has in it what one of the kinds says."""
+        message = str(getattr(error, "message", ""))  # `str(error)` can take long
+        where = next((kind for said, kind in kinds.items() if said in message), None)
+        if where is not None:
+            self._record(where, error)
+
+    def _watched(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            with unseen:
+                try:
+                    return original(*args, **kwargs)
+                except Exception as error:
+                    self._record("tf.config", error, name)
+                    raise
+
+        return watched
+
+    def _record(self, where: str, error: BaseException, call: str | None = None) -> None:
+        self._count += 1
+        if self._count > _MOST_ERRORS:
+            message = f"only the first {_MOST_ERRORS} errors are recorded"
+            self._journal.note("errors_left_out", "info", message)
+            return
+        try:
+            frame = sys._getframe(1)
+            handler = _handler(frame, type(error))
+            _write(self._journal, where, error, user_places(frame), handler=handler, call=call)
+        except Exception as failure:
+            self._journal.failed("an error", failure)
+
+
+def journal_fatal(journal: Journal) -> None:
+    """Journal the error that ends the program: Python keeps the one that it prints last."""
+    error = getattr(sys, "last_value", None)
+    if not isinstance(error, Exception):
+        return
+    raised = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if is_user_file(code.co_filename) and GENERATED not in code.co_filename:
+            raised.append((code.co_filename, traceback.tb_lineno, code.co_name, 1))
+        traceback = traceback.tb_next
+    _write(journal, "program", error, raised[::-1])
+
+
+def _write(
+    journal: Journal, where: str, error: BaseException, raised: list[Any], **more: Any
+) -> None:
+    message = str(error)
+    if len(message) > _FIRST + _LAST:
+        message = f"{message[:_FIRST]} ... {message[-_LAST:]}"
+    kind = type(error).__name__
+    journal.write("error", where=where, type=kind, message=message, raised=raised, **more)
+
+
+def _handler(innermost: FrameType, error: type) -> tuple[str, int, str] | None:
+    """Return where the error will be caught: file, line of the `except`, name of the code."""
+    for frame in outwards(innermost):
+        code = frame.f_code
+        found = place_of(frame) if is_user_file(code.co_filename) else None
+        if found is None:
+            continue
+        file, line, name = found
+        first = code.co_firstlineno if file == code.co_filename else 0
+        for handler in _handlers_around(file, first, line):
+            if _catches(handler.type, frame, error):
+                return file, handler.lineno, name
+    return None
+
+
+def _handlers_around(file: str, first: int, line: int) -> list[ast.ExceptHandler]:
+    """Return the handlers around a line of a function that begins at line `first`, innermost first.
+
+    A `try` around the function's own definition guards that, and not what the function does.
+    """
+    around = [
+        node
+        for node in _tries(file)
+        if first <= node.lineno and node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)
+    ]
+    around.sort(key=lambda node: node.lineno, reverse=True)
+    return [handler for node in around for handler in node.handlers]
+
+
+@lru_cache(maxsize=None)
+def _tries(file: str) -> list[ast.Try]:
+    """Return the `try` statements of a file; none where it cannot be read."""
+    source = "".join(linecache.getlines(file))
+    try:  # with what is harmless in place of escapes; nothing else moves
+        tree = ast.parse(_ESCAPE.sub(lambda escape: "_" * len(escape[0]), source))
+    except (SyntaxError, ValueError):
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, _TRY)]
+
+
+def _catches(named: ast.expr | None, frame: FrameType, error: type) -> bool:
+    """Return whether `except NAMED` catches an error; names are looked up, nothing is run."""
+    if named is None:
+        return True
+    if isinstance(named, ast.Tuple):
+        return any(_catches(part, frame, error) for part in named.elts)
+    found = _look_up(named, frame)
+    classes = found if isinstance(found, tuple) else (found,)
+    return any(isinstance(each, type) and issubclass(error, each) for each in classes)
+
+
+def _look_up(node: ast.expr, frame: FrameType) -> Any:
+    if isinstance(node, ast.Attribute):
+        return getattr(_look_up(node.value, frame), node.attr, None)
+    if isinstance(node, ast.Name):
+        for names in (frame.f_locals, frame.f_globals, vars(builtins)):
+            if node.id in names:
+                return names[node.id]
+    return None

@@ -1,1 +1,0 @@
-"""Facts about the program: devices, options, errors, Keras models."""

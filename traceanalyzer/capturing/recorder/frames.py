@@ -1,0 +1,199 @@
+"""Which line of the user's own code led here, and which of a library that it called."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Tuple
+
+from .hooks import loaded
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+Frame = Tuple[str, int, str, int]  # file, line, name of the code, whether it is the user's
+
+_STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_RECORDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+GENERATED = "__autograph_generated_file"  # what AutoGraph names its files (pyct/loader.py)
+# Code without a file, such as the Python functions of a loaded op library (`tf.load_op_library`):
+# the line that calls it says more. Of `python -c` there is no other.
+_NO_FILE = "<string>"
+_IS_COMMAND = getattr(sys, "argv", [])[:1] == ["-c"]
+_PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+# Files of a library that say little about their caller: which layer or metric it is.
+_PLUMBING = tuple(
+    os.path.join("", "keras", "src", part, "") for part in ("backend", "ops", "utils")
+)
+_MOST_KNOWN = 10_000
+known_files: dict[str, bool] = {}  # whether a file is the user's, of those asked for
+
+
+def is_user_file(file: str) -> bool:
+    """Return whether a file is the user's: not Python's, not an installed package's, not ours.
+
+    A code object may also have a name in brackets, such as `<stdin>`.
+    """
+    known = known_files.get(file)
+    if known is None:
+        path = _absolute(file)
+        is_library = (
+            path.startswith((_STANDARD_LIBRARY, _RECORDER, _tensorflow_folder(), "<frozen "))
+            or _is_of_package(path)
+            or (file == _NO_FILE and not _IS_COMMAND)
+        )
+        known = known_files[file] = not is_library
+    return known
+
+
+@functools.lru_cache(maxsize=None)
+def _is_library_file(file: str) -> bool:
+    """Return whether a file is of an installed package that is neither TensorFlow nor ours."""
+    path = _absolute(file)
+    return _is_of_package(path) and not path.startswith((_RECORDER, _tensorflow_folder()))
+
+
+def _is_of_package(path: str) -> bool:
+    """Return whether a file is of an installed package: also one of `pip install --target`."""
+    return any(part in path for part in _PACKAGES) or any(
+        path.startswith(os.path.join(folder, "")) and _holds_packages(folder)
+        for folder in (_absolute(each) for each in sys.path if each and isinstance(each, str))
+    )
+
+
+@functools.lru_cache(maxsize=None)
+def _holds_packages(folder: str) -> bool:
+    """Return whether packages were installed into a folder, unless it is the script's own."""
+    own = {os.path.dirname(_absolute(sys.argv[0])) if sys.argv else "", _absolute(os.curdir)}
+    if folder not in own:
+        with suppress(OSError):
+            return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    return False
+
+
+def _absolute(file: str) -> str:
+    if file.startswith("<"):
+        return file
+    try:
+        return os.path.abspath(file)
+    except OSError:  # the working directory is gone
+        return file
+
+
+def _tensorflow_folder() -> str:
+    # It can be used from a build folder. Until it is imported: a path that nothing begins with.
+    file = getattr(sys.modules.get("tensorflow"), "__file__", None)
+    return os.path.dirname(os.path.abspath(file)) + os.sep if file else "\0"
+
+
+def outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    """Walk the frames from one outwards."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """Return the innermost frame of the user's own code, from `frame` outwards."""
+    while frame is not None and not is_user_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def user_and_library(places: Iterable[tuple[str, Any]]) -> tuple[Any, Any]:
+    """Return the innermost places of the user's code and of a library that it called, or None.
+
+    `places` go outwards, each with its file. In a library, a place that names a layer or metric
+    comes before what these call within the library.
+    """
+    library = plumbing = None
+    for file, place in places:
+        if is_user_file(file):
+            return place, library or plumbing
+        if library is None and _is_library_file(file):
+            if any(part in file for part in _PLUMBING):
+                plumbing = plumbing or place
+            else:
+                library = place
+    return None, library or plumbing
+
+
+def is_tracing() -> bool:
+    """Return whether TensorFlow traces a Python function in some thread now.
+
+    All that does so comes through `func_graph_from_py_func` of python/framework/func_graph.py.
+    """
+    return any(
+        frame.f_code.co_name == "func_graph_from_py_func"
+        for innermost in sys._current_frames().values()
+        for frame in outwards(innermost)
+    )
+
+
+def place_of(frame: FrameType | None) -> tuple[str, int, str] | None:
+    """Return file, line and name of a running frame; of AutoGraph's code, those of its source.
+
+    A function that AutoGraph has converted runs from a generated file, also where it runs eagerly:
+    within `tf.init_scope`. Where its source is not known (in threads of a strategy), the place is
+    that of the user's frame around it.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if GENERATED not in code.co_filename:
+            return code.co_filename, frame.f_lineno, code.co_name
+        stacks = getattr(loaded("tensorflow.python.util.tf_stack"), "_source_mapper_stacks", {})
+        mappers = stacks.get(threading.get_ident())
+        sources = mappers[-1].get_effective_source_map() if mappers else {}
+        found = sources.get((code.co_filename, frame.f_lineno))
+        if found is not None:
+            file, line, name = found[:3]
+            return file, line, name or code.co_name  # a lambda has none there
+        frame = user_frame(frame.f_back)
+    return None
+
+
+def user_places(frame: FrameType | None) -> list[Frame]:
+    """Return the places of the user's running code, from `frame` outwards."""
+    found = (place_of(f) for f in outwards(frame) if is_user_file(f.f_code.co_filename))
+    return [(*place, 1) for place in found if place is not None]
+
+
+class FramePool:
+    """Numbers frames, each once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Frame, int] = {}
+        # By code, which is kept so that no other has its id, and instruction. Paths take longer.
+        self._known: dict[tuple[int, int], tuple[int, CodeType]] = {}
+
+    def add(self, file: str, line: int, name: str) -> int:
+        """Return the number of a place in the code."""
+        key = (_absolute(file), line, name, int(is_user_file(file)))
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def add_frame(self, frame: FrameType | None) -> int:
+        """Return the number of a running frame, -1 for none."""
+        if frame is None:
+            return -1
+        code = frame.f_code
+        known = self._known.get((id(code), frame.f_lasti))
+        if known is not None:
+            return known[0]
+        found = place_of(frame)
+        number = -1 if found is None else self.add(*found)
+        # Where AutoGraph's code comes from is looked up each time: it depends on what called it.
+        if GENERATED not in code.co_filename and len(self._known) < _MOST_KNOWN:
+            self._known[id(code), frame.f_lasti] = number, code
+        return number
+
+    def frame(self, number: int) -> Frame | None:
+        """Return the frame of a number; None where there is none."""
+        return next(itertools.islice(self._numbers, number, None), None) if number >= 0 else None
+
+    def to_list(self) -> list[Frame]:
+        """Return the frames in the order of their numbers."""
+        return list(self._numbers)

@@ -1,0 +1,169 @@
+"""For each node of each graph: the user's and the library's line that made it, and its scopes.
+
+A graph is read when TensorFlow turns it into a function's definition (atomic_function.py,
+`from_func_graph`; in TensorFlow 2.12 monomorphic_function.py, `_EagerDefinedFunction`). Its nodes
+still hold their Python tracebacks then; the definition has lost them. The graphs of v1 sessions
+never become definitions; they are read at the end, the first of them under the empty name.
+
+`model.predict` in a loop makes three datasets each time, under new names, and TensorFlow traces and
+places their functions again. The first few show everything; recording all takes longer than
+running them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from typing import TYPE_CHECKING, Any, Callable, Iterable
+
+from .dumps import OF_DATASETS, session_graph
+from .frames import GENERATED, FramePool, is_user_file, user_and_library, user_frame
+from .hooks import Part
+from .origins import locations
+
+if TYPE_CHECKING:
+    from .dumps import Dumps
+    from .journal import Journal
+
+_ENOUGH = 3  # functions that are alike
+_NUMBER = re.compile(r"_\d+$")
+_POLYMORPHIC = "tensorflow.python.eager.polymorphic_function."
+
+
+class FunctionRecorder(Part):
+    """Journals the lines of graphs; see the module."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        scope_frames: FramePool,
+        dumps: Dumps,
+        defined: Callable[[str], None],
+    ) -> None:
+        """Prepare; the numbers in `locations` are those of `scope_frames`."""
+        super().__init__()
+        self.definitions: dict[str, frozenset[str]] = {}  # the nodes' names, by function
+        self.op_types: set[str] = set()
+        # By the name of a function that is repeated, that of the earlier one that stands for it.
+        self.stand_in: dict[str, str] = {}
+        self._journal = journal
+        self._scope_frames = scope_frames
+        self._dumps = dumps
+        self._defined = defined
+        self._alike: dict[tuple[Any, ...], list[str]] = {}  # recorded functions, by their contents
+
+    def install(self) -> None:
+        """Replace the place where definitions are made."""
+        try:
+            atomic = importlib.import_module(_POLYMORPHIC + "atomic_function")
+            self.after(atomic, "from_func_graph", self._made)
+        except (ImportError, AttributeError):  # 2.12
+            monomorphic = importlib.import_module(_POLYMORPHIC + "monomorphic_function")
+            own = monomorphic._EagerDefinedFunction
+            self.after(own, "__init__", lambda result, _, *args, **__: self._made(result, *args))
+
+    def finish(self, session_graphs: list[list[Any]]) -> None:
+        """Read the graphs of v1 sessions."""
+        for number, graphs in enumerate(session_graphs):
+            self._record(session_graph(number) if number else "", *graphs)
+
+    def is_repeated(self, name: str, graph: Any) -> bool:
+        """Return whether enough functions like this one were recorded before it."""
+        if not name.startswith(OF_DATASETS):
+            return False
+        alike = self._alike.setdefault((_NUMBER.sub("", name), *_contents(graph)), [])
+        if len(alike) >= _ENOUGH:
+            self.stand_in[name] = alike[-1]
+            return True
+        alike.append(name)
+        return False
+
+    def _made(self, result: Any, name: Any, graph: Any, *_: Any, **__: Any) -> Any:
+        self._record(name.decode() if isinstance(name, bytes) else str(name), graph)
+        return result
+
+    def _record(self, name: str, *graphs: Any) -> None:
+        try:
+            if self.is_repeated(name, graphs[0]):
+                self._dumps.repeated(name)
+                return
+            found = _lines(name, graphs, self._scope_frames)
+            self._journal.write("function", **found)
+            self.definitions[name] = frozenset(found["nodes"])
+            self.op_types.update(op.type for graph in graphs for op in graph.get_operations())
+            self._defined(name)
+        except Exception as error:
+            self._journal.failed("the lines of a function", error)
+
+
+def _contents(graph: Any) -> tuple[Any, ...]:
+    """Return what decides where a function's nodes are placed, and which lines made some."""
+    ops = graph.get_operations()
+    some = (ops[0], ops[len(ops) // 2], ops[-1]) if ops else ()  # to ask all takes longer
+    return (
+        tuple([(op.name, op.type, op.device) for op in ops]),
+        tuple([tensor.dtype for op in ops for tensor in op.outputs]),
+        tuple([_captured(tensor) for tensor in graph.external_captures]),
+        tuple([line_of(op.traceback) for op in some]),
+    )
+
+
+def _captured(tensor: Any) -> tuple[Any, ...]:
+    """Return what decides where a captured tensor is: of a resource, which one it is.
+
+    Without a GPU all are on the CPU, so their devices show nothing.
+    """
+    number = tensor._id if tensor.dtype.name == "resource" else None
+    return tensor.dtype, getattr(tensor, "device", None), number
+
+
+def line_of(traceback: Any) -> tuple[str, int] | None:
+    """Return the innermost line that is the user's."""
+    frames = () if traceback is None else traceback.get_user_frames()
+    lines = [(f.filename, f.lineno) for f in frames if is_user_file(f.filename)]
+    return lines[-1] if lines else None
+
+
+def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> dict[str, Any]:
+    """Return the journal's record of a graph, or of several that go by one name."""
+    frames = FramePool()
+    # Ops of a loaded function have no traceback: the line that loads it takes their place.
+    here = frames.add_frame(user_frame(sys._getframe(1)))
+    places = scope_frames.to_list()
+    scope_numbers: dict[tuple[str, int, int | None], int] = {}
+
+    def scope_number(device: str, place: int, origin: int | None) -> int:
+        known = 0 <= place < len(places)
+        frame = frames.add(*places[place][:3]) if known else -1
+        return scope_numbers.setdefault((device, frame, origin), len(scope_numbers))
+
+    nodes: dict[str, tuple[int, int, tuple[int, ...]]] = {}
+    for graph in graphs:
+        for op in graph.get_operations():
+            lines = (here, -1) if op.traceback is None else _lines_of(op.traceback, frames)
+            found = (*lines, tuple(scope_number(*scope) for scope in locations(op)))
+            nodes[op.name] = found if nodes.get(op.name, found) == found else (-1, -1, ())
+    return {
+        "name": name,
+        "nodes": list(nodes),
+        "frame": [line for line, _, _ in nodes.values()],
+        "library": [line for _, line, _ in nodes.values()],
+        "scopes": [list(scopes) or None for _, _, scopes in nodes.values()],
+        "frames": frames.to_list(),
+        "scope_pool": list(scope_numbers),
+    }
+
+
+def _lines_of(traceback: Any, frames: FramePool) -> tuple[int, int]:
+    """Return the numbers of the lines of the user and of a library that it called, -1 for none."""
+    # Without TensorFlow's own frames, and with AutoGraph's lines mapped back to the source.
+    stack = traceback.get_user_frames()
+    outwards = (stack[k] for k in range(len(stack) - 1, -1, -1))
+    # A generated file that is still named has no source that is known.
+    places = ((f.filename, f) for f in outwards if GENERATED not in f.filename)
+    user, library = (
+        -1 if frame is None else frames.add(frame.filename, frame.lineno, frame.name)
+        for frame in user_and_library(places)
+    )
+    return user, library

@@ -1,1 +1,0 @@
-"""Eager ops: which ones ran, on which lines, in which device scopes."""

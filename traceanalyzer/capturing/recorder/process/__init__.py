@@ -1,1 +1,0 @@
-"""The program's process: imports, forks, signals, its end, descriptors, memory."""

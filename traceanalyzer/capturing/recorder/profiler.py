@@ -1,0 +1,299 @@
+"""A session of TensorFlow's profiler: begun with the requested levels, written to its place.
+
+TensorFlow 2.20 and 2.21 drop the options that are given to their Python API (2.12, 2.18 and 2.19
+honour them; tried with each): the levels then are 2 for the host, 1 for devices and 0 for Python,
+whatever was requested. `session_manager.cc` refuses every value, of whichever type. Their gRPC
+service, `tensorflow.ProfilerService`, honours them. So for other levels the service is started in
+the program itself and called over the loopback device, by grpcio, which TensorFlow requires.
+
+The service cannot be stopped once started, and TensorFlow binds it to every address of the machine
+(`profiler_server.cc`: `[::]:port`) with no setting for it. Since its socket is the process's own,
+it is bound to the loopback device here: otherwise other machines could have the program profile
+itself and write the result wherever its user may write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import socket
+import time
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple
+
+if TYPE_CHECKING:
+    from .journal import Journal
+    from .program import Settings
+
+_IGNORES_OPTIONS_SINCE = (2, 20)
+_LET_GO_S = 2.0
+_SERVICE = "/tensorflow.ProfilerService/"
+_SESSION = "session"  # the service's name for it, and for a folder that is removed afterwards
+_BEGIN_S = 30.0  # CUPTI may take seconds to load
+_WRITE_S = 900.0
+_ELEVEN_DAYS_MS = 10**9
+_SO_BINDTODEVICE = 25  # asm-generic/socket.h; Python's `socket` does not name it everywhere
+
+
+class ProfilerError(Exception):
+    """There is no session, or no trace; the message says why."""
+
+
+class Levels(NamedTuple):
+    """How much the profiler records, as in `tf.profiler.experimental.ProfilerOptions`."""
+
+    host_tracer_level: int = 2
+    python_tracer_level: int = 0
+    device_tracer_level: int = 1
+
+    def __str__(self) -> str:
+        host, python, device = self
+        return f"host tracer level {host}, Python {python}, device {device}"
+
+
+_DEFAULTS = Levels()
+
+
+class Native(NamedTuple):
+    """What is used of TensorFlow."""
+
+    version: tuple[int, ...]
+    session: Callable[[], Any]  # the class `ProfilerSession`, before ours replaced it
+    start_server: Callable[[int], None]  # starts the profiler service on a port
+    is_on: Callable[[], bool]  # whether a profiler is active in this process
+
+
+def native_profiler() -> Native:
+    """Return TensorFlow's own."""
+    from tensorflow.python.framework import versions
+    from tensorflow.python.profiler import trace
+    from tensorflow.python.profiler.internal import _pywrap_profiler
+
+    def is_on() -> bool:
+        # A function in 2.21; before, a variable that the profiler sets.
+        enabled = trace.enabled
+        return bool(enabled() if callable(enabled) else enabled)
+
+    version = tuple(int(number) for number in versions.VERSION.split(".")[:2])
+    own = _pywrap_profiler
+    return Native(version, own.ProfilerSession, own.start_server, is_on)
+
+
+class Profiler:
+    """TensorFlow's profiler with the requested levels; one session at a time."""
+
+    def __init__(self, settings: Settings, journal: Journal, native: Native) -> None:
+        self._host = settings.host
+        self._scratch = settings.scratch
+        self._journal = journal
+        self._native = native
+        self._service: ProfilerService | None = None
+        self._session: Any = None
+        self.requested = Levels(
+            settings.host_tracer_level, settings.python_tracer_level, settings.device_tracer_level
+        )
+        self.method = "api"  # or `server`: how the last session was begun
+
+    def start(self) -> None:
+        """Begin a session; when this returns, the profiler records."""
+        is_default = self.requested == _DEFAULTS
+        ignores = self._native.version >= _IGNORES_OPTIONS_SINCE
+        if ignores and not is_default and self._start_by_service():
+            self.method = "server"
+            return
+        self.method = "api"
+        session = self._native.session()
+        # TensorFlow 2.20 and 2.21 complain on stderr of each option, whatever its value.
+        options = {} if is_default else self.requested._asdict()
+        with _failing():
+            session.start(self._scratch, options)
+        self._session = session
+
+    def stop(self, destination: str) -> None:
+        """End the session and write its trace."""
+        session, self._session = self._session, None
+        try:
+            with _failing():
+                if self.method == "server" and self._service is not None:
+                    self._service.stop()
+                else:
+                    session.export_to_tb()
+            os.makedirs(os.path.dirname(destination), exist_ok=True)
+            os.replace(_only_trace(self._scratch), destination)
+        except OSError as error:
+            raise ProfilerError(error.strerror or str(error)) from error
+        finally:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def discard(self) -> None:
+        """End the session and write nothing."""
+        if self.method == "server" and self._service is not None:
+            self._service.cancel()
+            end_s = time.monotonic() + _LET_GO_S  # the next session needs the profiler
+            while self._native.is_on() and time.monotonic() < end_s:
+                time.sleep(0.001)
+        self._session = None  # its destructor ends it
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def abandon(self) -> None:
+        """Leave the session alone: this process is a fork, which must not end its parent's."""
+        if self._session is not None:
+            # Its destructor would stop tracers (CUPTI's among them) that live in the parent.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
+
+    def _start_by_service(self) -> bool:
+        try:
+            if self._service is None:
+                self._service = ProfilerService(self._native.start_server)
+                if not self._service.is_local:
+                    self._journal.note(
+                        "profiler_service_open",
+                        "info",
+                        "TensorFlow's profiler service, needed for the requested tracer level, "
+                        "listened on every address of this machine until the program ended",
+                    )
+            self._service.start(self.requested, self._scratch, self._host, self._native.is_on)
+        except (ProfilerError, ImportError, OSError) as error:
+            version = ".".join(str(n) for n in self._native.version)
+            self._journal.note(
+                "profiler_options_ignored",
+                "warning",
+                f"TensorFlow {version} ignores the profiler's options, and its profiler service "
+                f"failed ({error}): the trace has {_DEFAULTS}, not {self.requested}",
+            )
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def _failing() -> Iterator[None]:
+    """Have errors of TensorFlow or grpcio be ours."""
+    try:
+        yield
+    except Exception as error:
+        raise ProfilerError(f"{error}".partition("\n")[0][:300]) from error
+
+
+def _only_trace(folder: str) -> str:
+    """Return the trace somewhere under a folder."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)
+            if name.endswith(".xplane.pb") and os.path.getsize(path):
+                return path
+    message = "TensorFlow wrote no trace; it can write none of more than 2 GiB"
+    raise ProfilerError(message)
+
+
+class ProfilerService:
+    """The profiler service in this process, and a profile that it may be making."""
+
+    def __init__(self, start: Callable[[int], None]) -> None:
+        """Start the service on a free port, by `tf.profiler.experimental.server.start`."""
+        with _reserved_port() as self._port:
+            start(self._port)
+        self.is_local = _only_loopback(self._port)
+        self._channel: Any = None
+        self._profile: Any = None  # the call under way
+
+    def start(self, levels: Levels, folder: str, host: str, is_on: Callable[[], bool]) -> None:
+        """Have the program profiled; when this returns, the profiler records."""
+        import grpc
+
+        direct = (("grpc.enable_http_proxy", 0),)
+        self._channel = grpc.insecure_channel(f"127.0.0.1:{self._port}", options=direct)
+        request = _profile_request(levels, folder, host)
+        profile = self._channel.unary_unary(_SERVICE + "Profile")
+        self._profile = profile.future(request, wait_for_ready=True)
+        end_s = time.monotonic() + _BEGIN_S
+        while not is_on():
+            is_refused = self._profile.done()
+            if is_refused or time.monotonic() > end_s:
+                self.cancel()
+                why = "refused" if is_refused else f"did not begin within {_BEGIN_S:g} s"
+                message = f"the profiler service {why}"
+                raise ProfilerError(message)
+            time.sleep(0.001)
+
+    def stop(self) -> None:
+        """End the profile, and wait until its file is written."""
+        terminate = self._channel.unary_unary(_SERVICE + "Terminate")
+        try:
+            terminate(_field(1, _SESSION.encode()), timeout=_WRITE_S)
+            self._profile.result(timeout=_WRITE_S)
+        finally:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """End the profile, and have nothing written if that was not done.
+
+        The service looks every millisecond whether its client is still there (`IsCancelled`).
+        """
+        self._profile.cancel()
+        self._channel.close()
+
+
+@contextlib.contextmanager
+def _reserved_port() -> Iterator[int]:
+    """Hold a free port that the service, which reuses ports, may still bind."""
+    try:
+        holder = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+        address: tuple[str, int] = ("::", 0)
+    except OSError:  # no IPv6 here
+        holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        address = ("", 0)
+    with holder:
+        # gRPC sets this too: several sockets of one user may then bind a port.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.bind(address)
+        yield holder.getsockname()[1]
+
+
+def _only_loopback(port: int) -> bool:
+    """Have this process's listeners on a port take connections from the loopback device only.
+
+    Return whether they do: before Linux 5.7 only root may demand that.
+    """
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as each:
+            is_internet = each.family in (socket.AF_INET, socket.AF_INET6)
+            if is_internet and each.getsockname()[1] == port:
+                found.append(False)
+                each.setsockopt(socket.SOL_SOCKET, _SO_BINDTODEVICE, b"lo\0")
+                found[-1] = True
+    return bool(found) and all(found)
+
+
+def _profile_request(levels: Levels, folder: str, host: str) -> bytes:
+    """Encode a `ProfileRequest` for a profile that runs until it is terminated."""
+    # tensorflow/core/profiler/profiler_options.proto. With version 0 the service takes defaults.
+    options = (
+        _field(5, 1)  # version
+        + _field(1, 1)  # include_dataset_ops
+        + _field(2, levels.host_tracer_level)
+        + _field(3, levels.device_tracer_level)
+        + _field(4, levels.python_tracer_level)
+        + _field(7, 1)  # enable_hlo_proto
+        + _field(9, _ELEVEN_DAYS_MS)  # duration_ms; the request's own is ignored
+    )
+    # tensorflow/core/profiler/profiler_service.proto
+    texts = (os.fsencode(folder), _SESSION.encode(), host.encode())
+    return _field(1, _ELEVEN_DAYS_MS) + b"".join(map(_field, (4, 5, 6, 7), (options, *texts)))
+
+
+def _field(number: int, value: Any) -> bytes:
+    """Encode a field of a protobuf message."""
+    if isinstance(value, bytes):
+        return _varint(number << 3 | 2) + _varint(len(value)) + value
+    return _varint(number << 3) + _varint(value)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:  # noqa: PLR2004
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,424 @@
+"""The trace: begun and ended as the window wants, out of the way of the program's own profiler."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import sys
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple
+
+from .auto_window import window_of
+from .ending import shielded, watch_signals
+from .frames import is_tracing, outwards
+from .hooks import Part
+from .memory import HeapGrowth, free_share, give_back
+from .profiler import Profiler, ProfilerError, native_profiler
+from .windows import Action, Begin, End, Load
+
+if TYPE_CHECKING:
+    from .evidence import Evidence
+    from .journal import Journal
+    from .program import Settings
+
+_TRAINING = ("fit", "train_on_batch")  # methods of Keras' models
+_ENDS = {
+    "exit": "until the program ended",
+    "signal": "until a signal ended the program",
+    "os._exit": "until the program left by os._exit",
+    "os.exec": "until another program took this one's place",
+}
+
+
+class ScriptSession:
+    """A session of the profiler that the program itself began."""
+
+    def __init__(self, logdir: str | None) -> None:
+        self.logdir = logdir
+        self.start_ns = time.time_ns()
+
+    def trace(self) -> str | None:
+        """Return the file that it has written, if it has."""
+        if not self.logdir or "://" in self.logdir:
+            return None
+        pattern = os.path.join(glob.escape(self.logdir), "plugins", "profile", "*", "*.xplane.pb")
+        # The clock of files is coarser than ours.
+        since = self.start_ns - 10**8
+        found = [(os.stat(p).st_mtime_ns, p) for p in glob.glob(pattern)]
+        return max((f for f in found if f[0] >= since), default=(0, None))[1]
+
+
+class ProgramWatch(Part):
+    """Replaces functions that the program calls, and reports the calls.
+
+    No frame of ours is on the stack while TensorFlow works: a traceback of the program shows the
+    program and TensorFlow.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._uses = Part()
+
+    def uninstall(self) -> None:
+        """Put everything back."""
+        self._uses.uninstall()
+        super().uninstall()
+
+    def on_first_use(self, used: Callable[[], None]) -> None:
+        """Call back, once, just before TensorFlow makes its devices; at once if it has.
+
+        A profiler must not begin sooner: CUPTI initialises CUDA, which then no longer heeds the
+        CUDA_VISIBLE_DEVICES that a program may set between import and first use.
+        """
+        from tensorflow.python import pywrap_tfe
+        from tensorflow.python.client import pywrap_tf_session
+        from tensorflow.python.eager import context
+
+        def first(*_: Any, **__: Any) -> None:
+            self._uses.uninstall()
+            used()
+
+        made = context._context
+        if made is not None and made._context_handle is not None:
+            used()
+        else:
+            self._uses.before(pywrap_tfe, "TFE_NewContextOptions", first)
+            self._uses.before(pywrap_tf_session, "TF_NewSessionOptions", first)
+
+    def on_script_session(
+        self, begins: Callable[[ScriptSession], None], ends: Callable[[ScriptSession], None]
+    ) -> None:
+        """Call back before the program's own profiler begins, and when it is gone.
+
+        All ways to it make an object of the class `ProfilerSession` just before they start it, and
+        drop the object when they have stopped it: `tf.profiler.experimental.start`, its `Profile`,
+        the callback `TensorBoard` of Keras, `tf.summary.trace_on`.
+        """
+        from tensorflow.python.profiler.internal import _pywrap_profiler
+
+        native: Any = _pywrap_profiler.ProfilerSession
+
+        class ProfilerSession:
+            def __init__(self) -> None:
+                # `start(logdir, ...)` is C++; its caller has the argument of that name.
+                named = sys._getframe(1).f_locals.get("logdir")
+                self._script = ScriptSession(_as_path(named))
+                begins(self._script)
+                session = native()
+                self.start = session.start
+                self.stop = session.stop
+                self.export_to_tb = session.export_to_tb
+
+            def __del__(self) -> None:
+                script = self.__dict__.pop("_script", None)
+                self.__dict__.clear()  # ends the session where it was not stopped
+                if script is not None:
+                    ends(script)
+
+        self.replace(_pywrap_profiler, "ProfilerSession", ProfilerSession)
+
+
+def _as_path(value: Any) -> str | None:
+    try:
+        path = os.fspath(value)
+    except TypeError:
+        return None
+    return os.path.abspath(path) if isinstance(path, str) and path and "://" not in path else None
+
+
+class _Session(NamedTuple):
+    """A session of ours that is under way."""
+
+    reason: str
+    start_ns: int
+    heap: HeapGrowth
+
+
+class Recording:
+    """Records a program's sessions. No method raises, and none but `begin` costs when idle."""
+
+    def __init__(self, settings: Settings, journal: Journal) -> None:
+        self._settings = settings
+        self._journal = journal
+        self._window = window_of(settings.window, time.monotonic, _is_training)
+        self._watch = ProgramWatch()
+        self._evidence: Any = None
+        self._profiler: Any = None
+        # Guards what follows.
+        self._lock = threading.RLock()
+        self._session: _Session | None = None
+        self._script: ScriptSession | None = None
+        self._scripts = 0
+        self._wanted: str | None = None  # a session, as soon as it can be had
+        self._is_used = False
+        self._written = 0
+        self._linked_scripts = 0
+        self._index = 0  # of the next session in the journal
+        self._is_ending = False  # the program is, and not only the recording
+        self._looker: threading.Thread | None = None
+        self._wake = threading.Event()
+        # Read without the lock, by every call of a function.
+        self._is_idle = True
+        self._is_writing = False
+
+    def begin(self, evidence: Evidence) -> None:
+        """TensorFlow has been imported: record from its first use on, if the window says so."""
+        try:
+            self._evidence = evidence
+            self._profiler = Profiler(self._settings, self._journal, native_profiler())
+            self._watch.on_script_session(self._script_begins, self._script_ends)
+            os.register_at_fork(after_in_child=_weakly(self._is_fork))
+            watch_signals()
+            self._is_idle = False
+            self._do(self._window.opened())
+            self._watch.on_first_use(self._used)
+        except Exception as error:
+            self._is_idle = True
+            self._journal.failed("a trace", error)
+
+    def before_function_call(self, name: str) -> None:
+        """A function of that definition is about to be called eagerly."""
+        if self._is_idle or self._is_writing:
+            return
+        action = self._window.called(name)
+        if action is not None:
+            self._do(action)
+
+    def before_step(self) -> None:
+        """The program marks the beginning of a step."""
+        if not self._is_idle:
+            self._do(self._window.stepped())
+
+    def finish(self, reason: str) -> None:
+        """End what is under way and write it. Safe from any thread, any number of times.
+
+        `reason` is `exit`, `signal`, `os._exit`, `os.exec`, or words for the user.
+        """
+        with self._shielded():
+            was_over, self._is_idle = self._is_idle and self._window.over, True
+            self._window.over = True
+            self._is_ending = reason in _ENDS
+            self._wake.set()
+            self._wanted = None
+            if self._window.is_too_short():
+                self._drop_session("shorter than the one before")
+            else:
+                self._end_session(_ENDS.get(reason, reason))
+            self._end_script()
+            self._watch.uninstall()
+            if not was_over and not self._index:
+                self._journal.note("no_trace", "warning", f"no trace: {self._window.why_nothing()}")
+            missed = self._window.missed()
+            if missed:
+                self._journal.note("work_after_the_recording", "warning", missed)
+
+    # ------------------------------------------------------------ what happens
+
+    def _used(self) -> None:
+        with self._shielded():
+            self._is_used = True
+            if self._wanted is not None:
+                self._begin_session(self._wanted)
+            self._do(self._window.used())
+
+    def _do(self, action: Action) -> None:
+        with self._shielded():
+            if isinstance(action, Begin):
+                self._begin_session(action.reason)
+            elif isinstance(action, End):
+                self._wanted = None
+                again = self._window.written(self._end_session(action.reason))
+                if isinstance(again, Begin):
+                    self._begin_session(again.reason)
+            self._is_idle = self._window.over and not self._window.counts_on
+            self._evidence.count_eager_ops(on=self._window.awaits_eager_ops)
+            self._look_if_needed()
+
+    def _script_begins(self, script: ScriptSession) -> None:
+        """The program's own profiler is about to begin: there can be only one."""
+        with self._shielded():
+            self._scripts += 1
+            if self._session is not None:
+                self._end_session("until the program's own profiler began")
+                self._wanted = "from the end of the program's own profiler"
+            if self._script is None:
+                self._script = script
+                self._session_started()
+
+    def _script_ends(self, script: ScriptSession) -> None:
+        with self._shielded():
+            self._scripts -= 1
+            if script is self._script:
+                self._end_script()
+            if not self._scripts and self._wanted is not None and not self._window.over:
+                self._begin_session(self._wanted)
+                self._look_if_needed()
+
+    def _is_fork(self) -> None:
+        """This is a child: it has our state, and none of our threads."""
+        self._is_idle = True
+        self._window.over = True
+        self._lock = threading.RLock()  # its holder is not here
+        self._session = self._script = self._wanted = None
+        with contextlib.suppress(Exception):
+            self._profiler.abandon()
+            self._watch.uninstall()
+            self._evidence.uninstall()
+
+    # ---------------------------------------------------------------- sessions
+
+    def _session_started(self) -> None:
+        self._evidence.session_started(self._index)
+        self._index += 1
+
+    def _begin_session(self, reason: str) -> None:
+        if self._session is not None:
+            self._drop_session("since it showed only the program's start")
+        if not self._is_used or self._scripts:
+            self._wanted = reason
+            return
+        self._wanted = None
+        start_ns = time.time_ns()
+        try:
+            self._profiler.start()
+        except ProfilerError as error:
+            message = f"the profiler could not be started: {error}"
+            self._journal.note("profiler_not_started", "warning", message)
+            return
+        self._session = _Session(reason, start_ns, HeapGrowth())
+        self._session_started()
+
+    def _end_session(self, reason: str) -> int:
+        """End the session, if one is under way, and return the size of its trace."""
+        session, self._session = self._session, None
+        if session is None:
+            return 0
+        stop_ns, trace = time.time_ns(), None
+        suffix = f"-{self._written + 1}" if self._written else ""
+        path = self._path(self._settings.run + suffix)
+        self._is_writing = True  # which takes seconds: the program's calls are not to wait for it
+        try:
+            self._profiler.stop(path)
+            trace = path
+            self._written += 1
+        except ProfilerError as error:
+            message = f"the trace could not be written to {path}: {error}"
+            self._journal.note("trace_not_written", "warning", message)
+        finally:
+            self._is_writing = False
+        reason = f"{session.reason}, {reason}"
+        self._write_session(reason, session.start_ns, stop_ns, trace=trace)
+        if not self._is_ending:
+            # Not in this thread, which may be the program's.
+            thread = threading.Thread(target=give_back, name="traceanalyzer-memory", daemon=True)
+            with contextlib.suppress(RuntimeError):  # there may be no more threads
+                thread.start()
+        return os.path.getsize(path) if trace else 0
+
+    def _drop_session(self, why: str) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            self._profiler.discard()
+            reason = f"{session.reason}; dropped, {why}"
+            self._write_session(reason, session.start_ns, time.time_ns())
+
+    def _end_script(self) -> None:
+        script, self._script = self._script, None
+        if script is None:
+            return
+        stop_ns, found = time.time_ns(), script.trace()
+        reason = "the program's own profiler"
+        self._write_session(
+            reason if found else f"{reason}, which left no trace in a local folder",
+            script.start_ns,
+            stop_ns,
+            method="script",
+            requested=None,
+            trace=self._linked(found) if found else None,
+        )
+
+    def _write_session(self, reason: str, start_ns: int, stop_ns: int, **more: Any) -> None:
+        record = {
+            "trace": None,
+            "method": self._profiler.method,
+            "requested": self._profiler.requested._asdict(),
+            "start_ns": start_ns,
+            "stop_ns": stop_ns,
+            "reason": reason,
+        }
+        self._journal.write("session", **{**record, **more})
+        self._evidence.session_stopped()
+
+    def _linked(self, found: str) -> str:
+        """Give the program's trace a place among ours; return that, or where it is."""
+        self._linked_scripts += 1
+        place = self._path(f"{self._settings.run}-script-{self._linked_scripts}")
+        for link in (os.link, os.symlink):
+            with contextlib.suppress(OSError):
+                os.makedirs(os.path.dirname(place), exist_ok=True)
+                link(found, place)
+                return place
+        return found
+
+    def _path(self, run: str) -> str:
+        name = f"{self._settings.host}.xplane.pb"
+        return os.path.join(self._settings.logdir, "plugins", "profile", run, name)
+
+    # ------------------------------------------------------------------ looking
+
+    def _look_if_needed(self) -> None:
+        """Have a thread look after the session, which needs none while nothing is under way."""
+        if self._window.over or self._looker is not None or self._window.next_look_s() is None:
+            return
+        self._looker = threading.Thread(target=self._look, name="traceanalyzer-window", daemon=True)
+        self._looker.start()
+
+    def _look(self) -> None:
+        while True:
+            with self._shielded():
+                wait_s = None if self._window.over else self._window.next_look_s()
+                if wait_s is None:
+                    self._looker = None
+                    return
+            self._wake.wait(wait_s)
+            with self._shielded():
+                self._do(self._window.looked(self._load()))
+
+    def _load(self) -> Load:
+        evidence = self._evidence
+        if self._session is None:
+            return Load(evidence.eager_ops)
+        heap_bytes = self._session.heap.bytes()
+        signatures = evidence.signatures
+        return Load(evidence.eager_ops, heap_bytes, free_share(), signatures, is_tracing())
+
+    @contextlib.contextmanager
+    def _shielded(self) -> Iterator[None]:
+        """Hold the lock, and let neither a signal in nor an exception out."""
+        with shielded(), self._lock:
+            try:
+                yield
+            except Exception as error:
+                self._is_idle = True
+                self._journal.failed("a part of the trace", error)
+
+
+def _is_training() -> bool:
+    """Return whether a `fit` of Keras is running in this thread."""
+    codes = (frame.f_code for frame in outwards(sys._getframe(1)))
+    return any(code.co_name in _TRAINING and "keras" in code.co_filename for code in codes)
+
+
+def _weakly(method: Callable[[], None]) -> Callable[[], None]:
+    """Return a call of a method that does not keep its object; hooks on forks are for ever."""
+    reference = weakref.WeakMethod(method)
+
+    def call() -> None:
+        found = reference()
+        if found is not None:
+            found()
+
+    return call

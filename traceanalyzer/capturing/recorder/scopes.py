@@ -1,0 +1,209 @@
+"""Which line of code opened the device scope that an op was made in, and whose device it asks for.
+
+TensorFlow keeps the device of a scope, and for graphs also a place in the code; but that place is
+within TensorFlow itself (seen with 2.12 and 2.21: `tf.device` adds a frame it does not count). So
+the places are noted when scopes are entered.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Callable
+
+from .frames import GENERATED
+from .hooks import Part, hide_frame, loaded
+from .origins import MACHINE, Locations
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from .frames import FramePool
+    from .origins import Origins, Scope
+
+_MARK = "_traceanalyzer_frame"
+_ORIGIN = "_traceanalyzer_origin"
+# Between the `with` of the caller and the functions replaced here.
+_MACHINERY = tuple(
+    os.path.join(*parts)
+    for parts in (
+        ("tensorflow", "python", "framework", "ops.py"),
+        ("tensorflow", "python", "framework", "func_graph.py"),
+        ("tensorflow", "python", "eager", "context.py"),
+        ("tensorflow", "python", "util", "tf_contextlib.py"),
+        ("tensorflow", "python", "util", "tf_stack.py"),
+        ("contextlib.py",),
+        ("recorder", "scopes.py"),
+        ("recorder", "hooks.py"),
+    )
+)
+_NO_SCOPE = 0
+_MOST_CHAINS = 10_000
+_MOST_SCOPES = 10  # scopes around one op
+
+
+class _Local(threading.local):
+    frame = -1  # number of the line that opened the innermost eager scope, -1 for none
+    # Number of the eager scopes that are open, one within the other; a number below zero
+    # stands for the innermost alone.
+    chain = _NO_SCOPE
+
+    def __init__(self) -> None:
+        self.stack: list[tuple[int, int]] = []  # the two of the scopes around
+
+
+class Scopes(Part):
+    """Notes where device scopes are opened, eagerly and in graphs."""
+
+    def __init__(self, frames: FramePool, origins: Origins) -> None:
+        super().__init__()
+        self.local = _Local()
+        self.origins = origins
+        self._frames = frames
+        # Of each chain: the one around its innermost scope, and that scope.
+        self._chains: list[tuple[int, Scope]] = [(-1, ("", -1, None))]
+        self._number_of: dict[tuple[int, Scope], int] = {}
+        self._origin_of: dict[int, int | None] = {}  # of constants made in a chain
+        self._lock = threading.Lock()
+
+    def install(self) -> None:
+        """Replace the methods by which TensorFlow enters scopes, and what makes tensors in them."""
+        from tensorflow.python.eager import context
+        from tensorflow.python.framework import ops
+
+        eager, graph = context._EagerDeviceContext, ops.Graph
+        self.replace(eager, "__enter__", self._enter(eager.__enter__))
+        self.replace(eager, "__exit__", self._exit(eager.__exit__))
+        self.after(graph, "_add_device_to_stack", self._added)
+        self.after(graph, "_snapshot_device_function_stack_metadata", self._snapshot)
+        constants = importlib.import_module("tensorflow.python.framework.constant_op")
+        convert = self._convert(constants.convert_to_eager_tensor)
+        self.replace(constants, "convert_to_eager_tensor", convert)
+
+    def opened(self) -> list[Scope]:
+        """Return the scopes open in this thread, innermost first; "" lifts what is around."""
+        found: list[Scope] = []
+        at = self.local.chain
+        while at > _NO_SCOPE and len(found) < _MOST_SCOPES:
+            at, scope = self._chains[at]
+            found.append(scope)
+        return found
+
+    def _enter(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        local, opened, chain, origin_of = self.local, self._opened, self._chain, self.origins.of
+
+        def enter(scope: Any) -> Any:
+            context = scope._ctx
+            before = context.device_name
+            try:  # rather than `with unseen`: each step of Keras opens several
+                result = original(scope)
+            except BaseException as error:
+                hide_frame(error)
+                raise
+            local.stack.append((local.frame, local.chain))
+            caller = sys._getframe(1)
+            passed_on = _passed_on(caller)
+            local.frame = opened(caller) if passed_on < 0 else passed_on
+            requested = scope._device_name
+            origin = origin_of(requested, local.frame)
+            if requested is not None and not before:
+                requested = context.device_name  # with what TensorFlow adds, perhaps a type
+            if requested != "":
+                local.chain = chain(local.chain, (requested or "", local.frame, origin))
+            return result
+
+        return enter
+
+    def _exit(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        local = self.local
+
+        def leave(scope: Any, *error: Any) -> Any:
+            stack = local.stack
+            local.frame, local.chain = stack.pop() if stack else (-1, _NO_SCOPE)
+            try:
+                return original(scope, *error)
+            except BaseException as raised:
+                hide_frame(raised)
+                raise
+
+        return leave
+
+    def _chain(self, around: int, scope: Scope) -> int:
+        key = (around, scope)
+        number = self._number_of.get(key)
+        if number is None and around >= _NO_SCOPE:
+            with self._lock:
+                if len(self._chains) < _MOST_CHAINS:
+                    number = self._number_of.setdefault(key, len(self._chains))
+                    if number == len(self._chains):
+                        self._chains.append(key)
+        return -2 - scope[1] if number is None else number
+
+    def _opened(self, frame: FrameType | None) -> int:
+        while frame is not None and frame.f_code.co_filename.endswith(_MACHINERY):
+            frame = frame.f_back
+        return self._frames.add_frame(frame)
+
+    def _added(self, spec: Any, *_: Any, **__: Any) -> Any:
+        if spec is not None:  # that was put on the stack
+            frame = self._opened_in_graph()
+            setattr(spec, _MARK, frame)
+            requested = getattr(spec, "_device_name_or_function", None)
+            setattr(spec, _ORIGIN, self.origins.of(requested, frame))
+        return spec
+
+    def _opened_in_graph(self) -> int:
+        # With the lines of AutoGraph's code mapped back to the source.
+        stack = loaded("tensorflow.python.util.tf_stack").extract_stack()
+        for k in range(len(stack) - 1, -1, -1):
+            frame = stack[k]
+            if GENERATED not in frame.filename and not frame.filename.endswith(_MACHINERY):
+                return self._frames.add(frame.filename, frame.lineno, frame.name)
+        return -1
+
+    @staticmethod
+    def _snapshot(found: Any, graph: Any) -> Any:
+        if not found:
+            return found
+        result = Locations(found)
+        result.frames = tuple(
+            (str(spec.display_name), getattr(spec, _MARK, -1), getattr(spec, _ORIGIN, None))
+            for spec in graph._device_function_stack.peek_objs()
+        )
+        return result
+
+    def _convert(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        local, origin_of = self.local, self._origin_of
+
+        # Rather than `followed`: each number in eager code passes here, recorded or not.
+        def convert(value: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                result = original(value, *args, **kwargs)
+            except BaseException as error:
+                hide_frame(error)
+                raise
+            if result is not value:
+                chain = local.chain
+                if chain not in origin_of:
+                    scopes = self.opened()
+                    named = (s[2] for s in scopes if s[2] is not None or "cpu" in s[0].lower())
+                    origin_of[chain] = next(named, MACHINE)
+                result._traceanalyzer_origin = origin_of[chain]
+            return result
+
+        return convert
+
+
+def _passed_on(frame: FrameType) -> int:
+    """Return the line of the scope of a graph that a frame reopens, -1 where it does not.
+
+    `init_scope` (python/framework/ops.py) leaves the graph that is being built, and opens the scope
+    that it was in again: a variable that is made there is in the scope of the program, not in one
+    of TensorFlow's.
+    """
+    if frame.f_code.co_name != "init_scope" or not frame.f_code.co_filename.endswith(_MACHINERY):
+        return -1
+    found = getattr(frame.f_locals.get("device_spec"), _MARK, -1)
+    return found if isinstance(found, int) else -1

@@ -1,0 +1,324 @@
+"""Each distinct eager op: its signature. Each resource one has made. What each thread ran."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import sys
+import threading
+from array import array
+from typing import TYPE_CHECKING, Any, Iterable
+
+from .attributes import Types, bytes_of, flat, shape, text
+from .frames import outwards, user_and_library
+from .hooks import loaded
+from .origins import UNKNOWN, origin_of_outputs
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+    from .frames import FramePool
+    from .journal import Journal
+    from .scopes import Scopes
+
+_MOST_SIGNATURES = 20_000
+# Resources made for each pass over a dataset; those that one line makes are interchangeable.
+_OF_ONE_PASS = (
+    "AnonymousIterator",
+    "AnonymousMemoryCache",
+    "AnonymousMultiDeviceIterator",
+    "AnonymousRandomSeedGenerator",
+    "AnonymousSeedGenerator",
+)
+_MOST_ALIKE = 8  # of those that one line makes, kept apart
+_MOST_TENSORS = 64  # inputs and outputs described in a signature that is not a call
+_MARKER = "traceanalyzer:eager"
+_MARK_EVERY = 1000  # ops of a thread: how far a misalignment can reach
+_OF_A_TENSOR = ("dtype", "device", "backing_device", "resource", "shape")
+
+
+class Signatures:
+    """Describes eager ops, each distinct one once."""
+
+    def __init__(self, journal: Journal, frames: FramePool, scopes: Scopes) -> None:
+        self.numbers: dict[Any, int] = {}
+        self.types = Types()
+        # Of each signature, whose device the tensors have that it makes.
+        self.origins: list[int | None] = []
+        self.alike: dict[int, int] = {}  # by a resource's tensor: the one that stands for it
+        self._journal = journal
+        self._frames = frames
+        self._scopes = scopes
+        self._lock = threading.RLock()
+        self._signatures: list[dict[str, Any]] = []
+        self._codes: list[CodeType | None] = []  # kept, so that no other code has their id
+        self._resources: list[dict[str, Any]] = []
+        self._resource_of = scopes.origins.resource_of
+        self._made: dict[int, list[int]] = {}  # by signature: the numbers of iterators' tensors
+        self._instances: set[tuple[Any, ...]] = set()
+        # Inputs whose type only the outputs may show, with the attribute that is their type.
+        self._unknown: dict[int, list[tuple[dict[str, Any], str]]] = {}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything, as the journal's record `eager` has it."""
+        with self._lock:
+            return {
+                "signatures": list(self._signatures),
+                "resources": list(self._resources),
+                "frames": self._frames.to_list(),
+            }
+
+    def op_types(self) -> set[str]:
+        """Return the types of all ops, and the names of functions that were called."""
+        with self._lock:
+            return {found["op"] for found in self._signatures}
+
+    def add_op(  # noqa: PLR0913, PLR0917
+        self,
+        key: Any,
+        op: str,
+        frame: FrameType | None,
+        scope: Any,
+        inputs: tuple[Any, ...],
+        attributes: tuple[Any, ...],
+    ) -> int:
+        """Describe an op; attributes are names and values in turn."""
+        known = self.types.attributes(op, inputs, attributes)
+        takes: list[dict[str, Any]] = []
+        unknown: list[tuple[dict[str, Any], str]] = []
+        found = self.types.inputs(op, inputs, known)
+        for value, dtype, attr in itertools.islice(found, _MOST_TENSORS):
+            takes.append({**self._tensor(value), "dtype": dtype})
+            if attr and attr not in known:
+                unknown.append((takes[-1], attr))
+        number = self._add(key, frame, op, scope, takes, known)
+        if unknown and self._signatures[number]["inputs"] is takes:
+            self._unknown[number] = unknown
+        return number
+
+    def add_call(
+        self, key: Any, name: str, frame: FrameType | None, scope: Any, inputs: Iterable[Any]
+    ) -> int:
+        """Describe a call of a function; its inputs are bound to the function's `_Arg`s in turn."""
+        takes = [self._tensor(value) for value in inputs]
+        return self._add(key, frame, name, scope, takes, {}, is_function=True)
+
+    def add_read(self, key: Any, variable: Any, frame: FrameType | None, scope: Any) -> int:
+        """Describe the read of a variable that was passed where a tensor is wanted."""
+        takes, known = [self._tensor(variable.handle)], {"dtype": self.types.dtype(variable)}
+        number = self._add(key, frame, "ReadVariableOp", scope, takes, known)
+        # It runs where the variable is, whatever was asked for (eager/placement_utils.cc,
+        # MaybePinToResourceDevice).
+        self._signatures[number]["outputs"] = [self._tensor(variable)]
+        return number
+
+    def is_new_instance(self, number: int) -> bool:
+        """Return whether TensorFlow may have to make a signature ready to run: asked but once.
+
+        What was made for the same op or function, scope and devices of its inputs is used again,
+        whichever line asks and whichever resources are bound (eager/execute.cc,
+        GetOrCreateKernelAndDevice). Of attributes, which are a part of that key too, those matter
+        here that name a function: it alone has a graph.
+        """
+        with self._lock:
+            found = self._signatures[number]
+            devices = tuple(each["device"] for each in found["inputs"])
+            values = flat(found["attributes"].values())
+            functions = tuple(v["func"] for v in values if isinstance(v, dict) and "func" in v)
+            instance = (found["op"], found["scope"], devices, functions)
+            is_new = instance not in self._instances
+            self._instances.add(instance)
+            return is_new
+
+    def add_outputs(self, number: int, result: Any, name: Any, *, is_new: bool) -> None:
+        """Describe what an op of the name `name` returned, or note what further resources it has.
+
+        A signature's outputs are described when it is new.
+        """
+        with self._lock:
+            found = self._signatures[number]
+            if not found["is_function"]:
+                for handle in self.types.resources(result):
+                    self._add_resource(number, handle, text(name))
+            if not is_new:
+                return
+            if not found["outputs"]:
+                outputs = [v for v in flat((result,)) if isinstance(v, self.types.tensor)]
+                found["outputs"] = [self._tensor(v) for v in outputs[:_MOST_TENSORS]]
+            unknown = self._unknown.pop(number, ())
+            if unknown:
+                dtypes = [output["dtype"] for output in found["outputs"]]
+                of_outputs = self.types.outputs(found["op"], dtypes)
+                found["attributes"] = {**of_outputs, **found["attributes"]}
+            for described, attr in unknown:
+                described["dtype"] = found["attributes"].get(attr)
+
+    def _add(  # noqa: PLR0913, PLR0917
+        self,
+        key: Any,
+        frame: FrameType | None,
+        op: str,
+        scope: Any,
+        inputs: list[dict[str, Any]],
+        attributes: dict[str, Any],
+        *,
+        is_function: bool = False,
+    ) -> int:
+        with self._lock:
+            number, scopes = len(self._signatures), self._scopes.opened()
+            origin = origin_of_outputs(number, scopes)
+            if number >= _MOST_SIGNATURES:
+                self._journal.note(
+                    "signatures_left_out",
+                    "warning",
+                    f"there are more than {_MOST_SIGNATURES} different eager ops: of further ones "
+                    "only the type is recorded",
+                )
+                key, frame, inputs, attributes, origin = ("other", op), None, [], {}, UNKNOWN
+                if key in self.numbers:
+                    return self.numbers[key]
+            places = ((f.f_code.co_filename, f) for f in outwards(sys._getframe(1)))
+            self._signatures.append(
+                {
+                    "op": op,
+                    "is_function": is_function,
+                    "scope": text(scope),
+                    "attributes": attributes,
+                    "inputs": inputs,
+                    "frame": self._frames.add_frame(frame),
+                    # Other lines of the library under that line may make ops of the same signature.
+                    "library": self._frames.add_frame(user_and_library(places)[1]),
+                    "scope_frame": self._scopes.local.frame,
+                    "scopes": scopes,
+                    "outputs": [],
+                }
+            )
+            self.origins.append(origin)
+            self._codes.append(frame.f_code if frame is not None else None)
+            self.numbers[key] = number
+            return number
+
+    def _add_resource(self, number: int, handle: Any, name: str) -> None:
+        found = self._signatures[number]
+        if found["op"].startswith(_OF_ONE_PASS):
+            made = self._made.setdefault(number, [])
+            if len(made) >= _MOST_ALIKE:
+                self.alike[handle._id] = made[-1]
+                self._resource_of[handle._id] = self._resource_of[made[-1]]
+                return
+            made.append(handle._id)
+        attributes = found["attributes"]
+        sizes, dtype = (attributes.get("shape") or {}).get("shape"), attributes.get("dtype")
+        # A variable's readable name, if the version has one; its shared name is random.
+        readable = attributes.get("debug_name")
+        given = readable.get("s") if isinstance(readable, dict) else None
+        self._resource_of[handle._id] = len(self._resources)
+        self._resources.append(
+            {
+                "signature": number,
+                "name": (given or name).rstrip("/"),
+                "dtype": dtype,
+                "shape": sizes,
+                "bytes": bytes_of(dtype, sizes),
+                "device": text(handle.device),
+            }
+        )
+
+    def _tensor(self, value: Any) -> dict[str, Any]:
+        if isinstance(value, self.types.variable):  # read first: what the op takes is its value
+            dtype, device, resource = self.types.dtype(value), text(value.handle.device), None
+            backing = device
+        elif isinstance(value, self.types.tensor):
+            dtype, device = self.types.dtype(value), text(value.device)
+            backing, resource = text(value.backing_device), self._resource_of.get(value._id)
+        else:  # a Python value, made a tensor in C++
+            return dict.fromkeys(_OF_A_TENSOR)
+        found = (dtype, device, backing, resource, shape(value.shape))
+        return dict(zip(_OF_A_TENSOR, found))
+
+
+class _Thread:
+    """What is kept of a thread."""
+
+    __slots__ = ("left", "name", "number", "sequence", "session")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.name = threading.current_thread().name
+        self.session = -1
+        self.sequence = array("I")
+        self.left = 0  # ops until the next marker
+
+
+class _Local(threading.local):
+    """A thread's own record, made when it is first used."""
+
+    def __init__(self, threads: list[_Thread]) -> None:
+        self.thread = _Thread(len(threads))
+        threads.append(self.thread)
+
+
+class Sequences:
+    """Of each thread, the numbers of its ops' signatures, in the order in which they ran.
+
+    A marker in the trace ties each thread to its line there, and a place in the sequence to one in
+    the trace: the n-th eager op of a thread in the trace finds its own.
+    """
+
+    def __init__(self) -> None:
+        self._threads: list[_Thread] = []
+        self._session = -1
+        self.local = _Local(self._threads)
+        self.found: list[dict[str, Any]] = []  # those of sessions that have ended
+
+    @property
+    def is_on(self) -> bool:
+        """Whether a session records."""
+        return self._session >= 0
+
+    def count(self) -> int:
+        """Return how many ops were seen in the current session."""
+        return sum(len(t.sequence) for t in list(self._threads) if t.session == self._session)
+
+    def begin(self, session: int) -> None:
+        """A session of that number begins."""
+        self._session = session
+        for thread in list(self._threads):
+            thread.left = 0
+
+    def end(self) -> None:
+        """The session ends: keep what each thread ran in it."""
+        session, self._session = self._session, -1
+        for thread in list(self._threads):
+            if thread.session == session and len(thread.sequence):
+                groups = itertools.groupby(thread.sequence)
+                runs = [(number, sum(1 for _ in group)) for number, group in groups]
+                self.found.append(
+                    {
+                        "thread": thread.number,
+                        "name": thread.name,
+                        "session": session,
+                        "first_index": 0,
+                        "signatures": _packed(array("I", [k for k, _ in runs])),
+                        "counts": _packed(array("I", [n for _, n in runs])),
+                    }
+                )
+            thread.sequence = array("I")
+
+    def mark(self, thread: _Thread) -> None:
+        """Tie the thread to its line in the trace, and this place to one in its sequence."""
+        if self._session < 0:
+            thread.left = 0
+            return
+        if thread.session != self._session:
+            thread.session = self._session
+            thread.sequence = array("I")
+        thread.left = _MARK_EVERY
+        traceme = loaded("tensorflow.python.profiler.internal._pywrap_traceme").TraceMe
+        traceme(_MARKER, thread=thread.number, index=len(thread.sequence)).Stop()
+
+
+def _packed(numbers: array[int]) -> str:
+    if sys.byteorder != "little":
+        numbers.byteswap()
+    return base64.b64encode(numbers.tobytes()).decode()

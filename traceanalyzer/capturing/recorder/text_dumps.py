@@ -1,0 +1,89 @@
+"""Dumps of TensorFlow 2.12, which are text, made what later versions write.
+
+It names the files by a number of its own (`pflr_optmz_...`), so the function is recognised by the
+names of its nodes and by the time, and eager ops' graphs by being none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any, Iterator, Mapping
+
+from .dumps import SESSION, session_graph
+from .hooks import loaded
+
+if TYPE_CHECKING:
+    from .journal import Journal
+
+
+def convert(  # noqa: PLR0913, PLR0917
+    folder: str,
+    names: set[str],
+    of_graph: Mapping[str, int],
+    definitions: Mapping[str, frozenset[str]],
+    called_at: Mapping[str, float],
+    journal: Journal,
+) -> None:
+    """Write text dumps as protos: only the program's own protobuf can read them all.
+
+    The graphs of sessions have numbers, where these are known. Functions were defined with these
+    names of nodes, and were first called at these times, in seconds.
+    """
+    for index, name in enumerate(sorted(n for n in names if "placer_input" in n)):
+        answer = name.replace("placer_input", "placer_output")
+        try:
+            graph = _read(os.path.join(folder, name))
+            functions = list(_functions_of({node.name for node in graph.node}, definitions))
+            function = _instantiated(functions, called_at, _time_of(name))
+            if name in of_graph:
+                function = session_graph(of_graph[name])
+            elif "" in functions:
+                function = SESSION
+            if function and answer in names:  # no answer: it could not be placed
+                # As TensorFlow names files.
+                begin = os.path.join(folder, function.replace("/", "_"))
+                _write(f"{begin}placer_input_{index}.pb", graph)
+                _write(f"{begin}placer_output_{index}.pb", _read(os.path.join(folder, answer)))
+        except Exception as error:
+            journal.failed("a graph", error)
+
+
+def _read(path: str) -> Any:
+    from google.protobuf import text_format
+
+    graph_pb2 = loaded("tensorflow.core.framework.graph_pb2")
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return text_format.Parse(file.read(), graph_pb2.GraphDef())
+
+
+def _write(path: str, graph: Any) -> None:
+    with open(path, "wb") as file:
+        file.write(graph.SerializeToString())
+
+
+def _functions_of(nodes: set[str], definitions: Mapping[str, frozenset[str]]) -> Iterator[str]:
+    """Walk the functions whose nodes a graph holds, in the order of their definitions.
+
+    TensorFlow has put the bodies of called functions in their place and left out what nothing
+    needs; most of the function's own nodes are there under their names. There may be several:
+    a function that is traced again has nodes of the same names.
+    """
+    shares = {name: len(own & nodes) / len(own) for name, own in definitions.items() if own}
+    best = max(shares.values(), default=0.0)
+    return (name for name, share in shares.items() if share == best > 0.5)  # noqa: PLR2004
+
+
+def _instantiated(functions: list[str], called_at: Mapping[str, float], time: float) -> str:
+    """Return the function that was made ready to run at a time: at its first call.
+
+    Of those that nobody called (datasets do) it is the last; empty where there is none.
+    """
+    called = [(called_at[name], name) for name in functions if called_at.get(name, time) < time]
+    return max(called)[1] if called else functions[-1] if functions else ""
+
+
+def _time_of(name: str) -> float:
+    """Return when a dump was written, in seconds: its name ends with the microseconds."""
+    found = re.search(r"-([0-9a-f]+)_?placer_input", name)  # Env::CreateUniqueFileName
+    return int(found[1], 16) / 1e6 if found else 0.0

@@ -1,1 +1,0 @@
-"""The trace: when TensorFlow's profiler records, and the steps marked in it."""

@@ -1,0 +1,205 @@
+"""Sessions of TensorFlow 1: how each was configured, which graph it runs, whose each dump is.
+
+A session has options of its own (`ConfigProto`), whatever `tf.config` says: optimizers, devices,
+soft placement. One that is made without has those of `tf.config` (python/client/session.py,
+`BaseSession.__init__`, of 2.12 and 2.21).
+
+TensorFlow gives the graphs of all sessions one name, in a trace and in its dumps. A program may
+have several, with nodes of the same names: one to train and one to evaluate, or one built again
+after `reset_default_graph`. So graphs are numbered by their first run. A marker in the trace,
+`traceanalyzer:session`, names the graph of the session's run that follows on its thread, and dumps
+of all graphs but the first get its number in their file names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Callable
+
+from .functions import line_of
+from .gpu_choices import GpuChoices
+from .hooks import Part, loaded, unseen
+
+if TYPE_CHECKING:
+    from .dumps import Dumps
+    from .journal import Journal
+
+_CONFIG = 2  # its place among the arguments of a session
+_MOST_CONFIGS = 20  # different ones of one program
+_MOST_NAMES = 50  # in a list or a map
+_LONGEST = 200  # characters of a name
+_MARKER = "traceanalyzer:session"
+_NUMBER = "_traceanalyzer_number"  # on a graph
+_VERSION = "_traceanalyzer_version"  # on a session: that of the graph it last placed
+_MOST_GRAPHS = 20  # later ones count as the last of these
+_MOST_LIKE = 20  # graphs of the same ops that differ by lines
+_LONGEST_WAIT_S = 1.0
+
+
+class Sessions(Part):
+    """Journals each distinct configuration, and numbers the graphs; see the module."""
+
+    def __init__(self, journal: Journal, dumps: Dumps, before_call: Callable[[str], None]) -> None:
+        super().__init__()
+        self.graphs: list[list[Any]] = []
+        self._journal = journal
+        self._dumps = dumps
+        self._before_call = before_call
+        self._configs: list[dict[str, Any]] = []
+        self._like: dict[Any, list[Any]] = {}  # graphs by their ops when they first ran
+        self._lock = threading.RLock()
+        self._placing = threading.Lock()
+        self._running: Counter[int] = Counter()
+        self._active: set[int] = set()  # that ran since the dumps were last looked at
+
+    def install(self) -> None:
+        """Replace what runs and places graphs."""
+        base = importlib.import_module("tensorflow.python.client.session").BaseSession
+        made = base._Callable
+        for owner, name, session_of in (
+            (base, "_call_tf_sessionrun", lambda session, _: session),
+            (base, "_call_tf_sessionprun", lambda session, _: session),
+            (made, "__init__", lambda _, args: args[0]),
+            (made, "__call__", lambda its, _: its._session),
+        ):
+            self.replace(owner, name, self._run(getattr(owner, name), session_of))
+        self.replace(base, "_extend_graph", self._extend(base._extend_graph))
+        self.after(base, "__init__", self._made)
+
+    def sort_dumps(self) -> None:
+        """Assign the dumps since the last call to the graphs that ran.
+
+        Dumps of graphs that ran at the same time cannot be assigned and are dropped.
+        """
+        self._dumps.ran(next(iter(self._active)) if len(self._active) == 1 else None)
+        self._active = {number for number, count in self._running.items() if count > 0}
+
+    def _made(self, _: None, session: Any, *args: Any, **kwargs: Any) -> None:
+        self._dumps.has_session()
+        GpuChoices.devices_made = True
+        try:
+            if len(self._configs) < _MOST_CONFIGS:
+                given = kwargs.get("config", args[_CONFIG] if len(args) > _CONFIG else None)
+                found = {"is_own": given is not None, **_facts(session)}
+                if found not in self._configs:
+                    self._configs.append(found)
+                    self._journal.write("session_config", **found)
+        except Exception as error:
+            self._journal.failed("the configuration of a session", error)
+
+    def _run(
+        self, original: Callable[..., Any], session_of: Callable[[Any, tuple[Any, ...]], Any]
+    ) -> Callable[..., Any]:
+        def run(own: Any, *args: Any, **kwargs: Any) -> Any:
+            number = self._began(lambda: session_of(own, args).graph)
+            try:
+                with unseen:
+                    return original(own, *args, **kwargs)
+            finally:
+                with self._lock:
+                    self._running[number] -= 1
+
+        return run
+
+    def _began(self, graph: Callable[[], Any]) -> int:
+        """Note that a session is about to run; return the number of its graph."""
+        self._before_call("Session.run")
+        try:
+            number = self._number(graph())
+            with self._lock:
+                self._running[number] += 1
+                if self._active - {number}:
+                    self.sort_dumps()
+                self._active.add(number)
+            traceme = loaded("tensorflow.python.profiler.internal._pywrap_traceme").TraceMe
+            traceme(_MARKER, graph=number).Stop()
+        except Exception as error:
+            self._journal.failed("the graph of a session", error)
+            return -1
+        else:
+            return number
+
+    def _extend(self, original: Callable[[Any], None]) -> Callable[[Any], None]:
+        def extend(session: Any) -> None:
+            version = getattr(session.graph, "version", None)
+            if version is not None and getattr(session, _VERSION, None) == version:
+                with unseen:
+                    original(session)
+                return
+            # What a graph waits for here is TensorFlow's; still, no program may wait for us.
+            is_only_blocker = self._placing.acquire(timeout=_LONGEST_WAIT_S)
+            try:
+                before = self._dumps.placements()
+                with unseen:
+                    original(session)
+                self._placed(session, version, before)
+            finally:
+                if is_only_blocker:
+                    self._placing.release()
+
+        return extend
+
+    def _placed(self, session: Any, version: Any, before: set[str]) -> None:
+        """Note that the graph of a session was placed."""
+        try:
+            setattr(session, _VERSION, version)
+            new = self._dumps.placements() - before
+            if new:
+                self._dumps.are_of_graph(new, self._number(session.graph))
+        except Exception as error:
+            self._journal.failed("whose a dumped graph is", error)
+
+    def _number(self, graph: Any) -> int:
+        """Return a graph's number; graphs with the same lines share one."""
+        with self._lock:
+            number = getattr(graph, _NUMBER, None)
+            if number is not None:
+                return int(number)
+            ops = graph.get_operations()
+            like = self._like.setdefault(tuple([(op.name, op.type, op.device) for op in ops]), [])
+            lines = _lines(graph, len(ops)) if like else []
+            alike = next((each for each in like if _lines(each, len(ops)) == lines), None)
+            if alike is not None or len(like) >= _MOST_LIKE:
+                number = int(getattr(like[-1] if alike is None else alike, _NUMBER))
+            else:
+                number = min(len(self.graphs), _MOST_GRAPHS - 1)
+                if number == len(self.graphs):
+                    self.graphs.append([])
+                like.append(graph)
+            self.graphs[number].append(graph)
+            setattr(graph, _NUMBER, number)
+            return number
+
+
+def _lines(graph: Any, count: int) -> list[tuple[str, int] | None]:
+    """Return the user's lines that made the first ops of a graph."""
+    return [line_of(op.traceback) for op in graph.get_operations()[:count]]
+
+
+def _facts(session: Any) -> dict[str, Any]:
+    config = session._config
+    is_local = not session._target
+    devices = session.list_devices() if is_local else ()  # a server would have to be asked
+    return {
+        "is_local": is_local,
+        "device_types": sorted({device.device_type for device in devices}),
+        "soft_placement": config.allow_soft_placement,
+        "device_count": dict(sorted(config.device_count.items())[:_MOST_NAMES]),
+        "rewrites": _rewrites(config.graph_options.rewrite_options),
+    }
+
+
+def _rewrites(options: Any) -> dict[str, Any]:
+    """Return what is set of the optimizers' options: choices by name, lists of names, numbers."""
+    found: dict[str, Any] = {}
+    for field, value in options.ListFields():
+        if field.enum_type is not None:
+            chosen = field.enum_type.values_by_number.get(value)
+            found[field.name] = chosen.name if chosen is not None else value
+        elif field.name == "optimizers":
+            found[field.name] = [str(each)[:_LONGEST] for each in value[:_MOST_NAMES]]
+        elif isinstance(value, (bool, int, float)):
+            found[field.name] = value
+    return found

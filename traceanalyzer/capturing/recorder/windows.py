@@ -1,0 +1,235 @@
+"""When to record: decisions without effects, which can be tested from outside.
+
+A window learns of calls of functions, of steps, and now and then of the time and of the size of the
+recording; it answers with what to do. Here are the windows that a user can ask for; `auto_window`
+has the one that is taken otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, NamedTuple, Union
+
+LOOK_EVERY_S = 0.25
+LEAST_FREE = 0.1  # of the machine's memory
+MOST_HEAP_BYTES = 2 << 30  # TensorFlow writes no trace of more than 2 GiB
+_MARKED = ""  # in place of a function's name: the steps that the program marks
+_DEFINITION = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
+
+
+class Load(NamedTuple):
+    """What a running session has come to."""
+
+    eager_ops: int = 0  # since its beginning; without a session, since the last one's end
+    heap_bytes: int = 0  # growth of the heap since then
+    free: float = 1.0  # share of the machine's memory that is available
+    signatures: int = 0  # distinct eager ops of the whole program
+    is_tracing: bool = False  # some thread is tracing a function
+
+
+class Begin(NamedTuple):
+    """Begin a session; what one under way holds is not worth keeping."""
+
+    reason: str
+
+
+class End(NamedTuple):
+    """End the session and keep it."""
+
+    reason: str
+
+
+Action = Union[Begin, End, None]
+Clock = Callable[[], float]
+
+
+def label_of(definition: str) -> str:
+    """Return the name of the Python function that a function was made of."""
+    found = _DEFINITION.fullmatch(definition)
+    return found.group(1) if found else definition
+
+
+def bound_reached(load: Load, heap_bytes: int, eager_ops: int | None) -> str | None:
+    """Say which bound a session has reached."""
+    if eager_ops is not None and load.eager_ops >= eager_ops:
+        return f"for {load.eager_ops:,} eager ops"
+    if load.heap_bytes >= heap_bytes:
+        return f"until it held {heap_bytes >> 20} MB in memory"
+    if load.free < LEAST_FREE:
+        return f"until less than {LEAST_FREE:.0%} of the memory was free"
+    return None
+
+
+class Window:
+    """What all windows have: they count, and are over at some time."""
+
+    counts_on = False  # calls are counted although nothing more will be recorded
+
+    def __init__(self, clock: Clock) -> None:
+        self.over = False  # nothing more will be recorded
+        self.recording = False  # a session is under way
+        self._clock = clock
+        self._began = 0.0
+        self._counts: dict[str, int] = {}
+        self._labels: dict[str, str] = {}
+
+    @property
+    def awaits_eager_ops(self) -> bool:
+        """Whether eager ops are to be counted although nothing is recorded."""
+        return False
+
+    def opened(self) -> Action:
+        """TensorFlow has been imported."""
+        return None
+
+    def used(self) -> Action:
+        """TensorFlow is about to make its devices, and to run its first op."""
+        return None
+
+    def called(self, definition: str) -> Action:
+        """A function is about to be called: count it as its Python function's."""
+        label = self._labels.get(definition)
+        if label is None:
+            label = self._labels[definition] = self._label_of(definition)
+        count = self._counts[label] = self._counts.get(label, 0) + 1
+        return self._counted(label, count)
+
+    def stepped(self) -> Action:
+        """The program itself marks the beginning of a step."""
+        return None
+
+    def looked(self, load: Load) -> Action:
+        """Some time has passed: end a session before it harms the program."""
+        bound = bound_reached(load, MOST_HEAP_BYTES, None) if self.recording else None
+        return self._end(bound) if bound else None
+
+    def written(self, size: int) -> Action:  # noqa: ARG002
+        """The session that has ended has left a trace of some bytes, 0 for none."""
+        return None
+
+    def next_look_s(self) -> float | None:
+        """Return in how many seconds to look next; None for not before something happens."""
+        return LOOK_EVERY_S if self.recording else None
+
+    def why_nothing(self) -> str:
+        """Say why nothing was recorded of a program that used TensorFlow."""
+        raise NotImplementedError
+
+    def is_too_short(self) -> bool:
+        """Return whether the session under way shows less than one that is kept."""
+        return False
+
+    def missed(self) -> str | None:
+        """Say what else the program did for longer than was recorded, if it did."""
+        return None
+
+    def _label_of(self, definition: str) -> str:
+        """Return the name under which calls of a function are counted."""
+        return label_of(definition)
+
+    def _counted(self, label: str, count: int) -> Action:  # noqa: ARG002
+        return None
+
+    def _begin(self, reason: str) -> Begin:
+        self._began = self._clock()
+        self.recording = True
+        return Begin(reason)
+
+    def _end(self, reason: str) -> End:
+        self.recording = False
+        self.over = True
+        return End(reason)
+
+    def _elapsed(self) -> float:
+        return self._clock() - self._began
+
+
+class WholeWindow(Window):
+    """From the first use of TensorFlow on, until the recording is finished from outside."""
+
+    def used(self) -> Action:
+        """Record."""
+        return self._begin("the block of code that was to be captured")
+
+    def why_nothing(self) -> str:
+        """Say that nothing ran."""
+        return "TensorFlow was not used in the block of code that was to be captured"
+
+
+class TimeWindow(Window):
+    """From some time after the import of TensorFlow, for some time."""
+
+    def __init__(self, clock: Clock, after_s: float, for_s: float) -> None:
+        super().__init__(clock)
+        self._after_s = after_s
+        self._for_s = for_s
+        self._begin_at = clock() + after_s
+
+    def opened(self) -> Action:
+        """Record, or wait."""
+        return self._begin_now() if self._after_s <= 0 else None
+
+    def looked(self, load: Load) -> Action:
+        """Begin or end when it is time."""
+        if self.over:
+            return None
+        if not self.recording:
+            return self._begin_now() if self._clock() >= self._begin_at else None
+        is_over = self._elapsed() >= self._for_s
+        return self._end(f"for {self._for_s:g} s") if is_over else super().looked(load)
+
+    def next_look_s(self) -> float | None:
+        """Look at the beginning, and while recording."""
+        if self.over:
+            return None
+        if not self.recording:
+            return max(0.0, self._begin_at - self._clock())
+        return max(0.0, min(LOOK_EVERY_S, self._for_s - self._elapsed()))
+
+    def why_nothing(self) -> str:
+        """Say that the program was too short."""
+        return f"the program used TensorFlow for less than {self._after_s:g} s"
+
+    def _begin_now(self) -> Begin:
+        return self._begin(f"from {self._after_s:g} s after the import of TensorFlow")
+
+
+class StepsWindow(Window):
+    """From one step to another, counted from 1, both recorded.
+
+    A step is a call of the function that is called most often, or, in a program that marks its
+    steps with `tf.profiler.experimental.Trace(..., step_num=n)`, one of these, whatever the n.
+    """
+
+    def __init__(self, clock: Clock, first: int, last: int) -> None:
+        super().__init__(clock)
+        self._first = first
+        self._last = last
+        self._leader: str | None = None
+        self._marked = 0
+
+    def stepped(self) -> Action:
+        """Count the steps that the program marks."""
+        self._marked += 1
+        return self._reached(_MARKED, self._marked)
+
+    def why_nothing(self) -> str:
+        """Say how far the program came."""
+        name, count = max(self._counts.items(), key=lambda item: item[1], default=("", 0))
+        most = f"{name} was called most often, {count} times" if count else "no function was called"
+        said = f"the program marked {self._marked} steps" if self._marked else most
+        return f"{said}: step {self._first} was not reached"
+
+    def _counted(self, label: str, count: int) -> Action:
+        return None if self._marked and self._leader is None else self._reached(label, count)
+
+    def _reached(self, label: str, count: int) -> Action:
+        where, what = f"call {count} of {label}", "call"
+        if label == _MARKED:
+            where, what = f"step {count} of the program", "step"
+        if self._leader is None and not self.over and count >= self._first:
+            self._leader = label
+            return self._begin(f"from {where}")
+        if self._leader == label and self.recording and count > self._last:
+            return self._end(f"to {what} {self._last}")
+        return None

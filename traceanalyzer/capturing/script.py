@@ -1,0 +1,221 @@
+"""The script to capture: the interpreter and its options, and its process.
+
+The process runs as if nobody stood between it and the shell. It inherits our stdin, stdout, stderr,
+terminal and process group, so that keys such as Ctrl-C and Ctrl-Z reach it directly. SIGINT is left
+to the terminal; other signals that only we got are passed on. When a signal killed it, we end by
+the same signal, once everything has been written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.errors import TraceAnalyzerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+SETTINGS_VARIABLE: Final = "TRACEANALYZER_CAPTURE"
+# Holds the `sitecustomize` that starts the recorder; the recorder itself is never imported here.
+STARTUP: Final = Path(__file__).resolve().parent / "recorder" / "startup"
+
+# Options of the interpreter that keep the recorder out, perhaps after others without a value.
+_KEEPS_OUT: Final = re.compile(r"-[bBdhiOPqRsuvVx?]*([IES])")
+_WHY: Final = {
+    "I": "isolates the interpreter",
+    "E": "makes the interpreter ignore PYTHONPATH",
+    "S": "keeps the interpreter from importing sitecustomize",
+}
+_FROM_THE_TERMINAL: Final = 0x80  # si_code SI_KERNEL: sent to the whole process group
+_PASSED_ON: Final = frozenset(
+    {signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+)
+# A second SIGINT would cut short what a script does at the first, which its whole group may get.
+_HELD: Final = _PASSED_ON | {signal.SIGINT, signal.SIGCHLD}
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_DUMPABLE: Final = 4
+
+_libc: Final = ctypes.CDLL(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What the user wants to run."""
+
+    interpreter: tuple[str, ...]
+    target: str
+    is_module: bool
+    arguments: tuple[str, ...]
+
+    @property
+    def words_of_script(self) -> list[str]:
+        """What follows the interpreter and its options."""
+        target = ["-m", self.target] if self.is_module else [self.target]
+        return [*target, *self.arguments]
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """Where its code may lie; for a module, below the working directory only."""
+        if self.is_module:
+            path = self.target.replace(".", "/")
+            return Path(f"{path}.py"), Path(path, "__main__.py")
+        return Path(self.target), Path(self.target) / "__main__.py"
+
+    @property
+    def obstacle(self) -> str | None:
+        """What keeps the recorder out of the interpreter, as part of a sentence, or None."""
+        found = next(filter(None, map(_KEEPS_OUT.match, self.interpreter[1:])), None)
+        return found and f"-{found[1]} {_WHY[found[1]]}"
+
+    def check(self) -> None:
+        """Refuse early what the interpreter could only refuse as well."""
+        if self.is_module or self.target == "-":
+            return
+        script = Path(self.target)
+        try:
+            mode = script.stat().st_mode
+        except OSError as error:
+            reason = (error.strerror or "it cannot be read").lower()
+            msg = f"{script}: {reason}; name a Python script, or a module with -m"
+            raise TraceAnalyzerError(msg) from None
+        if stat.S_ISDIR(mode) and not (script / "__main__.py").exists():
+            msg = f"{script}: this is a folder without __main__.py; name a Python script"
+            raise TraceAnalyzerError(msg)
+
+
+def interpreter(command: str | None) -> tuple[str, ...]:
+    """Return the words that start the interpreter; by default this one."""
+    if command is None:
+        return (sys.executable,)
+    try:
+        words = [command] if Path(command).is_file() else shlex.split(command)
+    except ValueError as error:
+        msg = f"--python {command}: {str(error).lower()}"
+        raise TraceAnalyzerError(msg) from None
+    if not words:
+        msg = "--python: name an interpreter, or leave the option out"
+        raise TraceAnalyzerError(msg)
+    found = shutil.which(words[0])
+    if found is None:
+        is_there = Path(words[0]).exists()
+        reason = "this cannot be executed" if is_there else "there is no such interpreter"
+        msg = f"--python {words[0]}: {reason}; name the python of the script's environment"
+        raise TraceAnalyzerError(msg)
+    return (found, *words[1:])
+
+
+def environment(settings: Path) -> dict[str, str]:
+    """Return the environment in which the interpreter starts the recorder, which puts it back."""
+    paths = [str(STARTUP), os.environ.get("PYTHONPATH")]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        SETTINGS_VARIABLE: str(settings),
+    }
+
+
+@contextlib.contextmanager
+def holding_signals() -> Iterator[set[signal.Signals]]:
+    """Hold back signals until `run` looks at them: nothing interrupts the making of the files.
+
+    Yields the signals that were blocked before, for processes to be started.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+    of_children = signal.getsignal(signal.SIGCHLD)
+    if of_children == signal.SIG_IGN:  # or nobody would learn how the script ended
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        yield {signal.Signals(number) for number in before}
+    finally:
+        while signal.sigtimedwait(_HELD, 0):
+            pass  # meant for a script that has ended
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGCHLD, of_children)
+
+
+def run(
+    words: Sequence[str],
+    variables: Mapping[str, str],
+    mask: Collection[int],
+    started: Callable[[int], None],
+) -> int:
+    """Run a process to its end, within `holding_signals`; `started` gets its id.
+
+    Returns its exit code, or the negative number of the signal that killed it.
+    """
+    script = subprocess.Popen(  # noqa: S603 - what the user named
+        words,
+        env=variables,
+        close_fds=False,  # what the shell opened for the script stays open
+        preexec_fn=_prepared(mask),  # noqa: PLW1509 - no thread has been started yet
+    )
+    started(script.pid)
+    while True:
+        received = signal.sigwaitinfo(_HELD)
+        if received.si_signo == signal.SIGCHLD:
+            if (code := script.poll()) is not None:
+                return code
+        elif (
+            received.si_signo in _PASSED_ON
+            and received.si_code != _FROM_THE_TERMINAL
+            and received.si_pid != script.pid
+        ):
+            script.send_signal(received.si_signo)
+
+
+def run_aside(
+    words: Sequence[str],
+    variables: Mapping[str, str],
+    mask: Collection[int] | None,
+    time_limit_s: float | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a short process of our own; within `holding_signals`, with its mask, Ctrl-C ends it."""
+    return subprocess.run(  # noqa: S603 - an interpreter, ours or the script's
+        words,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=time_limit_s,
+        check=False,
+        preexec_fn=None if mask is None else _prepared(mask),
+    )
+
+
+def _prepared(mask: Collection[int]) -> Callable[[], None]:
+    """Return what a new process does before it becomes another program."""
+    parent = os.getpid()
+
+    def prepare() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # end with us, if we are killed
+        if os.getppid() != parent:
+            os._exit(1)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    return prepare
+
+
+def end_like(status: int) -> int:
+    """End as a process did: by the same signal, where one killed it; else return its exit code."""
+    if status >= 0:
+        return status
+    number = -status
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # the script has left its core; ours is of no use
+    with contextlib.suppress(OSError, ValueError):  # SIGKILL cannot be handled otherwise
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    os.kill(os.getpid(), number)
+    return 128 + number  # as a shell reports it; reached only where the signal is kept from us

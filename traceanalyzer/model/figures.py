@@ -1,0 +1,388 @@
+"""Figures of a run: steps, time, transfers, memory in use, and input pipelines."""
+
+from typing import Literal, TypeAlias
+
+from traceanalyzer.model._record import (
+    Certainty,
+    Count,
+    Direction,
+    Gain,
+    OpRef,
+    PackedTable,
+    Rate,
+    Record,
+    Share,
+    Table,
+    Us,
+)
+
+LaneKind: TypeAlias = Literal["steps", "stream", "copies", "thread"]
+StepSource: TypeAlias = Literal["markers", "inferred", "missing"]
+# Whose rate a link's is: of the bus, of the device's memory, or the best that copies reached.
+LinkSource: TypeAlias = Literal["pcie", "memory", "seen"]
+Reader: TypeAlias = Literal["python", "predicate", "host_argument", "cpu_op", "unknown"]
+MemoryKind: TypeAlias = Literal["device", "pinned_host", "host", "unknown"]
+InputVerdict: TypeAlias = Literal["keeps_up", "too_slow", "unknown"]
+
+
+# --- steps and time --------------------------------------------------------------------------
+
+
+class StepKinds(Record):
+    """How many steps are of each kind; ``partial`` are those that the recording cut."""
+
+    regular: Count
+    warm_up: Count
+    outlier: Count
+    partial: Count
+
+
+class Steps(Record):
+    """How steps were found and how long they took; the rows are in ``tables.steps``."""
+
+    source: StepSource
+    note: str | None = None
+    count: Count | None = None  # of one host, as ``kinds``
+    median_us: Us | None = None  # of the regular steps of all hosts, as ``p95_us``
+    p95_us: Us | None = None
+    kinds: StepKinds | None = None
+
+
+class PhaseTime(Record):
+    """Time of a phase per regular step. The phases add up to the whole."""
+
+    phase: str  # of `traceanalyzer.timeline.phase`, in lower case
+    us: Us
+    share: Share
+
+
+class DeviceTimeline(Record):
+    """Where the time of one device went, per regular step.
+
+    An idle device is in the phase of what it waited for.
+    """
+
+    host: str
+    device: str | None  # None for the program's own thread, if no device ran kernels
+    steps: Count | None  # None if unknown: the whole recording then counts as one
+    us_per_step: Us
+    phases: tuple[PhaseTime, ...]
+    overlap_share: Share | None = None  # of host ops and copies, the time under some kernel
+
+
+class Timeline(Record):
+    """Where the time of the devices went."""
+
+    devices: tuple[DeviceTimeline, ...]
+    busiest_share: Share | None = None  # most time computing; None for fewer than two devices
+    idlest_share: Share | None = None  # least time computing
+    shift_us: Us = 0.0  # most that was added to a device's times, so that launches come first
+
+
+class PathOp(Record):
+    """An op on the critical path: as op of the host, kernel, copy or launch."""
+
+    op_id: str
+    name: str
+    type: str
+    placement: str
+    us_per_step: Us
+    share: Share
+
+
+class CriticalPath(Record):
+    """What a host's regular steps waited for, walked back from their ends; per step."""
+
+    host: str
+    steps: Count
+    us_per_step: Us
+    proved_share: Share  # attributed by a walk whose every step is in the trace
+    phases: tuple[PhaseTime, ...]
+    ops: tuple[PathOp, ...]  # the longest first
+    ops_total: Count | None = None
+
+
+class EventLane(Record):
+    """A row of the timeline: steps, a device's stream, or a thread."""
+
+    host: str
+    name: str
+    kind: LaneKind
+    device: str | None = None
+    plane: str | None = None
+    is_program: bool = False  # the program's own thread
+    rows: Count  # of the packed events
+    events_total: Count  # before short ones were merged
+    busy_us: Us  # no moment counted twice, waiting left out
+    begin_us: float | None = None  # where the offsets of `TraceWhere` count from
+
+
+class EventTimeline(Record):
+    """Every event by lane; short ones are merged if there are many.
+
+    ``names``: ``name``, ``kind``, ``op_id``, ``op`` (that op's name).
+    ``events``, by lane and start: ``gap`` since the end of the previous event of the lane (the
+    first: since 0) and ``duration``, in units of ``unit_ns``; ``what``, a row of ``names``;
+    ``count``, how many events are merged in it.
+    """
+
+    unit_ns: Count
+    end_us: Us
+    lanes: tuple[EventLane, ...]
+    lanes_total: Count
+    names: PackedTable
+    events: PackedTable
+    events_total: Count  # of the lanes shown, before short ones were merged
+    merged_total: Count  # of these, how many are merged
+    merged_below_us: Us | None  # only shorter ones are merged
+
+
+# --- transfers -------------------------------------------------------------------------------
+
+
+class TransferNode(Record):
+    """An end of a copy: an op, or a device if the op is unknown (``host``, ``gpu:0``)."""
+
+    op_id: str
+    label: str
+    placement: str
+
+
+class TransferEdge(Record):
+    """All copies of one direction between two nodes, or two devices."""
+
+    source: str
+    target: str
+    direction: Direction
+    bytes: Count | None
+    count: Count
+    total_us: Us | None
+    exposed_us: Us | None = None  # a device idled because of them
+    hidden_us: Us | None = None  # while a kernel of their device ran
+    bytes_per_s: Rate | None = None  # of those whose size and time are known
+    link_bytes_per_s: Rate | None = None  # what the link can carry
+    link_source: LinkSource | None = None
+    pageable_count: Count | None = None
+    pageable_bytes: Count | None = None
+    pinned_count: Count | None = None
+    pinned_bytes: Count | None = None
+    async_count: Count | None = None
+    sync_count: Count | None = None
+
+
+class SmallTransfersEdge(Record):
+    """Small copies along an edge of the copy graph."""
+
+    source: str
+    target: str
+    count: Count
+
+
+class SmallTransfersRecord(Record):
+    """Many small copies per step, whose fixed cost is far above that of their bytes."""
+
+    source: str
+    target: str
+    direction: Direction
+    count: Count
+    count_per_step: Rate | None
+    bytes_each: Rate
+    each_us: Us
+    total_us: Us
+    carrying_us: Us | None  # what the bytes alone would take on their link
+    edges: tuple[SmallTransfersEdge, ...]
+    edges_total: Count
+
+
+class DeviceToHostSyncRecord(Record):
+    """A scalar that is copied to the host each step. Times are totals of the run."""
+
+    host: str
+    device: str | None
+    reader: Reader
+    certainty: Certainty
+    source: str  # a node of the copy graph
+    source_name: str | None
+    consumer_name: str | None
+    count: Count
+    count_per_step: Rate | None
+    bytes_each: Rate | None
+    total_us: Us | None
+    wait_us: Us | None  # from the request of a copy to its end
+    idle_us: Us | None  # of the device, right after a copy
+
+
+class TransferGraph(Record):
+    """Who copied what to whom: by op, and by device."""
+
+    nodes: tuple[TransferNode, ...]
+    edges: tuple[TransferEdge, ...]
+    devices: tuple[TransferEdge, ...]
+    edges_total: Count | None = None  # before ``edges`` was cut
+    small_transfers: tuple[SmallTransfersRecord, ...] = ()
+    device_to_host_syncs: tuple[DeviceToHostSyncRecord, ...] = ()
+    device_to_host_syncs_total: Count | None = None  # before ``device_to_host_syncs`` was cut
+
+
+class RoundTripTransfers(Record):
+    """The copies in one direction between ops on the CPU and devices."""
+
+    count: Count | None
+    bytes: Count | None
+    total_us: Us | None
+    exposed_us: Us | None
+
+
+class MovedOp(Record):
+    """An op to move; without an ``op_id`` if the trace has no event of it."""
+
+    op_id: str | None
+    name: str
+    type: str
+
+
+class RoundTripMove(Record):
+    """The ops to move, in either direction, so that a round trip copies least.
+
+    Figures are of the whole trace, in bytes or, if no size is known, in copying time. They leave
+    out values of unknown cost.
+    """
+
+    to_gpu: tuple[MovedOp, ...]
+    to_cpu: tuple[MovedOp, ...]
+    saved_bytes: Count | None
+    stays_bytes: Count | None
+    saved_us: Us | None
+    stays_us: Us | None
+    unknown_before: Count  # values of unknown cost that are copied now
+    unknown_after: Count  # that would still be copied
+
+
+class RoundTripRecord(Record):
+    """A round trip: ops on the CPU that take values from a device and return some to it."""
+
+    host: str
+    function: str | None
+    certainty: Certainty
+    ops: tuple[OpRef, ...]
+    ops_total: Count
+    unseen: tuple[str, ...] = ()  # nodes without an event in the trace
+    between: tuple[OpRef, ...] = ()  # ops that may belong to it
+    arriving: RoundTripTransfers
+    leaving: RoundTripTransfers
+    move: RoundTripMove | None = None
+    is_weighed: bool = True  # False for too many ops to search for the cheapest move
+
+
+# --- memory ----------------------------------------------------------------------------------
+
+
+class MemoryHolder(Record):
+    """Memory blocks of one type and shape, allocated for one op."""
+
+    op_id: str | None
+    op: str | None  # None if the trace names none
+    type: str | None  # of the op
+    file: str | None = None
+    line: int | None = None
+    region_type: str | None  # "output", "temp", "persist", "dynamic"
+    data_type: str | None
+    shape: str | None
+    bytes: Count
+    count: Count  # blocks
+
+
+class MemoryPeak(Record):
+    """The moment at which an allocator had the most in use; the parts add up to ``bytes``."""
+
+    at_us: Us
+    bytes: Count
+    share: Share | None  # of the limit
+    named_bytes: Count
+    unnamed_bytes: Count
+    before_bytes: Count  # allocated before the trace began
+    reserved_bytes: Count  # kept back by the allocator
+    unaccounted_bytes: int  # lost records: of allocations if positive
+    rounding_bytes: Count | None  # by which blocks are larger than requested
+    available_bytes: Count | None
+    fragmentation_share: Share | None  # of free memory, outside the largest free block
+    holders: tuple[MemoryHolder, ...]
+    holders_total: Count | None = None  # before ``holders`` was cut
+
+
+class MemoryGrowth(Record):
+    """More was in use at the end of each step than at the end of the one before."""
+
+    steps: Count
+    first_bytes: Count  # at the end of the first step
+    last_bytes: Count
+    bytes_per_step: int  # the median
+    holders: tuple[MemoryHolder, ...]  # in the last step, beyond the first
+    holders_total: Count | None = None
+
+
+class AllocatorMemory(Record):
+    """What one allocator of a host had in use."""
+
+    host: str
+    allocator: str
+    kind: MemoryKind
+    device: str | None  # whose memory it is: "gpu:0"
+    records: Count
+    limit_bytes: Count | None
+    highest_bytes: Count | None  # most in use ever, also before the trace
+    peak: MemoryPeak | None
+    timeline: Table  # at_us, bytes: at most 1000 records, all peaks among them
+    steps: Table  # step, start_us, peak_bytes, end_bytes
+    growth: MemoryGrowth | None = None
+
+
+class Memory(Record):
+    """What TensorFlow's allocators had in use."""
+
+    remarks: tuple[str, ...]  # what needs attention
+    allocators: tuple[AllocatorMemory, ...]
+    allocators_total: Count | None = None  # before ``allocators`` was cut
+
+
+# --- input pipelines -------------------------------------------------------------------------
+
+
+class InputFixRecord(Record):
+    """A change to an input pipeline. Several are alternatives: their gains do not add up."""
+
+    kind: str  # "parallel", "prefetch", "vectorise", "cache", "generator", "read_in_parallel"
+    text: str
+    code: str
+    gain_us_per_step: Gain
+
+
+class InputHost(Record):
+    """How one host's steps waited for input, per regular step."""
+
+    host: str
+    verdict: InputVerdict
+    reason: str | None  # why the verdict is unknown
+    steps_count: Count
+    wait_mean_us: Us | None
+    wait_median_us: Us | None
+    wait_share: Share | None  # of the steps' time
+    other_us: Us | None  # of a step, without the wait
+    slow_stage: str | None  # the stage that bounds the rate, by its path
+    slow_us: Us | None  # its work per step
+    slow_wait_share: Share | None  # of the wait, while the stage worked
+    startup_us: Us | None  # the longest first request of an iterator
+    shuffle_fill_us: Us | None  # if that is most of it
+    shuffle_fill_count: Count | None
+
+
+class InputPipeline(Record):
+    """Whether the run's input pipelines (tf.data) keep up with its steps, and what helps."""
+
+    verdict: InputVerdict
+    text: str
+    host: str  # whose steps wait longest; verdict, text and fixes are about it
+    fixes: tuple[InputFixRecord, ...]  # the best first
+    hosts: tuple[InputHost, ...]
+    stages: Table
+    waits: Table  # one row a step

@@ -1,0 +1,183 @@
+"""About the trace: what limits it, its devices, software, and command; and the glossary."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceanalyzer.capture_file.recorded_run import shown_command
+from traceanalyzer.format import size_text
+from traceanalyzer.health import trace_health
+from traceanalyzer.model import DeviceInfo, RunInfo, TfVersion
+from traceanalyzer.model import blocks as b
+from traceanalyzer.report.tables import table_of
+from traceanalyzer.report.text import prose, sentence, terms, time
+from traceanalyzer.tables.tracer import logical_devices
+from traceanalyzer.timeline.device_work import durations
+from traceanalyzer.timeline.intervals import union
+from traceanalyzer.units import NS_PER_S, PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceanalyzer.model.figures import Steps
+    from traceanalyzer.run import Host, Run
+
+_DEVICE_COLUMNS: Final = (
+    b.Column(name="device", title="Device", kind="code", term="device"),
+    b.Column(name="model", title="Model"),
+    b.Column(name="kernels", title="Kernels", kind="count", term="kernel"),
+    b.Column(name="busy_share", title="Busy, of the recording", kind="share"),
+)
+
+
+# --- data ------------------------------------------------------------------------------------
+
+
+def run_info(run: Run, devices: tuple[DeviceInfo, ...], steps: Steps) -> RunInfo:
+    """Return what the report says about the run itself."""
+    facts = [host.tables.facts for host in run.hosts]
+    levels = {f.host_level if f.host_level_source != "assumed" else None for f in facts}
+    commands = [host.capture_file.command for host in run.hosts if host.capture_file is not None]
+    unknown = ["traceanalyzer", "report", run.path_name]
+    return RunInfo(
+        name=run.name,
+        path_name=run.path_name,
+        hosts=tuple(h.name for h in run.hosts),
+        tf_version=TfVersion(
+            value=run.version.value if run.version else None,
+            source=run.version.source if run.version else None,
+        ),
+        duration_us=run.duration_ps / PS_PER_US,
+        steps=steps.count or None,
+        devices=devices,
+        command=shown_command(next(filter(None, commands), unknown)),
+        recorded_at=_recorded_at(run),
+        host_tracer_level=levels.pop() if len(levels) == 1 else None,
+    )
+
+
+def _recorded_at(run: Run) -> str | None:
+    """Return when the recording began, in UTC; None without a capture."""
+    starts_ns = [
+        host.capture_file.sessions[host.session].start_ns
+        for host in run.hosts
+        if host.capture_file is not None and host.session is not None
+    ]
+    known = [start_ns for start_ns in starts_ns if start_ns > 0]
+    if not known:
+        return None
+    try:
+        return f"{datetime.fromtimestamp(min(known) // NS_PER_S, UTC):%Y-%m-%d %H:%M:%S}"
+    except (OverflowError, OSError, ValueError):  # a year that no calendar has
+        return None
+
+
+def devices_of(run: Run) -> tuple[DeviceInfo, ...]:
+    """Return the devices of all hosts, and how busy they were."""
+    return tuple(device for host in run.hosts for device in _host_devices(run, host))
+
+
+def _host_devices(run: Run, host: Host) -> Iterator[DeviceInfo]:
+    facts, kernels, copies = host.tables.facts, host.tables.kernels, host.tables.transfers
+    of_host = f"{host.name} " if len(run.hosts) > 1 else ""
+    for name in facts.accelerators:
+        own = [t[(t["device"] == name).to_numpy()] for t in (kernels, copies)]
+        busy_ps = union(
+            np.concatenate([t["start_ps"].to_numpy(np.int64) for t in own]),
+            np.concatenate([durations(t) for t in own]),
+        ).total_ps
+        yield DeviceInfo(
+            name=f"{of_host}{name}",
+            kind="tpu" if "TPU" in name else "gpu",
+            model=_recorded_model(host, name) or _model(host.device_properties.get(name, {})),
+            kernels=len(own[0]),
+            busy_us=busy_ps / PS_PER_US,
+            busy_share=busy_ps / run.duration_ps if run.duration_ps else None,
+        )
+    if facts.pluggable_used:
+        yield DeviceInfo(name=f"{host.name} pluggable device", kind="pluggable")
+    # GPUs that the capture lists and that have no plane in the trace.
+    for device in (logical_devices(host.capture_file) if host.capture_file else None) or ():
+        name = device[device.rfind("/device:") :]
+        if name.startswith("/device:GPU:") and name not in facts.accelerators:
+            model = _recorded_model(host, name)
+            yield DeviceInfo(name=f"{of_host}{name}", kind="gpu", model=model)
+    cpus = {str(d) for d in host.tables.ops["device"].dropna() if "/device:CPU:" in str(d)}
+    # A short name is one of the full names there are: eager ops are recorded with either.
+    full = {name[name.rfind("/device:") :] for name in cpus if not name.startswith("/device:")}
+    for name in sorted(cpus - full) or ["CPU"]:
+        yield DeviceInfo(name=f"{host.name} {name}", kind="cpu")
+
+
+def _recorded_model(host: Host, plane: str) -> str | None:
+    """Return the name that TensorFlow gave a GPU, if a capture recorded it."""
+    details = ((host.capture_file.devices if host.capture_file else None) or {}).get("details")
+    physical = plane.replace("/device:", "/physical_device:")
+    known = details.get(physical) if isinstance(details, dict) else None
+    model = known.get("device_name") if isinstance(known, dict) else None
+    return model if isinstance(model, str) else None
+
+
+def _model(properties: dict[str, str]) -> str | None:
+    """Describe a device from the properties of its plane; few planes name the model."""
+    named = properties.get("gpu_device_name") or properties.get("device_type_string")
+    if named:
+        return named
+    major, minor = (properties.get(f"compute_cap_{end}") for end in ("major", "minor"))
+    cores, memory = properties.get("core_count"), properties.get("memory_size", "")
+    parts = (
+        properties.get("device_vendor"),
+        f"compute capability {major}.{minor or 0}" if major is not None else None,
+        f"{cores} multiprocessors" if cores else None,
+        f"{size_text(int(memory))} of memory" if memory.isdecimal() else None,
+    )
+    return ", ".join(filter(None, parts)) or None
+
+
+# --- the last section of the page --------------------------------------------------------------
+
+
+def about(run: Run, info: RunInfo) -> b.Section:
+    """Return the section."""
+    health = health_lines(run)
+    version_, level = info.tf_version, info.host_tracer_level
+    source = (version_.source or "").replace("_", " ")
+    rows: list[tuple[str, b.Text | None]] = [
+        ("Run", (b.Code(text=info.name),) if info.name else None),
+        ("Command", (b.Code(text=info.command),) if info.command else None),
+        ("Recorded", (f"{info.recorded_at} UTC",) if info.recorded_at else None),
+        ("Duration", (time(info.duration_us),) if info.duration_us else None),
+        ("TensorFlow", (f"{version_.value}, by {source}",) if version_.value else None),
+        ("Host tracer level", None if level is None else (f"{level}",)),
+        ("Report by", (f"traceanalyzer {version('traceanalyzer')}",)),
+    ]
+    devices: list[dict[str, b.Cell]] = [
+        {"device": d.name, "model": d.model, "kernels": d.kernels, "busy_share": d.busy_share}
+        for d in info.devices
+    ]
+    blocks: tuple[b.Block, ...] = (
+        *([b.Bullets(items=health)] if health else []),
+        b.KeyValues(rows=tuple((name, text) for name, text in rows if text is not None)),
+        *([table_of(_DEVICE_COLUMNS, devices)] if devices else []),
+        _glossary(),
+    )
+    return b.Section(id="about", title="About the trace", blocks=blocks)
+
+
+def health_lines(run: Run) -> tuple[b.Text, ...]:
+    """Return what limits the trace, the most severe first; a single host is not named."""
+    prefix = f"{run.hosts[0].name}: " if len(run.hosts) == 1 else ""
+    return tuple(prose(sentence(e.message.removeprefix(prefix))) for e in trace_health(run))
+
+
+def _glossary() -> b.Fold:
+    """Return the glossary; its entries are what the uses of a term link to."""
+    entries = b.KeyValues(
+        rows=tuple((name, prose(meaning)) for name, meaning in terms().items()),
+        ids=tuple(f"term-{name.replace(' ', '-')}" for name in terms()),
+    )
+    return b.Fold(summary=("Glossary",), blocks=(entries,), id="glossary")

@@ -1,0 +1,348 @@
+"""What to change: the table of changes, and a card for each."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Final
+
+import pandas as pd
+
+from traceanalyzer.format import counted
+from traceanalyzer.model import blocks as b
+from traceanalyzer.report.costs import joint_cost
+from traceanalyzer.report.op_reasons import ruled_out
+from traceanalyzer.report.records import evidence_shown, place_of
+from traceanalyzer.report.step_sections import typical_step
+from traceanalyzer.report.tables import table_of
+from traceanalyzer.report.text import cause_title, listing, prose, time
+from traceanalyzer.source_files import shown_files
+from traceanalyzer.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from traceanalyzer.findings import Finding
+    from traceanalyzer.model import Evidence
+    from traceanalyzer.model.changes import Change, Saving
+    from traceanalyzer.report.page_facts import PageFacts
+
+_MOST_CHANGES: Final = 200
+_MOST_OPS: Final = 50  # of a card; the table of ops has all
+_MOST_FINDINGS: Final = 20  # of a card
+_MOST_EVIDENCE: Final = 12  # of a finding
+_SENTENCE: Final = re.compile(r"[A-Z][^=]* .*[^.]\.")
+_OP_COLUMNS: Final = (
+    b.Column(name="name", title="Op", kind="code", opens="op"),
+    b.Column(name="type", title="Type", kind="code"),
+    b.Column(name="host_self_us", title="Host time", kind="us", term="host time"),
+    b.Column(name="exposed_us", title="GPU wait per step", kind="us", term="GPU wait"),
+    b.Column(name="source", title="Source", opens="source"),
+)
+_CANDIDATE_COLUMNS: Final = (
+    b.Column(name="cause", title="Candidate cause", term="cause"),
+    b.Column(name="explains", title="Explains"),
+    b.Column(name="check", title="Check", kind="code"),
+    b.Column(name="edit", title="If so, change"),
+)
+
+
+def changes(facts: PageFacts) -> b.Section | None:
+    """Return the table of changes, most saving first; None if there is nothing to change."""
+    rows = tuple(
+        b.ChangeRow(
+            to=f"change-{change.id}",
+            title=prose(change.title),
+            detail=prose(change.detail or (_ops_of(change) if change.op_ids else "")),
+            where=_where(change),
+            saves=saving_text(change.saving),
+            share=None if change.saving.kind == "proxy" else change.saving.share,
+            certainty=change.certainty if change.op_ids else None,
+            is_by_placement=change.is_by_placement,
+        )
+        for change in facts.changes[:_MOST_CHANGES]
+    )
+    return (
+        b.Section(id="changes", title="What to change", blocks=(b.Changes(rows=rows),))
+        if rows
+        else None
+    )
+
+
+def cards(facts: PageFacts) -> b.Section | None:
+    """Return each change in full; the first is open."""
+    number = {change.id: at for at, change in enumerate(facts.changes, 1)}
+    made = tuple(_card(facts, change, number) for change in facts.changes[:_MOST_CHANGES])
+    return b.Section(id="cards", title="Each change in full", blocks=made) if made else None
+
+
+def saving_text(saving: Saving) -> b.Text:
+    """Return what a change saves, for a cell or a sentence; empty if unknown."""
+    if saving.high_us is None or saving.kind == "none":
+        return ()
+    per = {"step": " per step", "run": " in total", "once": ", once"}[saving.per]
+    high = time(saving.high_us)
+    if saving.kind == "proxy":
+        return (high, f" of host time{per}")
+    estimated = " (estimated)" if saving.kind == "estimated" else ""
+    if saving.kind == "upper_bound" or (estimated and not saving.low_us):
+        return ("up to ", high, f"{per}{estimated}")
+    low = None if not saving.low_us else time(saving.low_us)
+    return (high, per) if low in {None, high} else (low, " to ", high, f"{per}{estimated}")
+
+
+def _ops_of(change: Change) -> str:
+    return counted(len(change.op_ids), "op")
+
+
+def _where(change: Change) -> b.Text:
+    if change.place is not None:
+        return (_line(*change.place),)
+    return ("inside a library",) if change.kind == "library" else ()
+
+
+def _line(file: str, number: int | None) -> b.Line:
+    return b.Line(file=file, line=number)
+
+
+# --- cards ---------------------------------------------------------------------------------------
+
+
+def _card(facts: PageFacts, change: Change, number: dict[str, int]) -> b.Card:
+    found = [facts.findings[each] for each in change.finding_ids if each in facts.findings]
+    ops = facts.run.ops
+    ops = ops[ops["op_id"].isin(change.op_ids)]
+    blocks = (
+        *_edits(change),
+        *_why(change, found),
+        *_candidates(change),
+        *_data_path(facts, ops),
+        *_needs(change, found, number),
+        *_evidence(facts, found),
+        *_ops(facts, ops),
+        *_ruled_out(facts, change, found),
+    )
+    step = typical_step(facts.devices[0]) if facts.devices else ""
+    links = [b.Link(text="Timeline", to=step)] if step and change.op_ids else []
+    links += [b.Link(text="Ops", to="ops")] if change.op_ids else []
+    return b.Card(
+        id=f"change-{change.id}",
+        title=prose(change.title),
+        where=_where(change),
+        saves=saving_text(change.saving),
+        certainty=change.certainty if change.op_ids else None,
+        facts=_facts(facts, change, ops) if change.op_ids else (),
+        links=tuple(links),
+        blocks=blocks,
+        is_open=number[change.id] == 1,
+    )
+
+
+def _facts(facts: PageFacts, change: Change, ops: pd.DataFrame) -> b.Text:
+    cost = joint_cost(ops, facts.run.transfers, facts.diagnosis.costs)
+    found: list[b.Inline] = [_ops_of(change)]
+    if cost.exposed_us_per_step is not None:
+        found += [", GPU wait ", time(cost.exposed_us_per_step), " per step"]
+    if cost.host_us_per_step is not None:
+        found += [", host time ", time(cost.host_us_per_step), " per step"]
+        if facts.step_us and cost.host_us_per_step > facts.step_us:
+            found.append(" (over all threads)")
+    elif cost.host_us is not None:
+        found += [", host time ", time(cost.host_us), " in total"]
+    if change.saving.note:
+        found.append(f". Saving: {change.saving.note.rstrip('.')}.")
+    return tuple(found)
+
+
+def _edits(change: Change) -> Iterator[b.Block]:
+    edited = {(edit.file, edit.line) for edit in change.edits}
+    also = [place for place in change.also if tuple(place) not in edited]
+    for edit in change.edits:
+        yield b.Diff(
+            file=edit.file,
+            line=edit.line,
+            old=edit.old,
+            new=edit.new,
+            # The replay assumes all edits: those at the other places are not in this diff.
+            is_verified=change.is_verified and not also,
+        )
+    if not change.edits:
+        yield from _instead(change.instead.strip("\n").split("\n"))
+    if also:
+        places = listing(((_line(*place),) for place in also), most=5)
+        yield b.Note(text=("Also edit ", *places, "."))
+    if change.around:
+        yield b.Note(text=prose(change.around))
+    if change.is_verified and not change.edits:
+        yield b.Note(text=("Verified by replaying TensorFlow's placer.",), tone="good")
+
+
+def _instead(lines: list[str]) -> Iterator[b.Block]:
+    """Yield sentences as notes, and the other lines as code or commands."""
+    code = [line for line in lines if line and not _is_sentence(line)]
+    yield from (b.Note(text=prose(line)) for line in lines if _is_sentence(line))
+    if code:
+        is_python = _is_python("\n".join(code))
+        yield b.Source(
+            file="", first_line=0, lines=tuple(code), language="python" if is_python else "sh"
+        )
+
+
+def _is_sentence(line: str) -> bool:
+    return "`" in line or _SENTENCE.fullmatch(line) is not None
+
+
+def _is_python(code: str) -> bool:
+    """Return whether code is Python's rather than a shell's; `nvidia-smi` could be both."""
+    try:
+        ast.parse(code)
+    except (SyntaxError, ValueError):
+        return False
+    return re.fullmatch(r"[\w-]+", code) is None
+
+
+def _why(change: Change, found: list[Finding]) -> Iterator[b.Block]:
+    texts = [change.why] if change.why else dict.fromkeys(finding.why for finding in found)
+    yield from (b.Note(text=prose(text)) for text in list(texts)[:3])
+
+
+def _candidates(change: Change) -> Iterator[b.Block]:
+    rows: list[dict[str, b.Cell]] = []
+    for each in change.candidates:
+        explains = f"{each.explains_directly:,} of {_ops_of(change)}"
+        if each.explains_following:
+            explains += f" directly, {each.explains_following:,} follow"
+        row: dict[str, b.Cell] = {"cause": prose(each.title), "explains": explains}
+        row["check"] = (b.Code(text=each.check),) if each.check else None
+        rows.append({**row, "edit": prose(each.edit)})
+    if rows:
+        yield table_of(_CANDIDATE_COLUMNS, rows)
+
+
+def _needs(change: Change, found: list[Finding], number: dict[str, int]) -> Iterator[b.Block]:
+    """Say what else keeps the ops off the GPU."""
+    items = [
+        (
+            f"{cause_title(blocker.cause)} ({blocker.certainty})",
+            *(prose(f": {blocker.evidence[0].text}") if blocker.evidence else ()),
+        )
+        for finding in found
+        for blocker in finding.blockers
+    ]
+    if len(items) > 1:
+        yield b.Note(text=("Blockers. Fix all of them: removing one is not enough.",))
+        yield b.Bullets(items=tuple(dict.fromkeys(items))[:_MOST_EVIDENCE])
+    links = [
+        (b.Link(text=f"change {number[n]}", to=f"change-{n}"),) for n in change.needs if n in number
+    ]
+    if links:
+        yield b.Note(text=("Some of these ops also need ", *listing(links), "."))
+
+
+def _evidence(facts: PageFacts, found: list[Finding]) -> Iterator[b.Block]:
+    several = len(found) > 1
+    blocks: list[b.Block] = []
+    count = 0
+    for finding in found[:_MOST_FINDINGS]:
+        every = [e for blocker in finding.blockers for e in blocker.evidence] + [*finding.evidence]
+        texts = tuple(dict.fromkeys(map(_fact, evidence_shown(every, facts.run))))
+        count += len(texts)
+        bullets = b.Bullets(items=texts[:_MOST_EVIDENCE])
+        summary = (*prose(finding.title), f" ({finding.certainty})")
+        fold = b.Fold(summary=summary, blocks=(bullets,), id=f"finding-{finding.id}")
+        blocks.append(fold if several else bullets)
+    if len(found) > _MOST_FINDINGS:
+        left = f"{len(found) - _MOST_FINDINGS:,} more findings are in report.json."
+        blocks.append(b.Note(text=(left,)))
+    if found:
+        fold_id = "" if several else f"finding-{found[0].id}"
+        yield b.Fold(summary=(f"Evidence ({count:,})",), blocks=tuple(blocks), id=fold_id)
+
+
+def _fact(shown: Evidence) -> b.Text:
+    place = place_of(shown)
+    return (*prose(shown.text), f" [{place}]") if place else prose(shown.text)
+
+
+def _ops(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.Block]:
+    if ops.empty:
+        return
+    shown = ops.sort_values("host_self_ps", ascending=False, kind="stable").head(_MOST_OPS)
+    files = shown_files(shown["source_file"], facts.run)
+    rows: list[dict[str, b.Cell]] = []
+    for op, file in zip(shown.to_dict("records"), files, strict=True):
+        number = None if pd.isna(op["source_line"]) else int(op["source_line"])
+        waited = facts.op_waits_us.get(op["op_id"]) if facts.has_gpu_times else None
+        row: dict[str, b.Cell] = {"name": str(op["name"]), "type": str(op["type"])}
+        row |= {"host_self_us": op["host_self_ps"] / PS_PER_US, "exposed_us": waited}
+        row["source"] = None if file is None else (_line(file, number),)
+        rows.append(row)
+    ids = [f"op-{op_id}" for op_id in shown["op_id"]]
+    table = table_of(_OP_COLUMNS, rows, len(ops), ids=ids)
+    yield b.Fold(summary=(f"Ops ({len(ops):,})",), blocks=(table,))
+
+
+def _ruled_out(facts: PageFacts, change: Change, found: list[Finding]) -> Iterator[b.Block]:
+    """Say which causes are excluded for the ops of a change."""
+    excluded = {out.cause: out.because for finding in found for out in finding.ruled_out}
+    cpu_op = next((facts.diagnosis.cpu_ops.get(op_id) for op_id in change.op_ids), None)
+    if cpu_op is not None:
+        causes = {finding.cause for finding in found} | {c.cause for c in change.candidates}
+        excluded |= {out.cause: out.because for out in ruled_out(facts.run, cpu_op, causes)}
+    if excluded:
+        items = tuple((cause_title(c), ": ", *prose(because)) for c, because in excluded.items())
+        yield b.Fold(summary=(f"Ruled out ({len(items)})",), blocks=(b.Bullets(items=items),))
+
+
+# --- the data path -------------------------------------------------------------------------------
+
+
+def _data_path(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.DataPath]:
+    """Yield the path through ops on the CPU, if they take data from a GPU or return some to it.
+
+    Bytes are the mean of one run of the ops: all transfers, divided by how often the ops ran.
+    """
+    transfers = facts.run.transfers
+    to_host, to_device = (transfers["direction"] == direction for direction in ("d2h", "h2d"))
+    arriving = transfers[to_host & transfers["consumer"].isin(ops["op_id"])]
+    leaving = transfers[to_device & transfers["producer"].isin(ops["op_id"])]
+    if arriving.empty and leaving.empty:
+        return
+    runs = max(1, int(ops["occurrences"].median()))
+    by_time = ops.sort_values("host_self_ps", ascending=False, kind="stable")
+    middle = b.PathStep(
+        label=_and_more(str(by_time["type"].iloc[0]), len(ops)),
+        device="cpu",
+        us=round(int(ops["host_self_ps"].sum()) / PS_PER_US / runs, 3),
+        op_id=str(ops["op_id"].iloc[0]),
+        bytes_after=_mean_bytes(leaving, runs),
+        is_marked=True,
+    )
+    before = _path_end(arriving, "producer", bytes_after=_mean_bytes(arriving, runs))
+    yield b.DataPath(steps=(*before, middle, *_path_end(leaving, "consumer", bytes_after=None)))
+
+
+def _path_end(
+    transfers: pd.DataFrame, end: str, *, bytes_after: float | None
+) -> Sequence[b.PathStep]:
+    """Return the op at an end of transfers that most bytes belong to."""
+    if transfers.empty:
+        return ()
+    named = transfers.dropna(subset=[f"{end}_name"])
+    label, ids = "an unknown op", named[end].dropna()
+    if len(named):
+        names = named[f"{end}_name"].astype(str)
+        sizes = named["bytes"].fillna(0).astype("int64").groupby(names).sum()
+        ids = named.loc[names == sizes.idxmax(), end].dropna()
+        label = _and_more(str(sizes.idxmax()).rpartition("/")[2], len(sizes))
+    op_id = None if ids.empty else str(ids.iloc[0])
+    return (b.PathStep(label=label, device="gpu", op_id=op_id, bytes_after=bytes_after),)
+
+
+def _and_more(first: str, number: int) -> str:
+    return first if number == 1 else f"{first} and {counted(number - 1, 'more')}"
+
+
+def _mean_bytes(transfers: pd.DataFrame, runs: int) -> float | None:
+    known = transfers["bytes"].dropna()
+    return None if known.empty else round(int(known.sum()) / runs, 1)

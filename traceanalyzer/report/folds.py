@@ -1,0 +1,247 @@
+"""What needs no change, one line each: by design, not the cause, checked, limits of the trace.
+
+TensorFlow places ops by kernels, requests, and colocation (placer.cc, colocation_graph.cc). Memory,
+load, and the cost of transfers are often suspected of moving ops to the CPU, and play no part.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.causes import all_causes
+from traceanalyzer.causes.knowledge.candidates import Candidates
+from traceanalyzer.causes.knowledge.exhaustion import exhaustion
+from traceanalyzer.causes.knowledge.gpu_memory import driver_gpus, gpu_memory
+from traceanalyzer.diagnosis import RAN_ONCE
+from traceanalyzer.format import counted, listed, percent_text, size_text
+from traceanalyzer.health import trace_health
+from traceanalyzer.model import Myth
+from traceanalyzer.model import blocks as b
+from traceanalyzer.report.about import health_lines
+from traceanalyzer.report.text import prose, sentence, time
+from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pandas as pd
+
+    from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.findings import Finding
+    from traceanalyzer.report.page_facts import PageFacts
+    from traceanalyzer.run import Run
+
+_NO_GPU: Final = "no_gpu_visible"
+_FEWEST_LIMITS: Final = 3
+_ALLOCATOR: Final = "TF_GPU_ALLOCATOR"
+_FLOAT64: Final = (
+    "Nearly all ops with a GPU kernel have one for float64. It can be slow on a GPU, but that does "
+    "not move ops to the CPU."
+)
+_CAUSE_COLUMNS: Final = (
+    b.Column(name="cause", title="Cause", term="cause"),
+    b.Column(name="because", title="Result"),
+)
+_MYTHS: Final = {
+    "memory": ("GPU memory", "Was GPU memory full?"),
+    "other_processes": ("other processes", "Were other processes on the GPU?"),
+    "transfer_cost": ("transfer cost", "Were transfers too expensive?"),
+    "float64": ("float64", "Was it float64?"),
+    "gpu_allocator": ("the GPU allocator", f"Was it {_ALLOCATOR}?"),
+}
+
+
+def folds(facts: PageFacts) -> b.Section | None:
+    """Return the folded lines; None if there is nothing to say."""
+    found = (*_findings(facts), *_not_the_cause(facts.run), *_checked(facts), *_limits(facts.run))
+    return b.Section(id="folds", title="Nothing to change", blocks=found) if found else None
+
+
+def _findings(facts: PageFacts) -> Iterator[b.Fold]:
+    """Yield the findings that no change is about."""
+    in_changes = {each for change in facts.changes for each in change.finding_ids}
+    by_design, once, rest = [], [], []
+    for finding in facts.findings.values():
+        if finding.id in in_changes:
+            continue
+        if finding.harm == "by_design":
+            by_design.append(finding)
+        elif RAN_ONCE in finding.modifiers:
+            once.append(finding)
+        elif finding.cause != _NO_GPU:
+            rest.append(finding)
+    took = facts.run.ops.set_index("op_id")["host_self_ps"]
+    yield from _of_findings(by_design, took, "by-design", "On the CPU by design")
+    yield from _of_findings(once, took, "once", "On the CPU, but not in each step")
+    yield from _of_findings(rest, took, "other-findings", "Also computed on the host")
+
+
+def _of_findings(
+    found: Sequence[Finding], took_ps: pd.Series[int], fold_id: str, title: str
+) -> Iterator[b.Fold]:
+    def figures(op_ids: Sequence[str]) -> b.Text:
+        took = time(int(took_ps.reindex(list(op_ids)).sum()) / PS_PER_US)
+        return (f": {counted(len(op_ids), 'op')}, ", took)
+
+    if found:
+        blocks = tuple(
+            b.Fold(
+                summary=(*prose(finding.title), *figures(finding.op_ids)),
+                blocks=(b.Note(text=prose(finding.why)),),
+                id=f"finding-{finding.id}",
+            )
+            for finding in found
+        )
+        every = sorted({op_id for finding in found for op_id in finding.op_ids})
+        yield b.Fold(summary=(title, *figures(every)), blocks=blocks, id=fold_id)
+
+
+def _checked(facts: PageFacts) -> Iterator[b.Fold]:
+    """Yield the causes that were looked for and not found, without those that are possible.
+
+    While ops are unexplained, only what a fact excludes counts: the trace may not show the others.
+    """
+    possible = _possible_causes(facts)
+    titles = {cause.id: cause.title for cause in all_causes()}
+    excluded = {out.cause: out.because for f in facts.findings.values() for out in f.ruled_out}
+    not_found = "" if len(facts.diagnosis.unexplained) else "not found in this run"
+    rows = []
+    for outcome in facts.diagnosis.outcomes:
+        because = ""
+        if outcome.status == "failed":
+            because = f"the check failed: {outcome.reason}; please report this"
+        elif outcome.status == "silent" and outcome.cause not in possible:
+            because = excluded.get(outcome.cause, not_found)
+        if because:
+            title = titles.get(outcome.cause, outcome.cause)
+            rows.append((prose(title), prose(sentence(because))))
+    if rows:
+        table = b.Table(columns=_CAUSE_COLUMNS, rows=tuple(rows), total_rows=len(rows))
+        summary = (f"Checked and not found: {counted(len(rows), 'cause')}",)
+        yield b.Fold(summary=summary, blocks=(table,), id="checked")
+
+
+def _possible_causes(facts: PageFacts) -> set[str]:
+    """Return the causes that a finding gives, or that are still possible for an op."""
+    found = {finding.cause for finding in facts.findings.values()}
+    found |= {blocker.cause for f in facts.findings.values() for blocker in f.blockers}
+    found |= {each.cause for change in facts.changes for each in change.candidates}
+    candidates = Candidates(facts.run)
+    for op_id in facts.diagnosis.unexplained["op_id"]:
+        found |= set(candidates.of(facts.diagnosis.cpu_ops.get(op_id)))
+    return {cause.partition("/")[0] for cause in found}
+
+
+def _limits(run: Run) -> Iterator[b.Fold]:
+    """Yield the worst of what limits the trace; the section about the trace has everything."""
+    entries, lines = trace_health(run), health_lines(run)
+    if not entries:
+        return
+    severe = sum(entry.severity != "info" for entry in entries)
+    warned = f", {counted(severe, 'warning')}" if severe else ""
+    shown = lines[: max(severe, _FEWEST_LIMITS)]
+    all_of_them = b.Note(text=(b.Link(text="About the trace", to="about"), " lists all."))
+    yield b.Fold(
+        summary=(f"Limits of this trace: {counted(len(lines), 'remark')}{warned}",),
+        blocks=(b.Bullets(items=shown), *([all_of_them] if len(shown) < len(lines) else [])),
+        id="limits",
+        tone="warning" if severe else "plain",
+    )
+
+
+# --- not the cause -------------------------------------------------------------------------------
+
+
+def _not_the_cause(run: Run) -> Iterator[b.Fold]:
+    found = myths(run)
+    if found:
+        named = ", ".join(dict.fromkeys(_MYTHS[each.id][0] for each in found))
+        bullets = b.Bullets(items=tuple(prose(each.answer) for each in found))
+        yield b.Fold(summary=(f"Not the cause: {named}",), blocks=(bullets,), id="not-the-cause")
+
+
+def myths(run: Run) -> tuple[Myth, ...]:
+    """Answer what the run has figures for; nothing if TensorFlow used no GPU."""
+    found = _answers(run) if run.gpu_used else ()
+    return tuple(Myth(id=kind, question=_MYTHS[kind][1], answer=text) for kind, text in found)
+
+
+def _answers(run: Run) -> Iterator[tuple[str, str]]:
+    captured = [host.capture_file for host in run.hosts if host.capture_file is not None]
+    if peak := memory_peak(run):
+        raised = "ResourceExhausted" + (_raised(captured) if captured else "")
+        said = f"That moved no op to the CPU: out of memory, TensorFlow raises {raised}."
+        yield "memory", f"{peak}. {said}"
+    for capture_file in captured:
+        yield from _other_processes(capture_file)
+    across = run.transfers[run.transfers["direction"].isin(["h2d", "d2h"])]
+    if len(across):
+        size = int(across["bytes"].sum())
+        sized = f" ({size_text(size)})" if size else ""
+        moved = f"{counted(len(across), 'transfer')}{sized} between host and GPU moved no op to the"
+        why = "TensorFlow does not weigh transfers when it places ops."
+        yield "transfer_cost", f"{moved} CPU: {why}"
+    yield from _float64(run.ops)
+    for capture_file in captured:
+        variables = (capture_file.environment or {}).get("variables")
+        chosen = variables.get(_ALLOCATOR) if isinstance(variables, dict) else None
+        if isinstance(chosen, str) and chosen:
+            does = "sets how memory is requested from the driver, and moved no op to the CPU"
+            yield "gpu_allocator", f"{_ALLOCATOR} is {chosen!r}. It {does}."
+
+
+def memory_peak(run: Run) -> str:
+    """Return how full the fullest GPU of a run was, as the start of a sentence; "" if unknown."""
+    known = [
+        (gpu.peak_bytes / gpu.room_bytes, gpu.peak_bytes, gpu, host.name)
+        for host in run.hosts
+        for gpu in gpu_memory(host)
+        if gpu.peak_bytes is not None and gpu.room_bytes
+    ]
+    if not known:
+        return ""
+    share, peak_bytes, gpu, host_name = max(known, key=lambda each: each[0])
+    where = f"GPU:{gpu.number}" + (f" of {host_name}" if len(run.hosts) > 1 else "")
+    room = gpu.room_words(where)
+    return f"GPU memory peaked at {percent_text(share)} ({size_text(peak_bytes)} of {room})"
+
+
+def _raised(captured: Sequence[CaptureFile]) -> str:
+    number = sum(
+        error.where == "resource_exhausted" and exhaustion(error.message).is_of_memory
+        for capture_file in captured
+        for error in capture_file.errors
+    )
+    times = "once" if number == 1 else counted(number, "time")
+    return f" (here {times})" if number else " (not here)"
+
+
+def _other_processes(capture_file: CaptureFile) -> Iterator[tuple[str, str]]:
+    for gpu, others in driver_gpus(capture_file):
+        if not others:
+            continue
+        names = list(dict.fromkeys(other.name for other in others if other.name))
+        named = f" ({listed(names)})" if names else ""
+        text = f"{counted(len(others), 'other process')}{named} on GPU {gpu.get('index', 0)}"
+        used = sum(other.bytes or 0 for other in others)
+        text += f" held {size_text(used)} of its memory" if used else ""
+        rates = gpu.get("utilisation_percent")
+        mean = rates.get("mean") if isinstance(rates, dict) else None
+        if isinstance(mean, int | float):
+            text += f"; it was busy {mean:.0f} % of the time"
+        why = "placement does not depend on load. On a busy GPU, an op waits."
+        yield "other_processes", f"{text}. That moved no op to the CPU: {why}"
+
+
+def _float64(ops: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    types = ops["input_types"].astype(object).fillna("").str.split(";")
+    takes = types.map(lambda of: isinstance(of, list) and "double" in of).astype(bool)
+    double = ops[takes & (ops["role"] == Role.COMPUTE)]
+    placement = double["placement"].astype(str)
+    on_gpu, on_cpu = double[placement.str.startswith("gpu")], int((placement == "cpu").sum())
+    if len(on_gpu):
+        named = listed(on_gpu["type"].astype(str).drop_duplicates().tolist())
+        rest = f" {counted(on_cpu, 'float64 op')} ran on the CPU, for the causes given there."
+        ran = f"{counted(len(on_gpu), 'float64 op')} ran on the GPU ({named})."
+        yield "float64", f"{ran} {_FLOAT64}{rest if on_cpu else ''}"

@@ -1,0 +1,293 @@
+"""Single ops in full: what the page's drawer and `traceanalyzer analyze --op` show of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.format import counted, listed
+from traceanalyzer.model import SourceWhere
+from traceanalyzer.model import blocks as b
+from traceanalyzer.placement.devices import device_text
+from traceanalyzer.placement.kernel_types import python_name
+from traceanalyzer.report.op_reasons import Reasoner
+from traceanalyzer.report.ops import ranked
+from traceanalyzer.report.records import line_texts, place_of, us
+from traceanalyzer.report.tables import table_of
+from traceanalyzer.report.text import DIRECTIONS, cut, prose, sentence, time
+from traceanalyzer.report.transfers import node_link
+from traceanalyzer.source_files import shown_files
+from traceanalyzer.tables.vocabulary import Role
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.model import Evidence, RuledOut
+    from traceanalyzer.report.op_reasons import Reason, View
+    from traceanalyzer.report.page_facts import PageFacts
+    from traceanalyzer.run import Run
+
+_CPU_OPS: Final = 150
+_OTHER_OPS: Final = 50
+_ROWS: Final = 6
+_MOST: Final = 20  # ops that an expression shows
+_EVIDENCE_SHOWN: Final = 6
+_SUGGESTED: Final = 3
+_ALONE: Final = "The only blocker: without it, a replay of the placer puts the op on the GPU."
+_ALL: Final = (
+    "Fix them all: each alone blocks the op, and without them a replay of the placer puts it on "
+    "the GPU."
+)
+_TRANSFERS: Final = (
+    b.Column(name="end", title="Transfers"),
+    b.Column(name="op", title="From or to"),
+    b.Column(name="direction", title="Direction"),
+    b.Column(name="count", title="Count", kind="count"),
+    b.Column(name="bytes", title="Bytes", kind="bytes"),
+    b.Column(name="time_us", title="Time", kind="us"),
+)
+_KERNELS: Final = (
+    b.Column(name="kernel", title="Kernel", kind="code"),
+    b.Column(name="count", title="Count", kind="count"),
+    b.Column(name="time_us", title="Time", kind="us"),
+)
+
+
+class NoSuchOpError(TraceAnalyzerError):
+    """No op of a run is called so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpReasons:
+    """An op, and why it is where it is."""
+
+    name: str
+    place: str  # `file:line`, or ""
+    facts: b.KeyValues
+    here: View
+    on_a_gpu: View | None
+
+    def why(self) -> Iterator[b.Block]:
+        """Yield why it is there, and where it would be on a machine with a GPU."""
+        yield from _view(self.here)
+        if self.on_a_gpu is not None:
+            yield from _view(self.on_a_gpu)
+
+
+# --- single ops ------------------------------------------------------------------------------
+
+
+def ops_that_match(
+    diagnosis: Diagnosis, expression: re.Pattern[str]
+) -> tuple[list[OpReasons], int]:
+    """Return the ops whose name or type an expression matches, at most 20, and how many match.
+
+    CPU ops come first, and then those of most host time.
+
+    Raises:
+        NoSuchOpError: None matches; the message names similar types.
+    """
+    ops, known_as = diagnosis.run.ops, _types_in_the_program(diagnosis)
+    matches = [
+        any(map(expression.search, (str(name), str(type_), known_as.get(op_id, ""))))
+        for op_id, name, type_ in zip(ops["op_id"], ops["name"], ops["type"], strict=True)
+    ]
+    rows = ops[matches]
+    if rows.empty:
+        raise NoSuchOpError(_nothing_matches(expression.pattern, ops))
+    is_in_question = (rows["placement"] == "cpu") & (rows["role"] == Role.COMPUTE)
+    rows = rows.assign(in_question=is_in_question).sort_values(
+        ["in_question", "host_self_ps"], ascending=False, kind="stable"
+    )
+    return list(_reasons_of(rows.head(_MOST), diagnosis)), len(rows)
+
+
+def _types_in_the_program(diagnosis: Diagnosis) -> dict[str, str]:
+    """Return the types of CPU ops before any rewrite, by op id."""
+    there = diagnosis.on_a_gpu
+    assumed = {} if there is None else {**there.analysis.on_host, **there.analysis.cpu_ops}
+    known = {**assumed, **diagnosis.cpu_ops}
+    return {op_id: cpu_op.explanation.type for op_id, cpu_op in known.items()}
+
+
+def _nothing_matches(expression: str, ops: pd.DataFrame) -> str:
+    types = sorted({str(op_type) for op_type in ops["type"].dropna()})
+    lowered = {op_type.lower(): op_type for op_type in types}
+    alike = get_close_matches(expression.lower(), lowered, n=_SUGGESTED)
+    msg = f"no op of the run has a name or type that matches {expression!r}"
+    if alike:
+        return f"{msg}; similar types: {', '.join(lowered[name] for name in alike)}"
+    return f"{msg}; `traceanalyzer tables` writes all of its {counted(len(ops), 'op')}"
+
+
+def _reasons_of(ops: pd.DataFrame, diagnosis: Diagnosis) -> Iterator[OpReasons]:
+    reasoner, known_as = Reasoner(diagnosis), _types_in_the_program(diagnosis)
+    has_hosts = len(diagnosis.run.hosts) > 1
+    for row, file in zip(
+        ops.itertuples(index=False), shown_files(ops["source_file"], diagnosis.run), strict=True
+    ):
+        line = "" if pd.isna(row.source_line) else f":{int(row.source_line)}"  # type: ignore[arg-type]
+        in_program = known_as.get(str(row.op_id), str(row.type))
+        yield OpReasons(
+            name=str(row.name),
+            place="" if file is None else f"{file}{line}",
+            facts=b.KeyValues(rows=tuple(_facts(row, in_program, has_hosts=has_hosts))),
+            here=reasoner.here(row),
+            on_a_gpu=reasoner.on_a_gpu(row),
+        )
+
+
+def _facts(row: Any, in_program: str, *, has_hosts: bool) -> Iterator[tuple[str, b.Text]]:  # noqa: ANN401
+    ran_on = str(row.placement).replace("_", " ")
+    if isinstance(row.device, str):
+        on_host = ", computed on the host" if row.placement == "host_memory" else ""
+        ran_on = f"{device_text(row.device)}{on_host}"
+    source = f"{row.placement_certainty}: {row.placement_source}".replace("_", " ")
+    yield "Type", (b.Code(text=str(row.type)),)
+    yield "Placement", (f"{ran_on} ({source})" if row.placement != "unknown" else ran_on,)
+    if isinstance(row.requested_device, str):
+        requested = row.requested_device
+        yield "Requested device", (b.Code(text=requested) if requested else "none",)
+    if isinstance(row.input_types, str) and row.input_types:
+        types = ", ".join(python_name(t) for t in row.input_types.split(";") if t)
+        yield "Input types", (b.Code(text=types),)
+    if in_program != row.type:
+        yield "In your program", (b.Code(text=in_program),)
+    if isinstance(row.function, str):
+        yield "Function", (b.Code(text=row.function),)
+    if has_hosts:
+        yield "Host", (b.Code(text=str(row.host)),)
+    yield (
+        "Occurrences",
+        (f"{row.occurrences:,}, ", time(us(row.host_self_ps) or 0.0), " of host time"),
+    )
+
+
+# --- why it is there -------------------------------------------------------------------------
+
+
+def _view(view: View) -> Iterator[b.Block]:
+    if view.assumed:
+        said = f" {view.said} Assumed: {view.assumed}."
+        yield b.Note(text=(b.Strong(text="With a GPU:"), *prose(said)))
+    elif view.said:
+        yield b.Note(text=prose(view.said))
+    for number, reason in enumerate(view.reasons, start=1):
+        title = prose(f"{number}. {reason.tie}{reason.title} ({reason.certainty})")
+        yield b.Fold(summary=title, blocks=tuple(_reason(reason)))
+    if view.is_complete:
+        yield b.Note(text=(_ALL if len(view.reasons) > 1 else _ALONE,))
+    if view.open:
+        causes = listed([f"{cause} ({title})" if title else cause for cause, title in view.open])
+        yield b.Note(text=(b.Strong(text="Possible causes:"), *prose(f" {causes}.")))
+    yield from (b.Note(text=prose(sentence(d)), tone="warning") for d in view.doubts)
+    if view.ruled_out:
+        facts = b.Bullets(items=tuple(_by_fact(view.ruled_out)))
+        yield b.Fold(summary=("Ruled out",), blocks=(facts,))
+    if view.settled_by:
+        yield b.Note(text=prose(sentence(view.settled_by)))
+
+
+def _reason(reason: Reason) -> Iterator[b.Block]:
+    harm = f", {reason.harm.replace('_', ' ')}" if reason.harm else ""
+    yield b.Note(text=(f"{reason.cause or 'no known cause'} ({reason.certainty}{harm})",))
+    if reason.why:
+        yield b.Note(text=prose(reason.why))
+    facts = [*map(_fact, reason.evidence[:_EVIDENCE_SHOWN])]
+    if len(reason.evidence) > _EVIDENCE_SHOWN:
+        facts.append((f"and {len(reason.evidence) - _EVIDENCE_SHOWN} more like these",))
+    if facts:
+        yield b.Bullets(items=tuple(facts))
+    for fix in reason.fixes:
+        verified = " (verified)" if fix.checked else ""
+        yield b.Note(text=prose(f"Fix{verified}: {fix.text}"))
+        if fix.code:
+            yield b.Source(file="", first_line=0, lines=tuple(fix.code.strip().split("\n")))
+
+
+def _fact(evidence: Evidence) -> b.Text:
+    place, where = place_of(evidence), evidence.where
+    at: b.Text = (f" [{cut(place)}]",) if place else ()
+    if isinstance(where, SourceWhere) and where.source is not None:
+        at = (*at, " ", b.Code(text=cut(where.source.strip())))
+    return (*prose(evidence.text), *at)
+
+
+def _by_fact(ruled_out: Iterable[RuledOut]) -> Iterator[b.Text]:
+    causes: dict[str, list[str]] = defaultdict(list)
+    for out in ruled_out:
+        causes[out.because].append(out.cause)
+    yield from ((f"{', '.join(of)}: ", *prose(because)) for because, of in causes.items())
+
+
+# --- the drawer ------------------------------------------------------------------------------
+
+
+def op_details(facts: PageFacts) -> dict[str, tuple[b.Block, ...]]:
+    """Return the blocks of the CPU ops and of the most expensive other ops, by op id."""
+    run, ops = facts.run, ranked(facts.run.ops)
+    on_cpu = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
+    ops = pd.concat([ops[on_cpu].head(_CPU_OPS), ops[~on_cpu].head(_OTHER_OPS)])
+    tables = [_transfers(run, set(ops["op_id"])), _kernels(run, set(ops["op_id"]))]
+    found: dict[str, tuple[b.Block, ...]] = {}
+    for op_id, known, line_text in zip(
+        ops["op_id"], _reasons_of(ops, facts.diagnosis), line_texts(ops, run), strict=True
+    ):
+        blocks = [*known.why(), *_to_change(facts, op_id), known.facts]
+        if known.place and line_text is not None:
+            file, _, line = known.place.rpartition(":")
+            at = int(line)
+            blocks.append(b.Source(file=file, first_line=at, lines=(line_text,), marked=(at,)))
+        blocks += [of_op[op_id] for of_op in tables if op_id in of_op]
+        found[op_id] = tuple(blocks)
+    return found
+
+
+def _to_change(facts: PageFacts, op_id: str) -> Iterator[b.Block]:
+    changes = facts.changes_of_op.get(op_id, [])[:_ROWS]
+    if changes:
+        yield b.Note(text=(b.Strong(text="To change:"),))
+        links = ((b.Link(text=c.title, to=f"change-{c.id}"),) for c in changes)
+        yield b.Bullets(items=tuple(links))
+
+
+def _transfers(run: Run, op_ids: set[str]) -> dict[str, b.Table]:
+    """Return the transfers of each op, those of most bytes first."""
+    graph, rows = run.transfer_graph, defaultdict[str, list[dict[str, b.Cell]]](list)
+    names = {node: str(known["label"]) for node, known in graph.nodes(data=True)}
+    for source, target, direction, sums in graph.edges(keys=True, data=True):
+        for op_id, other, end in ((source, target, "output"), (target, source, "input")):
+            if op_id in op_ids:
+                row = {
+                    "end": end,
+                    "op": (node_link(other, names),),
+                    "direction": DIRECTIONS[direction],
+                    "count": sums["count"],
+                    "bytes": sums["bytes"],
+                    "time_us": us(sums["total_ps"]),
+                }
+                rows[op_id].append(row)
+    return {op_id: _table(_TRANSFERS, of, "bytes") for op_id, of in rows.items()}
+
+
+def _kernels(run: Run, op_ids: set[str]) -> dict[str, b.Table]:
+    """Return the kernels of each op, those of most time first."""
+    kernels = run.kernels[run.kernels["op_id"].isin(op_ids)]
+    sums = kernels.groupby(["op_id", "name"], observed=True)["duration_ps"].agg(["size", "sum"])
+    rows: dict[str, list[dict[str, b.Cell]]] = defaultdict(list)
+    for (op_id, name), count, took_ps in sums.itertuples():
+        row: dict[str, b.Cell] = {"kernel": str(name), "count": count, "time_us": us(took_ps)}
+        rows[str(op_id)].append(row)
+    return {op_id: _table(_KERNELS, of, "time_us") for op_id, of in rows.items()}
+
+
+def _table(columns: Sequence[b.Column], rows: list[dict[str, b.Cell]], by: str) -> b.Table:
+    rows.sort(key=lambda row: -float(row[by] or 0))  # type: ignore[arg-type]
+    return table_of(columns, rows[:_ROWS], len(rows))

@@ -1,0 +1,102 @@
+"""From a diagnosis to its page: all sections, from top to bottom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceanalyzer.format import counted
+from traceanalyzer.health import trace_health
+from traceanalyzer.model import blocks as b
+from traceanalyzer.report.about import about, devices_of, run_info
+from traceanalyzer.report.answer import facts_of_the_bar, happened, to_do
+from traceanalyzer.report.changes import cards, changes
+from traceanalyzer.report.folds import folds
+from traceanalyzer.report.gaps import timeline_tab
+from traceanalyzer.report.memory import memory_tab
+from traceanalyzer.report.op_details import op_details
+from traceanalyzer.report.ops import ops_tab
+from traceanalyzer.report.page_facts import PageFacts
+from traceanalyzer.report.scopes import scopes_tab
+from traceanalyzer.report.step_sections import step_bar, steps_tab
+from traceanalyzer.report.steps import steps_of
+from traceanalyzer.report.transfers import transfers_tab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.model import Report
+    from traceanalyzer.model.changes import Change
+
+
+def page_of(
+    diagnosis: Diagnosis, found: Sequence[Change] = (), report: Report | None = None
+) -> b.Page:
+    """Return the page of a diagnosed run.
+
+    Args:
+        diagnosis: Of the run.
+        found: What to change, in order.
+        report: The data that the section Explore shows; without it, the page has none.
+    """
+    run, facts = diagnosis.run, PageFacts(diagnosis=diagnosis, changes=tuple(found))
+    info = run_info(run, devices_of(run), steps_of(run)) if report is None else report.run
+    made = (
+        step_bar(facts),
+        changes(facts),
+        folds(facts),
+        cards(facts),
+        None if report is None else explore(facts, report),
+        about(run, info),
+    )
+    sections = tuple(section for section in made if section is not None)
+    return b.Page(
+        kind=facts.kind,
+        title=f"{run.name or run.path_name} - traceanalyzer",
+        facts=facts_of_the_bar(facts),
+        links=tuple(_links(sections, facts)),
+        happened=happened(facts),
+        next=to_do(facts),
+        sections=sections,
+        details={} if report is None else op_details(facts),
+    )
+
+
+def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...]:
+    """Return changes with those of the program first, if there is a prediction for a GPU.
+
+    Why this machine showed no GPU matters less then, unless the program itself hides it.
+    """
+    there = diagnosis.on_a_gpu
+    if there is None or not there.analysis.replayed or there.hides_gpus:
+        return tuple(found)
+    return tuple(sorted(found, key=lambda change: change.kind == "gpu"))
+
+
+def explore(facts: PageFacts, report: Report) -> b.Section | None:
+    """Return everything, in tabs that share a selection; None if nothing was recorded."""
+    made = (
+        timeline_tab(facts.diagnosis),
+        ops_tab(facts),
+        transfers_tab(facts.run, report.transfer_graph, report.round_trips),
+        scopes_tab(facts.run),
+        steps_tab(facts.devices, report.steps, report.timeline, report.input_pipeline),
+        memory_tab(report.memory),
+    )
+    tabs = tuple(tab for tab in made if tab is not None)
+    return b.Section(id="explore", title="Explore", blocks=(b.Tabs(tabs=tabs),)) if tabs else None
+
+
+def _links(sections: Sequence[b.Section], facts: PageFacts) -> Iterator[b.Link]:
+    """Walk the links of the bar: they read as what they lead to."""
+    for section in sections:
+        if section.id == "changes":
+            yield b.Link(text=f"Changes {len(facts.changes)}", to=section.id)
+        for block in section.blocks:
+            for tab in block.tabs if isinstance(block, b.Tabs) else ():
+                text = tab.title if tab.count is None else f"{tab.title} {tab.count:,}"
+                yield b.Link(text=text, to=tab.id)
+        if section.id == "about":
+            severe = [e for e in trace_health(facts.run) if e.severity != "info"]
+            warned = f" ({counted(len(severe), 'warning')})" if severe else ""
+            yield b.Link(text=f"{section.title}{warned}", to=section.id)

@@ -1,0 +1,177 @@
+"""From what the analysis found to records of the document: picoseconds become microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import pandas as pd
+
+from traceanalyzer.model import CaptureFileWhere, SourceWhere, Table, Tables, TraceWhere
+from traceanalyzer.source_files import shown_files
+from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traceanalyzer.model import Evidence
+    from traceanalyzer.model._record import Record
+    from traceanalyzer.run import Run
+
+R = TypeVar("R", bound="Record")
+_MAX_ROWS: Final = 500
+_NONE_SUCH: Final = object()
+
+
+def us(time_ps: float | None) -> float | None:
+    """Return microseconds; None if unknown."""
+    return None if time_ps is None else time_ps / PS_PER_US
+
+
+def to_record(kind: type[R], found: object, **values: Any) -> R:  # noqa: ANN401
+    """Return a record of a kind: given values, and the others from `found` by their names.
+
+    `found` is an object or a mapping; a field `total_us` is made from its `total_ps`.
+    """
+    for field in fields(kind):  # type: ignore[arg-type]
+        name = field.name
+        if name in values:
+            continue
+        value = _value(found, name)
+        if value is _NONE_SUCH and name.endswith("_us"):
+            value = us(_value(found, f"{name.removesuffix('_us')}_ps"))
+        if value is not _NONE_SUCH:  # fields without a value have a default
+            values[name] = value
+    return kind(**values)
+
+
+def _value(found: object, name: str) -> Any:  # noqa: ANN401
+    if isinstance(found, Mapping):
+        return found.get(name, _NONE_SUCH)
+    return getattr(found, name, _NONE_SUCH)
+
+
+# --- tables ----------------------------------------------------------------------------------
+
+
+def tables(run: Run) -> Tables:
+    """Return the tables of the report, cut or aggregated for reading."""
+    origin_ps = min((host.start_ps for host in run.hosts), default=0)
+    return Tables(
+        ops=_op_table(run),
+        copies=_copy_table(run.transfers),
+        steps=table(in_us(run.steps, origin_ps), _MAX_ROWS),
+        kernels=_kernel_table(run.kernels),
+    )
+
+
+def in_us(frame: pd.DataFrame, origin_ps: int = 0) -> pd.DataFrame:
+    """Turn columns in picoseconds into microseconds; moments count from the origin."""
+    out = {}
+    for name, column in frame.items():
+        if str(name).endswith("_ps"):
+            from_ps = origin_ps if name in {"start_ps", "at_ps"} else 0
+            out[f"{str(name).removesuffix('_ps')}_us"] = (column - from_ps) / PS_PER_US
+        else:
+            out[str(name)] = column
+    return pd.DataFrame(out)
+
+
+def table(
+    frame: pd.DataFrame, most_rows: int | None = None, total_rows: int | None = None
+) -> Table:
+    """Return the first rows of a dataframe as a table of the document."""
+    shown = frame.head(most_rows) if most_rows is not None else frame
+    plain = shown.astype(object).where(shown.notna(), None)
+    return Table(
+        columns=tuple(map(str, frame.columns)),
+        rows=tuple(map(tuple, plain.to_numpy(dtype=object).tolist())),
+        total_rows=len(frame) if total_rows is None else total_rows,
+    )
+
+
+def _op_table(run: Run) -> Table:
+    """Return the most expensive ops on the CPU, by host time, and of the others, by any time."""
+    ops = run.ops
+    time = ops["host_self_ps"] + ops["kernel_ps"]
+    ranked = ops.loc[time.sort_values(ascending=False, kind="stable").index]
+    on_cpu = (ranked["placement"] == "cpu") & (ranked["role"] == Role.COMPUTE)
+    chosen = pd.concat([ranked[on_cpu].head(_MAX_ROWS), ranked[~on_cpu].head(_MAX_ROWS)])
+    source_file = pd.Series(shown_files(chosen["source_file"], run), chosen.index, dtype=object)
+    return table(in_us(chosen.assign(source_file=source_file)), total_rows=len(ops))
+
+
+def _copy_table(copies: pd.DataFrame) -> Table:
+    """Aggregate the table of transfers by direction, memory and ends."""
+    keys = ["direction", "memory", "producer_name", "consumer_name", "device"]
+    if copies.empty:
+        return Table(columns=(*keys, "count", "bytes", "copy_us"), rows=(), total_rows=0)
+    texts = copies[keys].astype(object)
+    rows = texts.where(texts.notna(), None).assign(
+        count=1, bytes=copies["bytes"], copy_ps=copies["duration_ps"]
+    )
+    sums = rows.groupby(keys, dropna=False).sum(min_count=1).reset_index()
+    order = (
+        sums[["bytes", "count"]]
+        .fillna(0)
+        .sort_values(["bytes", "count"], kind="stable", ascending=False)
+    )
+    return table(in_us(sums.loc[order.index]), _MAX_ROWS)
+
+
+def _kernel_table(kernels: pd.DataFrame) -> Table:
+    """Aggregate the table of kernels by kernel, op and device."""
+    keys = ["name", "op_id", "op", "device"]
+    if kernels.empty:  # an empty group has lost its dtypes
+        return Table(columns=(*keys, "count", "duration_us"), rows=(), total_rows=0)
+    grouped = kernels.groupby(keys, observed=True, dropna=False)["duration_ps"]
+    sums = grouped.agg(["size", "sum"]).reset_index()
+    sums = sums.rename(columns={"size": "count", "sum": "duration_ps"})
+    sums = sums.sort_values("duration_ps", ascending=False, kind="stable")
+    return table(in_us(sums.head(_MAX_ROWS)), total_rows=len(sums))
+
+
+# --- places ----------------------------------------------------------------------------------
+
+
+def evidence_shown(evidence: Iterable[Evidence], run: Run) -> tuple[Evidence, ...]:
+    """Return evidence with files as reports show them, and with the text of each line."""
+    return tuple(
+        replace(e, where=_where_shown(e.where, run)) if isinstance(e.where, SourceWhere) else e
+        for e in evidence
+    )
+
+
+def _where_shown(where: SourceWhere, run: Run) -> SourceWhere:
+    file = shown_files([where.file], run)[0] or where.file
+    captures = [host.capture_file for host in run.hosts if host.capture_file is not None]
+    texts = (c.line_text(where.file, where.line) for c in captures if where.line is not None)
+    return replace(where, file=file, source=next((t for t in texts if t is not None), None))
+
+
+def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
+    """Return the text of the line that made each op, if a capture kept it."""
+    capture_files = {host.name: host.capture_file for host in run.hosts}
+    columns = (ops["host"], ops["source_file"], ops["source_line"])
+    return [
+        capture_file.line_text(file, int(line))
+        if (capture_file := capture_files.get(str(host)))
+        and isinstance(file, str)
+        and not pd.isna(line)
+        else None
+        for host, file, line in zip(*columns, strict=True)
+    ]
+
+
+def place_of(evidence: Evidence) -> str:
+    """Return the place of a piece of evidence in words; "" for a fact outside the run."""
+    where = evidence.where
+    if isinstance(where, SourceWhere):
+        return where.file if where.line is None else f"{where.file}:{where.line}"
+    if isinstance(where, CaptureFileWhere):
+        return f"capture file: {where.capture_file}"
+    if isinstance(where, TraceWhere):
+        return f"trace: {where.plane}" + ("" if where.line is None else f", {where.line}")
+    return ""
