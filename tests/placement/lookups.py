@@ -15,7 +15,7 @@ from tensorflow.python.framework import op_def_registry
 from tensorflow.python.util import _pywrap_kernel_registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 
 def enum(dtype: str) -> int:
@@ -102,3 +102,8 @@ def answers(
         types = output_types(op, attributes, inputs) if known and inputs is not None else None
         found.append((has, types))
     return found
+
+
+def device_types(devices: Sequence[str]) -> list[str | None]:
+    """Return the type of device that each name names, None for none."""
+    return [tf.DeviceSpec.from_string(device).device_type for device in devices]

@@ -202,7 +202,7 @@ class _NodeSearch:
 
     def moves_without(self, removed: Sequence[Blocker]) -> bool:
         """Return whether the node is on a GPU then, in a graph that TensorFlow would not refuse."""
-        before = self._placement
+        before = self._tried = self._placement
         if removed:
             setting = without(before.setting, removed, self._gpu)
             self._tried = Placement(before.nodes, setting, before.region)
