@@ -63,7 +63,7 @@ class AttributePool:
             self.sets.append(dict(sorted(attributes.items())))
         return at
 
-    def add_entries(self, entries: list[bytes | memoryview]) -> int:
+    def add_entries(self, entries: list[memoryview]) -> int:
         """Return the index of the set that a NodeDef's `attr` entries make.
 
         Most nodes repeat the bytes of another; only new ones are decoded.
