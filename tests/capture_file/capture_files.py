@@ -68,7 +68,6 @@ def sample() -> CaptureFile:
                 message="Visible devices cannot be modified after being initialized",
                 raised=(0,),
                 handler=-1,
-                call="set_visible_devices",
             ),
         ),
         session_configs=(

@@ -148,7 +148,6 @@ def raised_at(file: Path, line: int) -> dict[str, Any]:
         "message": "too late",
         "raised": [[str(file), line, "<module>", 1]],
         "handler": None,
-        "call": "set_visible_devices",
     }
 
 
@@ -209,7 +208,6 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
                 "message": "too late",
                 "raised": [STEP, MAIN],
                 "handler": ["/project/train.py", 33, "<module>"],
-                "call": "set_visible_devices",
             },
             {"kind": "note", "id": "threads", "severity": "info", "message": "one went on"},
             {"kind": "devices", "soft_device_placement": True},

@@ -131,7 +131,8 @@ class Told:
         self.told.append("begin")
 
     def __exit__(self, *_: object) -> None:
-        self.told.append("end")
+        if self.told == ["begin"]:
+            self.told.append("end")
 
 
 def fit(steps: in_code._StepsCapture, batches: int, *, fails: bool = False) -> None:

@@ -213,11 +213,7 @@ def caught(where: str, error: str, message: str, scope_line: int, op: str) -> Ca
         complete=True,
         environment={"tensorflow": {"version": "2.21.0"}},
         devices={"logical": [{"name": "/device:CPU:0"}, {"name": "/device:GPU:0"}]},
-        errors=(
-            CaughtError(
-                where=where, type=error, message=message, raised=(0,), handler=1, call=None
-            ),
-        ),
+        errors=(CaughtError(where=where, type=error, message=message, raised=(0,), handler=1),),
         # A file that does not exist: its source says nothing.
         frames=tuple(
             Frame(file="/nowhere/train.py", line=at, code="step", is_user=True)

@@ -49,7 +49,6 @@ def ended(message: str, *there: Any, is_soft: bool = False) -> CaptureFile:  # n
                 message=message,
                 raised=(0,),
                 handler=-1,
-                call=None,
             ),
         ),
         frames=(Frame(file="/project/train.py", line=7, code="<module>", is_user=True),),

@@ -215,7 +215,6 @@ ERROR = CaughtError(
     "All available devices [/job:localhost/replica:0/task:0/device:CPU:0].",
     raised=(0,),
     handler=-1,
-    call=None,
 )
 
 

@@ -106,7 +106,7 @@ class Note:
 class CaughtError:
     """An error about placement, as it passed through the program."""
 
-    #: `tf.config` (a call that failed), `resource_exhausted`, `xla_unsupported` (a function that
+    #: `resource_exhausted`, `xla_unsupported` (a function that
     #: XLA was to compile has an op that it cannot), `no_device` (a requested device does not
     #: exist), or `program` (it ended the program).
     where: str
@@ -114,7 +114,6 @@ class CaughtError:
     message: str  #: of a long one the first 2000 characters and the last 1000
     raised: tuple[int, ...]  #: user's frames, innermost first
     handler: int  #: the frame that caught it
-    call: str | None = None  #: the `tf.config` function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

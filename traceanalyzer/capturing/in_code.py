@@ -10,15 +10,12 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from traceanalyzer.capture_file.journal import read_journal
 from traceanalyzer.capturing import gathering
 from traceanalyzer.capturing.gpus import GpuWatch
 from traceanalyzer.errors import TraceAnalyzerError
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _RECORDER: Final = "traceanalyzer.capturing.recorder.program"
 _OF_COMMAND: Final = "_traceanalyzer_recorder"  # the same, as `traceanalyzer capture` loads it
@@ -29,7 +26,27 @@ _log = logging.getLogger(__name__)
 
 
 class Capture:
-    """A capture of what runs in a `with` block; see `capture`.
+    """Record what TensorFlow does in a `with` block, and the evidence of its placement.
+
+    with traceanalyzer.capture("logs/") as captured:
+        train_a_few_steps()
+    captured.report("report.html")
+
+    TensorFlow may be imported already, but some of the evidence cannot be had later: where
+    variables were made before the block; and the graphs of functions, of which TensorFlow decides
+    when it runs its first op whether it gives them, so that none is recorded where one ran before.
+    Where that matters, use the command `traceanalyzer capture`.
+
+    Args:
+        logdir: Log directory; the run is `LOGDIR/plugins/profile/RUN`.
+        run: Name of the run; by default the time.
+        host_tracer_level: How much is recorded of the host, 1 to 3. Dtypes need no more than 2:
+            they are recorded beside the trace. 3 adds shapes, cheap ops and those on GPUs, and
+            makes a training loop slower by up to a fifth.
+        python_tracer_level: 1 to record calls of Python functions.
+        device_tracer_level: 0 to leave out what GPUs do.
+        source: Whether the text of your lines that made ops is kept, for the report to show; False
+            for code that is not to leave the machine.
 
     Attributes:
         run_path: The folder of the run that the block was recorded to.
@@ -39,18 +56,23 @@ class Capture:
 
     _under_way: ClassVar[Capture | None] = None
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one for each thing to choose
         self,
         logdir: str | os.PathLike[str],
-        run: str | None,
-        levels: dict[str, int],
+        run: str | None = None,
         *,
+        host_tracer_level: int = 2,
+        python_tracer_level: int = 0,
+        device_tracer_level: int = 1,
         source: bool = True,
     ) -> None:
-        """Prepare; `capture` makes these."""
         self._logdir = Path(logdir)
         self._run = run
-        self._levels = levels
+        self._levels = {
+            "host_tracer_level": host_tracer_level,
+            "python_tracer_level": python_tracer_level,
+            "device_tracer_level": device_tracer_level,
+        }
         self._source = source
         self._stack = contextlib.ExitStack()
         self._attachment: Any = None
@@ -74,12 +96,7 @@ class Capture:
         atexit.register(self._end)  # should the block never end
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stop, and write what was recorded; an exception of the block passes."""
         self._end()
 
@@ -120,11 +137,10 @@ class Capture:
         attachment = recorder.Attachment(settings, journal)
         attachment.before_tensorflow()
         try:
-            importlib.import_module("tensorflow")
-        except ImportError as error:
+            _tensorflow()
+        except TraceAnalyzerError:
             attachment.finish("TensorFlow is not there")
-            msg = f"TensorFlow cannot be imported: {error}"
-            raise TraceAnalyzerError(msg) from error
+            raise
         self._gpus.start(os.getpid())
         attachment.after_tensorflow()
         self._attachment = attachment
@@ -160,43 +176,15 @@ class Capture:
             gathering.write_capture_file(session.trace, self._work, **facts)
 
 
-def capture(  # noqa: PLR0913 - one for each thing to choose
-    logdir: str | os.PathLike[str],
-    run: str | None = None,
-    *,
-    host_tracer_level: int = 2,
-    python_tracer_level: int = 0,
-    device_tracer_level: int = 1,
-    source: bool = True,
-) -> Capture:
-    """Record what TensorFlow does in a `with` block, and the evidence of its placement.
+capture = Capture
 
-    with traceanalyzer.capture("logs/") as captured:
-        train_a_few_steps()
-    captured.report("report.html")
 
-    TensorFlow may be imported already, but some of the evidence cannot be had later: where
-    variables were made before the block; and the graphs of functions, of which TensorFlow decides
-    when it runs its first op whether it gives them, so that none is recorded where one ran before.
-    Where that matters, use the command `traceanalyzer capture`.
-
-    Args:
-        logdir: Log directory; the run is `LOGDIR/plugins/profile/RUN`.
-        run: Name of the run; by default the time.
-        host_tracer_level: How much is recorded of the host, 1 to 3. Dtypes need no more than 2:
-            they are recorded beside the trace. 3 adds shapes, cheap ops and those on GPUs, and
-            makes a training loop slower by up to a fifth.
-        python_tracer_level: 1 to record calls of Python functions.
-        device_tracer_level: 0 to leave out what GPUs do.
-        source: Whether the text of your lines that made ops is kept, for the report to show; False
-            for code that is not to leave the machine.
-    """
-    levels = {
-        "host_tracer_level": host_tracer_level,
-        "python_tracer_level": python_tracer_level,
-        "device_tracer_level": device_tracer_level,
-    }
-    return Capture(logdir, run, levels, source=source)
+def _tensorflow() -> Any:  # noqa: ANN401 - a module without types
+    try:
+        return importlib.import_module("tensorflow")
+    except ImportError as error:
+        msg = f"TensorFlow cannot be imported: {error}"
+        raise TraceAnalyzerError(msg) from error
 
 
 def capture_callback(
@@ -222,14 +210,9 @@ def capture_callback(
     if not 1 <= first <= last:
         msg = f"steps={steps!r}: give the first and the last, counted from 1"
         raise TraceAnalyzerError(msg)
-    try:
-        keras: Any = importlib.import_module("tensorflow").keras
-    except ImportError as error:
-        msg = f"TensorFlow cannot be imported: {error}"
-        raise TraceAnalyzerError(msg) from error
-
-    made = type("CaptureCallback", (_StepsCapture, keras.callbacks.Callback), {})
-    return made(capture(logdir, **options), first, last)
+    callback = _tensorflow().keras.callbacks.Callback
+    made = type("CaptureCallback", (_StepsCapture, callback), {})
+    return made(Capture(logdir, **options), first, last)
 
 
 class _StepsCapture:
@@ -241,36 +224,25 @@ class _StepsCapture:
         self._first = first
         self._last = last
         self._batches = 0
-        self._is_recording = False
 
-    def on_train_begin(self, logs: object = None) -> None:
-        del logs
-        self._stop()  # a `fit` that failed did not come to its end
+    def on_train_begin(self, logs: object = None) -> None:  # noqa: ARG002
+        self.captured.__exit__()  # a `fit` that failed did not come to its end
         self._batches = 0
 
-    def on_train_batch_begin(self, batch: int, logs: object = None) -> None:
-        del batch, logs
+    def on_train_batch_begin(self, batch: int, logs: object = None) -> None:  # noqa: ARG002
         self._batches += 1
         if self._batches == self._first:
             try:
                 self.captured.__enter__()
-                self._is_recording = True
             except TraceAnalyzerError as error:
                 _log.warning("the steps are not recorded: %s", error)
 
-    def on_train_batch_end(self, batch: int, logs: object = None) -> None:
-        del batch, logs
+    def on_train_batch_end(self, batch: int, logs: object = None) -> None:  # noqa: ARG002
         if self._batches >= self._last:
-            self._stop()
+            self.captured.__exit__()
 
-    def on_train_end(self, logs: object = None) -> None:
-        del logs
-        self._stop()
-
-    def _stop(self) -> None:
-        if self._is_recording:
-            self._is_recording = False
-            self.captured.__exit__(None, None, None)
+    def on_train_end(self, logs: object = None) -> None:  # noqa: ARG002
+        self.captured.__exit__()
 
 
 def _process_start_s() -> float:

@@ -36,7 +36,7 @@ _MOST_CPUS_USED: Final = 0.75  # beyond that, more calls at once gain little
 # If bounds are this close, in shares of the wait, the easier change comes first.
 _EQUAL: Final = 0.02
 _Kind: TypeAlias = Literal[  # by ease
-    "prefetch", "parallel", "vectorise", "cache", "generator", "read_in_parallel"
+    "prefetch", "rewrite", "parallel", "vectorise", "cache", "generator", "read_in_parallel"
 ]
 _PYTHON_LOCK: Final = "as Python holds its lock"
 
@@ -89,6 +89,8 @@ class _Changes:
     def all(self) -> Iterator[InputFix]:
         op_type = str(self._stage["type"])
         if _MAPS.fullmatch(op_type):
+            if self._calls_python:
+                yield self._rewritten()
             yield from self._parallel()
             yield from self._vectorised()
         elif op_type.startswith("Generator") and self._calls_python:
@@ -167,6 +169,23 @@ class _Changes:
 
     # --- changes -------------------------------------------------------------------------------
 
+    def _rewritten(self) -> InputFix:
+        """TensorFlow ops instead of Python, which runs one call at a time."""
+        calling = self._pipeline.calling_ps(self._row)
+        rest = self._busy_ps - calling
+        best = rest + calling / self._cpus if self._cpus else 0.0
+        return self._fix(
+            "rewrite",
+            best_ps=self._wait_beside_section(best),
+            worst_ps=self._pipeline.wait_ps,
+            text=(
+                "Write the function with TensorFlow ops: Python runs its own code one call at a "
+                "time, whatever `num_parallel_calls` is."
+            ),
+            code="dataset = dataset.map(fn_of_tensorflow_ops, num_parallel_calls=tf.data.AUTOTUNE)",
+            basis=f"no faster at worst; its calls on {self._all_cpus} at best",
+        )
+
     def _parallel(self) -> Iterator[InputFix]:
         """Several calls at once."""
         cpus = self._cpus
@@ -185,9 +204,8 @@ class _Changes:
         worst = "its calls on half of the CPUs at worst, on"
         if self._calls_python:
             text = (
-                "Let several calls of the function run at once; Python runs its own code one call "
-                "at a time, so this helps as far as the function waits, or computes in libraries "
-                "that release Python's lock."
+                "If the Python function waits, or computes in libraries that release Python's "
+                "lock, let several calls of it run at once."
             )
             worst = f"one call after the other at worst, {_PYTHON_LOCK}; on"
         yield self._fix(

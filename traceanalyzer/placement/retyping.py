@@ -87,6 +87,7 @@ def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
         if target.dtype in taken and (types is None or target.dtype in types):
             new = python_name(target.dtype)
             return Fix(
+                title=f"Create the variable as {new}",
                 text=(
                     f"Create the variable as {new}{target.in_brackets}, and the values that are "
                     "assigned to it or combined with it."
@@ -95,10 +96,11 @@ def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
                 checked=types is not None,
             )
     return Fix(
+        title="Cast the variable's value once per step",
         text=(
             "No other dtype suits all ops that use the variable. Keep it on the CPU, and cast its "
             "value once per step, before you compute with it."
-        )
+        ),
     )
 
 

@@ -14,13 +14,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import ops
 
-# Before the context is made, and after: the second is an error.
-tf.config.set_soft_device_placement(True)
 matrix = tf.constant(np.ones((2, 2), np.float32))
-try:
-    tf.config.threading.set_inter_op_parallelism_threads(2)  # at: config_error
-except RuntimeError:  # at: config_handler
-    print("too late")  # noqa: T201
 
 
 def attributes() -> None:

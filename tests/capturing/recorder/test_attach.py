@@ -102,7 +102,7 @@ def test_all_that_is_replaced_is_put_back(tmp_path: Path) -> None:
         ("tensorflow.python.pywrap_tfe", "TFE_Py_Execute"),
         ("tensorflow.python.framework.ops.Graph", "_add_device_to_stack"),
         ("tensorflow.python.eager.context._EagerDeviceContext", "__enter__"),
-        ("tensorflow.python.eager.context.Context", "set_memory_growth"),
+        ("tensorflow.python.eager.context.Context", "list_physical_devices"),
         (atomic_function.__name__, "from_func_graph"),
     } <= replaced
     recorder.evidence.session_stopped()

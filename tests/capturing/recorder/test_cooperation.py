@@ -15,8 +15,8 @@ import pytest
 
 from tests.architecture.toolchain import ROOT
 from tests.emulator.oracle import the_oracle
+from traceanalyzer.capturing.recorder.profiler import ScriptSession
 from traceanalyzer.capturing.recorder.program import prepare
-from traceanalyzer.capturing.recorder.recording import ScriptSession
 from traceanalyzer.trace.profile_options import profile_options_in
 
 STARTUP = ROOT / "traceanalyzer" / "capturing" / "recorder" / "startup"

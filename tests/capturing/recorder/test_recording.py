@@ -13,9 +13,9 @@ import pytest
 
 from traceanalyzer.capturing.recorder import recording
 from traceanalyzer.capturing.recorder.journal import Journal
-from traceanalyzer.capturing.recorder.profiler import Levels, ProfilerError
+from traceanalyzer.capturing.recorder.profiler import Levels, ProfilerError, ScriptSession
 from traceanalyzer.capturing.recorder.program import Settings
-from traceanalyzer.capturing.recorder.recording import Recording, ScriptSession
+from traceanalyzer.capturing.recorder.recording import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable

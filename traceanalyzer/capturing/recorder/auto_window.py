@@ -109,16 +109,13 @@ class AutoWindow(Window):
 
     @property
     def awaits_eager_ops(self) -> bool:
-        """Whether an eager loop would begin a session."""
         return not (self.over or self.recording or self._rank != _SET_UP)
 
     def opened(self) -> Action:
-        """Note the time."""
         self._opened = self._clock()
         return None
 
     def used(self) -> Action:
-        """Record from the first op on."""
         return self._begin("from the program's first use of TensorFlow")
 
     def called(self, definition: str) -> Action:
@@ -167,11 +164,9 @@ class AutoWindow(Window):
         return self._begin(reason) if is_set_up else self._begin_with(self._rank, reason)
 
     def next_look_s(self) -> float | None:
-        """Look while recording, and now and then while an eager loop may begin."""
         return LOOK_FOR_EAGER_S if self.awaits_eager_ops else super().next_look_s()
 
     def why_nothing(self) -> str:
-        """Say so."""
         return "TensorFlow was imported, but no op was run"
 
     def is_too_short(self) -> bool:

@@ -146,7 +146,6 @@ class Dumps:
         self._wake.set()
 
     def defined(self, function: str) -> None:
-        """Say that a function was defined."""
         # Datasets instantiate their functions when an element is first wanted, perhaps long after.
         if function.startswith(OF_DATASETS):
             self._awaited.add(_in_file_names(function))

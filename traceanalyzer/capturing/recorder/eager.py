@@ -82,7 +82,6 @@ class EagerRecorder(Part):
         return self._sequences.count() if self._sequences.is_on else self._counted
 
     def install(self) -> None:
-        """Replace TensorFlow's entry points."""
         from tensorflow.python import pywrap_tfe
 
         self._pywrap = pywrap_tfe
@@ -103,17 +102,14 @@ class EagerRecorder(Part):
         self._is_installed = True
 
     def uninstall(self) -> None:
-        """Put everything back."""
         self._is_installed = False
         super().uninstall()
 
     def session_started(self, index: int) -> None:
-        """Note every eager op from now on."""
         self._sequences.begin(index)
         self._set(self._full, self._full)
 
     def session_stopped(self) -> None:
-        """Let ops run undisturbed again, and keep the sequences."""
         self._set(self._original, self._light)
         self._sequences.end()
 
@@ -127,7 +123,6 @@ class EagerRecorder(Part):
             self._set(self._counting if on else self._original, self._light)
 
     def write(self) -> None:
-        """Append what is known so far to the journal."""
         self._journal.write("eager", sequences=self._sequences.found, **self._signatures.to_json())
 
     def _set(self, everywhere: Any, in_creating_modules: Any) -> None:

@@ -1,4 +1,4 @@
-"""Errors that explain a placement: of `tf.config` calls, memory, XLA, devices that do not exist.
+"""Errors that explain a placement: of memory, XLA, devices that do not exist.
 
 A program may meet such an error and go on in another way: on the CPU. So the line that raised is
 noted, and the handler that will catch the error, which is found from the source of the functions
@@ -18,10 +18,10 @@ import linecache
 import re
 import sys
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
 from .frames import GENERATED, is_user_file, outwards, place_of, user_places
-from .hooks import Part, unseen
+from .hooks import Part
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -46,16 +46,6 @@ _NO_DEVICE = (
 # would make it forget what it has warned of, and the program's other threads share them.
 _ESCAPE = re.compile(r"\\(?:N\{[^}\n]*\}|[^{}\n]|(?=[{}]))")
 _TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*`, since Python 3.11
-_CONTEXT_METHODS = (  # what `tf.config` calls (python/framework/config.py)
-    "set_visible_devices",
-    "set_memory_growth",
-    "set_logical_device_configuration",
-)
-_CONTEXT_PROPERTIES = (
-    "intra_op_parallelism_threads",
-    "inter_op_parallelism_threads",
-    "soft_device_placement",
-)
 
 
 class ErrorRecorder(Part):
@@ -67,8 +57,6 @@ class ErrorRecorder(Part):
         self._count = 0
 
     def install(self) -> None:
-        """Replace what raises."""
-        from tensorflow.python.eager import context
         from tensorflow.python.framework import errors_impl
 
         of_devices = dict.fromkeys(_NO_DEVICE, "no_device")
@@ -77,12 +65,6 @@ class ErrorRecorder(Part):
             (errors_impl.InvalidArgumentError, {_XLA: "xla_unsupported", **of_devices}),
         ):
             self.after(error, "__init__", partial(self._made, kinds))
-        for name in _CONTEXT_METHODS:
-            self.replace(context.Context, name, self._watched(getattr(context.Context, name), name))
-        for name in _CONTEXT_PROPERTIES:
-            found = getattr(context.Context, name)
-            setter = self._watched(found.fset, name)
-            self.replace(context.Context, name, property(found.fget, setter, found.fdel))
 
     def _made(
         self, kinds: dict[str, str], _: None, error: BaseException, *__: Any, **___: Any
@@ -93,18 +75,7 @@ class ErrorRecorder(Part):
         if where is not None:
             self._record(where, error)
 
-    def _watched(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            with unseen:
-                try:
-                    return original(*args, **kwargs)
-                except Exception as error:
-                    self._record("tf.config", error, name)
-                    raise
-
-        return watched
-
-    def _record(self, where: str, error: BaseException, call: str | None = None) -> None:
+    def _record(self, where: str, error: BaseException) -> None:
         self._count += 1
         if self._count > _MOST_ERRORS:
             message = f"only the first {_MOST_ERRORS} errors are recorded"
@@ -113,7 +84,7 @@ class ErrorRecorder(Part):
         try:
             frame = sys._getframe(1)
             handler = _handler(frame, type(error))
-            _write(self._journal, where, error, user_places(frame), handler=handler, call=call)
+            _write(self._journal, where, error, user_places(frame), handler=handler)
         except Exception as failure:
             self._journal.failed("an error", failure)
 

@@ -66,12 +66,10 @@ class Evidence:
 
     @property
     def eager_ops(self) -> int:
-        """Eager ops and calls seen in the current session."""
         return self._eager.eager_ops
 
     @property
     def signatures(self) -> int:
-        """Distinct eager ops and calls seen in the program."""
         return len(self._signatures.numbers)
 
     def install(self) -> None:
@@ -84,23 +82,19 @@ class Evidence:
                 self._journal.failed(type(part).__name__, error)
 
     def uninstall(self) -> None:
-        """Take every part away."""
         for part in reversed(self._parts):
             part.uninstall()
 
     def session_started(self, index: int) -> None:
-        """Note every eager op from now on."""
         self._eager.session_started(index)
         self._steps.session_started()
 
     def session_stopped(self) -> None:
-        """Let eager ops run undisturbed, and journal those seen."""
         self._steps.session_stopped()
         self._eager.session_stopped()
         self._eager.write()
 
     def count_eager_ops(self, *, on: bool) -> None:
-        """Count eager ops while no session records, or leave them alone."""
         self._eager.count(on=on)
 
     def finish(self) -> None:
@@ -132,6 +126,5 @@ class Evidence:
         self._called_at.setdefault(name, time.time())
 
     def _defined(self, name: str) -> None:
-        """A function of that name was defined."""
         self._dumps.defined(name)
         self._models.defined(name)

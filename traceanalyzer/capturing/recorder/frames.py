@@ -171,7 +171,6 @@ class FramePool:
         self._known: dict[tuple[int, int], tuple[int, CodeType]] = {}
 
     def add(self, file: str, line: int, name: str) -> int:
-        """Return the number of a place in the code."""
         key = (_absolute(file), line, name, int(is_user_file(file)))
         return self._numbers.setdefault(key, len(self._numbers))
 

@@ -54,7 +54,6 @@ class FunctionRecorder(Part):
         self._alike: dict[tuple[Any, ...], list[str]] = {}  # recorded functions, by their contents
 
     def install(self) -> None:
-        """Replace the place where definitions are made."""
         try:
             atomic = importlib.import_module(_POLYMORPHIC + "atomic_function")
             self.after(atomic, "from_func_graph", self._made)
@@ -64,7 +63,6 @@ class FunctionRecorder(Part):
             self.after(own, "__init__", lambda result, _, *args, **__: self._made(result, *args))
 
     def finish(self, session_graphs: list[list[Any]]) -> None:
-        """Read the graphs of v1 sessions."""
         for number, graphs in enumerate(session_graphs):
             self._record(session_graph(number) if number else "", *graphs)
 

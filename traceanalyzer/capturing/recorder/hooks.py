@@ -24,7 +24,6 @@ class Part:
         self._undo: list[tuple[Any, str, Any]] = []
 
     def install(self) -> None:
-        """Replace the functions."""
         raise NotImplementedError
 
     def uninstall(self) -> None:
@@ -154,7 +153,6 @@ class _Finder:
         return None
 
     def leave(self) -> None:
-        """Call back no more."""
         self.before = None
         if self in sys.meta_path:
             sys.meta_path.remove(self)

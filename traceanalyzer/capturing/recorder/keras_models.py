@@ -53,7 +53,6 @@ class KerasModels(Part):
         watch_import(_TRAINER, self._watch)
 
     def uninstall(self) -> None:
-        """Put everything back."""
         self._is_over = True
         super().uninstall()
 

@@ -85,7 +85,6 @@ class Origins(Part):
         self._by_line: dict[int, int | None] = {}  # by the number of a line
 
     def install(self) -> None:
-        """Replace what TensorFlow's code reads a device from."""
         ops = importlib.import_module("tensorflow.python.framework.ops")
         tensor, operation = ops.EagerTensor, ops.Operation
         for owner, name, named in (
@@ -209,7 +208,6 @@ class Strategies(Part):
         self._origins = origins
 
     def install(self) -> None:
-        """Replace what makes strategies, and what they find their devices by."""
         base = importlib.import_module(_DISTRIBUTE + "distribute_lib").StrategyBase
         util = importlib.import_module(_DISTRIBUTE + "device_util")
         mirrored = importlib.import_module(_DISTRIBUTE + "mirrored_strategy")

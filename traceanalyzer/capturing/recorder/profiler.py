@@ -1,4 +1,4 @@
-"""A session of TensorFlow's profiler: begun with the requested levels, written to its place.
+"""Sessions of TensorFlow's profiler: ours, with the requested levels, and the program's own.
 
 TensorFlow 2.20 and 2.21 drop the options that are given to their Python API (2.12, 2.18 and 2.19
 honour them; tried with each): the levels then are 2 for the host, 1 for devices and 0 for Python,
@@ -16,11 +16,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import glob
 import os
 import shutil
 import socket
+import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple
+
+from .hooks import Part
 
 if TYPE_CHECKING:
     from .journal import Journal
@@ -65,7 +69,6 @@ class Native(NamedTuple):
 
 
 def native_profiler() -> Native:
-    """Return TensorFlow's own."""
     from tensorflow.python.framework import versions
     from tensorflow.python.profiler import trace
     from tensorflow.python.profiler.internal import _pywrap_profiler
@@ -191,11 +194,19 @@ class ProfilerService:
 
     def __init__(self, start: Callable[[int], None]) -> None:
         """Start the service on a free port, by `tf.profiler.experimental.server.start`."""
-        with _reserved_port() as self._port:
-            start(self._port)
-        self.is_local = _only_loopback(self._port)
+        self.is_local = True  # before Linux 5.7 only root may demand that
+        self._port = 0
         self._channel: Any = None
         self._profile: Any = None  # the call under way
+        known = {port for port, _ in _listeners()}
+        start(0)
+        for port, listener in _listeners():
+            if port not in known:
+                self._port = port
+                try:
+                    listener.setsockopt(socket.SOL_SOCKET, _SO_BINDTODEVICE, b"lo\0")
+                except OSError:
+                    self.is_local = False
 
     def start(self, levels: Levels, folder: str, host: str, is_on: Callable[[], bool]) -> None:
         """Have the program profiled; when this returns, the profiler records."""
@@ -234,36 +245,13 @@ class ProfilerService:
         self._channel.close()
 
 
-@contextlib.contextmanager
-def _reserved_port() -> Iterator[int]:
-    """Hold a free port that the service, which reuses ports, may still bind."""
-    try:
-        holder = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
-        address: tuple[str, int] = ("::", 0)
-    except OSError:  # no IPv6 here
-        holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        address = ("", 0)
-    with holder:
-        # gRPC sets this too: several sockets of one user may then bind a port.
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        holder.bind(address)
-        yield holder.getsockname()[1]
-
-
-def _only_loopback(port: int) -> bool:
-    """Have this process's listeners on a port take connections from the loopback device only.
-
-    Return whether they do: before Linux 5.7 only root may demand that.
-    """
-    found = []
+def _listeners() -> Iterator[tuple[int, socket.socket]]:
+    """Walk this process's sockets that listen to the network, each with its port."""
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as each:
-            is_internet = each.family in (socket.AF_INET, socket.AF_INET6)
-            if is_internet and each.getsockname()[1] == port:
-                found.append(False)
-                each.setsockopt(socket.SOL_SOCKET, _SO_BINDTODEVICE, b"lo\0")
-                found[-1] = True
-    return bool(found) and all(found)
+            is_listening = each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+            if is_listening and each.family in (socket.AF_INET, socket.AF_INET6):
+                yield each.getsockname()[1], each
 
 
 def _profile_request(levels: Levels, folder: str, host: str) -> bytes:
@@ -297,3 +285,98 @@ def _varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+class ScriptSession:
+    """A session of the profiler that the program itself began."""
+
+    def __init__(self, logdir: str | None) -> None:
+        self.logdir = logdir
+        self.start_ns = time.time_ns()
+
+    def trace(self) -> str | None:
+        """Return the file that it has written, if it has."""
+        if not self.logdir or "://" in self.logdir:
+            return None
+        pattern = os.path.join(glob.escape(self.logdir), "plugins", "profile", "*", "*.xplane.pb")
+        # The clock of files is coarser than ours.
+        since = self.start_ns - 10**8
+        found = [(os.stat(p).st_mtime_ns, p) for p in glob.glob(pattern)]
+        return max((f for f in found if f[0] >= since), default=(0, None))[1]
+
+
+class ProgramWatch(Part):
+    """Replaces functions that the program calls, and reports the calls.
+
+    No frame of ours is on the stack while TensorFlow works: a traceback of the program shows the
+    program and TensorFlow.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._uses = Part()
+
+    def uninstall(self) -> None:
+        self._uses.uninstall()
+        super().uninstall()
+
+    def on_first_use(self, used: Callable[[], None]) -> None:
+        """Call back, once, just before TensorFlow makes its devices; at once if it has.
+
+        A profiler must not begin sooner: CUPTI initialises CUDA, which then no longer heeds the
+        CUDA_VISIBLE_DEVICES that a program may set between import and first use.
+        """
+        from tensorflow.python import pywrap_tfe
+        from tensorflow.python.client import pywrap_tf_session
+        from tensorflow.python.eager import context
+
+        def first(*_: Any, **__: Any) -> None:
+            self._uses.uninstall()
+            used()
+
+        made = context._context
+        if made is not None and made._context_handle is not None:
+            used()
+        else:
+            self._uses.before(pywrap_tfe, "TFE_NewContextOptions", first)
+            self._uses.before(pywrap_tf_session, "TF_NewSessionOptions", first)
+
+    def on_script_session(
+        self, begins: Callable[[ScriptSession], None], ends: Callable[[ScriptSession], None]
+    ) -> None:
+        """Call back before the program's own profiler begins, and when it is gone.
+
+        All ways to it make an object of the class `ProfilerSession` just before they start it, and
+        drop the object when they have stopped it: `tf.profiler.experimental.start`, its `Profile`,
+        the callback `TensorBoard` of Keras, `tf.summary.trace_on`.
+        """
+        from tensorflow.python.profiler.internal import _pywrap_profiler
+
+        native: Any = _pywrap_profiler.ProfilerSession
+
+        class ProfilerSession:
+            def __init__(self) -> None:
+                # `start(logdir, ...)` is C++; its caller has the argument of that name.
+                named = sys._getframe(1).f_locals.get("logdir")
+                self._script = ScriptSession(_as_path(named))
+                begins(self._script)
+                session = native()
+                self.start = session.start
+                self.stop = session.stop
+                self.export_to_tb = session.export_to_tb
+
+            def __del__(self) -> None:
+                script = self.__dict__.pop("_script", None)
+                self.__dict__.clear()  # ends the session where it was not stopped
+                if script is not None:
+                    ends(script)
+
+        self.replace(_pywrap_profiler, "ProfilerSession", ProfilerSession)
+
+
+def _as_path(value: Any) -> str | None:
+    try:
+        path = os.fspath(value)
+    except TypeError:
+        return None
+    return os.path.abspath(path) if isinstance(path, str) and path and "://" not in path else None

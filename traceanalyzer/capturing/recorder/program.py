@@ -47,12 +47,10 @@ class Settings(NamedTuple):
 
     @property
     def graphs(self) -> str:
-        """Folder for TensorFlow's dumps of graphs."""
         return os.path.join(self.work, "graphs")
 
     @property
     def journal(self) -> str:
-        """File of the journal."""
         return os.path.join(self.work, "journal.jsonl")
 
     @property

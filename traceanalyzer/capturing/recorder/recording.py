@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
 import sys
 import threading
 import time
-import weakref
-from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple
+from typing import TYPE_CHECKING, Any, Iterator, NamedTuple
 
 from .auto_window import window_of
 from .ending import shielded, watch_signals
 from .frames import is_tracing, outwards
-from .hooks import Part
 from .memory import HeapGrowth, free_share, give_back
-from .profiler import Profiler, ProfilerError, native_profiler
+from .profiler import (
+    Profiler,
+    ProfilerError,
+    ProgramWatch,
+    ScriptSession,
+    native_profiler,
+)
 from .windows import Action, Begin, End, Load
 
 if TYPE_CHECKING:
@@ -31,102 +34,6 @@ _ENDS = {
     "os._exit": "until the program left by os._exit",
     "os.exec": "until another program took this one's place",
 }
-
-
-class ScriptSession:
-    """A session of the profiler that the program itself began."""
-
-    def __init__(self, logdir: str | None) -> None:
-        self.logdir = logdir
-        self.start_ns = time.time_ns()
-
-    def trace(self) -> str | None:
-        """Return the file that it has written, if it has."""
-        if not self.logdir or "://" in self.logdir:
-            return None
-        pattern = os.path.join(glob.escape(self.logdir), "plugins", "profile", "*", "*.xplane.pb")
-        # The clock of files is coarser than ours.
-        since = self.start_ns - 10**8
-        found = [(os.stat(p).st_mtime_ns, p) for p in glob.glob(pattern)]
-        return max((f for f in found if f[0] >= since), default=(0, None))[1]
-
-
-class ProgramWatch(Part):
-    """Replaces functions that the program calls, and reports the calls.
-
-    No frame of ours is on the stack while TensorFlow works: a traceback of the program shows the
-    program and TensorFlow.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._uses = Part()
-
-    def uninstall(self) -> None:
-        """Put everything back."""
-        self._uses.uninstall()
-        super().uninstall()
-
-    def on_first_use(self, used: Callable[[], None]) -> None:
-        """Call back, once, just before TensorFlow makes its devices; at once if it has.
-
-        A profiler must not begin sooner: CUPTI initialises CUDA, which then no longer heeds the
-        CUDA_VISIBLE_DEVICES that a program may set between import and first use.
-        """
-        from tensorflow.python import pywrap_tfe
-        from tensorflow.python.client import pywrap_tf_session
-        from tensorflow.python.eager import context
-
-        def first(*_: Any, **__: Any) -> None:
-            self._uses.uninstall()
-            used()
-
-        made = context._context
-        if made is not None and made._context_handle is not None:
-            used()
-        else:
-            self._uses.before(pywrap_tfe, "TFE_NewContextOptions", first)
-            self._uses.before(pywrap_tf_session, "TF_NewSessionOptions", first)
-
-    def on_script_session(
-        self, begins: Callable[[ScriptSession], None], ends: Callable[[ScriptSession], None]
-    ) -> None:
-        """Call back before the program's own profiler begins, and when it is gone.
-
-        All ways to it make an object of the class `ProfilerSession` just before they start it, and
-        drop the object when they have stopped it: `tf.profiler.experimental.start`, its `Profile`,
-        the callback `TensorBoard` of Keras, `tf.summary.trace_on`.
-        """
-        from tensorflow.python.profiler.internal import _pywrap_profiler
-
-        native: Any = _pywrap_profiler.ProfilerSession
-
-        class ProfilerSession:
-            def __init__(self) -> None:
-                # `start(logdir, ...)` is C++; its caller has the argument of that name.
-                named = sys._getframe(1).f_locals.get("logdir")
-                self._script = ScriptSession(_as_path(named))
-                begins(self._script)
-                session = native()
-                self.start = session.start
-                self.stop = session.stop
-                self.export_to_tb = session.export_to_tb
-
-            def __del__(self) -> None:
-                script = self.__dict__.pop("_script", None)
-                self.__dict__.clear()  # ends the session where it was not stopped
-                if script is not None:
-                    ends(script)
-
-        self.replace(_pywrap_profiler, "ProfilerSession", ProfilerSession)
-
-
-def _as_path(value: Any) -> str | None:
-    try:
-        path = os.fspath(value)
-    except TypeError:
-        return None
-    return os.path.abspath(path) if isinstance(path, str) and path and "://" not in path else None
 
 
 class _Session(NamedTuple):
@@ -170,7 +77,7 @@ class Recording:
             self._evidence = evidence
             self._profiler = Profiler(self._settings, self._journal, native_profiler())
             self._watch.on_script_session(self._script_begins, self._script_ends)
-            os.register_at_fork(after_in_child=_weakly(self._is_fork))
+            os.register_at_fork(after_in_child=self._is_fork)
             watch_signals()
             self._is_idle = False
             self._do(self._window.opened())
@@ -410,15 +317,3 @@ def _is_training() -> bool:
     """Return whether a `fit` of Keras is running in this thread."""
     codes = (frame.f_code for frame in outwards(sys._getframe(1)))
     return any(code.co_name in _TRAINING and "keras" in code.co_filename for code in codes)
-
-
-def _weakly(method: Callable[[], None]) -> Callable[[], None]:
-    """Return a call of a method that does not keep its object; hooks on forks are for ever."""
-    reference = weakref.WeakMethod(method)
-
-    def call() -> None:
-        found = reference()
-        if found is not None:
-            found()
-
-    return call

@@ -69,7 +69,6 @@ class Scopes(Part):
         self._lock = threading.Lock()
 
     def install(self) -> None:
-        """Replace the methods by which TensorFlow enters scopes, and what makes tensors in them."""
         from tensorflow.python.eager import context
         from tensorflow.python.framework import ops
 

@@ -273,7 +273,6 @@ class Sequences:
 
     @property
     def is_on(self) -> bool:
-        """Whether a session records."""
         return self._session >= 0
 
     def count(self) -> int:

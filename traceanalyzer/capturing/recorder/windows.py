@@ -148,11 +148,9 @@ class WholeWindow(Window):
     """From the first use of TensorFlow on, until the recording is finished from outside."""
 
     def used(self) -> Action:
-        """Record."""
         return self._begin("the block of code that was to be captured")
 
     def why_nothing(self) -> str:
-        """Say that nothing ran."""
         return "TensorFlow was not used in the block of code that was to be captured"
 
 
@@ -166,11 +164,9 @@ class TimeWindow(Window):
         self._begin_at = clock() + after_s
 
     def opened(self) -> Action:
-        """Record, or wait."""
         return self._begin_now() if self._after_s <= 0 else None
 
     def looked(self, load: Load) -> Action:
-        """Begin or end when it is time."""
         if self.over:
             return None
         if not self.recording:
@@ -179,7 +175,6 @@ class TimeWindow(Window):
         return self._end(f"for {self._for_s:g} s") if is_over else super().looked(load)
 
     def next_look_s(self) -> float | None:
-        """Look at the beginning, and while recording."""
         if self.over:
             return None
         if not self.recording:
@@ -187,7 +182,6 @@ class TimeWindow(Window):
         return max(0.0, min(LOOK_EVERY_S, self._for_s - self._elapsed()))
 
     def why_nothing(self) -> str:
-        """Say that the program was too short."""
         return f"the program used TensorFlow for less than {self._after_s:g} s"
 
     def _begin_now(self) -> Begin:
@@ -209,12 +203,10 @@ class StepsWindow(Window):
         self._marked = 0
 
     def stepped(self) -> Action:
-        """Count the steps that the program marks."""
         self._marked += 1
         return self._reached(_MARKED, self._marked)
 
     def why_nothing(self) -> str:
-        """Say how far the program came."""
         name, count = max(self._counts.items(), key=lambda item: item[1], default=("", 0))
         most = f"{name} was called most often, {count} times" if count else "no function was called"
         said = f"the program marked {self._marked} steps" if self._marked else most
