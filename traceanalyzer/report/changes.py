@@ -10,9 +10,8 @@ import pandas as pd
 
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.costs import joint_cost
 from traceanalyzer.report.op_reasons import ruled_out
-from traceanalyzer.report.records import evidence_shown, place_of
+from traceanalyzer.report.records import evidence_shown, joint_cost, place_of
 from traceanalyzer.report.step_sections import typical_step
 from traceanalyzer.report.tables import table_of
 from traceanalyzer.report.text import cause_title, listing, prose, time

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -59,7 +60,12 @@ def text_of(report: Report, form: Form) -> str:
 
 
 def dumps(report: Report) -> str:
-    """Return the report as JSON: keys in the order of the records, unknown values as ``null``."""
+    """Return the report as JSON: keys in the order of the records, unknown values as ``null``.
+
+    What the drawers of single ops show is left out: the findings have it.
+    """
+    if report.page is not None:
+        report = replace(report, page=msgspec.structs.replace(report.page, details={}))
     plain = json.dumps(msgspec.to_builtins(report), ensure_ascii=False, allow_nan=False)
     plain = _SURROGATES.sub("\ufffd", plain)
     inert = _ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", plain)
