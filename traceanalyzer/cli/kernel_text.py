@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.tables import table_of
 from traceanalyzer.report.terminal import Screen
-from traceanalyzer.report.text import sentence
+from traceanalyzer.report.text import sentence, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

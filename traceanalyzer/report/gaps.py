@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.steps import shift_us
-from traceanalyzer.report.tables import table_of
-from traceanalyzer.report.text import op_label, op_link, time, transfer_words
+from traceanalyzer.report.text import op_label, op_link, table_of, time, transfer_words
 from traceanalyzer.report.timeline import timeline_block
 from traceanalyzer.timeline.gaps import gaps_of
 from traceanalyzer.timeline.phase import Phase

@@ -12,8 +12,7 @@ from traceanalyzer.model import Gain, Table
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.figures import InputFixRecord, InputHost, InputPipeline
 from traceanalyzer.report.records import in_us, table, to_record, us
-from traceanalyzer.report.tables import table_of
-from traceanalyzer.report.text import time
+from traceanalyzer.report.text import table_of, time
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 

@@ -18,8 +18,7 @@ from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.report.op_reasons import Reasoner
 from traceanalyzer.report.ops import ranked
 from traceanalyzer.report.records import line_texts, place_of, us
-from traceanalyzer.report.tables import table_of
-from traceanalyzer.report.text import DIRECTIONS, cut, prose, sentence, time
+from traceanalyzer.report.text import DIRECTIONS, cut, prose, sentence, table_of, time
 from traceanalyzer.report.transfers import node_link
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.vocabulary import Role

@@ -11,8 +11,7 @@ from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.input_pipeline import input_blocks
 from traceanalyzer.report.steps import LEFT_OUT, PARTS
-from traceanalyzer.report.tables import table_of
-from traceanalyzer.report.text import part, prose, sentence, time
+from traceanalyzer.report.text import part, prose, sentence, table_of, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

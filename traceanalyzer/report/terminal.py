@@ -17,8 +17,16 @@ from rich.text import Text
 
 from traceanalyzer.format import counted, share
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.tables import cell_text, path_words
-from traceanalyzer.report.text import cut, cut_long, one_line, plain, quantity, visible
+from traceanalyzer.report.text import (
+    cell_text,
+    cut,
+    cut_long,
+    one_line,
+    path_words,
+    plain,
+    quantity,
+    visible,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

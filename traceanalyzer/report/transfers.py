@@ -17,8 +17,7 @@ from traceanalyzer.model.figures import (
 )
 from traceanalyzer.report.records import to_record, us
 from traceanalyzer.report.round_trips import round_trip_fold
-from traceanalyzer.report.tables import table_of
-from traceanalyzer.report.text import DIRECTIONS, in_bytes, op_link, time
+from traceanalyzer.report.text import DIRECTIONS, in_bytes, op_link, table_of, time
 from traceanalyzer.transfers.graph import device_graph
 from traceanalyzer.transfers.groups import transfer_groups
 
