@@ -198,10 +198,6 @@ def _remarks(copies: TransferEdge) -> Iterator[str]:
         yield f"{percent_text(share)} {_LINKS[copies.link_source]}"
     if copies.pageable_count:
         yield f"{copies.pageable_count:,} of {copies.count:,} from or to pageable memory"
-    elif copies.pinned_count:
-        yield f"{copies.pinned_count:,} of {copies.count:,} from or to pinned memory"
-    if copies.sync_count and copies.async_count:
-        yield f"{copies.sync_count:,} synchronous"
 
 
 def _small(small: SmallTransfersRecord, names: Mapping[str, str]) -> dict[str, b.Cell]:
