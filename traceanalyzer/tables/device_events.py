@@ -189,9 +189,6 @@ def _direction(name: str) -> str | None:
     return next((d for pattern, d in _DIRECTIONS if pattern.fullmatch(name)), None)
 
 
-# --- launches --------------------------------------------------------------------------------
-
-
 class Launched(NamedTuple):
     """What launched each piece of work."""
 

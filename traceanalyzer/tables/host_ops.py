@@ -206,9 +206,6 @@ def _echoes(plane: Plane, names: Names, kind: NDArray[np.uint8], parent: Ints) -
     return is_echo
 
 
-# --- what is sent between devices --------------------------------------------------------------
-
-
 def _transfers(plane: Plane, names: Names, event: Ints) -> tuple[Codes, dict[Transfer, int]]:
     """Number the edges that `_Send` and `_Recv` events record (rendezvous key, from, to)."""
     is_transfer = mask(role_of_type(t) == Role.TRANSFER for t in names.type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -114,14 +115,11 @@ def host_tables(
 
 def _line_begins(trace: Trace) -> dict[tuple[str, str], int]:
     """Return when the clock of each line begins; not of those that share a name and differ."""
-    found: dict[tuple[str, str], int] = {}
-    unclear = set()
+    found = defaultdict[tuple[str, str], set[int]](set)
     for plane in trace.planes:
         for name, at_ns in zip(plane.lines.name, plane.lines.timestamp_ns.tolist(), strict=True):
-            key = (plane.name, name)
-            if found.setdefault(key, 1000 * at_ns) != 1000 * at_ns:
-                unclear.add(key)
-    return {key: at_ps for key, at_ps in found.items() if key not in unclear}
+            found[plane.name, name].add(1000 * at_ns)
+    return {key: at_ps.pop() for key, at_ps in found.items() if len(at_ps) == 1}
 
 
 def _kernel_rows(occurrences: OpOccurrences, ops: pd.DataFrame) -> pd.DataFrame:

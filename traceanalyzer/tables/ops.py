@@ -262,9 +262,6 @@ def _fill_single(
     table[column] = np.where(gaps & where, found, table[column])
 
 
-# --- the table ---------------------------------------------------------------------------------
-
-
 def op_rows(
     host_index: int,
     occurrences: OpOccurrences,

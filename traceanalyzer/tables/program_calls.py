@@ -178,9 +178,6 @@ def ops_of_runs(host: HostOps, calls: ProgramCalls) -> Ints:
     return op
 
 
-# --- how functions are made ------------------------------------------------------------------
-
-
 class FunctionMaking(NamedTuple):
     """When functions were traced and instantiated, in no order; spans may overlap."""
 
@@ -209,9 +206,6 @@ def function_making(plane: Plane, order: Ints) -> FunctionMaking:
             [plane.end_ps[traced], np.where(first_run >= 0, plane.start_ps[first_run], start_ps)]
         ),
     )
-
-
-# --- steps -------------------------------------------------------------------------------------
 
 
 class InferredSteps(NamedTuple):
@@ -346,9 +340,6 @@ def _steps(calls: ProgramCalls, at: Ints, end: int, size: int = 0) -> InferredSt
     if size:
         return InferredSteps(f"{size} ops", "repeated ops", start, ends)
     return InferredSteps(calls.labels[calls.label[at[0]]], "function calls", start, ends)
-
-
-# --- what repeats, exactly, in a sequence of codes -------------------------------------------
 
 
 class Repeat(NamedTuple):

@@ -156,9 +156,6 @@ def _gpu_witness(
     )
 
 
-# --- the capture file beside a trace -----------------------------------------------------------
-
-
 class Beside(NamedTuple):
     """The capture file beside a trace, or why there is none."""
 

@@ -153,11 +153,7 @@ class _Nest:
 
 
 def _paths(plane: Plane, names: Ints) -> tuple[tuple[str, ...], Ints, Flags]:
-    """Name the stages by distinct event names, parents before their inputs.
-
-    Returns:
-        The paths, the path of each name, and which paths leave out an index that counts restarts.
-    """
+    """Return the paths of stages, parents first, that of each name, and which leave out a count."""
     path_of, counted = {}, set()
     for name in names.tolist():
         full = plane.names[name].removeprefix(STAGE)
@@ -234,9 +230,6 @@ def _calls(nest: _Nest) -> FunctionCalls:
         start_ps=plane.start_ps[event],
         end_ps=np.maximum(plane.end_ps[event], np.where(step.present, done_ps, _NEVER)),
     )
-
-
-# --- which pipeline each event is of -----------------------------------------------------------
 
 
 def pipeline_of(events: StageEvents) -> Ints:

@@ -255,9 +255,6 @@ def _step_marks(plane: Plane) -> Ints:
     return by_time
 
 
-# --- calls -------------------------------------------------------------------------------------
-
-
 class _Nested(NamedTuple):
     """The calls that ops of other calls made, rising, and the others."""
 
@@ -350,9 +347,6 @@ def _parts(call: Ints, nested_calls: _Nested) -> tuple[Ints, Ints]:
         entries.append(entry)
         calls.append(call)
     return np.concatenate(entries), np.concatenate(calls)
-
-
-# --- links -------------------------------------------------------------------------------------
 
 
 def _links_of_threads(host: HostOps, calls: Calls) -> Links:
