@@ -60,7 +60,7 @@ class OpRecord:
     input_types: str | None = None  #: `float;int32`
     output_types: str | None = None
     device: str | None = None  #: of the partition that ran it, or of its results; full string
-    #: where calls placed it differently: on which devices, "" for an unknown one.
+    #: Where calls placed it differently: on which devices, "" for an unknown one.
     devices: tuple[str, ...] = ()
     is_device_certain: bool = True  #: whether that is proof
     is_on_host: bool = False  #: whether all its results were in host memory, its device no CPU

@@ -55,7 +55,7 @@ class Joined:
     """What a capture file says about one host's op table."""
 
     records: tuple[OpRecord | None, ...]  #: the record of each row, None where there is none
-    #: the signatures with which each function was called eagerly, by its definition's name.
+    #: The signatures with which each function was called eagerly, by its definition's name.
     calls: dict[str, tuple[int, ...]]
 
 

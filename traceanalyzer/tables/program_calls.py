@@ -364,7 +364,7 @@ def repeat(codes: Codes) -> Repeat | None:
 class Pieces(NamedTuple):
     """How alike the pieces of a sequence are."""
 
-    #: the share of entries, from the first bound to the last, in pieces that are like the commonest
+    #: The share of entries, from the first bound to the last, in pieces that are like the commonest
     #: one; 0 where that occurs once.
     share: float
     size: int  #: entries of the commonest piece

@@ -52,7 +52,7 @@ class Spans(NamedTuple):
 class Requests(NamedTuple):
     """What the program itself requested from its pipelines."""
 
-    #: event of the plane: the op that hands the element over where that is known, or else the
+    #: Event of the plane: the op that hands the element over where that is known, or else the
     #: outermost stage.
     event: Ints
     stage: Ints  #: entry of `StageEvents` within it, -1 where the trace holds none
@@ -75,7 +75,7 @@ class StageEvents:
 
     plane: Plane
     event: Ints  #: event of the plane
-    #: the distinct paths, without the indices that count restarts, stages before their inputs.
+    #: The distinct paths, without the indices that count restarts, stages before their inputs.
     paths: tuple[str, ...]
     restarts: Flags  #: which paths lie below a stage that restarts its inputs, such as interleave
     is_async: Flags  #: which paths are of stages that make elements ahead

@@ -43,12 +43,12 @@ _Line = tuple[str | None, int | None]
 class Pipelines:
     """What one host's input pipelines did when; rows are those of its table of stages."""
 
-    #: the times in which the program requested an element and had to wait, with the row of the
+    #: The times in which the program requested an element and had to wait, with the row of the
     #: outermost stage, -1 where unknown.
     requests: Spans = _NO_SPANS
-    #: which of them were the first of their iterator: it starts then.
+    #: Which of them were the first of their iterator: it starts then.
     is_first: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
-    #: the times in which a stage was at work itself: not those in which it waited for its input,
+    #: The times in which a stage was at work itself: not those in which it waited for its input,
     #: and of one that makes elements ahead those in which its function ran.
     work: Spans = _NO_SPANS
 
@@ -101,7 +101,7 @@ class _Stages:
         rows = {tuple(key): k for k, key in enumerate(keys.tolist())}
         place, pairs = distinct_rows([pipeline[events.calls.near], events.calls.path])
         of_pairs = [rows.get(tuple(pair), -1) for pair in pairs.tolist()]
-        #: of the stage that made each call; -1 where it has none.
+        #: Of the stage that made each call; -1 where it has none.
         self.call_row = np.array(of_pairs, np.int64)[place]
         numbers = {path: k for k, path in enumerate(events.paths)}
         above = [numbers.get(parent_path(path)) for path in events.paths]
@@ -111,7 +111,7 @@ class _Stages:
         iterators = [self.row, events.integers("id").values]
         order = np.lexsort((start_ps, *iterators[::-1]))
         is_new = np.any([np.diff(column[order]) != 0 for column in iterators], axis=0)
-        #: which events were the first of their iterator.
+        #: Which events were the first of their iterator.
         self.is_first = np.zeros(len(order), np.bool_)
         self.is_first[order[np.append(True, is_new)]] = True
 
