@@ -85,12 +85,6 @@ def test_has_each_version() -> None:
         assert registry.colocation_exempt <= {*registry.ops}
 
 
-def test_a_default_is_filled_in() -> None:
-    types = {"Tparams": "float", "Tindices": "int32"}
-    assert NEWEST.find("GatherNd", "GPU", types) is not None
-    assert NEWEST.find("GatherNd", "GPU", {**types, "bad_indices_policy": {"s": "ERROR"}}) is None
-
-
 def test_a_node_that_two_kernels_match_has_none() -> None:
     node = {"Tin": "half", "Tout": "int32"}
     there = {v: load(v).find("StochasticCastToInt", "CPU", node) for v in ("2.13", "2.14", "2.21")}
