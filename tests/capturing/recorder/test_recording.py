@@ -172,21 +172,6 @@ def test_the_programs_profiler_wins(make: Callable[..., Case], tmp_path: Path) -
     assert linked.samefile(own)
 
 
-def test_steps(make: Callable[..., Case]) -> None:
-    case = make(kind="steps", first=3, last=4)
-    case.watch.used()
-    case.call(2)
-    assert not Profiler.told
-    case.call(1)
-    assert Profiler.told == ["start"]
-    case.call(2)
-    assert Profiler.told == ["start", "stop"]
-    case.call(100)
-    case.recording.finish("exit")
-    assert [s["reason"] for s in case.records("session")] == ["from call 3 of step, to call 4"]
-    assert not case.records("note")
-
-
 @pytest.mark.parametrize(
     ("fails", "note", "sessions"),
     [({"start"}, "profiler_not_started", []), ({"stop"}, "trace_not_written", [("server", None)])],
