@@ -129,7 +129,6 @@ class Case:
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Case]:
     monkeypatch.setattr(recording, "Profiler", Profiler)
     monkeypatch.setattr(recording, "ProgramWatch", Watch)
-    monkeypatch.setattr(recording, "native_profiler", lambda: None)
     monkeypatch.setattr(recording, "watch_signals", lambda: None)
     monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
     monkeypatch.setattr(Profiler, "told", [])
