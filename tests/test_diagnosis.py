@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.causes.examples import Example, captured
 from traceanalyzer.capture_file.document import CaptureFile, Frame, VisibilityChoice
 from traceanalyzer.causes import Cause
+from traceanalyzer.costs import Costs
 from traceanalyzer.diagnosis import cpu_ops, diagnose
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence
@@ -126,6 +128,19 @@ class TestExplained:
         assert summary.explained.likely == 0.3
         assert summary.explained.possible == 0.15
         assert summary.explained_share == 0.8
+
+
+@pytest.mark.parametrize(("waited_ps", "harm"), [(5.0, "harmful"), (0.5, "harmless")])
+def test_a_setting_that_pins_small_ops_is_harmful_if_the_gpu_waits_for_them(
+    waited_ps: float, harm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Costs, "exposed_ps", lambda *_: waited_ps)
+    monkeypatch.setattr(Costs, "step_ps", lambda _: 100.0)
+    pinned = replace(finding("small_int_pinning", "op0"), harm="harmless")
+
+    (found,) = diagnose(run_of({}), [rule_of("small_int_pinning", finds(pinned))]).findings
+
+    assert found.harm == harm
 
 
 _NO_GPU: dict[str, Any] = {"gpu_used": False, "gpu_witness": "", "accelerators": {}}

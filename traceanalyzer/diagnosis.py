@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Run
 
 RAN_ONCE: Final = "ran_once"  # a modifier of findings
+# Causes that are settings, which move only small ops: harmful only if a device waits for those.
+_SETTINGS: Final = frozenset({"grappler_pin_to_host", "small_int_pinning"})
+_NOTICEABLE: Final = 0.02  # of a step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +126,7 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
     rest = [op for op in analysis.cpu_ops.values() if op.op_id not in named]
     attributed = attribute(run, rest, applied, failed)
     findings = [*found, *(_without_harm(finding, rare) for finding in attributed)]
+    findings = [_with_harm(finding, costs) for finding in findings]
     fired = {f.cause for f in found}
     fired |= {cause for f in attributed for cause in (f.cause, *(b.cause for b in f.blockers))}
     explained = _explained(findings)
@@ -175,7 +179,7 @@ def _on_a_gpu(
         findings=ordered,
         hides_gpus=hides_gpus,
         unexplained=tuple(op_id for op_id in analysis.cpu_ops if op_id not in explained),
-        program_differs=tuple(dict.fromkeys((*differs, *analysis.swapped))),
+        program_differs=tuple(dict.fromkeys(differs)),
     )
 
 
@@ -204,6 +208,15 @@ def _without_harm(finding: Finding, rare: Mapping[str, str]) -> Finding:
         why=f"Regular steps do not do this: it is setup, a checkpoint, or similar. {finding.why}",
         modifiers=(*finding.modifiers, RAN_ONCE),
     )
+
+
+def _with_harm(finding: Finding, costs: Costs) -> Finding:
+    """Return a finding as harmful if devices wait for ops that a setting keeps on the CPU."""
+    if finding.cause not in _SETTINGS or RAN_ONCE in finding.modifiers:
+        return finding
+    waited_ps, step_ps = costs.exposed_ps(finding.op_ids), costs.step_ps()
+    is_noticed = waited_ps and step_ps and waited_ps >= _NOTICEABLE * step_ps
+    return replace(finding, harm="harmful") if is_noticed else finding
 
 
 def _most_expensive_first(

@@ -110,6 +110,8 @@ def test_its_text_is_whole(cause: Cause, example: BlockerExample) -> None:
     assert found.harm in {"harmful", "harmless", "by_design"}
     assert {*found.modifiers} <= {"soft_placement_fallback"}
     assert len(set(found.fixes)) == len(found.fixes)
+    is_conditional = [fix.condition is not None for fix in found.fixes]
+    assert is_conditional == sorted(is_conditional), "what helps only at times never comes first"
     for fix in found.fixes:
         assert fix.text.strip()
         assert fix.code is None or fix.code.strip()

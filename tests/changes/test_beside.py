@@ -40,6 +40,15 @@ def test_a_small_keras_model_has_advice_on_launches_and_on_values_read_back() ->
 
 
 @needs_corpus
+def test_batches_that_the_gpu_waits_for_are_copied_ahead() -> None:
+    (copied,) = [c for c in changes(_CNN, "2021_02_02_13_12_57") if c.kind == "input"]
+
+    assert "prefetch_to_device" in copied.instead
+    assert copied.saving.high_us == pytest.approx(199, abs=1)
+    assert copied.saving.share == pytest.approx(0.043, abs=0.001)
+
+
+@needs_corpus
 @pytest.mark.parametrize("folder", ["jax-rocm-attention", "tpu-xprof-inference2"])
 def test_there_is_nothing_to_change_where_tensorflow_placed_no_op(folder: str) -> None:
     assert changes(folder) == ()
@@ -95,6 +104,32 @@ for _ in range(10):
 """
 
 
+_PYTHON_IN_A_MAP = """
+import time
+
+import tensorflow as tf
+
+
+def load(x):
+    time.sleep(0.02)
+    return x
+
+
+def read(x):
+    y = tf.numpy_function(load, [x], tf.float32)
+    return tf.ensure_shape(y, [8])
+
+
+@tf.function
+def step(x):
+    return tf.reduce_sum(tf.exp(x))
+
+
+for x in tf.data.Dataset.from_tensor_slices(tf.ones((80, 8))).map(read).batch(4):
+    step(x)
+"""
+
+
 def changes_of_program(text: str, folder: Path) -> tuple[Change, ...]:
     path = folder / "train.py"
     path.write_text(text.removeprefix("\n"), encoding="utf-8")
@@ -107,6 +142,15 @@ def test_xla_is_not_advised_for_a_step_that_it_cannot_compile(tmp_path: Path) ->
     found = changes_of_program(_PYTHON_IN_A_STEP, tmp_path)
 
     assert not [change for change in found if "jit_compile" in change.instead]
+
+
+@pytest.mark.slow
+def test_python_in_a_map_is_to_be_written_with_tensorflow_ops(tmp_path: Path) -> None:
+    """More calls at once would take turns: Python has a lock."""
+    (slow,) = [c for c in changes_of_program(_PYTHON_IN_A_MAP, tmp_path) if c.kind == "input"]
+
+    assert slow.title == "Write the mapped function with TensorFlow ops"
+    assert slow.place == ("train.py", 12)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from traceanalyzer.placement.kernel_types import (
     is_never_computed,
     support_of,
     types_computed,
-    types_taken,
+    values_taken,
 )
 from traceanalyzer.placement.registry import load, supported
 
@@ -42,7 +42,7 @@ def test_each_type_that_is_named_gives_a_kernel_in_every_gap_of_a_version(versio
         value = attributes[refused[0]]
         if len(refused) > 1 or not isinstance(value, str):
             continue
-        taken = types_taken(definition.name, refused[0], value)
+        taken = values_taken(definition.name, refused[0], value)
         asked, named = asked + 1, named + bool(taken)
         for dtype in taken:
             kernel = registry.find(definition.name, GPU, {**attributes, refused[0]: dtype})
@@ -117,7 +117,7 @@ def test_what_has_a_kernel_is_counted_and_what_has_none_named() -> None:
 @pytest.mark.parametrize(
     ("version", "words"),
     [
-        ("2.4", "in TensorFlow 2.12, the nearest to 2.4 whose kernels are known"),
+        ("1.15", "in TensorFlow 2.0, the nearest to 1.15 whose kernels are known"),
         (None, "in TensorFlow 2.21 (the version of the run is not known)"),
         ("2.13.0", "in TensorFlow 2.13: 1 of 1"),
     ],

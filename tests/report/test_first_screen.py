@@ -133,6 +133,16 @@ def test_each_kind_of_page_has_its_answer(
         assert each in said(page)
 
 
+def test_all_ops_are_all_those_outside_the_input_pipeline() -> None:
+    ops = [{"name": name, "type": "MatMul"} for name in "ab"]
+    mapped = {"name": "c", "type": "Cast", "role": "input_pipeline", "in_input_pipeline": True}
+    no_gpu = {"gpu_used": False, "gpu_witness": "", "accelerators": {}}
+
+    for rows, words in (([*ops, mapped], "All 2 ops outside the input"), (ops, "All 2 ops ran")):
+        run = Example(title="", ops=rows, facts=no_gpu).run()
+        assert words in said(page_of(diagnose(run), ()))
+
+
 def test_what_the_gpu_waits_for_is_named_with_its_cost_and_place() -> None:
     page = page_of(waiting())
 
@@ -251,7 +261,6 @@ def test_the_bar_of_the_prediction_counts_ops() -> None:
     ("saving", "text"),
     [
         (Saving(kind="none"), ""),
-        (Saving(kind="measured", low_us=300, high_us=800), "300 µs to 800 µs per step"),
         (
             Saving(kind="estimated", low_us=300, high_us=800),
             "300 µs to 800 µs per step (estimated)",

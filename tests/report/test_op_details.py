@@ -33,7 +33,7 @@ def test_it_says_what_keeps_an_op_on_the_cpu_and_shows_its_line() -> None:
     blocks = details_of(sample("recommender"), "TopKV2")
 
     said = " ".join(plain(block.summary) for block in blocks if isinstance(block, Fold))
-    assert 'tf.device("/device:CPU:0") at program.py:100' in said
+    assert 'tf.device("/CPU:0") at program.py:100' in said
     assert only(blocks, Source).lines == ("return tf.math.top_k(model.asked, DESK).indices",)
     facts = {name: plain(text) for name, text in only(blocks, KeyValues).rows}
     assert facts["Requested device"] == "/device:CPU:0"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
+from traceanalyzer.causes._cause import BlockedOps, Cause, CauseMatch, FindingText
 
 __all__ = ["BlockedOps", "Cause", "CauseMatch", "FindingText", "all_causes"]
 

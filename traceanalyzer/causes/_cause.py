@@ -1,19 +1,128 @@
-"""The record of a cause, and what its functions take and return."""
+"""What a cause is, and what its functions take and return."""
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Literal
+import tomllib
+from dataclasses import KW_ONLY, dataclass, replace
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from traceanalyzer.capture_file.frames import lines_text
+from traceanalyzer.causes.knowledge.finding_text import (
+    COPIED,
+    at_lines,
+    blocker_text,
+    fix_of,
+    function_text,
+    runs_for_dataset,
+    scope_text,
+    types_at,
+)
+from traceanalyzer.cpu_ops import CpuOp
+from traceanalyzer.findings import Finding
+from traceanalyzer.placement.blocker import Blocker
+from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.findings import Finding
+    from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.model import Certainty, Evidence, Fix, Harm
-    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
+
+__all__ = ["BlockedOps", "Blocker", "Cause", "CauseMatch", "CpuOp", "FindingText", "text_of"]
+
+_TEXTS: Final = tomllib.loads((files(__package__) / "texts.toml").read_text("utf-8"))
+
+
+@dataclass(frozen=True)
+class BlockedOps:
+    """Ops that share a finding, each with the blocker that the cause matched; at least one."""
+
+    members: tuple[tuple[CpuOp, Blocker], ...]
+
+    @property
+    def ops(self) -> list[CpuOp]:
+        """The ops."""
+        return [cpu_op for cpu_op, _ in self.members]
+
+    @property
+    def blockers(self) -> list[Blocker]:
+        """The blocker of each op."""
+        return [blocker for _, blocker in self.members]
+
+    @property
+    def blocker(self) -> Blocker:
+        """The blocker of the first op: those of the others have the same scope."""
+        return self.members[0][1]
+
+    @property
+    def library(self) -> Frame | None:
+        """The library line that makes the first op, if libraries make all of them."""
+        lines = [op.explanation.library for op in self.ops]
+        return None if None in lines else lines[0]
+
+    @property
+    def fallback(self) -> tuple[str, ...]:
+        """The modifier of findings about ops for which the program requested a GPU."""
+        requested = any("GPU" in (op.requested_device or "").upper() for op in self.ops)
+        return ("soft_placement_fallback",) if requested else ()
+
+    @property
+    def are_input(self) -> bool:
+        """Whether all ops run in functions that input pipelines call."""
+        return all(runs_for_dataset(cpu_op, blocker) for cpu_op, blocker in self.members)
+
+    @property
+    def have_no_other_blocker(self) -> bool:
+        """Whether a replay proves that the ops move to a GPU without these blockers."""
+        return all(
+            op.explanation.blockers == (blocker,) and op.explanation.certainty == "certain"
+            for op, blocker in self.members
+        )
+
+    def described(
+        self,
+        case: str,
+        fixes: Iterable[Fix] | None = None,
+        *,
+        is_checked: bool = False,
+        modifiers: tuple[str, ...] = (),
+        **values: str,
+    ) -> FindingText:
+        """Return the text of a case in `texts.toml` for these ops.
+
+        Args:
+            case: The cause, and what distinguishes its cases.
+            fixes: The fixes. Default: those of the case.
+            is_checked: Whether a replay shows that the first fix moves the ops.
+            modifiers: See `FindingText`.
+            values: What the text uses beside the names that `texts.toml` lists.
+        """
+        first = self.blocker
+        known = {
+            "ops": types_at(self.ops),
+            "at": at_lines(self.ops),
+            "type": first.type,
+            "blocker": blocker_text(first),
+            "function": function_text(*self.members[0]),
+            "scope": scope_text(first),
+            "lines": lines_text(blocker.scope_frame for blocker in self.blockers),
+            "device": device_text(first.requested_device) or "the CPU",
+        }
+        text = text_of(case, fixes, **{**known, **values})
+        if is_checked:
+            text = replace(text, fixes=(replace(text.fixes[0], checked=True), *text.fixes[1:]))
+        return replace(text, modifiers=modifiers)
+
+    def checked(self, fixes: Iterable[Fix]) -> tuple[Fix, ...]:
+        """Return fixes, unchecked where another blocker remains or a replay still finds the CPU."""
+        is_enough = all(
+            len(op.explanation.blockers) <= 1
+            and (op.explanation.is_complete or op.explanation.basis != "replay")
+            for op in self.ops
+        )
+        return tuple(replace(fix, checked=fix.checked and is_enough) for fix in fixes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,17 +149,32 @@ class FindingText:
     title: str
     why: str
     harm: Harm
+    #: Those that help under a condition come last.
     fixes: tuple[Fix, ...] = ()
     #: Accompanying facts, such as `soft_placement_fallback`.
     modifiers: tuple[str, ...] = ()
 
+    def as_finding(self, **fields: Any) -> Finding:  # noqa: ANN401 - the other fields
+        """Return the finding with this text."""
+        return Finding(title=self.title, why=self.why, harm=self.harm, fixes=self.fixes, **fields)
+
+
+def text_of(case: str, fixes: Iterable[Fix] | None = None, **values: str) -> FindingText:
+    """Return the text of a case in `texts.toml`, with its own fixes by default."""
+    entry = _TEXTS.get(case.partition("/")[0], {}) | _TEXTS[case]
+    values = {"copied": COPIED, **values}
+    if fixes is None:
+        fixes = (fix_of(fix, values) for fix in entry.get("fixes", ()))
+    return FindingText(
+        title=entry["title"].format_map(values),
+        why=entry["why"].format_map(values),
+        harm=entry["harm"],
+        fixes=tuple(fixes),
+    )
+
 
 def _finds_nothing(_: Run) -> Iterable[Finding]:
     return ()
-
-
-def _matches_nothing(_: CpuOp, __: Blocker) -> CauseMatch | None:
-    return None
 
 
 @dataclass(frozen=True)
@@ -67,10 +191,9 @@ class Cause:
     #: it is.
     documentation: str
     _: KW_ONLY
-    #: Returns the findings of a run.
     check: Callable[[Run], Iterable[Finding]] = _finds_nothing
     #: Returns how a blocker of an op belongs to this cause, or None.
-    match: Callable[[CpuOp, Blocker], CauseMatch | None] = _matches_nothing
+    match: Callable[[CpuOp, Blocker], CauseMatch | None] = lambda *_: None
     #: Returns the text of the finding about ops whose first blocker belongs to this cause.
     describe: Callable[[BlockedOps], FindingText] | None = None
     #: What a run must have for `check` to find anything: a GPU in use, or a capture file.

@@ -28,9 +28,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import around
-from traceanalyzer.causes.knowledge.finding_text import COPIED, made_at, node_where, observed
+from traceanalyzer.causes.knowledge.finding_text import made_at, node_where, observed
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of, is_type, values_taken
@@ -39,11 +39,12 @@ from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Json
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
 
 _LABEL: Final = "_kernel"
+_NO_LABEL: Final = Fix.of(
+    "Remove the label, so that the op gets its standard kernel",
+    "The program sets it with `_kernel_label_map`, or it is part of a loaded graph.",
+)
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -56,12 +57,11 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     ):
         return None
     given = _given(blocker)
-    registry = f"no GPU kernel of {blocker.type} accepts {given}"
     return CauseMatch(
         scope=f"{blocker.type}\0{given}",
         sub_reason="kernel_label" if _LABEL in blocker.attributes else None,
         evidence=(
-            observed("kernel_registry", registry),
+            observed("kernel_registry", f"no GPU kernel of {blocker.type} accepts {given}"),
             observed("attributes", f"recorded: {given}", node_where(blocker)),
             *made_at(cpu_op),
         ),
@@ -69,17 +69,8 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    op_type, given = ops.blocker.type, _given(ops.blocker)
-    return FindingText(
-        title=f"{op_type} has no GPU kernel for {given}{ops.at_lines}",
-        why=(
-            f"TensorFlow has GPU kernels for {op_type}, but none that accepts {given}. The op runs "
-            f"on the CPU, whatever device is requested. {COPIED}"
-        ),
-        harm="harmful",
-        fixes=ops.checked([_fix(ops)]),
-        modifiers=ops.fallback,
-    )
+    fixes, given = ops.checked([_fix(ops)]), _given(ops.blocker)
+    return ops.described("attr_unsupported", fixes, modifiers=ops.fallback, given=given)
 
 
 def _fix(ops: BlockedOps) -> Fix:
@@ -87,21 +78,17 @@ def _fix(ops: BlockedOps) -> Fix:
     if ops.library is not None:
         return around(op_type, ops.library)
     if _LABEL in attributes:
-        return Fix(
-            text=(
-                "Remove the label, so that the op gets its standard kernel. The program sets it "
-                "with `_kernel_label_map`, or it is part of a loaded graph."
-            )
-        )
+        return _NO_LABEL
     ((name, value), *more) = attributes.items()
     text = value.get("s") if isinstance(value, dict) else None
     others = values_taken(op_type, name, text) if isinstance(text, str) and not more else ()
     if not others:
-        return Fix(text=f"Choose another value for {' and '.join(f'`{n}`' for n in attributes)}.")
+        return Fix.of(f"Choose another value for {' and '.join(f'`{n}`' for n in attributes)}")
     chosen = "IGNORE" if "IGNORE" in others else max(others)
     zeros = " A bad index then gives zeros instead of an error." if chosen == "IGNORE" else ""
-    return Fix(
-        text=f"Choose another value: GPU kernels accept {', '.join(map(repr, others))}.{zeros}",
+    return Fix.of(
+        f'Pass `{name}="{chosen}"` to {op_type}',
+        f"GPU kernels accept {', '.join(map(repr, others))}.{zeros}",
         code=f'{name}="{chosen}"',
         checked=all(works_as(b.type, b.given, (name,), {"s": chosen}) for b in ops.blockers),
     )

@@ -25,40 +25,28 @@ replay shows that the call was placed on the CPU, but not why.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from traceanalyzer.capture_file.frames import lines_text, same_place
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (
     function_text,
     is_of_call,
     is_of_strategy,
     observed,
     runs_for_dataset,
+    scope_text,
 )
-from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
 
-if TYPE_CHECKING:
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
-
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
-    if blocker.link != "own":
+    is_call = blocker.kind is BlockerKind.REQUEST and is_of_call(blocker)
+    is_default = blocker.kind is BlockerKind.DEFAULT_DEVICE and not blocker.for_step
+    if blocker.link != "own" or not (is_call or is_default) or is_of_strategy(blocker):
         return None
-    if blocker.kind is BlockerKind.REQUEST:
-        if not is_of_call(blocker) or is_of_strategy(blocker):
-            return None
-    elif (
-        blocker.kind is not BlockerKind.DEFAULT_DEVICE
-        or blocker.for_step
-        or runs_for_dataset(cpu_op, blocker)
-    ):
+    if is_default and runs_for_dataset(cpu_op, blocker):
         return None
-    function, scope = function_text(cpu_op, blocker), _scope(blocker)
+    function, scope, frame = function_text(cpu_op, blocker), _scope(blocker), blocker.scope_frame
     if scope is None:
         where = f"function {blocker.function or function}"
         text = f"another function's call of {function} was placed on the CPU"
@@ -68,13 +56,24 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
             certainty="likely",
             sub_reason="called_within_a_function",
         )
-    device, frame = device_text(scope), blocker.scope_frame
     where = f"call of {function if blocker.call is None else blocker.call.op}"
-    text = f'{function} was called inside tf.device("{device}")'
+    text = f"{function} was called inside {scope_text(blocker)}"
     return CauseMatch(
-        scope=f"{function} {same_place(frame)} {device}",
+        scope=f"{function} {same_place(frame)} {device_text(scope)}",
         evidence=(observed("default_device", text, where, line=frame),),
         certainty="certain" if asks_for_cpu(scope) else "likely",
+    )
+
+
+def describe(ops: BlockedOps) -> FindingText:
+    if _scope(ops.blocker) is None:
+        return ops.described("caller_device_scope_cpu/within_a_function")
+    lines = lines_text(blocker.scope_frame for blocker in ops.blockers)
+    return ops.described(
+        "caller_device_scope_cpu",
+        is_checked=ops.have_no_other_blocker,
+        at_lines=f" at {lines}" if lines else "",
+        place=f"{lines}: " if lines else "",
     )
 
 
@@ -83,35 +82,6 @@ def _scope(blocker: Blocker) -> str | None:
     if blocker.call is not None:
         return blocker.call.scope
     return str(blocker.scope) if blocker.called_in else None
-
-
-def describe(ops: BlockedOps) -> FindingText:
-    function, scope = function_text(*ops.members[0]), _scope(ops.blocker)
-    if scope is None:
-        called = "by a function, on the CPU"
-        fix = Fix(text="Find out what puts that call on the CPU: the whole function follows it.")
-    else:
-        device = device_text(scope)
-        lines = lines_text(blocker.scope_frame for blocker in ops.blockers)
-        called = f'inside tf.device("{device}")' + (f" at {lines}" if lines else "")
-        place = f"{lines}: " if lines else ""
-        fix = Fix(
-            text=(
-                "Call the function outside the scope. Put ops that must stay on the CPU in a scope "
-                "inside the function."
-            ),
-            code=f'with tf.device("{device}"):  # {place}not around {function}(...)',
-            checked=ops.have_no_other_blocker,
-        )
-    return FindingText(
-        title=f"{function} is called {called}, so {ops.text} ran there",
-        why=(
-            f"The device of a call of {function} is the default device of all ops inside it. These "
-            "ops request no device, so they got it. The function's graph shows no request."
-        ),
-        harm="harmful",
-        fixes=(fix,),
-    )
 
 
 CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

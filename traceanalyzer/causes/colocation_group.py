@@ -27,9 +27,7 @@ the group on the CPU.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (
     blocker_scope,
     blocker_text,
@@ -37,14 +35,8 @@ from traceanalyzer.causes.knowledge.finding_text import (
     observed,
     other_blocker,
 )
-from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
-
-if TYPE_CHECKING:
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -71,35 +63,15 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 def describe(ops: BlockedOps) -> FindingText:
     blocker = ops.blocker
     if _is_copied(blocker):
-        other = blocker.copied_from
         so = f"so they get its requested device, {device_text(blocker.requested_device)}"
-    else:
-        other = blocker.type
-        so = f"and {blocker_text(blocker)}, so none of the group can run on a GPU"
-    return FindingText(
-        title=f"Colocation with {other} keeps {ops.text} on the CPU",
-        why=f"Colocated ops get one device. These are colocated with {other}, {so}.",
-        harm="harmful",
-        fixes=(
-            Fix(
-                text=(
-                    f"Fix what keeps {other} on the CPU: these ops follow it. If the program "
-                    "requests the colocation itself, remove `colocate_with` or "
-                    "`colocate_gradients_with_ops`, and replace `tf.gradients` with "
-                    "`tf.GradientTape`."
-                )
-            ),
-        ),
-    )
+        return ops.described("colocation_group", other=blocker.copied_from, so=so)
+    so = f"and {blocker_text(blocker)}, so none of the group can run on a GPU"
+    return ops.described("colocation_group", other=blocker.type, so=so)
 
 
 def _is_copied(blocker: Blocker) -> bool:
-    return (
-        blocker.link == "own"
-        and blocker.kind is BlockerKind.REQUEST
-        and bool(blocker.copied_from)
-        and not is_of_strategy(blocker)
-    )
+    is_request = blocker.link == "own" and blocker.kind is BlockerKind.REQUEST
+    return is_request and bool(blocker.copied_from) and not is_of_strategy(blocker)
 
 
 CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

@@ -28,105 +28,75 @@ possible, because traces do not hold registered kernels.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import COPIED, at_lines, made_at, observed
+from traceanalyzer.causes._cause import (
+    BlockedOps,
+    Blocker,
+    Cause,
+    CauseMatch,
+    CpuOp,
+    FindingText,
+    text_of,
+)
+from traceanalyzer.causes.knowledge.finding_text import at_lines, made_at, observed
 from traceanalyzer.cpu_ops import analyse
-from traceanalyzer.findings import Finding
 from traceanalyzer.format import listed
-from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
+    from traceanalyzer.findings import Finding
+    from traceanalyzer.model import Evidence
     from traceanalyzer.run import Run
 
 # Op names (op_def_builder.cc), without those that begin with an underscore: TensorFlow's own.
 _OP: Final = re.compile(r"[A-Z][A-Za-z0-9_.>]*")
-_ABOUT_KERNELS: Final = frozenset(
-    {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES, BlockerKind.PRIORITY}
-)
+_ABOUT_KERNELS: Final = {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES, BlockerKind.PRIORITY}
 
 
 def check(run: Run) -> Iterator[Finding]:
     """Walk the findings of ops whose registered kernels are unknown."""
-    by_type: dict[str, list[CpuOp]] = {}
+    by_type: dict[str, list[CpuOp]] = defaultdict(list)
     for cpu_op in analyse(run).cpu_ops.values():
         # Ops with blockers belong to other causes; calls have the name of a captured function.
         op_type = cpu_op.explanation.type
         if cpu_op.explanation.blockers or not _is_foreign(op_type):
             continue
         if all(file.definition(op_type) is None for _, file in run.captured):
-            by_type.setdefault(op_type, []).append(cpu_op)
+            by_type[op_type].append(cpu_op)
     for op_type, ops in by_type.items():
         is_likely = all(op.explanation.contradiction and not op.explanation.doubt for op in ops)
-        yield Finding(
+        yield text_of("custom_op/unknown_kernels", type=op_type, at=at_lines(ops)).as_finding(
             cause=CAUSE.id,
             scope=op_type,
             certainty="likely" if is_likely else "possible",
-            harm="harmful",
-            title=(
-                f"{op_type}{at_lines(ops)} is not a TensorFlow op; its library may have no GPU "
-                "kernel for it"
-            ),
-            why=(
-                f"{op_type} comes from a library that the program loads. It runs on the CPU if the "
-                "library has no GPU kernel for it or for these dtypes, or was built without CUDA. "
-                f"{COPIED}"
-            ),
             op_ids=tuple(op.op_id for op in ops),
             evidence=(_unknown(op_type), *(e for op in ops[:5] for e in made_at(op))),
-            fixes=(
-                Fix(
-                    text="List the kernels that the library has registered, once it is loaded.",
-                    code=(
-                        "from tensorflow.python.framework import kernels\n"
-                        f'print(kernels.get_registered_kernels_for_op("{op_type}"))'
-                    ),
-                ),
-                Fix(text="If there is none for GPUs, use a build of the library that has one."),
-            ),
         )
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "own" or blocker.kind not in _ABOUT_KERNELS or not _is_foreign(blocker.type):
         return None
-    text = (
-        f"the library's CPU kernel of {blocker.type} has the higher priority"
-        if blocker.kind is BlockerKind.PRIORITY
-        else f"the library has registered no GPU kernel of {blocker.type}"
-    )
+    text = f"the library has registered no GPU kernel of {blocker.type}"
+    if blocker.kind is BlockerKind.PRIORITY:
+        text = f"the library's CPU kernel of {blocker.type} has the higher priority"
     if blocker.attributes:
         text += f" for this {listed(sorted(blocker.attributes))}"
     registered = observed("registered_kernels", text, f"kernels: {blocker.type}")
-    return CauseMatch(
-        scope=blocker.type, evidence=(_unknown(blocker.type), registered, *made_at(cpu_op))
-    )
+    evidence = (_unknown(blocker.type), registered, *made_at(cpu_op))
+    return CauseMatch(scope=blocker.type, evidence=evidence)
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    op_type = ops.blocker.type
     is_preferred = ops.blocker.kind is BlockerKind.PRIORITY
     lacks = "prefers its CPU kernel" if is_preferred else "has no GPU kernel for it"
-    here = " as used here" if ops.blocker.attributes else ""
-    return FindingText(
-        title=f"{op_type}{ops.at_lines} is not a TensorFlow op; its library {lacks}{here}",
-        why=(
-            f"{op_type} comes from a library that the program loads. The process listed the "
-            f"kernels that the library registered. {COPIED}"
-        ),
-        harm="harmful",
-        fixes=(
-            Fix(text="Use a build of the library with a GPU kernel, or write the missing kernel."),
-        ),
-    )
+    lacks += " as used here" if ops.blocker.attributes else ""
+    return ops.described("custom_op", lacks=lacks)
 
 
 def _is_foreign(op: str) -> bool:

@@ -34,19 +34,13 @@ function, the capture must have recorded the scope in which it was created; othe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from traceanalyzer.capture_file.frames import file_name, same_place
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import capitalized, is_of_strategy, observed
-from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
-
-if TYPE_CHECKING:
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
 
 _INPUT: Final = "the input of a strategy"
 _REDUCTION: Final = "the reduction of a strategy"
@@ -66,40 +60,7 @@ _FILES: Final = {
     "cross_device_ops.py": _REDUCTION,
     "cross_device_utils.py": _REDUCTION,
 }
-_ANY: Final = "a strategy of tf.distribute"
-_WHY: Final = {
-    _INPUT: "Datasets, and what a strategy does to them, are on the host by design.",
-    _REDUCTION: (
-        "It reduces on the device where the result is needed: gradients on the device of their "
-        "variable; `strategy.reduce` on the current device, and on the CPU if there is none."
-    ),
-    _ANY: (
-        "A strategy uses the devices it was created with. Created without any, it uses the GPUs "
-        "there are, or the CPU if none is visible."
-    ),
-}
-_FIXES: Final = {
-    _INPUT: (),
-    _REDUCTION: (
-        Fix(
-            text="If the result is large, request it on a GPU. A loss can stay on the CPU.",
-            code=(
-                'with tf.device("/GPU:0"):\n'
-                '    result = strategy.reduce("SUM", per_replica, axis=None)'
-            ),
-        ),
-        Fix(text="Name no CPU among the devices of the strategy."),
-    ),
-    _ANY: (
-        Fix(
-            text=(
-                "Name the machine's GPUs, so that variables live on them. For a single GPU, use no "
-                "strategy."
-            ),
-            code='strategy = tf.distribute.MirroredStrategy(["/GPU:0", "/GPU:1"])',
-        ),
-    ),
-}
+_CASES: Final = {_INPUT: "/input", _REDUCTION: "/reduction"}
 
 
 def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -115,27 +76,16 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    owner, device = _owner(ops.blocker), device_text(ops.blocker.requested_device)
-    if ops.blocker.kind is not BlockerKind.REQUEST:
-        title = f"{owner} keeps a variable on {device}, and with it {ops.text}"
-    elif owner == _REDUCTION:
-        title = f"Results of replicas are combined on {device}: {ops.text}"
-    else:
-        title = f"{owner} puts {ops.text} on {device}"
-    return FindingText(
-        title=capitalized(title),
-        why=(
-            f"{capitalized(owner)} requests {device}, and TensorFlow honors it. "
-            f"{_WHY.get(owner, _WHY[_ANY])}"
-        ),
-        harm="by_design" if owner == _INPUT else "harmful",
-        fixes=_FIXES.get(owner, _FIXES[_ANY]),
-    )
+    owner = _owner(ops.blocker)
+    case = _CASES.get(owner, "")
+    if ops.blocker.kind is not BlockerKind.REQUEST and owner not in _CASES:
+        case = "/variable"
+    return ops.described(f"distribution_strategy_cpu{case}", Owner=capitalized(owner))
 
 
 def _owner(blocker: Blocker) -> str:
     name = "" if blocker.scope_frame is None else file_name(blocker.scope_frame)
-    return _FILES.get(name, _ANY)
+    return _FILES.get(name, "a strategy of tf.distribute")
 
 
 CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

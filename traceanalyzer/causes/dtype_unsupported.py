@@ -35,10 +35,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.advice import around, fixes_of_variables
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes.knowledge.advice import around, fixes_of_variables, host_work_named
 from traceanalyzer.causes.knowledge.finding_text import (
-    COPIED,
     dtypes_in,
     dtypes_text,
     made_at,
@@ -54,7 +53,7 @@ from traceanalyzer.placement.kernel_types import (
     inputs_of,
     is_type,
     python_name,
-    types_taken,
+    values_taken,
 )
 from traceanalyzer.placement.retyping import TARGETS, XLA_REFUSES, Target, works_as
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
@@ -62,29 +61,13 @@ from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
-
 _ONLY_ON_HOST: Final = frozenset({"resource", "string", "string_ref", "variant"})
 _OF_DATA: Final = frozenset({"T", "dtype", "DT", "Tparams", "element_dtype"})
 # Ops whose `T` an argument of their Python function chooses: `tf.math.bincount` makes the weights.
 _COUNTS: Final = frozenset({"Bincount", "DenseBincount", "RaggedBincount", "SparseBincount"})
+_STRINGS: Final = host_work_named("strings").as_fix
 _VARIABLES: Final = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 _ARRAYS: Final = re.compile(r"(TensorArray|TensorList|EmptyTensorList|Stack)(Push|Pop)?(?![a-z]).*")
-_NUMBERS: Final = Fix(
-    text=(
-        "Strings are always in host memory. Turn them into numbers in the input pipeline; if they "
-        "show results of the model, do it after the step."
-    ),
-    code="dataset = dataset.map(lambda text, y: (lookup(text), y))",
-)
-_HANDLES: Final = Fix(
-    text=(
-        "Nothing to change: variants and resources are handles in host memory, and the tensors "
-        "behind them can be on the GPU."
-    )
-)
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -106,82 +89,58 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     ):
         return None
     given = types_text(blocker.attributes)
-    registry = f"no GPU kernel of {blocker.type} accepts {given}"
-    attributes = (
-        observed("attributes", f"recorded: {given}", node_where(blocker))
-        if cpu_op.explanation.basis == "replay"
-        else observed("attributes", f"from the dtypes of its inputs: {given}")
-    )
+    registry = observed("kernel_registry", f"no GPU kernel of {blocker.type} accepts {given}")
+    attributes = observed("attributes", f"from the dtypes of its inputs: {given}")
+    if cpu_op.explanation.basis == "replay":
+        attributes = observed("attributes", f"recorded: {given}", node_where(blocker))
     return CauseMatch(
-        scope=f"{blocker.type}\0{given}",
-        evidence=(observed("kernel_registry", registry), attributes, *made_at(cpu_op)),
+        scope=f"{blocker.type}\0{given}", evidence=(registry, attributes, *made_at(cpu_op))
     )
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    blocker = ops.blocker
+    blocker, dtypes = ops.blocker, _dtypes(ops.blocker)
     if blocker.kind is BlockerKind.HOST_LIST:
-        return FindingText(
-            title=f"{blocker.type}{ops.at_lines} uses a list that stays in host memory",
-            why=(
-                "Strings and resources are never in GPU memory. TensorFlow's placer therefore "
-                "keeps every op on a list of them on the CPU, even if it has GPU kernels."
-            ),
-            harm="by_design",
-            fixes=(_NUMBERS,),
-            modifiers=ops.fallback,
-        )
-    dtypes = _dtypes(blocker)
-    on_host = bool(dtypes & _ONLY_ON_HOST)
-    reason = (
-        "By design, TensorFlow keeps strings and handles in host memory." if on_host else COPIED
-    )
-    is_int32_variable = blocker.type == "VarHandleOp" and "int32" in dtypes
+        return ops.described("dtype_unsupported/list", [_STRINGS], modifiers=ops.fallback)
     given = " and ".join(  # with the attribute's name if it is not that of the data
         dtypes_text(value) if name in _OF_DATA else f"{name}={dtypes_text(value)}"
         for name, value in blocker.attributes.items()
     )
-    return FindingText(
-        title=f"{blocker.type} has no GPU kernel for {given}{ops.at_lines}",
-        why=(
-            f"TensorFlow has GPU kernels for {blocker.type}, but not for {given}"
-            f"{_supported(blocker)}. The op runs on the CPU, whatever device is requested. {reason}"
-            f"{XLA_REFUSES if is_int32_variable else ''}"
-        ),
-        harm="by_design" if on_host else "harmful",
-        fixes=ops.checked(_fixes(ops)),
+    is_int32_variable = blocker.type == "VarHandleOp" and "int32" in dtypes
+    fixes = list(_fixes(ops, dtypes))
+    return ops.described(
+        "dtype_unsupported/on_host" if dtypes & _ONLY_ON_HOST else "dtype_unsupported",
+        ops.checked(fixes) or None,
         modifiers=ops.fallback,
+        given=given,
+        supported=_supported(blocker),
+        xla=XLA_REFUSES if is_int32_variable else "",
     )
 
 
 def _supported(blocker: Blocker) -> str:
     """Return the dtypes that have kernels, for the end of a clause."""
     ((name, value), *more) = blocker.attributes.items()
-    types = types_taken(blocker.type, name, value) if isinstance(value, str) and not more else ()
+    types = values_taken(blocker.type, name, value) if isinstance(value, str) and not more else ()
     shown = sorted(python_name(t) for t in types if t not in _ONLY_ON_HOST)
     return f" (supported: {', '.join(shown)})" if shown else ""
 
 
-def _fixes(ops: BlockedOps) -> Iterator[Fix]:
-    blocker, dtypes = ops.blocker, _dtypes(ops.blocker)
+def _fixes(ops: BlockedOps, dtypes: set[str]) -> Iterator[Fix]:
+    """Walk what to do; nothing for handles."""
+    op_type = ops.blocker.type
     if ops.library is not None:
-        yield around(blocker.type, ops.library)
+        yield around(op_type, ops.library)
     elif "string" in dtypes:
-        yield _NUMBERS
+        yield _STRINGS
     elif dtypes & _ONLY_ON_HOST:
-        yield _HANDLES
-    elif _is_of_variable(blocker):
-        (dtype,) = blocker.attributes.values()
+        return
+    elif _is_of_variable(ops.blocker):
+        (dtype,) = ops.blocker.attributes.values()
         yield from fixes_of_variables(str(dtype), ops.blockers)
     else:
-        yield from _casts(ops) or (
-            Fix(
-                text=(
-                    f"Use other dtypes for {blocker.type}, if the values allow it. `traceanalyzer "
-                    f"kernels {blocker.type}` lists those with GPU kernels."
-                )
-            ),
-        )
+        lists = f"`traceanalyzer kernels {op_type}` lists those with GPU kernels."
+        yield from _casts(ops) or (Fix.of(f"Use other dtypes for {op_type}", lists),)
 
 
 def _casts(ops: BlockedOps) -> list[Fix]:
@@ -193,7 +152,7 @@ def _casts(ops: BlockedOps) -> list[Fix]:
     ((name, value), *more) = ops.blocker.attributes.items()
     if more or not isinstance(value, str):
         return []
-    accepted = types_taken(op_type, name, value)
+    accepted = values_taken(op_type, name, value)
     fixes = [
         (target, fix)
         for target in TARGETS.get(value, ())
@@ -207,27 +166,17 @@ def _casts(ops: BlockedOps) -> list[Fix]:
 
 def _as_dtype(op: str, attribute: str, dtype: str, target: Target) -> Fix | None:
     """Return how to use a dtype that has a kernel; None if a GPU cannot cast to it."""
-    new, old = python_name(target.dtype), python_name(dtype)
+    new, old, loss = python_name(target.dtype), python_name(dtype), target.in_brackets
     inputs = inputs_of(op, attribute)
     if attribute in _OF_DATA and _ARRAYS.fullmatch(op):
-        return Fix(
-            text=f"Create the list or array, and its elements, as {new}{target.in_brackets}.",
-            code=f"tf.TensorArray(tf.{new}, size)",
-        )
+        title = f"Create the list or array, and its elements, as {new}"
+        return Fix.of(f"{title}{loss}", code=f"tf.TensorArray(tf.{new}, size)")
     if op in _COUNTS and attribute == "T":
-        return Fix(
-            text=(
-                f"Request {new} instead of {old}{target.in_brackets} with the argument `dtype` of "
-                "`tf.math.bincount`. If the call passes `weights`, cast that too."
-            ),
-            code=f"dtype=tf.{new}",
-        )
+        weights = "If the call passes `weights`, cast that too."
+        return Fix.of(f"Pass `dtype=tf.{new}` to {op}{loss}", weights, code=f"dtype=tf.{new}")
     if not inputs:
-        return Fix(
-            text=f"Request {new} instead of {old}{target.in_brackets} with `{attribute}`.",
-            code=f"{attribute}=tf.{new}",
-            checked=True,
-        )
+        code = f"{attribute}=tf.{new}"
+        return Fix.of(f"Pass `{code}` to {op}, instead of {old}{loss}", code=code, checked=True)
     definition = definition_of(op)
     outputs = () if definition is None else definition.outputs
     is_output = any(attribute in {a.type_attr, a.type_list_attr} for a in outputs)
@@ -235,13 +184,12 @@ def _as_dtype(op: str, attribute: str, dtype: str, target: Target) -> Fix | None
         return None
     if is_output and not casts_on_gpu(target.dtype, dtype):
         return None
-    names = " and ".join(f"`{name}`" for name in inputs)
-    back = f", and the result back where {old} is needed" if is_output else ""
-    return Fix(
-        text=(
-            f"Cast the op's {names} to {new}{target.in_brackets}{back}. Better: create the values "
-            "with that dtype, because a cast is a pass over the data."
-        ),
+    back = f"Cast the result back where {old} is needed. " if is_output else ""
+    lossy = f"{new}: {target.loss}. " if target.loss else ""
+    return Fix.of(
+        f"Cast {' and '.join(f'`{name}`' for name in inputs)} of {op} to {new}",
+        f"{lossy}{back}Better: create the values with that dtype, because a cast is a pass over "
+        "the data.",
         code="\n".join(f"{name} = tf.cast({name}, tf.{new})" for name in inputs),
         checked=True,
     )

@@ -26,20 +26,17 @@ is ruled out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from traceanalyzer.capture_file.frames import lines_text, same_place
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import is_of_call, is_of_strategy, observed
+from traceanalyzer.capture_file.frames import same_place
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes.knowledge.finding_text import (
+    is_of_call,
+    is_of_strategy,
+    observed,
+    scope_text,
+)
 from traceanalyzer.format import listed
-from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
-
-if TYPE_CHECKING:
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -48,18 +45,17 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     frame = blocker.scope_frame
     if is_of_call(blocker) or is_of_strategy(blocker) or (frame is not None and not frame.is_user):
         return None
-    device = device_text(blocker.scope or blocker.requested_device)
-    name = blocker.name or blocker.type
-    where = f"requested device of {name}"
+    device, name = device_text(blocker.scope or blocker.requested_device), blocker.name
+    where = f"requested device of {name or blocker.type}"
     if frame is None:
-        text = f"{device} is requested for {name}; the line was not recorded"
+        text = f"{device} is requested for {name or blocker.type}; the line was not recorded"
         return CauseMatch(
             scope=f"{cpu_op.function} {device}",
             evidence=(observed("requested_device", text, where),),
             certainty="likely",
             sub_reason="request_without_a_line",
         )
-    text = f'tf.device("{device}") is entered here'
+    text = f"{scope_text(blocker)} is entered here"
     return CauseMatch(
         scope=f"{same_place(frame)} {device}",
         evidence=(observed("requested_device", text, where, line=frame),),
@@ -68,31 +64,16 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    device = device_text(ops.blocker.scope or ops.blocker.requested_device)
-    lines = lines_text(blocker.scope_frame for blocker in ops.blockers)
-    source = f'tf.device("{device}") at {lines}' if lines else f"A request for {device}"
-    types = listed(list(dict.fromkeys(cpu_op.explanation.type for cpu_op in ops.ops)))
-    moves = ops.have_no_other_blocker
-    is_computed = all(map(_is_computed, ops.blockers))
-    if is_computed:
-        text = "The line computes the device: choose a GPU there, such as by the program's options."
-    elif moves:
-        text = "Without the scope, these ops run on the GPU."
-    else:
-        text = "Move these ops out of the scope, and remove any other blockers."
-    return FindingText(
-        title=f"{source} keeps {ops.text} on the CPU",
-        why="TensorFlow honors a request for the CPU, whatever kernels an op has.",
-        harm="harmful",
-        fixes=(
-            Fix(
-                text=text,
-                code=f'with tf.device("{device}"):  # {lines}: not around {types}'
-                if lines and not is_computed
-                else None,
-                checked=moves,
-            ),
-        ),
+    case, moves = "", ops.have_no_other_blocker
+    if all(blocker.scope_frame is None for blocker in ops.blockers):
+        case = "/without_a_line"
+    elif all(map(_is_computed, ops.blockers)):
+        case = "/computed"
+    return ops.described(
+        f"explicit_cpu_placement{case}",
+        is_checked=moves,
+        types=listed(list(dict.fromkeys(cpu_op.explanation.type for cpu_op in ops.ops))),
+        moves="They then run on the GPU." if moves else "Remove their other blockers, too.",
     )
 
 

@@ -22,21 +22,8 @@ Certain: a replay reproduces the recorded placement, and moves the op when the n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import (
-    blocker_scope,
-    blocker_text,
-    observed,
-    other_blocker,
-)
-from traceanalyzer.model import Fix
-
-if TYPE_CHECKING:
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes.knowledge.finding_text import blocker_scope, observed, other_blocker
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -52,16 +39,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    neighbor = ops.blocker.type
-    return FindingText(
-        title=f"On the CPU, following {neighbor}: {ops.text}",
-        why=(
-            "TensorFlow places constants, identities, and ops that only look at shapes with their "
-            f"neighbor, and {blocker_text(ops.blocker)}. These ops take little time."
-        ),
-        harm="harmless",
-        fixes=(Fix(text=f"Nothing to change here: these ops follow {neighbor}."),),
-    )
+    return ops.described("follows_neighbour")
 
 
 CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

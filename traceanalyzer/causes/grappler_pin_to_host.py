@@ -31,11 +31,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import CaptureFile, is_session
-from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes._cause import Cause, text_of
 from traceanalyzer.causes.knowledge.finding_text import observed
-from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model import Fix
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
 from traceanalyzer.placement.rewrites import OPTION, pinned_by
 from traceanalyzer.tables.vocabulary import Role
@@ -43,21 +41,20 @@ from traceanalyzer.tables.vocabulary import Role
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traceanalyzer.findings import Finding
     from traceanalyzer.model import Evidence
     from traceanalyzer.run import Host, Run
 
-# What set the option: the evidence, and code that undoes it.
+# What set the option: the evidence, its place in the capture file, and code that undoes it.
 _SET_BY: Final = {
     "program": (
-        observed("optimizer_options", f"the program set {OPTION}", "devices: optimizer_options"),
+        f"the program set {OPTION}",
+        "devices: optimizer_options",
         f'tf.config.optimizer.set_experimental_options({{"{OPTION}": False}})',
     ),
     "session": (
-        observed(
-            "optimizer_options",
-            f"the session's ConfigProto sets {OPTION}",
-            "session_configs: rewrites",
-        ),
+        f"the session's ConfigProto sets {OPTION}",
+        "session_configs: rewrites",
         f"config.graph_options.rewrite_options.{OPTION} = rewriter_config_pb2.RewriterConfig.OFF",
     ),
 }
@@ -69,7 +66,26 @@ def check(run: Run) -> Iterator[Finding]:
         for row, set_by, evidence in _moved(host, capture_file):
             moved[set_by][row] = evidence
         for set_by, by_row in moved.items():
-            yield _finding(host, set_by, by_row)
+            rows = host.tables.ops.iloc[list(by_row)]
+            is_certain = bool((rows["placement_certainty"] == "certain").all())
+            option, place, code = _SET_BY[set_by]
+            text = text_of(
+                "grappler_pin_to_host",
+                option=OPTION,
+                count=counted(len(rows), "op"),
+                types=listed(sorted(set(rows["type"].astype(str)))),
+                code=code,
+            )
+            yield text.as_finding(
+                cause=CAUSE.id,
+                scope="" if set_by == "program" else set_by,
+                certainty="certain" if is_certain else "likely",
+                op_ids=tuple(rows["op_id"]),
+                evidence=(
+                    observed("optimizer_options", option, place),
+                    *list(by_row.values())[:5],
+                ),
+            )
 
 
 def _moved(host: Host, capture_file: CaptureFile) -> Iterator[tuple[int, str, Evidence]]:
@@ -99,27 +115,6 @@ def _assigned(capture_file: CaptureFile, name: str, node: str) -> set[str]:
         if at >= 0:
             found.add(instance.assigned[at] if at < len(instance.assigned) else "")
     return found
-
-
-def _finding(host: Host, set_by: str, moved: dict[int, Evidence]) -> Finding:
-    rows = host.tables.ops.iloc[list(moved)]
-    types = listed(sorted(set(rows["type"].astype(str))))
-    is_certain = bool((rows["placement_certainty"] == "certain").all())
-    option, code = _SET_BY[set_by]
-    return Finding(
-        cause=CAUSE.id,
-        scope="" if set_by == "program" else set_by,
-        certainty="certain" if is_certain else "likely",
-        harm="harmless",
-        title=f"{OPTION} moved {counted(len(moved), 'op')} to the CPU: {types}",
-        why=(
-            "The placer put these ops on a GPU. The program switched on an optimizer that then "
-            "moves small ops to the host if their inputs are there."
-        ),
-        op_ids=tuple(rows["op_id"]),
-        evidence=(option, *list(moved.values())[:5]),
-        fixes=(Fix(text="Leave the option off, which is its default.", code=code),),
-    )
 
 
 CAUSE = Cause(__name__, __doc__, needs="capture", check=check)

@@ -30,11 +30,19 @@ part of that is known.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import made_at, observed, types_text
-from traceanalyzer.findings import Finding
+from traceanalyzer.causes._cause import (
+    BlockedOps,
+    Blocker,
+    Cause,
+    CauseMatch,
+    CpuOp,
+    FindingText,
+    text_of,
+)
+from traceanalyzer.causes.knowledge.finding_text import at_lines, made_at, observed, types_text
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
@@ -48,9 +56,7 @@ from traceanalyzer.placement.kernel_types import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
+    from traceanalyzer.findings import Finding
     from traceanalyzer.run import Run
 
 _SUGGESTED: Final = {"int64": "int64", "float32": "float"}
@@ -67,18 +73,13 @@ def check(run: Run) -> Iterator[Finding]:
         return
     for scope, rows in found.groupby(found["type"].astype(str).map(_scope)):
         types = sorted(set(rows["type"].astype(str)))
-        text = _text(types, len(rows))
         placement = f"assigned to a GPU, with values in host memory: {listed(types)}"
-        yield Finding(
+        yield _text(types, len(rows)).as_finding(
             cause=CAUSE.id,
             scope=str(scope),
             certainty="certain" if (rows["placement_certainty"] == "certain").all() else "likely",
-            harm=text.harm,
-            title=text.title,
-            why=text.why,
             op_ids=tuple(rows["op_id"]),
             evidence=(observed("placement", placement),),
-            fixes=text.fixes,
         )
 
 
@@ -93,7 +94,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 def describe(ops: BlockedOps) -> FindingText:
     types = list(dict.fromkeys(blocker.type for blocker in ops.blockers))
-    return _text(types, len(ops.members), ops.at_lines)
+    return _text(types, len(ops.members), at_lines(ops.ops))
 
 
 def _makes_handles(op_type: str) -> bool:
@@ -107,47 +108,30 @@ def _scope(op: str) -> str:
 
 
 def _text(types: Sequence[str], count: int, at: str = "") -> FindingText:
-    subject = f"{types[0]}{at} is" if count == 1 else f"{counted(count, 'op')} are"
-    title = f"{subject} placed on the GPU but computed on the host"
-    names = "" if count == 1 else f": {listed(types)}"
-    if is_copied_to_host(types[0]):
-        return FindingText(
-            title=f"{title}{names}",
-            why=(
-                "The GPU kernel of such an op has all data in host memory: inputs on the GPU are "
-                "copied to the host, the host computes, and the result is copied back. No dtype "
-                "changes that."
-            ),
-            harm="harmful",
-        )
     never = [op for op in types if is_never_computed(op)]
-    return FindingText(
-        title=f"{title}, by design{names}",
-        why=(
-            "TensorFlow registers GPU kernels with all data in host memory for sizes and indices, "
-            "mostly int32, because the host needs these values. `tensor.device` names the GPU, "
-            "`tensor.backing_device` the CPU. This is cheap while the tensors are small: nothing "
-            f"is copied.{f' No dtype changes that for {listed(never)}.' if never else ''}"
-        ),
-        harm="harmless",
-        fixes=tuple(_fixes(types)),
+    is_data = is_copied_to_host(types[0])
+    return text_of(
+        "host_memory_kernel/data" if is_data else "host_memory_kernel",
+        () if is_data else _fixes(types),
+        subject=f"{types[0]}{at} is" if count == 1 else f"{counted(count, 'op')} are",
+        names="" if count == 1 else f": {listed(types)}",
+        never=f" No dtype changes that for {listed(never)}." if never else "",
     )
 
 
 def _fixes(types: Sequence[str]) -> Iterator[Fix]:
     """Walk the dtypes with which a GPU computes the ops."""
-    by_dtypes: dict[str, list[str]] = {}
+    by_dtypes: dict[str, list[str]] = defaultdict(list)
     for op in types:
         names = [name for name, dtype in _SUGGESTED.items() if dtype in types_computed(op)]
         if names:
-            by_dtypes.setdefault(" or ".join(names), []).append(op)
+            by_dtypes[" or ".join(names)].append(op)
     if by_dtypes:
         computed_with = "; ".join(f"{listed(ops)} with {names}" for names, ops in by_dtypes.items())
-        yield Fix(
-            text=(
-                "Nothing to change if the tensors are small. To compute large ones on the GPU, "
-                f"create them with another dtype. A GPU computes {computed_with}."
-            ),
+        yield Fix.of(
+            "Create them with another dtype",
+            f"A GPU computes {computed_with}. There is nothing to change for small tensors.",
+            condition="the tensors are large",
             code="x = tf.constant(values, tf.int64)",
         )
 

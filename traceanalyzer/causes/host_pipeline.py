@@ -32,12 +32,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes._cause import (
+    BlockedOps,
+    Blocker,
+    Cause,
+    CauseMatch,
+    CpuOp,
+    FindingText,
+    text_of,
+)
 from traceanalyzer.causes.knowledge.finding_text import FASTER_PIPELINE, observed, runs_for_dataset
 from traceanalyzer.cpu_ops import analyse_on_a_gpu
-from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, duration_text, listed, percent_text
-from traceanalyzer.model import Evidence, Fix
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
@@ -46,10 +53,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.findings import Finding
     from traceanalyzer.input_pipeline.verdict import HostInput
-    from traceanalyzer.placement.blocker import Blocker
+    from traceanalyzer.model import Evidence
     from traceanalyzer.run import Run
 
 _FEWEST_FILLS: Final = 2  # of a shuffle buffer: one fill is no repetition
@@ -58,11 +64,8 @@ _NOTICEABLE: Final = 0.05  # of the steps' time: a fill that takes less is not m
 
 def check(run: Run) -> Iterator[Finding]:
     ops = run.ops
-    found = ops[
-        (ops["role"] == Role.INPUT_PIPELINE)
-        & (ops["placement"] == "cpu")
-        & ~ops["type"].isin(PYTHON_CALLBACKS)
-    ]
+    is_input = (ops["role"] == Role.INPUT_PIPELINE) & (ops["placement"] == "cpu")
+    found = ops[is_input & ~ops["type"].isin(PYTHON_CALLBACKS)]
     on_a_gpu = analyse_on_a_gpu(run)
     if on_a_gpu is not None:  # these request a GPU, or read a variable that would be on one
         found = found[~found["op_id"].isin(on_a_gpu.off_the_cpu)]
@@ -72,37 +75,35 @@ def check(run: Run) -> Iterator[Finding]:
     if is_inside.any():
         worst = None if run.input_pipeline is None else run.input_pipeline.worst
         yield _inside(found[is_inside], worst)
-    if not is_inside.all():
-        yield _at_the_end(found[~is_inside])
+    at_the_end = found[~is_inside]
+    if len(at_the_end):
+        types = listed(sorted(set(at_the_end["type"].astype(str))))
+        yield text_of("host_pipeline/at_its_end").as_finding(
+            cause=CAUSE.id,
+            sub_reason="hands_over_elements",
+            scope="at its end",
+            certainty="likely",
+            op_ids=tuple(at_the_end["op_id"]),
+            evidence=(observed("op_type", f"types of these stages and ops: {types}"),),
+        )
 
 
 def _inside(found: pd.DataFrame, host: HostInput | None) -> Finding:
     """Return the finding about ops in the pipeline, given the host that waits longest for it."""
     stages = int(found["type"].astype(str).str.startswith("Iterator::").sum())
-    is_slow = host is not None and host.verdict == "too_slow"
+    others = counted(len(found) - stages, "op")
     seen = (
-        f"{counted(stages, 'dataset stage')}, and {counted(len(found) - stages, 'op')} on tf.data "
-        "threads or in tf.data calls"
+        f"{counted(stages, 'dataset stage')}, and {others} on tf.data threads or in tf.data calls"
     )
     is_known = host is not None and host.verdict != "unknown"
-    return Finding(
+    case = "too_slow" if host is not None and host.verdict == "too_slow" else "keeps_up"
+    fixes = _fixes(host) if host is not None and is_known else (FASTER_PIPELINE,)
+    return text_of(f"host_pipeline/{case}", fixes).as_finding(
         cause=CAUSE.id,
         scope="within",
         certainty="certain",
-        harm="harmful" if is_slow else "by_design",
-        title=(
-            "The input pipeline is too slow: steps wait for it"
-            if is_slow
-            else "The input pipeline runs on the CPU, by design"
-        ),
-        why=(
-            "These ops are stages of a tf.data pipeline, or of functions that it calls. Dataset "
-            "ops have only CPU kernels, with a few exceptions at the end of a pipeline. Functions "
-            "that a dataset calls are placed on the CPU unless they request another device."
-        ),
         op_ids=tuple(found["op_id"]),
         evidence=(observed("threads", seen), *(_waits(host) if host and is_known else ())),
-        fixes=_fixes(host) if host and is_known else (FASTER_PIPELINE,),
     )
 
 
@@ -110,10 +111,8 @@ def _waits(host: HostInput) -> Iterator[Evidence]:
     """Walk how long steps wait, and for which stage."""
     if host.waits is None:
         return
-    text = (
-        f"steps wait {duration_text(host.waits.mean_ps)} for input on average, "
-        f"{percent_text(host.waits.share)} of their time"
-    )
+    waited, share = duration_text(host.waits.mean_ps), percent_text(host.waits.share)
+    text = f"steps wait {waited} for input on average, {share} of their time"
     if host.slow is not None:
         busy = duration_text(host.slow.busy_ps)
         text += f"; `{host.slow.stage}` limits the rate, at {busy} per step"
@@ -138,34 +137,17 @@ def _refill(host: HostInput) -> Iterator[Fix]:
     if host.fill_ps * host.fills < _NOTICEABLE * steps_ps:
         return
     size = "" if host.fill_size is None else f" of {host.fill_size:,} elements"
+    iterators, took = counted(host.fills, "iterator"), duration_text(host.fill_ps)
     yield Fix(
         text=(
-            f"A shuffle refills its buffer{size} for each of {counted(host.fills, 'iterator')} "
-            f"({duration_text(host.fill_ps)} each), mostly at the start of an epoch. Cache "
-            "the stages before it, use a smaller buffer, or run all epochs with one iterator."
+            f"A shuffle refills its buffer{size} for each of {iterators} ({took} each), mostly at "
+            "the start of an epoch. Cache the stages before it, use a smaller buffer, or run all "
+            "epochs with one iterator."
         ),
         code=(
             "dataset = dataset.cache().shuffle(buffer_size).repeat().batch(batch_size)\n"
             "model.fit(dataset, steps_per_epoch=steps, epochs=epochs)"
         ),
-    )
-
-
-def _at_the_end(found: pd.DataFrame) -> Finding:
-    types = listed(sorted(set(found["type"].astype(str))))
-    return Finding(
-        cause=CAUSE.id,
-        sub_reason="hands_over_elements",
-        scope="at its end",
-        certainty="likely",
-        harm="by_design",
-        title="Input batches are handed to the model on the CPU",
-        why=(
-            "The last stages of a pipeline, and the ops that take its elements, run where the "
-            "iterator is: on the CPU, unless the program put it on a GPU."
-        ),
-        op_ids=tuple(found["op_id"]),
-        evidence=(observed("op_type", f"types of these stages and ops: {types}"),),
     )
 
 
@@ -184,16 +166,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    return FindingText(
-        title=f"Functions of the input pipeline run {ops.text} on the CPU",
-        why=(
-            "Functions that a dataset calls are placed on the CPU by default, whatever kernels "
-            "their ops have. They prepare the next element while the GPU works on this one, so "
-            "this is harmful only if the model waits for input."
-        ),
-        harm="by_design",
-        fixes=(FASTER_PIPELINE,),
-    )
+    return ops.described("host_pipeline", (FASTER_PIPELINE,))
 
 
 CAUSE = Cause(__name__, __doc__, check=check, match=match, describe=describe)

@@ -29,29 +29,12 @@ results are prefetched, count as input.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
 
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import switch_of
 from traceanalyzer.causes.knowledge.finding_text import observed
-from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
-
-if TYPE_CHECKING:
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
-
-_INTO_THE_LOOP: Final = Fix(
-    text=(
-        "Move the work from the mapped function to the loop over the dataset, or to the function "
-        "passed to `reduce`: these run on the GPU."
-    ),
-    code="for batch in dataset:  # in the tf.function\n    ...  # what `map` called",
-)
-_ONE_TENSOR: Final = Fix(
-    text="If all elements fit into one tensor, compute on that tensor without a dataset."
-)
 
 
 def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -68,23 +51,12 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 def describe(ops: BlockedOps) -> FindingText:
     switch = None if ops.library is None else switch_of(ops.blocker.type, ops.library)
-    on_gpu = Fix(
-        text="Or request the GPU in the mapped function.",
-        code='with tf.device("/GPU:0"):\n    ...',
-        checked=ops.have_no_other_blocker,
-    )
-    return FindingText(
-        title=f"A dataset that a function reduces runs {ops.text} on the CPU",
-        why=(
-            "A function builds a dataset, passes a value of its own to `map` or similar stages, "
-            "and reduces the dataset or loops over it. tf.data places what these stages call on "
-            "the CPU. If they compute for the function, as in a search, the GPU waits for them "
-            "unless the dataset runs ahead, and each call copies the variables it reads to the "
-            "CPU. If they prepare its input, this is by design."
-        ),
-        harm="harmful",
-        fixes=(_INTO_THE_LOOP, on_gpu, _ONE_TENSOR) if switch is None else (switch,),
-    )
+    if switch is not None:
+        return ops.described("inside_dataset", (switch,))
+    text = ops.described("inside_dataset")
+    move, on_gpu, one_tensor = text.fixes
+    on_gpu = replace(on_gpu, checked=ops.have_no_other_blocker)
+    return replace(text, fixes=(move, on_gpu, one_tensor))
 
 
 CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

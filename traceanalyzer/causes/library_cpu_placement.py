@@ -40,15 +40,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.frames import file_name, library_of, lines_text, same_place
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import read
 from traceanalyzer.causes.knowledge.finding_text import (
     capitalized,
     is_of_strategy,
     name_scope,
     observed,
+    types_at,
 )
-from traceanalyzer.findings import Finding
 from traceanalyzer.format import listed
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
@@ -57,10 +57,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.capture_file.document import Frame
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.findings import Finding
     from traceanalyzer.model import Fix, Harm
-    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
 _MOST_NAMES: Final = 3  # layers named in a title
@@ -85,6 +83,10 @@ class _LibraryCode:
             for part in self.files
         )
 
+    def text(self, why: str, **values: str) -> FindingText:
+        title = capitalized(self.title.format_map(values))
+        return FindingText(title=title, why=why, harm=self.harm, fixes=self.fixes)
+
 
 LIBRARY_CODE: Final = read("library_code", _LibraryCode)
 
@@ -98,21 +100,16 @@ def check(run: Run) -> Iterator[Finding]:
             continue
         code = next(each for each in LIBRARY_CODE if each.id == "summary")
         types = listed(sorted({str(t) for t in found["type"]}))
+        copies = "an `Identity` first copies the value there"
+        why = f"TensorFlow requests the CPU where it {code.does}: {copies}. {code.why}"
         text = f"each {types} recorded is immediately followed by a WriteSummary"
-        yield Finding(
+        yield code.text(why, ops=types).as_finding(
             cause=CAUSE.id,
             sub_reason=code.id,
             scope=f"{host.name} eager summary",
             certainty="possible",
-            harm=code.harm,
-            title=code.title.format(ops=types),
-            why=(
-                f"TensorFlow requests the CPU where it {code.does}: an `Identity` first copies the "
-                f"value there. {code.why}"
-            ),
             op_ids=tuple(found["op_id"]),
             evidence=(observed("op_type", text),),
-            fixes=code.fixes,
         )
 
 
@@ -142,16 +139,11 @@ def describe(ops: BlockedOps) -> FindingText:
     part = " or ".join(dict.fromkeys(map(_layer, frames)))
     functions = listed([f"`{name}`" for name in dict.fromkeys(frame.code for frame in frames)])
     known = f" Found in the source code of {code.source}." if code.files else ""
-    title = code.title.format(library=library, part=part + _named(ops), ops=ops.text)
-    return FindingText(
-        title=capitalized(title),
-        why=(
-            f"{library} requests the CPU in its own scope ({lines_text(frames)}, in {functions}): "
-            f"it {code.does}. TensorFlow honors the request. {code.why}{known}"
-        ),
-        harm=code.harm,
-        fixes=code.fixes,
+    why = (
+        f"{library} requests the CPU in its own scope ({lines_text(frames)}, in {functions}): it "
+        f"{code.does}. TensorFlow honors the request. {code.why}{known}"
     )
+    return code.text(why, library=library, part=part + _named(ops), ops=types_at(ops.ops))
 
 
 def _library_code(frame: Frame) -> _LibraryCode:

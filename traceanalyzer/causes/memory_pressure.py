@@ -36,36 +36,24 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.frames import line_text, same_place
-from traceanalyzer.causes._cause import Cause
-from traceanalyzer.causes.knowledge.error_handlers import (
-    handled_ops,
-    handler_evidence,
-    raised_at,
-    raised_evidence,
-)
+from traceanalyzer.causes._cause import Cause, text_of
+from traceanalyzer.causes.knowledge.error_handlers import seen_error
 from traceanalyzer.causes.knowledge.exhaustion import Exhaustion, exhaustion
-from traceanalyzer.causes.knowledge.finding_text import observed
+from traceanalyzer.causes.knowledge.finding_text import observed, types_at
 from traceanalyzer.causes.knowledge.gpu_memory import gpu_memory
-from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed, size_text
-from traceanalyzer.model import Evidence, Fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.capture_file.document import CaptureFile, CaughtError
+    from traceanalyzer.findings import Finding
+    from traceanalyzer.model import Evidence
     from traceanalyzer.run import Host, Run
 
 # `MemoryOptimizer` of Grappler (memory_optimizer.cc, `BuildSwapPair`) inserts them.
 SWAPS: Final = ("_CopyFromGpuToHost", "_CopyFromHostToGpu")
 _BFC: Final = re.compile(r"GPU_(\d+)_bfc")  # `GetGPUAllocator` (gpu_process_state.cc)
-_FIXES: Final = (
-    Fix(text="Use a smaller batch, and accumulate gradients over several batches."),
-    Fix(
-        text="Compute in bfloat16 if the model tolerates it: activations take half the memory.",
-        code='tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")',
-    ),
-)
 
 
 def not_applicable(run: Run) -> str | None:
@@ -94,40 +82,31 @@ def _exhausted(
     run: Run, host: Host, capture_file: CaptureFile, error: CaughtError
 ) -> Iterator[Finding]:
     """Walk the finding about an error: it ended the program, or its handler requests the CPU."""
-    raised, handler = raised_at(capture_file, error), capture_file.frame(error.handler)
-    failed = exhaustion(error.message)
-    handled = None if handler is None else handled_ops(run, host, capture_file, handler)
-    if handler is not None and handled is None:
+    seen = seen_error(run, host, capture_file, error, _message(error))
+    failed, raised, handler = exhaustion(error.message), seen.raised, seen.handler
+    if handler is not None and seen.ops is None:
         return
-    at = "" if raised is None else f" at {line_text(raised)}"
-    if handler is None or handled is None:
-        title = f"Memory ran out{at}, and the program did not catch the error"
-        then = "The program did not catch the error, so it put no op on the CPU."
-    else:
-        title = f"After a {error.type}{at}, the program put {handled.ops.text} on the CPU"
+    case, sub_reason = "memory_pressure/not_caught", "not_caught"
+    scope = f"{host.name} {same_place(raised)} not caught"
+    then = "The program did not catch the error, so it put no op on the CPU."
+    if handler is not None:
+        case, sub_reason = "memory_pressure", "caught"
+        scope = f"{same_place(raised)} {same_place(handler)}"
         then = f"{line_text(handler)} caught the error, and the handler requests the CPU."
-    ops = () if handled is None else handled.ops.ops
-    yield Finding(
+    yield text_of(
+        case,
+        error=error.type,
+        at="" if raised is None else f" at {line_text(raised)}",
+        ops="" if seen.ops is None else types_at(seen.ops.ops),
+        attempt=failed.attempt,
+        then=then,
+    ).as_finding(
         cause=CAUSE.id,
-        sub_reason="not_caught" if handled is None else "caught",
-        scope=f"{host.name} {same_place(raised)} not caught"
-        if handler is None
-        else f"{same_place(raised)} {same_place(handler)}",
-        certainty="certain" if handled is None or handled.is_certain else "likely",
-        harm="harmful",
-        title=title,
-        why=(
-            f"TensorFlow {failed.attempt}, and failed the op{at}. It moves nothing to the CPU when "
-            f"memory is short. {then}"
-        ),
-        op_ids=tuple(cpu_op.op_id for cpu_op in ops),
-        evidence=(
-            raised_evidence(capture_file, error, _message(error)),
-            *(() if handler is None else (handler_evidence(handler),)),
-            *(() if handled is None else handled.evidence),
-            *_allocator(host, failed),
-        ),
-        fixes=_FIXES,
+        sub_reason=sub_reason,
+        scope=scope,
+        certainty=seen.certainty,
+        op_ids=seen.op_ids,
+        evidence=(*seen.evidence, *_allocator(host, failed)),
     )
 
 
@@ -171,22 +150,15 @@ def _swapped(host: Host, swaps: dict[str, str]) -> Finding:
     is_swap = transfers["producer_name"].isin(swaps) | transfers["consumer_name"].isin(swaps)
     moved = int(transfers.loc[is_swap, "bytes"].sum()) if len(transfers) else 0
     size = f", {size_text(moved)} during the recording" if moved else ""
+    text = text_of("memory_pressure/swapped_to_host", count=counted(out, "tensor"), size=size)
     nodes = observed("graph", f"swapping nodes: {listed(sorted(swaps))}", "functions")
-    return Finding(
+    return text.as_finding(
         cause=CAUSE.id,
         sub_reason="swapped_to_host",
         scope=f"{host.name} swapped",
         certainty="certain",
-        harm="harmful",
-        title=f"{counted(out, 'tensor')} swapped to host memory and back{size}",
-        why=(
-            "Grappler's memory optimizer added copies to the host and back to the graph, so that "
-            "the GPU's memory suffices. Only data moves: the ops that create and use it still run "
-            "on the GPU."
-        ),
         op_ids=(),
         evidence=(nodes,),
-        fixes=_FIXES,
     )
 
 

@@ -30,16 +30,11 @@ versions: a kernel that is missing today was almost certainly missing then.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.advice import (
-    SUBSTITUTES,
-    HostWork,
-    around,
-    host_work,
-    substitute_for,
-)
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes.knowledge.advice import SUBSTITUTES, around, host_work, substitute_for
 from traceanalyzer.causes.knowledge.finding_text import (
     COPIED,
     FASTER_PIPELINE,
@@ -52,25 +47,20 @@ from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
+    from traceanalyzer.causes.knowledge.advice import HostWork
 
 _MOVE: Final = Fix(
     text=(
         "No substitute is known. Move the op out of the step if you can: into the input pipeline "
         "(`dataset.map`), or before or after the work on the GPU."
-    )
+    ),
+    title="Move it out of the step",
 )
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
-    if (
-        blocker.kind is not BlockerKind.NO_KERNEL
-        or blocker.link != "own"
-        or blocker.type in PYTHON_CALLBACKS
-        or definition_of(blocker.type) is None
-    ):
+    is_own = blocker.kind is BlockerKind.NO_KERNEL and blocker.link == "own"
+    if not is_own or blocker.type in PYTHON_CALLBACKS or definition_of(blocker.type) is None:
         return None
     text = f"TensorFlow's kernel registry has no GPU kernel for {blocker.type}, for any dtype"
     registry = observed("kernel_registry", text)
@@ -78,23 +68,16 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    op_type = ops.blocker.type
-    work = host_work(op_type)
-    request = (
-        "TensorFlow dropped the request for a GPU without a warning."
-        if ops.fallback
-        else "`tf.device` does not change that."
-    )
-    return FindingText(
-        title=f"{op_type} has no GPU kernel in TensorFlow{ops.at_lines}",
-        why=(
-            f"TensorFlow implements {op_type} only on the CPU, whatever the dtype. "
-            f"{COPIED if work is None else work.why} {request}"
-        ),
-        harm="by_design" if work is not None or ops.are_input else "harmful",
-        fixes=(FASTER_PIPELINE,) if ops.are_input else ops.checked([_fix(ops, work)]),
+    work = host_work(ops.blocker.type)
+    dropped = "TensorFlow dropped the request for a GPU without a warning."
+    text = ops.described(
+        "no_gpu_kernel",
+        (FASTER_PIPELINE,) if ops.are_input else ops.checked([_fix(ops, work)]),
         modifiers=ops.fallback,
+        work=COPIED if work is None else work.why,
+        request=dropped if ops.fallback else "`tf.device` does not change that.",
     )
+    return replace(text, harm="by_design") if work is not None or ops.are_input else text
 
 
 def _fix(ops: BlockedOps, work: HostWork | None) -> Fix:
@@ -108,8 +91,7 @@ def _fix(ops: BlockedOps, work: HostWork | None) -> Fix:
     first = found[0]
     if first is None or None in found:
         return _MOVE if work is None else work.as_fix
-    checked = all(first.is_checked_for(blocker.given) for blocker in ops.blockers)
-    return Fix(text=first.fix, code=first.code, checked=checked)
+    return first.as_fix(op_type, [blocker.given for blocker in ops.blockers])
 
 
 CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

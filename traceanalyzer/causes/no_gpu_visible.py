@@ -47,7 +47,7 @@ from traceanalyzer.capture_file.visibility import (
     ran_in_sessions_alone,
     saw_no_gpu,
 )
-from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes._cause import Cause, text_of
 from traceanalyzer.causes.knowledge.advice import read
 from traceanalyzer.causes.knowledge.error_handlers import raised_evidence
 from traceanalyzer.causes.knowledge.finding_text import observed
@@ -74,25 +74,26 @@ class _ObstacleText:
     reason: str
     title: str
     where: str
+    change: str
     fix: str
     code: str
     source: str
     possible: str = ""
-
-    @property
-    def as_fix(self) -> Fix:
-        return Fix(text=self.fix, code=self.code)
 
 
 _OBSTACLES: Final = {each.reason: each for each in read("gpu_obstacles", _ObstacleText)}
 _LOGICAL_DEVICES: Final = observed(
     "devices", "tf.config.list_logical_devices() of the program has no GPU", "devices.logical"
 )
-_ASK: Final = Fix(
-    text="Ask TensorFlow which GPUs it sees, and read its messages on import.",
+_ASK: Final = Fix.of(
+    "Ask TensorFlow which GPUs it sees, and read its messages on import",
     code="python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"",
 )
-_NOT_HIDDEN: Final = Fix(text="Check that CUDA_VISIBLE_DEVICES is unset or names the GPU.")
+_NOT_HIDDEN: Final = Fix.of("Check that CUDA_VISIBLE_DEVICES is unset or names the GPU")
+_DESCRIBED: Final = (
+    " The profiler described a GPU, so the machine has one and its driver responds; TensorFlow "
+    "itself did not use it. Perhaps CUDA libraries could not be loaded, or the GPU is hidden."
+)
 
 
 def not_applicable(run: Run) -> str | None:
@@ -110,11 +111,8 @@ def not_applicable(run: Run) -> str | None:
 
 def check(run: Run) -> Iterator[Finding]:
     ops = run.ops
-    found = ops[
-        (ops["placement"] == "cpu")
-        & (ops["role"] == Role.COMPUTE)
-        & ~ops["type"].isin(PYTHON_CALLBACKS)
-    ]
+    is_cpu_op = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
+    found = ops[is_cpu_op & ~ops["type"].isin(PYTHON_CALLBACKS)]
     missing = _missing_gpus(run)
     captured = [capture_file for _, capture_file in run.captured]
     lacked = [capture_file for capture_file, _ in missing]
@@ -131,47 +129,36 @@ def _by_trace(run: Run, found: pd.DataFrame) -> Finding:
     facts = [host.tables.facts for host in run.hosts]
     is_described = any(f.accelerators for f in facts)
     may_be_missed = any(f.gpu_may_be_missed for f in facts)
-    described = (
-        " The profiler described a GPU, so the machine has one and its driver responds; TensorFlow "
-        "itself did not use it. Perhaps CUDA libraries could not be loaded, or the GPU is hidden."
-        if is_described
-        else ""
-    )
     coverage = observed("kernel_registry", coverage_text(found, run.tensorflow_version))
-    return Finding(
+    return text_of(
+        "no_gpu_visible/gpu_may_be_missed" if may_be_missed else "no_gpu_visible",
+        (_ASK, _as_fix("cpu_only_build"), _NOT_HIDDEN),
+        described=_DESCRIBED if is_described else "",
+    ).as_finding(
         cause=CAUSE.id,
         sub_reason="gpu_described_but_unused" if is_described else None,
         scope="",
         certainty="possible" if may_be_missed else "likely",
-        harm="harmful",
-        title="The trace shows no GPU use, but its GPU tracer was off or failed"
-        if may_be_missed
-        else "TensorFlow used no GPU: every op ran on the CPU",
-        why=(
-            f"Nothing in the trace shows that TensorFlow had a GPU.{described} With soft "
-            "placement, the default, every op then runs on the CPU without a warning."
-        ),
         op_ids=tuple(found["op_id"]),
         evidence=(*_evidence(run), coverage),
-        fixes=(_ASK, _OBSTACLES["cpu_only_build"].as_fix, _NOT_HIDDEN),
     )
 
 
 def _evidence(run: Run) -> Iterator[Evidence]:
     for host in run.hosts:
         facts = host.tables.facts
-        seen = [
-            (name, f"the profiler described {name}, with {counted(events, 'event')} on it")
-            for name, events in facts.accelerators.items()
-        ]
         nothing = "the trace has no GPU plane, and no transfer or allocation names a GPU"
-        for plane, text in seen or [("/host:CPU", nothing)]:
-            where = TraceWhere(host=host.name, plane=plane, line=None)
-            yield Evidence(kind="device_plane", text=text, where=where)
+        described = [(n, counted(events, "event")) for n, events in facts.accelerators.items()]
+        seen = [
+            ("device_plane", name, f"the profiler described {name}, with {events} on it")
+            for name, events in described
+        ] or [("device_plane", "/host:CPU", nothing)]
         if facts.gpu_may_be_missed:
             text = "the GPU tracer was off or reported an error, so it may have missed a GPU"
-            where = TraceWhere(host=host.name, plane="Task Environment", line=None)
-            yield Evidence(kind="tracer", text=text, where=where)
+            seen.append(("tracer", "Task Environment", text))
+        for kind, plane, text in seen:
+            where = TraceWhere(host=host.name, plane=plane, line=None)
+            yield Evidence(kind=kind, text=text, where=where)
 
 
 def _missing_gpus(run: Run) -> list[tuple[CaptureFile, Failure]]:
@@ -189,14 +176,14 @@ def _recorded(
     every = dict.fromkeys(o for capture_file in captured for o in obstacles(capture_file))
     # A program may hide GPUs because there are none: without a known GPU, that is not the cause.
     has_gpu = any(capture_file.gpus for capture_file in captured)
-    doubtful = [o for o in every if o.proviso and not has_gpu and o.frame is not None]
+    doubtful = [o for o in every if is_doubtful(o) and not has_gpu]
     sure = [o for o in every if o not in doubtful]
     known = [*sure, *doubtful]
     sub_reason, because = None, "every op ran on the CPU"
     if sure:
         sub_reason, because = sure[0].reason, f"{_OBSTACLES[sure[0].reason].title}{_at(sure[0])}"
     title = f"TensorFlow had no GPU: {because}"
-    fixes = [_fix(o) for o in known] or [_ASK]
+    fixes = [obstacle_fix(o) for o in known] or [_ASK]
     errors: list[Evidence] = []
     for capture_file, failed in missing:
         sub_reason = "gpu_required"
@@ -205,22 +192,13 @@ def _recorded(
         if failed.is_strict:
             fixes.insert(0, _soft_placement(capture_file))
     devices = () if all(map(ran_in_sessions_alone, captured)) else (_LOGICAL_DEVICES,)
-    return Finding(
+    return text_of("no_gpu_visible/recorded", dict.fromkeys(fixes), title=title).as_finding(
         cause=CAUSE.id,
         sub_reason=sub_reason,
         scope="",
         certainty="certain",
-        harm="harmful",
-        title=title,
-        why=(
-            "The devices that TensorFlow used were recorded, and none is a GPU. With soft "
-            "placement, the default in TensorFlow 2, every op then runs on the CPU without a "
-            "warning, even inside `tf.device('/GPU:0')`; without it, an op that requests a GPU "
-            "fails."
-        ),
         op_ids=op_ids,
         evidence=(*errors, *devices, *map(_obstacle_evidence, known)),
-        fixes=tuple(dict.fromkeys(fixes)),
     )
 
 
@@ -230,25 +208,43 @@ def hidden_there(op_ids: tuple[str, ...], capture_files: Sequence[CaptureFile]) 
     if not known:
         return None
     first = min(known, key=lambda o: CERTAINTIES.index(o.certainty or "possible"))
-    text = _OBSTACLES[first.reason]
-    modal, hides = ("would", text.title) if first.certainty == "certain" else ("may", text.possible)
-    why = [
-        "The program left no GPU visible on this machine.",
-        first.proviso or "It does so on every machine.",
-        "The other predicted findings apply if it does not hide the GPU.",
-    ]
-    return Finding(
+    text, is_certain = _OBSTACLES[first.reason], first.certainty == "certain"
+    return text_of(
+        "no_gpu_visible/on_a_gpu_machine",
+        dict.fromkeys(map(obstacle_fix, known)),
+        modal="would" if is_certain else "may",
+        hides=text.title if is_certain else text.possible,
+        at=_at(first),
+        proviso=first.proviso or "It does so on every machine.",
+    ).as_finding(
         cause=CAUSE.id,
         sub_reason=first.reason,
         scope="on a GPU machine",
         certainty=first.certainty or "possible",
-        harm="harmful",
-        title=f"With a GPU, every op {modal} still be on the CPU: {hides}{_at(first)}",
-        why=" ".join(why),
         op_ids=op_ids,
         evidence=tuple(map(_obstacle_evidence, known)),
-        fixes=tuple(dict.fromkeys(map(_fix, known))),
     )
+
+
+def is_doubtful(obstacle: Obstacle) -> bool:
+    """Return whether a line of the program may do otherwise on a machine with a GPU."""
+    return bool(obstacle.proviso) and obstacle.frame is not None
+
+
+def obstacle_fix(obstacle: Obstacle) -> Fix:
+    """Return what to change, with the program's own line if it is known."""
+    frame, fix = obstacle.frame, _as_fix(obstacle.reason)
+    if frame is None:
+        return fix
+    if obstacle.proviso:
+        return Fix.of(f"Check that {line_text(frame)} leaves a GPU visible", code=frame.text)
+    text = f"Remove {line_text(frame)}, which hides the GPU."
+    return Fix(text=text, title=fix.title, code=frame.text)
+
+
+def _as_fix(reason: str) -> Fix:
+    known = _OBSTACLES[reason]
+    return Fix(text=known.fix, title=known.change, code=known.code)
 
 
 def _at(obstacle: Obstacle) -> str:
@@ -260,23 +256,12 @@ def _obstacle_evidence(obstacle: Obstacle) -> Evidence:
     return observed(obstacle.reason, obstacle.text, where, line=obstacle.frame)
 
 
-def _fix(obstacle: Obstacle) -> Fix:
-    """Return what to change, with the program's own line if it is known."""
-    frame = obstacle.frame
-    if frame is None:
-        return _OBSTACLES[obstacle.reason].as_fix
-    text = f"Remove {line_text(frame)}, which hides the GPU."
-    if obstacle.proviso:
-        text = f"Check that {line_text(frame)} does not hide the GPU if there is one."
-    return Fix(text=text, code=frame.text)
-
-
 def _soft_placement(capture_file: CaptureFile) -> Fix:
-    text = "To run without that GPU too, let TensorFlow use the CPU if a device does not exist."
+    code = "tf.config.set_soft_device_placement(True)"
     if ran_in_sessions_alone(capture_file):
         code = "config.allow_soft_placement = True  # tf.compat.v1.Session(config=config)"
-        return Fix(text=text, code=code)
-    return Fix(text=text, code="tf.config.set_soft_device_placement(True)")
+    said = "Let TensorFlow use the CPU if a device does not exist"
+    return Fix.of(said, "The program then runs without that GPU too.", code=code)
 
 
 CAUSE = Cause(__name__, __doc__, not_applicable=not_applicable, check=check)

@@ -30,17 +30,16 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes._cause import Cause, text_of
 from traceanalyzer.causes.knowledge.finding_text import observed
-from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model import Fix
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.findings import Finding
     from traceanalyzer.run import Host, Run
 
 _TASK: Final = re.compile(r"/job:([^/]+)(?:/replica:\d+)?/task:(\d+)")
@@ -50,39 +49,27 @@ _NO_CLUSTER: Final = "localhost"  # the job of a program outside a cluster
 def check(run: Run) -> Iterator[Finding]:
     for host in run.hosts:
         ops = host.tables.ops
-        devices = [device if isinstance(device, str) else "" for device in ops["device"]]
-        own, recorded_in = _own_task(host, devices)
+        tasks = ops["device"].map(_task)
+        own, recorded_in = _own_task(host, tasks)
         if not own:
             continue
-        by_task: dict[str, list[int]] = {}
-        columns = zip(devices, ops["placement"], ops["role"], strict=True)
-        for row, (device, placement, role) in enumerate(columns):
-            task = _task(device)
-            if task and task != own and placement == "cpu" and role == Role.COMPUTE:
-                by_task.setdefault(task, []).append(row)
-        for task, rows in sorted(by_task.items()):
-            found = ops.iloc[rows]
+        is_cpu_op = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
+        is_away = is_cpu_op & (tasks != "") & (tasks != own)
+        for task, found in ops[is_away].groupby(tasks[is_away]):
             types = listed(sorted(set(found["type"].astype(str))))
             text = f"the device of {counted(len(found), 'op')} is on {task}; {host.name} is {own}"
-            yield Finding(
+            yield text_of("remote_host", types=types, task=str(task)).as_finding(
                 cause=CAUSE.id,
                 scope=f"{host.name} {task}",
                 certainty="certain" if recorded_in else "likely",
-                harm="by_design",
-                title=f"{types} ran on the CPU of {task}, another task of the cluster",
-                why=(
-                    f"The program, or its strategy, placed these ops on {task}. They did not fall "
-                    "back to the CPU of this host."
-                ),
                 op_ids=tuple(found["op_id"]),
                 evidence=(observed("device", text, recorded_in),),
-                fixes=(Fix(text=f"Record a trace of {task} too, to see what it does and why."),),
             )
 
 
-def _own_task(host: Host, devices: Iterable[str]) -> tuple[str, str]:
+def _own_task(host: Host, tasks: Iterable[str]) -> tuple[str, str]:
     """Return a host's task, and where the capture file records it; "" for unknown."""
-    seen = Counter(task for device in devices if (task := _task(device)))
+    seen = Counter(task for task in tasks if task)
     if host.capture_file is not None:
         configured = _configured_task(host.capture_file)
         if configured:
@@ -97,13 +84,9 @@ def _own_task(host: Host, devices: Iterable[str]) -> tuple[str, str]:
 
 def _tasks_with_gpu(capture_file: CaptureFile) -> set[str]:
     """Return the tasks on whose GPUs TensorFlow placed nodes."""
-    return {
-        task
-        for function in capture_file.functions
-        for instance in function.instances
-        for device in set(instance.assigned)
-        if "/device:GPU:" in device and (task := _task(device))
-    }
+    instances = [each for function in capture_file.functions for each in function.instances]
+    devices = {device for each in instances for device in each.assigned}
+    return {_task(device) for device in devices if "/device:GPU:" in device} - {""}
 
 
 def _configured_task(capture_file: CaptureFile) -> str:
@@ -116,9 +99,9 @@ def _configured_task(capture_file: CaptureFile) -> str:
         return ""  # TensorFlow would not accept this configuration
 
 
-def _task(device: str) -> str:
+def _task(device: object) -> str:
     """Return job and task of a device; "" if it names none, or is in no cluster."""
-    match = _TASK.match(device)
+    match = _TASK.match(device) if isinstance(device, str) else None
     if match is None or match[1] == _NO_CLUSTER:
         return ""
     return f"/job:{match[1]}/task:{match[2]}"

@@ -27,17 +27,19 @@ shares it and has no GPU kernel.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.frames import library_of, lines_text
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import fixes_of_variables, host_work, host_work_named
 from traceanalyzer.causes.knowledge.finding_text import (
     blocker_scope,
-    blocker_text,
+    capitalized,
     is_of_strategy,
     observed,
     other_blocker,
+    scope_text,
 )
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
@@ -46,13 +48,12 @@ from traceanalyzer.placement.retyping import XLA_REFUSES
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Frame
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
 
 _PLACED: Final = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
 _INT32: Final = "int32"  # `VarHandleOp` has no GPU kernel for it
+_NO_INT32: Final = f" TensorFlow has no GPU kernel for int32 variables.{XLA_REFUSES}"
 _QUEUES: Final = host_work_named("queue")
+_MAKERS: Final = ("HashTable", "Anonymous", "Mutable")
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -65,13 +66,11 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return _placed_elsewhere(cpu_op, blocker)
     where = f"node {blocker.name}" if blocker.name else f"op {blocker.type}"
     text = f"it shares a resource with {blocker.type}"
-    makes = "Handle" in blocker.type or blocker.type.startswith(
-        ("HashTable", "Anonymous", "Mutable")
-    )
+    is_maker = "Handle" in blocker.type or blocker.type.startswith(_MAKERS)
     return CauseMatch(
         scope=blocker_scope(blocker),
         evidence=(observed("shared_resource", text, where), other_blocker(blocker, where)),
-        sub_reason="kept_by_its_maker" if makes else "kept_by_another_user",
+        sub_reason="kept_by_its_maker" if is_maker else "kept_by_another_user",
     )
 
 
@@ -80,7 +79,7 @@ def _placed_elsewhere(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch:
     frame = _scope_line(blocker)
     text = f"{name or 'the resource'} is on {device}"
     if frame is not None:
-        text += f': created inside tf.device("{device_text(blocker.scope or "")}")'
+        text += f": created inside {scope_text(blocker)}"
     where = f"resource {name}" if name else "arguments of the function"
     evidence = [observed("resource_device", text, where, line=frame)]
     if blocker.made_at is not None:
@@ -95,37 +94,24 @@ def _placed_elsewhere(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch:
 
 def describe(ops: BlockedOps) -> FindingText:
     blocker, library = ops.blocker, _library(ops)
-    is_int32 = _dtype(blocker) == _INT32
-    if blocker.kind in _PLACED:
-        device = device_text(blocker.requested_device) or "the CPU"
-        made = lines_text(blocker.made_at for blocker in ops.blockers)
-        is_variable = blocker.resource is not None and blocker.resource.dtype
-        kind = f"{'int32 variable' if is_int32 else 'variable' if is_variable else 'resource'}"
-        resource = f"{kind} `{_name(blocker)}`" if _name(blocker) else "a resource"
-        title = f"{resource}{f' ({made})' if made else ''} is on {device}"
-        why = f"This {kind} is on {device}{f': {library} puts it there' if library else ''}."
-        title = f"{title[:1].upper()}{title[1:]} and keeps {ops.text} there"
-    else:
-        title = f"{blocker.type} keeps a resource on the CPU, and with it {ops.text}"
-        why = f"These ops share a resource with {blocker.type}, and {blocker_text(blocker)}."
-    is_by_design = _is_for_host(ops) or library == "TensorFlow" or _is_of_queue(blocker)
-    return FindingText(
-        title=title,
-        why=(
-            "An op runs where its resource is, whatever device is requested and whatever kernels "
-            f"it has. {why}"
-            f"{' TensorFlow has no GPU kernel for int32 variables.' if is_int32 else ''}"
-            f"{XLA_REFUSES if is_int32 else ''}"
-        ),
-        harm="by_design" if is_by_design else "harmful",
-        fixes=_fixes(ops, library),
+    is_placed, is_int32 = blocker.kind in _PLACED, _dtype(blocker) == _INT32
+    is_variable = blocker.resource is not None and blocker.resource.dtype
+    kind = "int32 variable" if is_int32 else "variable" if is_variable else "resource"
+    made = lines_text(blocker.made_at for blocker in ops.blockers)
+    fixes = [_fix(ops, library)]
+    if is_int32 and not library:
+        fixes = list(fixes_of_variables(_INT32, ops.blockers))
+    text = ops.described(
+        "resource_on_cpu" if is_placed else "resource_on_cpu/shared",
+        fixes,
+        Resource=capitalized(f"{kind} `{_name(blocker)}`" if _name(blocker) else "a resource"),
+        kind=kind,
+        made=f" ({made})" if made else "",
+        by=f": {library} puts it there" if library else "",
+        int32=_NO_INT32 if is_int32 else "",
     )
-
-
-def _fixes(ops: BlockedOps, library: str) -> tuple[Fix, ...]:
-    if _dtype(ops.blocker) == _INT32 and not library:
-        return tuple(fixes_of_variables(_INT32, ops.blockers))
-    return (_fix(ops, library),)
+    is_by_design = _is_for_host(ops) or library == "TensorFlow" or _is_of_queue(blocker)
+    return replace(text, harm="by_design") if is_by_design else text
 
 
 def _fix(ops: BlockedOps, library: str) -> Fix:
@@ -138,31 +124,27 @@ def _fix(ops: BlockedOps, library: str) -> Fix:
         return Fix(text=use_less) if work is None else work.as_fix
     if library:
         lines = lines_text(each.scope_frame for each in ops.blockers)
-        return Fix(
-            text=(
-                f"The scope is {library}'s own ({lines}). Check whether it has an option for the "
-                "device. An optimizer's variables are where the model's variables are."
-            )
+        return Fix.of(
+            f"Check whether {library} has an option for the device",
+            f"The scope is {library}'s own ({lines}). An optimizer's variables are where the "
+            "model's variables are.",
         )
     if "Table" in blocker.type:
         return host_work_named("hash_table").as_fix
     if blocker.kind not in _PLACED:
         lines = lines_text(each.frame for each in ops.blockers)
-        return Fix(
-            text=(
-                f"Replace {blocker.type}{f' ({lines})' if lines else ''} with an op that has a GPU "
-                "kernel, or give it its own copy of the value: all ops that share the resource "
-                "then move."
-            )
+        return Fix.of(
+            f"Replace {blocker.type}{f' ({lines})' if lines else ''}",
+            "Use an op that has a GPU kernel, or give it its own copy of the value: all ops that "
+            "share the resource then move.",
         )
     scopes = [frame for member in ops.members for frame in _scope_lines(*member)]
     lines = lines_text(scopes)
     several = "s" if len(set(scopes)) > 1 else ""
-    return Fix(
-        text=(
-            f"Create it outside the CPU scope{several}{f' ({lines})' if lines else ''}. If it must "
-            "stay in host memory, read only what the step needs, and compute outside the scope."
-        ),
+    return Fix.of(
+        f"Create it outside the CPU scope{several}{f' ({lines})' if lines else ''}",
+        "If it must stay in host memory, read only what the step needs, and compute outside the "
+        "scope.",
         checked=bool(lines) and ops.have_no_other_blocker,
     )
 
@@ -200,12 +182,9 @@ def _dtype(blocker: Blocker) -> str:
 
 def _scope_lines(cpu_op: CpuOp, blocker: Blocker) -> list[Frame]:
     """Return the lines of all scopes in which the blocker's resource was created."""
-    same = [
-        each
-        for each in cpu_op.explanation.blockers
-        if each.kind in _PLACED and each.resource == blocker.resource
-    ]
-    return [frame for each in same or [blocker] if (frame := _scope_line(each)) is not None]
+    every = [b for b in cpu_op.explanation.blockers if b.kind in _PLACED]
+    same = [b for b in every if b.resource == blocker.resource] or [blocker]
+    return [frame for each in same if (frame := _scope_line(each)) is not None]
 
 
 def _scope_line(blocker: Blocker) -> Frame | None:

@@ -23,17 +23,11 @@ Certain: the capture recorded the variable, and the dtypes and shapes of the inp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import observed
-from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
-
-if TYPE_CHECKING:
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
 
 _VARIABLE: Final = "TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING"
 
@@ -47,22 +41,8 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    return FindingText(
-        title=f"{_VARIABLE} keeps small integer ops on the CPU: {ops.text}",
-        why=(
-            "With this variable, TensorFlow runs an eager op on the CPU if all its inputs are "
-            "there and have at most 64 integers each. There is little to compute; it is harmful "
-            "only if the GPU waits for the result."
-        ),
-        harm="harmless",
-        fixes=(
-            Fix(
-                text="Start the program without the variable.",
-                code=f"env -u {_VARIABLE} python train.py",
-                checked=ops.have_no_other_blocker,
-            ),
-        ),
-    )
+    is_checked = ops.have_no_other_blocker
+    return ops.described("small_int_pinning", is_checked=is_checked, variable=_VARIABLE)
 
 
 CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

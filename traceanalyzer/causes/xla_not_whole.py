@@ -37,20 +37,15 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.frames import line_text, same_place
-from traceanalyzer.causes._cause import Cause
-from traceanalyzer.causes.knowledge.error_handlers import (
-    handled_ops,
-    handler_evidence,
-    raised_evidence,
-)
-from traceanalyzer.causes.knowledge.finding_text import observed
-from traceanalyzer.findings import Finding
-from traceanalyzer.model import Fix
+from traceanalyzer.causes._cause import Cause, text_of
+from traceanalyzer.causes.knowledge.error_handlers import seen_error
+from traceanalyzer.causes.knowledge.finding_text import observed, types_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
+    from traceanalyzer.findings import Finding
     from traceanalyzer.run import Host, Run
 
 _WHERE: Final = "xla_unsupported"  # see `CaughtError`
@@ -63,7 +58,6 @@ _MESSAGE: Final = re.compile(
 _COMPILED: Final = re.compile(r"while converting ([^\s\[]+)\[_XlaMustCompile=true")
 _CALLED: Final = re.compile(r"\[Op:(\w+)\]\s*$")  # the only name in 2.12's message
 _NUMBERED: Final = re.compile(r"(?:__(?:inference|forward|backward)_)?(.+?)_\d+")
-_NO_XLA: Final = Fix(text="If XLA gains little here, do without it.", code="@tf.function  # no XLA")
 
 
 class _Refusal(NamedTuple):
@@ -97,37 +91,39 @@ def check(run: Run) -> Iterator[Finding]:
 
 def _finding(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError) -> Finding:
     refusal = _refusal(capture_file, error.message)
-    handler = capture_file.frame(error.handler)
-    handled = None if handler is None else handled_ops(run, host, capture_file, handler)
     message = error.message.strip().partition("{{node")[0].partition("\nThe op is created")[0]
-    evidence = [raised_evidence(capture_file, error, message.strip())]
-    if refusal.made_at is not None:
-        evidence.append(observed("op", f"{refusal.op} is created here", line=refusal.made_at))
+    seen = seen_error(run, host, capture_file, error, message.strip())
+    raised, *others = seen.evidence
+    made = [] if refusal.made_at is None else [refusal.made_at]
     then, moved = "The program did not catch it.", ""
-    if handler is not None:
-        evidence.append(handler_evidence(handler))
-        then = (
-            f"{line_text(handler)} caught it. Ops that run instead are placed one by one; those on "
-            "the CPU have causes of their own."
-        )
-    if handler is not None and handled is not None:
-        evidence += handled.evidence
-        then = f"{line_text(handler)} caught it, and the handler requests the CPU."
-        moved = f"; then the program put {handled.ops.text} on the CPU"
-    return Finding(
+    if seen.handler is not None:
+        then = f"{line_text(seen.handler)} caught it, and the handler requests the CPU."
+        if seen.ops is None:
+            then = (
+                f"{line_text(seen.handler)} caught it. Ops that run instead are placed one by one; "
+                "those on the CPU have causes of their own."
+            )
+        else:
+            moved = f"; then the program put {types_at(seen.ops.ops)} on the CPU"
+    is_named = refusal.op and not refusal.op.startswith("_")
+    return text_of(
+        "xla_not_whole",
+        function=refusal.function or "a function",
+        reason=refusal.reason,
+        moved=moved,
+        then=then,
+        part=refusal.op if is_named else "the unsupported part",
+    ).as_finding(
         cause=CAUSE.id,
-        sub_reason="not_caught" if handler is None else "caught",
-        scope=f"{host.name} {refusal.function} {refusal.op} {same_place(handler)}",
-        certainty="certain" if handled is None or handled.is_certain else "likely",
-        harm="harmful",
-        title=f"XLA cannot compile {refusal.function or 'a function'}{refusal.reason}{moved}",
-        why=(
-            "XLA compiles a function completely or not at all. TensorFlow raised an error that "
-            f"names the first op without an XLA kernel, and ran none of the function. {then}"
+        sub_reason="not_caught" if seen.handler is None else "caught",
+        scope=f"{host.name} {refusal.function} {refusal.op} {same_place(seen.handler)}",
+        certainty=seen.certainty,
+        op_ids=seen.op_ids,
+        evidence=(
+            raised,
+            *(observed("op", f"{refusal.op} is created here", line=line) for line in made),
+            *others,
         ),
-        op_ids=() if handled is None else tuple(cpu_op.op_id for cpu_op in handled.ops.ops),
-        evidence=tuple(evidence),
-        fixes=(_compile_the_rest(refusal.op), _NO_XLA),
     )
 
 
@@ -142,16 +138,6 @@ def _refusal(capture_file: CaptureFile, message: str) -> _Refusal:
     numbered = _NUMBERED.fullmatch(name)
     made_at = capture_file.frame_of_node(found["graph"], found["node"])
     return _Refusal(numbered[1] if numbered else name, found["op"], found["node"], made_at)
-
-
-def _compile_the_rest(op: str) -> Fix:
-    op = op if op and not op.startswith("_") else "the unsupported part"
-    return Fix(
-        text=(
-            f"Compile the rest without {op}: move it out of the function with jit_compile=True, or "
-            "into the input pipeline. The error names one such op at a time."
-        ),
-    )
 
 
 CAUSE = Cause(__name__, __doc__, needs="capture", check=check)

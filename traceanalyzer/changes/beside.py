@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted
 from traceanalyzer.model.changes import Candidate, Change, Saving
 from traceanalyzer.tables.step_kinds import eager_loop, regular_steps
-from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.timeline.intervals import inside_ps, union
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.units import PS_PER_US
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
     from traceanalyzer.input_pipeline.verdict import HostInput
     from traceanalyzer.model.changes import Place
     from traceanalyzer.run import Host, Run
+    from traceanalyzer.timeline.intervals import Intervals
     from traceanalyzer.timeline.walk import Parts
 
 _FEWEST_STEPS: Final = 3  # fewer may be the first ones, which trace and compile
 _LEAST: Final = 0.02  # of the step, or of the recording: less is not worth a change
 _INPUT_TITLES: Final = {  # by the kind of the fix
     "prefetch": "Prefetch at the end of the input pipeline",
+    "rewrite": "Write the mapped function with TensorFlow ops",
     "parallel": "Run several calls of the mapped function at once",
     "vectorise": "Batch before the mapped function",
     "cache": "Cache the elements of the slow stage",
@@ -48,13 +51,8 @@ _CLOSED_TO_XLA: Final = frozenset(
     }
 )
 _RUNTIME: Final = (Phase.LAUNCH, Phase.RUNTIME)
-_KERAS: Final = (
-    "train_function",
-    "one_step_on_data",
-    "multi_step_on_iterator",
-    "one_step_on_iterator",
-)
-_PREDICT: Final = ("predict_function", "one_step_on_data_distributed")  # of Keras 2 and 3
+_KERAS: Final = re.compile("train_function|one_step_on_data|(multi|one)_step_on_iterator")
+_PREDICT: Final = re.compile("predict_function|one_step_on_data_distributed")  # of Keras 2 and 3
 _DATASET_OF_KERAS: Final = "RangeDataset"  # of the batches of arrays
 _FEWEST_CALLS: Final = 4  # `fit` and its validation create two
 
@@ -77,7 +75,13 @@ def changes_beside(diagnosis: Diagnosis) -> list[Change]:
         or run.ops.loc[computes, "placement"].astype(str).str.startswith("xla").all()
     ):
         return []
-    return [*_input(diagnosis), *_read_back(run), *_iterators(run), *_overhead(diagnosis)]
+    return [
+        *_input(diagnosis),
+        *_batches(run),
+        *_read_back(run),
+        *_iterators(run),
+        *_overhead(diagnosis),
+    ]
 
 
 # --- input ---------------------------------------------------------------------------------------
@@ -91,12 +95,7 @@ def _input(diagnosis: Diagnosis) -> Iterator[Change]:
     host, waits = use.worst, use.worst.waits
     step_ps = waits.mean_ps + waits.other_ps
     first = host.fixes[0] if host.fixes else None
-    saving = Saving(
-        kind="upper_bound",
-        high_us=waits.mean_ps / PS_PER_US,
-        share=waits.share,
-        note="the steps wait this long for input",
-    )
+    saving = _at_most(waits.mean_ps, waits.share, "the steps wait this long for input")
     if first is not None:
         saving = Saving(
             kind="estimated",
@@ -139,13 +138,57 @@ def _alternatives(fixes: Sequence[InputFix]) -> Iterator[Candidate]:
 
 
 def _stage_line(run: Run, host: HostInput) -> Place | None:
+    """Return the line to edit: that of a stage, or of the call of Python in it."""
     if host.slow is None:
         return None
+    if host.fixes and host.fixes[0].kind == "rewrite":
+        calls = run.ops[run.ops["type"].isin(PYTHON_CALLBACKS) & run.ops["in_input_pipeline"]]
+        calls = calls[(calls["host"] == host.host) & calls["source_line"].notna()]
+        if len(calls):
+            call = calls.sort_values("host_self_ps").iloc[-1]
+            return str(call["source_file"]), int(call["source_line"])
     rows = run.stages[run.stages["host"].astype(str) == host.host].reset_index(drop=True)
     row = rows.iloc[host.slow.row]
     if not isinstance(row["source_file"], str) or pd.isna(row["source_line"]):
         return None
     return row["source_file"], int(row["source_line"])
+
+
+def _batches(run: Run) -> Iterator[Change]:
+    """Walk the change against steps that wait while their batch is copied to the GPU."""
+    for host in run.hosts:
+        ops, transfers = host.tables.ops, host.tables.transfers
+        steps = regular_steps(host.tables.steps)
+        makers = ops.loc[ops["role"] == Role.INPUT_PIPELINE, "op_id"]
+        is_batch = (transfers["direction"] == "h2d") & transfers["producer"].isin(makers)
+        if not is_batch.any() or len(steps) < _FEWEST_STEPS or not host.timeline.devices:
+            continue
+        within = _within(steps)
+        chosen = np.append(is_batch.to_numpy(bool), False)
+        waited_ps = max(
+            int(inside_ps(within, p.start_ps[mine], p.end_ps[mine]).sum())
+            for p in (device.parts for device in host.timeline.devices)
+            for mine in [(p.phase == Phase.COPY) & chosen[p.transfer]]
+        )
+        if waited_ps < _LEAST * within.total_ps:
+            continue
+        yield Change(
+            id=finding_id("input", "copied batches"),
+            kind="input",
+            title="Copy batches to the GPU ahead of the step",
+            detail="make this the last stage of the dataset, instead of `prefetch`",
+            instead='dataset = dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))',
+            why="Steps wait while their batch is copied. The waiting batches take GPU memory.",
+            saving=_at_most(
+                waited_ps / len(steps),
+                waited_ps / within.total_ps,
+                "the GPU does nothing but copy batches this long",
+            ),
+            certainty="likely",
+            effort="one line",
+            is_by_placement=False,
+        )
+        return
 
 
 # --- values read back ----------------------------------------------------------------------------
@@ -176,11 +219,10 @@ def _read_back(run: Run) -> Iterator[Change]:
             "Python reads a value from the GPU in each step. It waits until the GPU has computed "
             "it, and then the GPU waits until Python launches more work."
         ),
-        saving=Saving(
-            kind="upper_bound",
-            high_us=idle_ps / PS_PER_US,
-            share=min(1.0, idle_ps / step_ps),
-            note="the GPU is idle this long right after the copies, which need not be the reason",
+        saving=_at_most(
+            idle_ps,
+            min(1.0, idle_ps / step_ps),
+            "the GPU is idle this long right after the copies, which need not be the reason",
         ),
         certainty="likely",
         effort="few lines",
@@ -197,7 +239,7 @@ def _iterators(run: Run) -> Iterator[Change]:
     functions = set(run.ops["function"].dropna().astype(str))
     creates = run.ops["is_eager"] & (run.ops["type"] == _DATASET_OF_KERAS)
     calls = run.ops[creates & (run.ops["occurrences"] >= _FEWEST_CALLS)]
-    if calls.empty or not any(name in each for name in _PREDICT for each in functions):
+    if calls.empty or not any(map(_PREDICT.search, functions)):
         return
     call = calls.sort_values("occurrences").iloc[-1]
     has_line = isinstance(call["source_file"], str) and not pd.isna(call["source_line"])
@@ -220,12 +262,8 @@ def _iterators(run: Run) -> Iterator[Change]:
                 place=(call["source_file"], int(call["source_line"])) if has_line else None,
                 instead="outputs = model(inputs, training=False)",
                 why="Each call of `model.predict` creates an input pipeline, which takes time.",
-                saving=Saving(
-                    kind="upper_bound",
-                    high_us=made / PS_PER_US,
-                    share=made / total,
-                    per="run",
-                    note="time in which iterators are created",
+                saving=_at_most(
+                    made, made / total, "time in which iterators are created", per="run"
                 ),
                 certainty="likely",
                 effort="few lines",
@@ -240,44 +278,28 @@ def _overhead(diagnosis: Diagnosis) -> Iterator[Change]:
     if not found:
         return
     step = max(found, key=lambda s: s.runtime_ps + s.program_ps)
-    loop = eager_loop(run.ops, run.steps)
-    functions = set(run.ops["function"].dropna().astype(str))
-    is_keras = any(name in function for name in _KERAS for function in functions)
-    if loop is not None and step.program_ps + step.runtime_ps >= _LEAST * step.step_ps:
-        yield _runtime(
-            "eager loop",
-            "Run the training step under @tf.function",
-            f"Python runs {counted(loop.ops, 'op')} of a step one by one"
-            + (f" ({loop.place})" if loop.place else ""),
-            "@tf.function\ndef step(batch): ...",
-            step.program_ps + step.runtime_ps,
-            step,
-        )
+    loop, least_ps = eager_loop(run.ops, run.steps), _LEAST * step.step_ps
+    is_keras = any(map(_KERAS.search, set(run.ops["function"].dropna().astype(str))))
+    if loop is not None and step.program_ps + step.runtime_ps >= least_ps:
+        at = f" ({loop.place})" if loop.place else ""
+        title = "Run the training step under @tf.function"
+        detail = f"Python runs {counted(loop.ops, 'op')} of a step one by one{at}"
+        code = "@tf.function\ndef step(batch): ..."
+        yield _runtime("eager loop", title, detail, code, step.program_ps + step.runtime_ps, step)
         return
     if not run.gpu_used:
         return  # what the runtime costs beside a GPU is not in this trace
-    if step.program_ps >= _LEAST * step.step_ps:
-        yield _runtime(
-            "python",
-            "Run several steps per call",
-            "between the steps, Python runs your program, callbacks, and Keras",
-            "model.compile(..., steps_per_execution=10)"
-            if is_keras
-            else "@tf.function\ndef steps(batches):\n    for batch in batches: ...",
-            step.program_ps,
-            step,
+    if step.program_ps >= least_ps:
+        detail = "between the steps, Python runs your program, callbacks, and Keras"
+        code = "@tf.function\ndef steps(batches):\n    for batch in batches: ..."
+        code = "model.compile(..., steps_per_execution=10)" if is_keras else code
+        yield _runtime("python", "Run several steps per call", detail, code, step.program_ps, step)
+    if step.runtime_ps >= least_ps and not _is_closed_to_xla(diagnosis):
+        detail = "the TensorFlow runtime launches ops one by one"
+        code = (
+            "model.compile(..., jit_compile=True)" if is_keras else "@tf.function(jit_compile=True)"
         )
-    if step.runtime_ps >= _LEAST * step.step_ps and not _is_closed_to_xla(diagnosis):
-        yield _runtime(
-            "launch",
-            "Compile the step with XLA",
-            "the TensorFlow runtime launches ops one by one",
-            "model.compile(..., jit_compile=True)"
-            if is_keras
-            else "@tf.function(jit_compile=True)",
-            step.runtime_ps,
-            step,
-        )
+        yield _runtime("launch", "Compile the step with XLA", detail, code, step.runtime_ps, step)
 
 
 def _is_closed_to_xla(diagnosis: Diagnosis) -> bool:
@@ -298,11 +320,10 @@ def _runtime(  # noqa: PLR0913, PLR0917 - the fields of a change
         detail=detail,
         instead=code,
         why="The device waits while Python or the TensorFlow runtime prepares its next work.",
-        saving=Saving(
-            kind="upper_bound",
-            high_us=lost_ps / PS_PER_US,
-            share=min(1.0, lost_ps / step.step_ps),
-            note="the step waits this long; how much a change saves depends on the program",
+        saving=_at_most(
+            lost_ps,
+            min(1.0, lost_ps / step.step_ps),
+            "the step waits this long; how much a change saves depends on the program",
         ),
         certainty="likely",
         effort="one line",
@@ -319,7 +340,7 @@ def _steps(host: Host) -> Iterator[_Step]:
     steps = regular_steps(host.tables.steps)
     if len(steps) < _FEWEST_STEPS:
         return
-    within = union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
+    within = _within(steps)
     for parts in _timelines(host):
 
         def inside(phases: Sequence[Phase], parts: Parts = parts) -> float:
@@ -331,6 +352,15 @@ def _steps(host: Host) -> Iterator[_Step]:
             runtime_ps=inside(_RUNTIME) / len(steps),
             program_ps=inside((Phase.PROGRAM,)) / len(steps),
         )
+
+
+def _at_most(ps: float, share: float, note: str, per: Literal["step", "run"] = "step") -> Saving:
+    us, share = ps / PS_PER_US, min(1.0, share)
+    return Saving(kind="upper_bound", high_us=us, share=share, per=per, note=note)
+
+
+def _within(steps: pd.DataFrame) -> Intervals:
+    return union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
 
 
 def _mean_step_ps(run: Run) -> float:

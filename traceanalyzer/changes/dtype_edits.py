@@ -20,50 +20,22 @@ if TYPE_CHECKING:
 _MAKERS: Final = ("Variable", "VariableV1", "get_variable", "add_weight", "add_variable")
 # Where functions that make tensors or arrays take the dtype; None: only by name.
 _DTYPE_AT: Final[dict[str, int | None]] = {
-    "arange": None,
-    "array": 1,
-    "asarray": 1,
-    "cast": 1,
-    "constant": 1,
-    "convert_to_tensor": 1,
-    "eye": None,
-    "full": 2,
-    "ones": 1,
-    "ones_like": 1,
-    "random_uniform": 3,
-    "range": None,
-    "uniform": 3,
-    "zeros": 1,
-    "zeros_like": 1,
-}
+    "arange": None, "array": 1, "asarray": 1, "cast": 1, "constant": 1, "convert_to_tensor": 1,
+    "eye": None, "full": 2, "ones": 1, "ones_like": 1, "random_uniform": 3, "range": None,
+    "uniform": 3, "zeros": 1, "zeros_like": 1,
+}  # fmt: skip
 _LITERALS: Final = (ast.Constant, ast.List, ast.Tuple, ast.UnaryOp)
 # Functions of TensorFlow that make an op, if not the op's name in snake case.
-_FUNCTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "All": ("reduce_all",),
-    "Any": ("reduce_any",),
-    "BatchMatMul": ("matmul",),
-    "DenseBincount": ("bincount",),
-    "MatMul": ("matmul",),
-    "Max": ("reduce_max",),
-    "Mean": ("reduce_mean",),
-    "Min": ("reduce_min",),
-    "NonMaxSuppression": ("non_max_suppression",),
-    "Prod": ("reduce_prod",),
-    "Select": ("where",),
-    "Sum": ("reduce_sum",),
-    "TopK": ("top_k",),
-}
+_FUNCTIONS: Final = {
+    "All": "reduce_all", "Any": "reduce_any", "BatchMatMul": "matmul", "DenseBincount": "bincount",
+    "MatMul": "matmul", "Max": "reduce_max", "Mean": "reduce_mean", "Min": "reduce_min",
+    "NonMaxSuppression": "non_max_suppression", "Prod": "reduce_prod", "Select": "where",
+    "Sum": "reduce_sum", "TopK": "top_k",
+}  # fmt: skip
 _OPERATORS: Final[dict[str, type[ast.operator]]] = {
-    "AddV2": ast.Add,
-    "BatchMatMulV2": ast.MatMult,
-    "FloorDiv": ast.FloorDiv,
-    "FloorMod": ast.Mod,
-    "MatMul": ast.MatMult,
-    "Mul": ast.Mult,
-    "Pow": ast.Pow,
-    "RealDiv": ast.Div,
-    "Sub": ast.Sub,
-}
+    "AddV2": ast.Add, "BatchMatMulV2": ast.MatMult, "FloorDiv": ast.FloorDiv, "FloorMod": ast.Mod,
+    "MatMul": ast.MatMult, "Mul": ast.Mult, "Pow": ast.Pow, "RealDiv": ast.Div, "Sub": ast.Sub,
+}  # fmt: skip
 # What Python's functions call an input, if not as the op does.
 _RENAMED: Final = {"input": ("input_tensor", "images", "logits", "x"), "arr": ("arr", "values")}
 _SLICES: Final = "IndexedSlices"
@@ -82,14 +54,7 @@ _ARGUMENT: Final = re.compile(r"(?P<name>[a-z_]+)=(?P<value>[\w.\"]+)")
 
 
 def variable_edits(sources: Sources, file: str, line: int, dtype: str) -> tuple[Edit, ...]:
-    """Return the edits with which the variable that a line makes has another dtype.
-
-    Args:
-        sources: The program's statements.
-        file: The file.
-        line: The line that makes the variable.
-        dtype: Its new dtype, as Python spells it.
-    """
+    """Return the edits with which the variable that a line makes has another dtype."""
     source = sources.at(file, line)
     makers = [] if source is None else source.calls(*_MAKERS)
     if source is None or len(makers) != 1:
@@ -212,7 +177,7 @@ def _combining(source: Source, other: Combination) -> list[ast.expr]:
 
 @dataclass(frozen=True, kw_only=True)
 class OpAdvice:
-    """What a cause advises for an op."""
+    """What a cause advises for the line that makes an op."""
 
     op: str  #: its type
     code: str  #: `x = tf.cast(x, tf.float32)` for inputs, or `argument=value`
@@ -234,11 +199,6 @@ class OpAdvice:
     def is_applicable(self) -> bool:
         """Whether it is about the line that makes the op."""
         return bool(self.casts) or self.argument is not None
-
-    @property
-    def dtype(self) -> str:
-        """The dtype to cast to; "" if the advice is another."""
-        return next(iter(self.casts.values()), "")
 
 
 def op_edit(sources: Sources, file: str, line: int, advice: OpAdvice) -> Edit | None:
@@ -292,7 +252,7 @@ def _with_argument(source: Source, op: str, name: str, value: str) -> Edit | Non
 def _makers(source: Source, op: str) -> list[ast.Call | ast.BinOp]:
     """Return the calls and operators of a statement that may make an op."""
     plain = _VERSION.sub("", op)
-    names = {_CAPITAL.sub("_", plain).lower(), *_FUNCTIONS.get(plain, ()), op, plain}
+    names = {_CAPITAL.sub("_", plain).lower(), _FUNCTIONS.get(plain, op), op, plain}
     found: list[ast.Call | ast.BinOp] = [*source.calls(*names)]
     operator = _OPERATORS.get(op) or _OPERATORS.get(plain)
     if operator is not None:

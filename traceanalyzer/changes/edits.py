@@ -16,18 +16,10 @@ _CPU: Final = re.compile(r"\bcpu(:\d+)?", re.IGNORECASE)
 _GPU: Final = "/GPU:0"
 
 
-# --- scopes --------------------------------------------------------------------------------------
-
-
 def device_edit(sources: Sources, file: str, line: int, *, soft: bool = True) -> Edit | None:
     """Return the edit with which a `tf.device` scope requests the GPU instead of the CPU.
 
-    Args:
-        sources: The program's statements.
-        file: The file of the scope.
-        line: The line that enters it.
-        soft: Whether TensorFlow may use another device for ops that have no GPU kernel. Otherwise
-            the scope then requests no device.
+    Without soft placement, where an op that has no GPU kernel would fail, it requests no device.
     """
     source = sources.at(file, line)
     calls = [] if source is None else source.calls("device")
@@ -82,15 +74,8 @@ def _on_gpu(source: Source, node: ast.AST, *, soft: bool) -> str:
     if not soft:
         return "None"
     if isinstance(node, ast.Constant):
-        return _CPU.sub(lambda found: _same_case("gpu:0", found[0]), source.text(node))
+        return _CPU.sub(lambda m: "GPU:0" if m[0].isupper() else "gpu:0", source.text(node))
     return f'"{_GPU}"'
-
-
-def _same_case(text: str, like: str) -> str:
-    return text.upper() if like.isupper() else text
-
-
-# --- what hides the GPUs -------------------------------------------------------------------------
 
 
 def unhiding_edit(sources: Sources, file: str, line: int) -> Edit | None:

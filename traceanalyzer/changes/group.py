@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.causes.knowledge.finding_text import function_text, is_of_call
 from traceanalyzer.changes.dtype_edits import OpAdvice
 from traceanalyzer.format import counted, listed
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of, python_name
 from traceanalyzer.placement.retyping import TARGETS
@@ -23,16 +24,14 @@ if TYPE_CHECKING:
     from traceanalyzer.changes.remedies import Blocked, Remedy
     from traceanalyzer.changes.source import Sources
     from traceanalyzer.findings import Finding
-    from traceanalyzer.model import Fix
     from traceanalyzer.model.changes import Place
     from traceanalyzer.placement.blocker import Blocker
 
 _NAMED: Final = 2  # op types in a title
-_LONGEST_TITLE: Final = 80
 _MOST_TYPES: Final = 8  # op types in a detail
-_NOT_IMPERATIVE: Final = (
-    *("A ", "Fix what ", "For ", "If ", "It ", "No ", "Nothing ", "On ", "Or ", "The ", "There "),
-    "This ",
+_KEEP_THE_DATA: Final = Fix.of(
+    "Keep only the data in the scope",
+    "It may not fit the GPU. Gather what a step needs, and compute on that outside the scope.",
 )
 
 
@@ -62,12 +61,14 @@ class Group:
     @cached_property
     def fixes(self) -> tuple[Fix, ...]:
         """What the leading cause advises; its finding may know better than the cause alone."""
+        if self.is_short_of_memory:
+            return (_KEEP_THE_DATA,)
         first = self.lead[0]
         finding = self.found[first.cpu_op.op_id]
         is_own = finding.cause == first.cause.id and not finding.blockers
         if first.is_dragged_along or not is_own:
             return first.fixes
-        return finding.fixes[::-1] if self.is_short_of_memory else finding.fixes
+        return finding.fixes
 
     @property
     def is_short_of_memory(self) -> bool:
@@ -95,13 +96,7 @@ def title(group: Group, sources: Sources) -> str:
     if types:
         name = _variable_name(group, sources, (remedy.file, remedy.line))
         return f"Create {name} as {types[0]}"
-    advice = op_advice(group)
-    if advice is None:
-        return _fix_title(group)
-    if advice.dtype:
-        inputs = "input" if len(advice.casts) == 1 else "inputs"
-        return f"Cast the {inputs} of {advice.op} to {advice.dtype}"
-    return f"Pass `{advice.code}` to {advice.op}"
+    return _fix_title(group)
 
 
 def op_advice(group: Group) -> OpAdvice | None:
@@ -169,22 +164,11 @@ def _variable_name(group: Group, sources: Sources, made_at: Place | None) -> str
 
 
 def _fix_title(group: Group) -> str:
-    types = _few(group.types)
-    own = first_sentence(group.fixes).replace("the op ", f"{types} ")
-    return own or f"Avoid {types} at {line_of(group.remedy)}"
-
-
-def first_sentence(fixes: Sequence[Fix]) -> str:
-    """Return the first sentence of the first fix that is short and says what to do, or ""."""
-    text = fixes[0].text if fixes else ""
-    for sentence in text.split(". ")[:2]:
-        first = sentence.partition(": ")[0].partition("; ")[0].rstrip(".")
-        if not first or first.startswith(_NOT_IMPERATIVE) or " creates the op" in first:
-            continue
-        for short in (first, first.partition(", ")[0].partition(" (")[0]):
-            if len(short) <= _LONGEST_TITLE:
-                return short
-    return ""
+    """Return what to do if an edit is not known: never what helps only under a condition."""
+    types, fix = _few(group.types), next(iter(group.fixes), None)
+    if fix is None or not fix.title:
+        return f"Avoid {types} at {line_of(group.remedy)}"
+    return fix.title if fix.condition is None else f"Replace {types}, or move it out of the step"
 
 
 def detail(group: Group) -> str:

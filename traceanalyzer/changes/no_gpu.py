@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.frames import line_text
 from traceanalyzer.capture_file.visibility import obstacles
+from traceanalyzer.causes.no_gpu_visible import is_doubtful, obstacle_fix
 from traceanalyzer.changes.edits import unhiding_edit
 from traceanalyzer.model.changes import Candidate, Change, Saving
 
@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from traceanalyzer.model.changes import Edit
 
 _CAUSE: Final = "no_gpu_visible"
-_TITLES: Final = {
-    "cpu_only_build": "Install TensorFlow with support for GPUs",
-    "hidden_by_config": "Remove the call that hides the GPU",
-    "hidden_by_session": "Allow a GPU in the session's configuration",
-    "hidden_by_env": "Unset CUDA_VISIBLE_DEVICES",
-    "hidden_by_script": "Remove the line that sets CUDA_VISIBLE_DEVICES",
-    "libraries_not_loaded": "Install the CUDA libraries that TensorFlow needs",
-    "filtered_by_tf": "Let TensorFlow use this GPU",
-    "driver_not_found": "Use a machine with a GPU, or install NVIDIA's driver",
-    "cuda_init_failed": "Repair NVIDIA's driver, or give the container access to the GPU",
-}
 _UNKNOWN: Final = "Find out why TensorFlow sees no GPU"
 _SHOW_LIBRARIES: Final = 'python -c "import tensorflow as tf; print(tf.sysconfig.get_build_info())"'
 _SHOW_HIDDEN: Final = "python -c \"import os; print(os.getenv('CUDA_VISIBLE_DEVICES'))\""
@@ -47,7 +36,7 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
     every = list(
         dict.fromkeys(o for capture_file in capture_files for o in obstacles(capture_file))
     )
-    every.sort(key=_is_doubtful)  # those that are sure first
+    every.sort(key=is_doubtful)  # those that are sure first
     edits = tuple(_edits(every, sources))
     first = findings[0]
     frame = next((each.frame for each in every if each.frame is not None), None)
@@ -65,7 +54,7 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
     return Change(
         id=first.id,
         kind="gpu",
-        title=_title(every[0]) if every else _UNKNOWN,
+        title=(obstacle_fix(every[0]).title if every else None) or _UNKNOWN,
         detail="; ".join(each.text for each in every),
         place=None if frame is None else (frame.file, frame.line),
         edits=edits,
@@ -80,20 +69,9 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
     )
 
 
-def _is_doubtful(obstacle: Obstacle) -> bool:
-    """Return whether a line of the program may do otherwise on a machine with a GPU."""
-    return bool(obstacle.proviso) and obstacle.frame is not None
-
-
-def _title(obstacle: Obstacle) -> str:
-    if obstacle.frame is not None and _is_doubtful(obstacle):
-        return f"Check that {line_text(obstacle.frame)} leaves a GPU visible"
-    return _TITLES[obstacle.reason]
-
-
 def _edits(every: Sequence[Obstacle], sources: Sources) -> Iterable[Edit]:
     for obstacle in every:
-        if obstacle.frame is not None and not _is_doubtful(obstacle):
+        if obstacle.frame is not None and not is_doubtful(obstacle):
             edit = unhiding_edit(sources, obstacle.frame.file, obstacle.frame.line)
             if edit is not None:
                 yield edit

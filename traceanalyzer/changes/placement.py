@@ -10,12 +10,12 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.causes import BlockedOps
+from traceanalyzer.causes.knowledge.finding_text import scope_text
 from traceanalyzer.changes.dtype_edits import combined_edit, op_edit, variable_edits
 from traceanalyzer.changes.edits import device_edit, strategy_edit
 from traceanalyzer.changes.group import (
     Group,
     detail,
-    first_sentence,
     line_of,
     op_advice,
     title,
@@ -26,7 +26,6 @@ from traceanalyzer.changes.variable_users import combinations
 from traceanalyzer.findings import CERTAINTIES
 from traceanalyzer.model import SourceWhere
 from traceanalyzer.model.changes import Change, with_distinct_ids
-from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,7 +104,7 @@ class PlacementChanges:
                 m
                 for m in members
                 if found[m.cpu_op.op_id].harm == "harmful"
-                and (m.text.harm == "harmful" or m.is_dragged_along)
+                and (m.text.harm == "harmful" or m.is_dragged_along or _is_named(m, found))
                 and not _stays(m)
             ]
             if harmful:
@@ -140,7 +139,7 @@ class PlacementChanges:
         return Change(
             id=finding.id,
             kind="edit",
-            title=first_sentence(finding.fixes) or finding.title,
+            title=(fix and fix.title) or finding.title,
             detail=finding.title,
             place=place,
             instead=advice,
@@ -268,6 +267,11 @@ def _merge(
                 remedies.add(kept)
 
 
+def _is_named(blocked: Blocked, found: Mapping[str, Finding]) -> bool:
+    """Return whether the op's finding is about this cause, and so knows its harm best."""
+    return found[blocked.cpu_op.op_id].cause == blocked.cause.id
+
+
 def _stays(blocked: Blocked) -> bool:
     """Return whether a replay without the scope still puts the op on the CPU."""
     explanation = blocked.cpu_op.explanation
@@ -302,10 +306,7 @@ def _why(group: Group) -> str:
     text = lead[0].text if describe is None else describe(ops)
     if remedy.kind != "scope":
         return text.why
-    blocker = lead[0].blocker
-    call = None if blocker.call is None else blocker.call.scope
-    device = device_text(blocker.scope or call or blocker.requested_device)
-    return f'`tf.device("{device}")` is entered at {line_of(remedy)}. {text.why}'
+    return f"`{scope_text(lead[0].blocker)}` is entered at {line_of(remedy)}. {text.why}"
 
 
 def _effort(fixes: Sequence[Fix], edits: Sequence[Edit]) -> Effort:

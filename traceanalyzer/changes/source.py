@@ -174,8 +174,3 @@ def argument(call: ast.Call, position: int | None, *names: str) -> ast.expr | No
 
 def _place(span: tuple[int, int, int, int, str]) -> tuple[int, int]:
     return span[:2]
-
-
-def combined(edits: Iterable[Edit]) -> tuple[Edit, ...]:
-    """Return edits in order, each once."""
-    return tuple(sorted(dict.fromkeys(edits), key=lambda edit: (edit.file, edit.line)))

@@ -5,7 +5,7 @@ microseconds with three decimals, ``_share`` a fraction between 0 and 1, ``bytes
 ``None`` means unknown, never zero.
 """
 
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 from traceanalyzer.model._record import Cell as Cell
 from traceanalyzer.model._record import Certainty as Certainty
@@ -184,8 +184,25 @@ class Fix(Record):
     """Something to change."""
 
     text: str
+    title: str | None = None  # what to do, in a few words; None if there is nothing to do
+    condition: str | None = None  # when it helps; None for always
     code: str | None = None
     checked: bool = False  # a replay of the placer then puts the op on the GPU
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        more: str = "",
+        *,
+        condition: str | None = None,
+        code: str | None = None,
+        checked: bool = False,
+    ) -> Self:
+        """Return a fix whose text begins with its condition, if any, and its title."""
+        said = title if condition is None else f"If {condition}, {title[0].lower()}{title[1:]}"
+        text = f"{said}. {more}".strip()
+        return cls(text=text, title=title, condition=condition, code=code, checked=checked)
 
 
 class Finding(Record):

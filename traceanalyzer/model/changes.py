@@ -34,7 +34,7 @@ class Edit(Record):
 class Saving(Record):
     """What a change saves."""
 
-    kind: Literal["measured", "estimated", "upper_bound", "proxy", "none"]
+    kind: Literal["estimated", "upper_bound", "proxy", "none"]
     low_us: float | None = None
     high_us: float | None = None
     share: float | None = None  # `high_us` as a share of the step, or of the run

@@ -1,6 +1,6 @@
 """Which type a variable or tensor could have instead of one that no GPU kernel accepts.
 
-All answers hold in every version of TensorFlow that has a table.
+All answers hold in every version of TensorFlow from 2.12 on that has a table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from traceanalyzer.placement.kernel_types import (
     all_on_host,
     definition_of,
     python_name,
-    types_taken,
+    values_taken,
 )
 from traceanalyzer.placement.registry import registries
 
@@ -82,11 +82,12 @@ def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], va
 
 def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
     """Return what type a variable needs to be on a GPU, and its users to compute there."""
-    taken = types_taken("VarHandleOp", "dtype", "int32")
+    taken = values_taken("VarHandleOp", "dtype", "int32")
     for target in TARGETS.get(dtype, ()):
         if target.dtype in taken and (types is None or target.dtype in types):
             new = python_name(target.dtype)
             return Fix(
+                title=f"Create the variable as {new}",
                 text=(
                     f"Create the variable as {new}{target.in_brackets}, and the values that are "
                     "assigned to it or combined with it."
@@ -95,10 +96,11 @@ def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
                 checked=types is not None,
             )
     return Fix(
+        title="Cast the variable's value once per step",
         text=(
             "No other dtype suits all ops that use the variable. Keep it on the CPU, and cast its "
             "value once per step, before you compute with it."
-        )
+        ),
     )
 
 
@@ -124,10 +126,9 @@ class VariableUses:
         self._consumers: dict[int, dict[str, list[tuple[int, int]]]] = {}
 
     def types_of_resource(self, resource: Resource) -> tuple[str, ...] | None:
-        """Return the types that a variable could have for all its uses to be on a GPU.
+        """Return the types that a variable could have for all its uses to be on a GPU, best first.
 
-        Returns:
-            The best first; None where no use was recorded, or too many to check each.
+        None if no use was recorded, or too many to check each.
         """
         return _types(resource.dtype, self._of_resource(resource))
 

@@ -229,11 +229,11 @@ def _without_gpu(facts: PageFacts) -> Text:
     """Say that TensorFlow used no GPU, and what CPU ops take."""
     ops, number = facts.run.ops, len(facts.on_cpu)
     is_computing = (ops["role"] == Role.COMPUTE) & ~ops["in_input_pipeline"]
-    every = "All " if number == int(is_computing.sum()) > 1 else ""
-    return (
-        *_no_gpu(facts),
-        *_took(facts, f" {every}{counted(number, 'op')} ran on the CPU", number),
-    )
+    said = f" {counted(number, 'op')}"
+    if number == int(is_computing.sum()) > 1:
+        is_beside = ops["in_input_pipeline"].any()
+        said = f" All{said}{' outside the input pipeline' if is_beside else ''}"
+    return (*_no_gpu(facts), *_took(facts, f"{said} ran on the CPU", number))
 
 
 def _took(facts: PageFacts, ran: str, number: int) -> Text:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from traceanalyzer.report.page_facts import PageFacts
     from traceanalyzer.report.steps import DeviceSteps
 
+_FEWEST_STEPS: Final = 3  # fewer do not show what recurs
 _MOST_BARS: Final = 8
 _STEPS_SHOWN: Final = 400
 _DEVICES_SHOWN: Final = 4
@@ -76,7 +77,8 @@ def step_targets(device: DeviceSteps) -> list[b.Target]:
 
 def _predicted(facts: PageFacts) -> b.Section:
     counts, there = facts.with_a_gpu, facts.diagnosis.on_a_gpu
-    stay = "On the CPU in each step" if facts.has_steps else "On the CPU"
+    recur = facts.has_steps and facts.steps >= _FEWEST_STEPS
+    stay = "On the CPU in each step" if recur else "On the CPU"
     named: tuple[tuple[b.BarPart, str, int], ...] = (
         ("on_gpu", "On the GPU", counts.on_gpu),
         ("on_cpu", stay, counts.on_cpu),

@@ -39,7 +39,7 @@ def test_names_of_library_code_are_unique_and_known_to_name_scopes() -> None:
 
 
 def test_texts_are_sentences() -> None:
-    texts = [code.why for code in LIBRARY_CODE] + [switch.fix for switch in SWITCHES]
+    texts = [code.why for code in LIBRARY_CODE] + [switch.fix or "A." for switch in SWITCHES]
     texts += [fix.text for code in LIBRARY_CODE for fix in code.fixes]
 
     assert all(text[0].isupper() and text.endswith(".") for text in texts)

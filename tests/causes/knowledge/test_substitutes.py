@@ -80,8 +80,9 @@ def test_nothing_is_offered_for_a_type_that_the_code_does_not_move() -> None:
 
 
 def test_a_type_that_was_not_recorded_is_not_called_checked() -> None:
-    assert not SUBSTITUTES["UniqueV2", ""].is_checked_for({})
-    assert SUBSTITUTES["UniqueV2", ""].is_checked_for({"T": "float"})
+    unique = SUBSTITUTES["UniqueV2", ""]
+    assert not unique.as_fix("UniqueV2", [{}]).checked
+    assert unique.as_fix("UniqueV2", [{"T": "float"}]).checked
 
 
 def _computes_on_gpu(version: str, op: str, attributes: dict[str, Any], dtype: str) -> bool:

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from traceanalyzer.capture_file.frames import library_of, line_text, lines_text
+from traceanalyzer.causes.knowledge.finding_text import fix_of
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.placement.retyping import variable_fix
@@ -31,7 +32,7 @@ def read(name: str, kind: type[_T]) -> tuple[_T, ...]:
 
 def _value(key: str, value: Any) -> Any:  # noqa: ANN401 - a TOML value
     if key == "fixes":
-        return tuple(Fix(**fix) for fix in value)
+        return tuple(map(fix_of, value))
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -67,18 +68,28 @@ class Substitute:
     """Code that does an op's work with ops that have GPU kernels; see `substitutes.toml`."""
 
     ops: tuple[str, ...]
-    fix: str
+    title: str
     code: str
     source: str
+    fix: str = ""
+    condition: str | None = None
     types: tuple[str, ...] = ()
     attribute: str = "T"
     same_result: bool = False
     function: str = ""
 
-    def is_checked_for(self, attributes: Attributes) -> bool:
-        """Return whether a test ran the code for the node's type, with the op's own result."""
-        is_known = not self.attribute or attributes.get(self.attribute) in self.types
-        return self.same_result and is_known
+    def as_fix(self, op: str, attributes: Iterable[Attributes]) -> Fix:
+        """Return the fix for nodes, checked if a test ran the code with the results of the op."""
+        is_known = not self.attribute or all(
+            a.get(self.attribute) in self.types for a in attributes
+        )
+        return Fix.of(
+            self.title.format(op=op),
+            self.fix,
+            condition=self.condition,
+            code=self.code,
+            checked=self.same_result and is_known,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +97,9 @@ class _Switch:
     """How to avoid ops that a library makes; see `library_switches.toml` for the fields."""
 
     folders: tuple[str, ...]
-    fix: str
+    title: str
     source: str
+    fix: str = ""
     functions: tuple[str, ...] = ()
     ops: tuple[str, ...] = ()
     code: str | None = None
@@ -133,17 +145,18 @@ def switch_of(op: str, frame: Frame) -> Fix | None:
     switch = next((each for each in SWITCHES if each.applies_to(op, frame)), None)
     if switch is None:
         return None
-    return Fix(text=f"{_inside(frame)} {switch.fix}", code=switch.code)
+    text = f"{_inside(frame)} {switch.title}. {switch.fix}".strip()
+    return Fix(text=text, title=switch.title, code=switch.code)
 
 
 def around(op: str, frame: Frame) -> Fix:
     """Return the fix for an op that a library makes, whose code the user cannot edit."""
+    option = f"Check whether {library_of(frame)} has an option or a newer version that avoids it"
     return switch_of(op, frame) or Fix(
         text=(
-            f"{_inside(frame)} There is nothing to change in your code. Check whether "
-            f"{library_of(frame)} has an option or a newer version that avoids the op, or call "
-            "that part outside the step."
-        )
+            f"{_inside(frame)} There is nothing to change in your code. {option}, or call that "
+            "part outside the step."
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""Recorded errors: where each was raised, and which ops its handler put on the CPU."""
+"""Recorded errors: where each was raised and caught, and the ops its handler put on the CPU."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.syntax import syntax_of
-from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
-from traceanalyzer.causes.knowledge.finding_text import observed
+from traceanalyzer.causes._cause import BlockedOps, CpuOp
+from traceanalyzer.causes.knowledge.finding_text import observed, scope_text
 from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.placement.devices import asks_for_cpu, device_text
+from traceanalyzer.placement.devices import asks_for_cpu
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
-    from traceanalyzer.model import Evidence
+    from traceanalyzer.model import Certainty, Evidence
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Host, Run
 
@@ -24,60 +24,66 @@ _LONGEST: Final = 200  # characters of a message in evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandledOps:
-    """Ops that only CPU scopes inside a handler keep on the CPU, each with its first blocker."""
+class SeenError:
+    """A recorded error and what followed from it."""
 
-    ops: BlockedOps
-    #: Whether the handler's source shows the scopes, and a replay that nothing else keeps the ops
-    #: on the CPU. Without the source, scopes further down in the same function count.
-    is_certain: bool
-    #: Where the scopes are entered.
-    evidence: tuple[Evidence, ...]
+    raised: Frame | None  #: the user's line that raised it, if known
+    handler: Frame | None  #: the line of the `except` that caught it; None if nothing did
+    #: Ops that only CPU scopes inside the handler keep on the CPU, each with its first blocker.
+    ops: BlockedOps | None
+    #: Certain if the handler's source shows the scopes, and a replay that nothing else keeps the
+    #: ops on the CPU. Without the source, scopes further down in the same function count: likely.
+    certainty: Certainty
+    evidence: tuple[Evidence, ...]  #: the error, its handler, and the scopes
 
-
-def raised_at(capture_file: CaptureFile, error: CaughtError) -> Frame | None:
-    """Return the user's line that raised an error, if known."""
-    return capture_file.frame(error.raised[0]) if error.raised else None
+    @property
+    def op_ids(self) -> tuple[str, ...]:
+        """The ids of the ops."""
+        return () if self.ops is None else tuple(op.op_id for op in self.ops.ops)
 
 
 def raised_evidence(capture_file: CaptureFile, error: CaughtError, message: str) -> Evidence:
     """Return an error with the important part of its message, where it was raised."""
     text = f"{error.type} raised here: {message}"
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
-    return observed("error", text, "errors", line=raised_at(capture_file, error))
+    return observed("error", text, "errors", line=_raised_at(capture_file, error))
 
 
-def handler_evidence(handler: Frame) -> Evidence:
-    """Return the line of the `except` that caught an error."""
-    return observed("handler", "the error was caught here", line=handler)
+def _raised_at(capture_file: CaptureFile, error: CaughtError) -> Frame | None:
+    return capture_file.frame(error.raised[0]) if error.raised else None
 
 
-def handled_ops(
-    run: Run, host: Host, capture_file: CaptureFile, handler: Frame
-) -> HandledOps | None:
-    """Find the ops that a handler, given by the line of its `except`, put on the CPU."""
-    body = _handler_lines(handler.file, handler.line)
-    members = []
-    scopes: dict[Frame, str] = {}
-    for cpu_op in analyse(run).cpu_ops.values():
-        blockers = cpu_op.explanation.blockers
-        if cpu_op.host != host.name or not blockers:
-            continue
-        found = [_cpu_scope(capture_file, blocker) for blocker in blockers]
-        inside = [f for f in found if f is not None and _is_inside(f[0], handler, body)]
-        if len(inside) == len(found):
-            members.append((cpu_op, blockers[0]))
-            scopes.update(inside)
-    if not members:
-        return None
-    is_replayed = all(op.explanation.certainty == "certain" for op, _ in members)
-    return HandledOps(
-        ops=BlockedOps(tuple(members)),
-        is_certain=body is not None and is_replayed,
-        evidence=tuple(
-            observed("requested_device", f'tf.device("{device}") is entered here', line=frame)
-            for frame, device in scopes.items()
-        ),
+def seen_error(
+    run: Run, host: Host, capture_file: CaptureFile, error: CaughtError, message: str
+) -> SeenError:
+    """Find the handler of an error, and the ops that it put on the CPU."""
+    handler = capture_file.frame(error.handler)
+    evidence = [raised_evidence(capture_file, error, message)]
+    members: list[tuple[CpuOp, Blocker]] = []
+    is_certain = True
+    if handler is not None:
+        evidence.append(observed("handler", "the error was caught here", line=handler))
+        body = _handler_lines(handler.file, handler.line)
+        scopes: dict[Frame, str] = {}
+        for cpu_op in analyse(run).cpu_ops.values():
+            blockers = cpu_op.explanation.blockers
+            if cpu_op.host != host.name or not blockers:
+                continue
+            found = [_cpu_scope(capture_file, blocker) for blocker in blockers]
+            if all(f is not None and _is_inside(f, handler, body) for f in found):
+                members.append((cpu_op, blockers[0]))
+                is_certain &= body is not None and cpu_op.explanation.certainty == "certain"
+                scopes |= {f: scope_text(b) for f, b in zip(found, blockers, strict=True) if f}
+        evidence += [
+            observed("requested_device", f"{scope} is entered here", line=frame)
+            for frame, scope in scopes.items()
+        ]
+    return SeenError(
+        raised=_raised_at(capture_file, error),
+        handler=handler,
+        ops=BlockedOps(tuple(members)) if members else None,
+        certainty="certain" if is_certain else "likely",
+        evidence=tuple(evidence),
     )
 
 
@@ -91,8 +97,8 @@ def _handler_lines(file: str, line: int) -> tuple[int, int] | None:
     return None
 
 
-def _cpu_scope(capture_file: CaptureFile, blocker: Blocker) -> tuple[Frame, str] | None:
-    """Return the CPU scope around an op or its call: line and device."""
+def _cpu_scope(capture_file: CaptureFile, blocker: Blocker) -> Frame | None:
+    """Return the line of the CPU scope around an op or its call."""
     if blocker.link != "own":
         return None
     frame, device = blocker.scope_frame, blocker.scope or blocker.requested_device
@@ -100,7 +106,7 @@ def _cpu_scope(capture_file: CaptureFile, blocker: Blocker) -> tuple[Frame, str]
         frame, device = capture_file.frame(blocker.call.scope_frame), blocker.call.scope
     elif blocker.kind is not BlockerKind.REQUEST:
         return None
-    return (frame, device_text(device)) if frame is not None and asks_for_cpu(device) else None
+    return frame if asks_for_cpu(device) else None
 
 
 def _is_inside(scope: Frame, handler: Frame, body: tuple[int, int] | None) -> bool:

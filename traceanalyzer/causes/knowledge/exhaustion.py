@@ -16,17 +16,18 @@ _TENSOR: Final = re.compile(
 )
 # XLA's programs (xla/pjrt and xla/service/gpu) name bytes: `8589934592 bytes`, or `8.00GiB`.
 _SOME_BYTES: Final = re.compile(
-    r"[Oo]ut of memory (?:while )?trying to allocate (?P<size>[\d.]+) ?(?P<unit>bytes|[KMGT]?i?B)"
+    r"[Oo]ut of memory (?:while )?trying to allocate (?P<size>\d+(?:\.\d+)?) ?"
+    r"(?P<unit>bytes|[KMGT]i?B|B)"
 )
 # The same error reports full disks, too many open files, and messages that are too long.
 _NOT_MEMORY: Final = re.compile(
     r"no space left on device|too many open files|larger than max|quota|disk", re.IGNORECASE
 )
 _UNITS: Final = {
-    "": 1, "bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+    "bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
     "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
 }  # fmt: skip
-DTYPE_BYTES: Final = {
+_DTYPE_BYTES: Final = {
     "half": 2, "bfloat16": 2, "float": 4, "double": 8, "complex64": 8, "complex128": 16,
     "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8,
     "uint64": 8, "bool": 1,
@@ -75,19 +76,13 @@ def exhaustion(message: str) -> Exhaustion:
         )
     some = _SOME_BYTES.search(message)
     if some is not None:
-        return Exhaustion(is_of_memory=True, bytes=_size(some["size"], some["unit"]))
+        size = float(some["size"]) * _UNITS[some["unit"]]
+        return Exhaustion(is_of_memory=True, bytes=int(size))
     return Exhaustion(is_of_memory=_NOT_MEMORY.search(message) is None)
 
 
 def _tensor_bytes(dtype: str, shape: str) -> int | None:
-    size = DTYPE_BYTES.get(dtype)
+    size = _DTYPE_BYTES.get(dtype)
     for extent in shape.strip("[]").split(","):
         size = size * int(extent) if size is not None and extent else size
     return size
-
-
-def _size(figure: str, unit: str) -> int | None:
-    try:
-        return int(float(figure) * _UNITS[unit])
-    except (KeyError, ValueError):
-        return None

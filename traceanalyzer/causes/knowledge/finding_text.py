@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.capture_file.frames import (
     is_below,
@@ -23,7 +23,7 @@ from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.tables.functions import TF_DATA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from traceanalyzer.capture_file.document import Frame, Json
     from traceanalyzer.cpu_ops import CpuOp
@@ -31,14 +31,11 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.blocker import Blocker
 
 COPIED: Final = "Inputs on the GPU are copied to the host, and results are copied back."
-FASTER_PIPELINE: Final = Fix(
-    text=(
-        "If the model waits for input, make the pipeline faster instead of moving it: parallel "
-        "calls, and a prefetch at its end."
-    ),
-    code=(
-        "dataset = dataset.map(fn, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)"
-    ),
+FASTER_PIPELINE: Final = Fix.of(
+    "Make the input pipeline faster instead of moving it",
+    "Parallel calls help, and a prefetch at its end.",
+    condition="the model waits for input",
+    code="dataset = dataset.map(f, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)",
 )
 
 _FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
@@ -46,34 +43,19 @@ _CALLS: Final = frozenset({"StatefulPartitionedCall", "PartitionedCall", "gradie
 _FLOW: Final = frozenset({"while", "cond", "body", "case"})
 _LAYER: Final = re.compile(r"[a-z][a-z0-9_]*")  # names that programs and layers give
 _STRATEGIES: Final = ("tensorflow/python/distribute/", "keras/distribute/")
+_SCOPE: Final = re.compile(r"[\w.]*\bdevice\((?:[^()]|\([^()]*\))*\)")
+_BY_SCOPE: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE, BlockerKind.ASSIGNED})
 
 
-def capitalized(text: str) -> str:
-    """Return a text that starts a sentence; the other letters stay."""
-    return text[:1].upper() + text[1:]
+# --- evidence and lines ----------------------------------------------------------------------
 
 
-def at_lines(cpu_ops: Iterable[CpuOp]) -> str:
-    """Return the lines of ops for the end of a title; "" if none is known."""
-    cpu_ops = list(cpu_ops)
-    lines = [(op.file, op.line) for op in cpu_ops if op.file is not None and op.line is not None]
-    lines = list(dict.fromkeys(lines))
-    if not lines:
-        return ""
-    file, line = lines[0]
-    more = f" and {counted(len(lines) - 1, 'more line')}" if len(lines) > 1 else ""
-    return f" at {file_line(file, line)}{more}{_in_library(cpu_ops)}"
-
-
-def _in_library(cpu_ops: Sequence[CpuOp]) -> str:
-    """Return the library that makes all of these ops, for the end of a title."""
-    lines = [op.explanation.library for op in cpu_ops]
-    known = [line for line in lines if line is not None]
-    if len(known) < len(lines):
-        return ""
-    scopes = {scope for op in cpu_ops if (scope := name_scope(op.name))}
-    within = f" in {scopes.pop()}" if len(scopes) == 1 else ""
-    return f", inside {library_of(known[0])} ({lines_text(known)}{within})"
+def observed(kind: str, text: str, place: str = "", *, line: Frame | None = None) -> Evidence:
+    """Return an observation at a line of code, or else at a place in the capture file."""
+    where: Where | None = CaptureFileWhere(capture_file=place) if place else None
+    if line is not None:
+        where = SourceWhere(file=shown_path(line), line=line.line)
+    return Evidence(kind=kind, text=text, where=where)
 
 
 def made_at(cpu_op: CpuOp) -> tuple[Evidence, ...]:
@@ -95,12 +77,39 @@ def made_at(cpu_op: CpuOp) -> tuple[Evidence, ...]:
     )
 
 
-def observed(kind: str, text: str, place: str = "", *, line: Frame | None = None) -> Evidence:
-    """Return an observation at a line of code, or else at a place in the capture file."""
-    where: Where | None = CaptureFileWhere(capture_file=place) if place else None
-    if line is not None:
-        where = SourceWhere(file=shown_path(line), line=line.line)
-    return Evidence(kind=kind, text=text, where=where)
+def node_where(blocker: Blocker) -> str:
+    """Return where the capture file has the node or eager op of a blocker."""
+    if not blocker.name:
+        return f"signatures/{blocker.type}"
+    return f"functions/{blocker.function}/{blocker.name}"
+
+
+def types_at(cpu_ops: Sequence[CpuOp]) -> str:
+    """Return the types of ops, with the line if all are made on one."""
+    types = listed(list(dict.fromkeys(op.explanation.type for op in cpu_ops)))
+    places = {(op.file, op.line) for op in cpu_ops}
+    file, line = places.pop() if len(places) == 1 else (None, None)
+    return types if file is None or line is None else f"{types} at {_file_line(file, line)}"
+
+
+def at_lines(cpu_ops: Sequence[CpuOp]) -> str:
+    """Return the lines of ops, and the library behind all, for a title; "" if none is known."""
+    lines = [(op.file, op.line) for op in cpu_ops if op.file is not None and op.line is not None]
+    lines = list(dict.fromkeys(lines))
+    if not lines:
+        return ""
+    more = f" and {counted(len(lines) - 1, 'more line')}" if len(lines) > 1 else ""
+    at = f" at {_file_line(*lines[0])}{more}"
+    known = [op.explanation.library for op in cpu_ops if op.explanation.library is not None]
+    if len(known) < len(cpu_ops):
+        return at
+    scopes = {scope for op in cpu_ops if (scope := name_scope(op.name))}
+    within = f" in {scopes.pop()}" if len(scopes) == 1 else ""
+    return f"{at}, inside {library_of(known[0])} ({lines_text(known)}{within})"
+
+
+def _file_line(file: str, line: int) -> str:
+    return f"{file.replace(chr(92), '/').rpartition('/')[2]}:{line}"
 
 
 def name_scope(node: str) -> str:
@@ -110,11 +119,30 @@ def name_scope(node: str) -> str:
     return "/".join(named)
 
 
-def node_where(blocker: Blocker) -> str:
-    """Return where the capture file has the node or eager op of a blocker."""
-    if not blocker.name:
-        return f"signatures/{blocker.type}"
-    return f"functions/{blocker.function}/{blocker.name}"
+def capitalized(text: str) -> str:
+    """Return a text that starts a sentence; the other letters stay."""
+    return text[:1].upper() + text[1:]
+
+
+def fix_of(entry: Mapping[str, str], values: Mapping[str, str] | None = None) -> Fix:
+    """Return a fix that a TOML file describes, with values for its placeholders."""
+    filled: dict[str, Any] = {
+        key: text if values is None else text.format_map(values) for key, text in entry.items()
+    }
+    return Fix(**filled) if "text" in filled else Fix.of(**filled)
+
+
+# --- requests and calls ----------------------------------------------------------------------
+
+
+def scope_text(blocker: Blocker) -> str:
+    """Return the `tf.device` call of a blocker's scope, as the program has it if recorded."""
+    frame = blocker.scope_frame
+    calls = _SCOPE.findall(frame.text or "") if frame is not None and frame.is_user else ()
+    if len(calls) == 1:
+        return str(calls[0])
+    call = None if blocker.call is None else blocker.call.scope
+    return f'tf.device("{device_text(blocker.scope or call or blocker.requested_device)}")'
 
 
 def is_of_strategy(blocker: Blocker) -> bool:
@@ -128,9 +156,6 @@ def is_of_strategy(blocker: Blocker) -> bool:
     if blocker.kind is not BlockerKind.REQUEST and blocker.scope is None:
         return False
     return any(is_below(frame, folder) for folder in _STRATEGIES)
-
-
-_BY_SCOPE: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE, BlockerKind.ASSIGNED})
 
 
 def is_of_call(blocker: Blocker) -> bool:
@@ -155,10 +180,15 @@ def runs_for_dataset(cpu_op: CpuOp, blocker: Blocker) -> bool:
     return cpu_op.function == TF_DATA or is_of_dataset(blocker.function)
 
 
-def blocker_scope(blocker: Blocker) -> str:
-    """Return what identifies another op's blocker when the program is recorded again."""
-    attributes = " ".join(f"{k}={v}" for k, v in sorted(blocker.attributes.items()))
-    return f"{blocker.type} {blocker.kind.value} {attributes} {same_place(blocker.scope_frame)}"
+# --- blockers --------------------------------------------------------------------------------
+
+_CLAUSES: Final = {
+    BlockerKind.NO_KERNEL: "{} has no GPU kernel",
+    BlockerKind.HOST_LIST: "{} uses a list that is always in host memory",
+    BlockerKind.PRIORITY: "TensorFlow prefers the CPU kernel of {}",
+    BlockerKind.SMALL_INPUTS: "{} has only small integer inputs",
+    BlockerKind.HOST_MEMORY: "the GPU kernel of {} keeps its data in host memory",
+}
 
 
 def blocker_text(blocker: Blocker) -> str:
@@ -171,9 +201,8 @@ def _clause(blocker: Blocker) -> str:
     op_type, device = blocker.type, device_text(blocker.requested_device)
     match blocker.kind:
         case BlockerKind.ATTRIBUTES:
-            values = [
-                f"{k}={v}" if isinstance(v, str) else k for k, v in blocker.attributes.items()
-            ]
+            given = blocker.attributes.items()
+            values = [f"{k}={v}" if isinstance(v, str) else k for k, v in given]
             return f"no GPU kernel of {op_type} accepts {listed(values) or 'its attributes'}"
         case BlockerKind.ASSIGNED | BlockerKind.RESOURCE:
             named = blocker.resource is not None and blocker.resource.name
@@ -188,19 +217,16 @@ def _clause(blocker: Blocker) -> str:
             return _CLAUSES[kind].format(op_type)
 
 
-_CLAUSES: Final = {
-    BlockerKind.NO_KERNEL: "{} has no GPU kernel",
-    BlockerKind.HOST_LIST: "{} uses a list that is always in host memory",
-    BlockerKind.PRIORITY: "TensorFlow prefers the CPU kernel of {}",
-    BlockerKind.SMALL_INPUTS: "{} has only small integer inputs",
-    BlockerKind.HOST_MEMORY: "the GPU kernel of {} keeps its data in host memory",
-}
-
-
 def other_blocker(blocker: Blocker, place: str) -> Evidence:
     """Return what keeps another op on the CPU, at the line of its scope or of the op."""
     line = blocker.scope_frame or blocker.frame
     return observed("blocker", blocker_text(blocker), place, line=line)
+
+
+def blocker_scope(blocker: Blocker) -> str:
+    """Return what identifies another op's blocker when the program is recorded again."""
+    attributes = " ".join(f"{k}={v}" for k, v in sorted(blocker.attributes.items()))
+    return f"{blocker.type} {blocker.kind.value} {attributes} {same_place(blocker.scope_frame)}"
 
 
 def types_text(attributes: Mapping[str, Json]) -> str:
@@ -220,9 +246,3 @@ def dtypes_in(value: Json) -> list[str]:
     """Return the dtypes in the value of an attribute; none if it was not recorded."""
     values = value if isinstance(value, list) else [value]
     return [v for v in values if isinstance(v, str)]
-
-
-def file_line(file: str, line: int) -> str:
-    """Return a line of code as `train.py:7`."""
-    name = file.replace("\\", "/").rpartition("/")[2]
-    return f"{name}:{line}"

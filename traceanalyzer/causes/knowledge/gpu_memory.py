@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from traceanalyzer.format import size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.run import Host
@@ -68,17 +68,34 @@ class GpuMemory:
 
 def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
     """Return the memory of each of TensorFlow's GPUs, by number, as far as it is known."""
-    peaks: dict[int, int] = {}
-    limits: dict[int, int] = {}
-    totals = dict(_stated_totals(host.device_properties))
-    others: dict[int, tuple[OtherProcess, ...]] = {}
-    if host.capture_file is not None:
-        limits.update(_logged_limits(host.capture_file.log))
-        devices = host.capture_file.devices or {}
-        limits |= _counts(devices, "memory_limit")
-        peaks |= _counts(devices, "memory", "peak")
-        _add_driver(host.capture_file, totals, others, {*peaks, *limits, *totals})
-    _add_allocations(host, peaks, limits)
+    capture_file = host.capture_file
+    devices = (capture_file.devices or {}) if capture_file is not None else {}
+    log = () if capture_file is None else capture_file.log
+    created = [found for line in log if (found := _CREATED.search(line)) and int(found[2])]
+    limits = {int(found[1]): int(found[2]) << 20 for found in created}
+    limits |= _counts(devices.get("memory_limit"))
+    peaks = _counts(devices.get("memory"), "peak")
+    for use in host.memory:
+        match = _ALLOCATOR.fullmatch(use.allocator)
+        if match is not None and use.highest_bytes is not None:
+            peaks[int(match[1])] = max(peaks.get(int(match[1]), 0), use.highest_bytes)
+        if match is not None and use.limit_bytes is not None:
+            limits[int(match[1])] = use.limit_bytes
+    totals = {
+        int(device[1]): int(size)
+        for plane, stats in host.device_properties.items()
+        if (device := _DEVICE.search(plane)) is not None
+        and (size := stats.get("memory_size", "")).isdecimal()
+        and int(size)
+    }
+    # The driver numbers GPUs by bus, CUDA the fastest first, and `CUDA_VISIBLE_DEVICES` chooses. So
+    # for several GPUs, only a size that all of them have is used.
+    seen = [] if capture_file is None else list(driver_gpus(capture_file))
+    sizes = {_count(gpu.get("memory_total_bytes")) for gpu, _ in seen}
+    known = {*peaks, *limits, *totals}
+    if len(sizes) == 1 and (size_bytes := sizes.pop()):
+        totals = dict.fromkeys(known or {0}, size_bytes) | totals
+    others = {0: seen[0][1]} if len(seen) == 1 and known <= {0} else {}
     return tuple(
         GpuMemory(
             number=number,
@@ -107,23 +124,8 @@ def driver_gpus(
         )
 
 
-def _stated_totals(properties: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[int, int]]:
-    for plane, stats in properties.items():
-        device, size = _DEVICE.search(plane), stats.get("memory_size", "")
-        if device is not None and size.isdecimal() and int(size):
-            yield int(device[1]), int(size)
-
-
-def _logged_limits(log: Sequence[str]) -> Iterator[tuple[int, int]]:
-    for line in log:
-        created = _CREATED.search(line)
-        if created is not None and int(created[2]):
-            yield int(created[1]), int(created[2]) << 20
-
-
-def _counts(devices: Mapping[str, Any], name: str, key: str = "") -> dict[int, int]:
+def _counts(recorded: object, key: str = "") -> dict[int, int]:
     """Return the known bytes that the capture recorded about GPUs, by the GPU's number."""
-    recorded = devices.get(name)
     found = {}
     for device, value in (recorded if isinstance(recorded, dict) else {}).items():
         match = _DEVICE.search(device)
@@ -131,40 +133,6 @@ def _counts(devices: Mapping[str, Any], name: str, key: str = "") -> dict[int, i
         if match is not None and count:
             found[int(match[1])] = count
     return found
-
-
-def _add_driver(
-    capture_file: CaptureFile,
-    totals: dict[int, int],
-    others: dict[int, tuple[OtherProcess, ...]],
-    known: set[int],
-) -> None:
-    """Add what the driver reported, if it is clear which GPU it means.
-
-    The driver numbers GPUs by bus, CUDA the fastest first, and `CUDA_VISIBLE_DEVICES` chooses. So
-    for several GPUs, only a size that all of them have is used.
-    """
-    seen = list(driver_gpus(capture_file))
-    sizes = {_count(gpu.get("memory_total_bytes")) for gpu, _ in seen}
-    size = sizes.pop() if len(sizes) == 1 else None
-    if size:
-        for number in known or {0}:
-            totals.setdefault(number, size)
-    if len(seen) == 1 and known <= {0}:
-        others[0] = seen[0][1]
-
-
-def _add_allocations(host: Host, peaks: dict[int, int], limits: dict[int, int]) -> None:
-    """Add what the trace recorded about TensorFlow's allocators."""
-    for use in host.memory:
-        match = _ALLOCATOR.fullmatch(use.allocator)
-        if match is None:
-            continue
-        number = int(match[1])
-        if use.highest_bytes is not None:
-            peaks[number] = max(peaks.get(number, 0), use.highest_bytes)
-        if use.limit_bytes is not None:
-            limits[number] = use.limit_bytes
 
 
 def _count(value: object) -> int | None:

@@ -6,12 +6,10 @@ the likely reason; if it is small, it is not.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from traceanalyzer.capture_file.frames import line_text
-from traceanalyzer.causes.knowledge.exhaustion import DTYPE_BYTES
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.causes.knowledge.gpu_memory import gpu_memory
 from traceanalyzer.format import counted, listed, size_text
@@ -21,13 +19,11 @@ from traceanalyzer.placement.devices import asks_for_cpu
 from traceanalyzer.placement.scopes import scopes_of_making
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource, Tensor
-    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
+    from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource
+    from traceanalyzer.causes._cause import BlockedOps
     from traceanalyzer.causes.knowledge.gpu_memory import GpuMemory
     from traceanalyzer.placement.blocker import Blocker
-    from traceanalyzer.run import Host, Run
+    from traceanalyzer.run import Run
 
 _CAUSE: Final = "memory_pressure"
 _BY_SCOPE: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE, BlockerKind.ASSIGNED})
@@ -55,7 +51,7 @@ def memory_note(run: Run, ops: BlockedOps) -> MemoryNote | None:
     host = next((h for h in run.hosts if h.name == ops.ops[0].host), None)
     if host is None or host.capture_file is None:
         return None
-    kept = _kept(host, host.capture_file, ops)
+    kept = _kept(host.capture_file, ops)
     gpus = [gpu for gpu in gpu_memory(host) if gpu.room_bytes]
     if kept is None or not gpus:
         return None
@@ -97,11 +93,8 @@ def _memory_text(gpu: GpuMemory) -> str:
     return text
 
 
-def _kept(host: Host, capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
-    """Return the data on the CPU: resources of the ops, or resources created in their scopes.
-
-    Without resources, it is the input and output of the largest op in the scopes.
-    """
+def _kept(capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
+    """Return the data on the CPU: resources of the ops, or resources created in their scopes."""
     scopes = {frame for blocker in ops.blockers if (frame := _own_scope(blocker)) is not None}
     if not scopes:
         return None
@@ -110,9 +103,16 @@ def _kept(host: Host, capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, 
         r for r in capture_file.resources if r.bytes and _scope_lines(capture_file, r) & scopes
     ]
     resources = list({id(r): r for r in used or created}.values())
-    if resources:
-        return _of_resources(resources, scopes)
-    return _of_tensors(host, capture_file, ops)
+    if not resources:
+        return None
+    largest = max(resources, key=lambda r: r.bytes or 0)
+    total = sum(r.bytes or 0 for r in resources)
+    if len(resources) == 1:
+        return f"{largest.name or 'it'} is {size_text(total)}", total
+    lines = listed(sorted(line_text(scope) for scope in scopes))
+    of_largest = f"{largest.name or 'unnamed'} with {size_text(largest.bytes or 0)}"
+    content = f"{counted(len(resources), 'variable')}, the largest {of_largest}"
+    return f"the scope at {lines} holds {size_text(total)} ({content})", total
 
 
 def _own_scope(blocker: Blocker) -> Frame | None:
@@ -128,42 +128,3 @@ def _scope_lines(capture_file: CaptureFile, resource: Resource) -> set[Frame | N
     if not asks_for_cpu(resource.device):
         return set()
     return {capture_file.frame(scope.frame) for scope in scopes_of_making(capture_file, resource)}
-
-
-def _of_resources(resources: Sequence[Resource], scopes: set[Frame]) -> tuple[str, int]:
-    largest = max(resources, key=lambda r: r.bytes or 0)
-    total = sum(r.bytes or 0 for r in resources)
-    if len(resources) == 1:
-        return f"{largest.name or 'it'} is {size_text(total)}", total
-    lines = listed(sorted(line_text(scope) for scope in scopes))
-    text = (
-        f"the scope at {lines} holds {size_text(total)} "
-        f"({counted(len(resources), 'variable')}, the largest {largest.name or 'unnamed'} with "
-        f"{size_text(largest.bytes or 0)})"
-    )
-    return text, total
-
-
-def _of_tensors(host: Host, capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
-    """Return the input and output of the largest eager op in the scopes."""
-    joined = host.tables.joined
-    if joined is None:
-        return None
-    own = {cpu_op.op_id for cpu_op, blocker in ops.members if _own_scope(blocker) is not None}
-    sized = []
-    for op_id, record in zip(host.tables.ops["op_id"], joined.records, strict=True):
-        for number in record.signatures if record is not None and op_id in own else ():
-            signature = capture_file.signatures[number]
-            sizes = [_tensor_bytes(tensor) for tensor in (*signature.inputs, *signature.outputs)]
-            if sizes and None not in sizes:
-                size = sum(each or 0 for each in sizes)
-                text = f"the input and output of {signature.op} are {size_text(size)}"
-                sized.append((text, size))
-    return max(sized, key=lambda kept: kept[1], default=None)
-
-
-def _tensor_bytes(tensor: Tensor) -> int | None:
-    size = DTYPE_BYTES.get(tensor.dtype)
-    if size is None or tensor.shape is None or any(extent < 0 for extent in tensor.shape):
-        return None
-    return size * math.prod(tensor.shape)
