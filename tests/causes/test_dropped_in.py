@@ -21,19 +21,15 @@ DROPPED = '''\
 """Ops named zap.
 
 ## What it detects
-
 Zaps.
 
 ## Why it happens
-
 Nobody knows.
 
 ## How to fix it
-
 Do without.
 
 ## How sure it is
-
 Not at all.
 """
 

@@ -1,27 +1,23 @@
 """The program continued on the CPU after memory ran out.
 
 ## What it detects
-
 Programs that catch TensorFlow's ResourceExhaustedError and continue in a `tf.device` scope for the
 CPU; such errors that no handler caught; and tensors that Grappler swaps to host memory and back.
 The last two put no op on the CPU.
 
 ## Why it happens
-
 TensorFlow itself never moves an op because memory is short. Its allocator frees what it can, waits
 up to ten seconds for other ops to release memory (bfc_allocator.cc), and then the op fails. Only
 the program can continue elsewhere: in an `except` that repeats the work under
 `tf.device("/CPU:0")`. Every step that takes this path pays for it.
 
 ## How to fix it
-
 Make the work fit: a smaller batch, gradients accumulated over several batches, float16 or bfloat16
 if the model tolerates it (`mixed_bfloat16`), and large tables sharded or kept in host memory, with
 only the needed rows gathered. If another process holds the GPU's memory, stop that process. Let the
 program stop, or report it clearly, when it continues on the CPU.
 
 ## How sure it is
-
 Certain if the capture recorded the error and its handler, and the source shows that the scope is
 opened inside that handler. Likely if the source cannot be read: then the scope is opened further
 down in the same function. That the error was raised is always certain. The reason for a scope

@@ -1,11 +1,9 @@
 """No GPU kernel.
 
 ## What it detects
-
 Ops of a type for which TensorFlow has no GPU kernel, whatever the dtypes of their inputs.
 
 ## Why it happens
-
 Nobody wrote one. Most often the work does not suit a GPU: strings, image files, hash tables,
 sequences of unknown length. TensorFlow places such an op on the CPU, even inside
 `tf.device("/GPU:0")`: soft placement, the default in TensorFlow 2, drops the request without a
@@ -15,7 +13,6 @@ Work on strings, files, hash tables, summaries, and checkpoints belongs on the h
 does not: its inputs are copied from the GPU, and its results are copied back.
 
 ## How to fix it
-
 Use other ops for the same purpose, if there are any. The ops that a finding suggests have GPU
 kernels in all versions from 2.12 on, for the dtype of the data. A fix is called checked if its code
 ran beside the op with the same result, and TensorFlow placed all of it on the GPU. Otherwise move
@@ -23,7 +20,6 @@ the op out of the way of the GPU: into the input pipeline, before or after the w
 out of the step. If a library creates the op, the finding names the library's line and option.
 
 ## How sure it is
-
 Certain if TensorFlow's version is known and covered by the kernel tables. Likely for older
 versions: a kernel that is missing today was almost certainly missing then.
 """

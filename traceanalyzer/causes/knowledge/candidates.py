@@ -43,10 +43,19 @@ SETTLED_BY: Final = (
 _MOST_NAMED: Final = 4
 # Common dtypes; few programs use others.
 _USUAL: Final = frozenset(
-    {
-        *("bfloat16", "bool", "double", "float", "half", "string"),
-        *("int8", "int16", "int32", "int64", "uint8"),
-    }
+    [
+        "bfloat16",
+        "bool",
+        "double",
+        "float",
+        "half",
+        "string",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+    ]
 )
 _SMALL_INTEGERS: Final = frozenset({"int32", "int64"})  # that can be kept on the CPU
 # Ops that use the shape of a tensor, not its values (`IsMetadata`, graph.h).
@@ -90,20 +99,19 @@ class Candidates:
         sends = ops[ops["type"].isin(_SENDS) & (ops["placement"] == "cpu")]
         self._sending = set(map(_function, sends["host"], sends["function"]))
         ops = ops[~ops["is_eager"] & (ops["role"] == Role.COMPUTE)]
-        columns = [ops[c] for c in ("host", "function", "name", "type", "placement")]
+        columns = [ops[c].astype(str) for c in ("name", "type", "placement")]
+        columns = [ops["host"], ops["function"], *columns]
         for host, function, name, op_type, placement in zip(*columns, strict=True):
-            self._look_at(_function(host, function), str(name), str(op_type), str(placement))
-
-    def _look_at(self, function: _Function, name: str, op_type: str, placement: str) -> None:
-        if _REPLICA.search(name):
-            self._with_replicas.add(function)
-        if _GRADIENTS.search(name):
-            self._with_gradients.add(function)
-        if placement == "cpu" and (gradient := _GRADIENT.search(name)):
-            self._gradients_on_cpu.add((function, gradient["of"]))
-        # An op that reads a variable is where that is, wherever its function was called.
-        if placement.startswith("gpu") and not _takes_resource(self._registry, op_type):
-            self._with_gpu.add(function._replace(call=_call(name)))
+            at = _function(host, function)
+            if _REPLICA.search(name):
+                self._with_replicas.add(at)
+            if _GRADIENTS.search(name):
+                self._with_gradients.add(at)
+            if placement == "cpu" and (gradient := _GRADIENT.search(name)):
+                self._gradients_on_cpu.add((at, gradient["of"]))
+            # An op that reads a variable is where that is, wherever its function was called.
+            if placement.startswith("gpu") and not _takes_resource(self._registry, op_type):
+                self._with_gpu.add(at._replace(call=_call(name)))
 
     def of(self, cpu_op: CpuOp | None) -> tuple[str, ...]:
         """Return the possible causes of an op on the CPU, the most likely first; four at most.
@@ -119,7 +127,9 @@ class Candidates:
             ranked = self._of_resource(cpu_op)
         else:
             ranked = self._of_other(cpu_op, definition)
-        ranked.append(("no_gpu_kernel", self._is_old()))
+        oldest = kernel_tables.minor_of(supported()[0])
+        is_old = self._version is not None and last_minor(self._version) < oldest
+        ranked.append(("no_gpu_kernel", is_old))
         excluded = frozenset(self._excluded(cpu_op))
         left = dict.fromkeys(cause for cause, is_possible in ranked if is_possible)
         return tuple(cause for cause in left if cause not in excluded)[:_MOST_NAMED]
@@ -200,13 +210,9 @@ class Candidates:
 
     def _may_be_young(self, cpu_op: CpuOp) -> bool:
         """Return whether an op's GPU kernel may be newer than the program's unknown version."""
-        return self._version is None and not _had_gpu_kernel_always(cpu_op.explanation.type)
-
-    def _is_old(self) -> bool:
-        """Return whether TensorFlow is older than the oldest kernel table."""
-        if self._version is None:
-            return False
-        return last_minor(self._version) < kernel_tables.minor_of(supported()[0])
+        of_op = [r for r in registries() if r.definition(cpu_op.explanation.type) is not None]
+        always = all(bool(r.gpu_kernels(cpu_op.explanation.type)) for r in of_op)
+        return self._version is None and not always
 
     def _may_be_small(self, cpu_op: CpuOp, definition: OpDefinition) -> bool:
         """Return whether `pin_to_host_optimization` may move an op, by its input dtypes."""
@@ -314,9 +320,3 @@ def _prefers_cpu(registry: Registry, op: str) -> bool:
     cpu = [k.priority for k in kernels if k.device_type in {CPU, DEFAULT}]
     gpu = [k.priority for k in registry.gpu_kernels(op)]
     return bool(cpu and gpu) and max(cpu) > max(gpu)
-
-
-@cache
-def _had_gpu_kernel_always(op: str) -> bool:
-    """Return whether all covered versions have a GPU kernel for an op."""
-    return all(bool(r.gpu_kernels(op)) for r in registries() if r.definition(op) is not None)
