@@ -11,17 +11,25 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.causes import BlockedOps
 from traceanalyzer.causes.knowledge.finding_text import scope_text
-from traceanalyzer.changes.dtype_edits import combined_edit, op_edit, variable_edits
-from traceanalyzer.changes.edits import device_edit, strategy_edit
-from traceanalyzer.changes.group import (
+from traceanalyzer.changes.edits import (
+    combined_edit,
+    device_edit,
+    op_edit,
+    strategy_edit,
+    variable_edits,
+)
+from traceanalyzer.changes.remedies import (
+    STRATEGY,
+    Blocked,
     Group,
+    Remedies,
+    Remedy,
     detail,
     line_of,
     op_advice,
     title,
     variable_types,
 )
-from traceanalyzer.changes.remedies import STRATEGY, Blocked, Remedies, Remedy
 from traceanalyzer.changes.variable_users import combinations
 from traceanalyzer.findings import CERTAINTIES
 from traceanalyzer.model import SourceWhere

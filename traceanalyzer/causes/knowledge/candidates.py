@@ -42,21 +42,10 @@ SETTLED_BY: Final = (
 )
 _MOST_NAMED: Final = 4
 # Common dtypes; few programs use others.
-_USUAL: Final = frozenset(
-    [
-        "bfloat16",
-        "bool",
-        "double",
-        "float",
-        "half",
-        "string",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-    ]
-)
+_USUAL: Final = {
+    *("bfloat16", "bool", "double", "float", "half", "string"),
+    *("int8", "int16", "int32", "int64", "uint8"),
+}
 _SMALL_INTEGERS: Final = frozenset({"int32", "int64"})  # that can be kept on the CPU
 # Ops that use the shape of a tensor, not its values (`IsMetadata`, graph.h).
 _METADATA: Final = frozenset({"Rank", "Shape", "Size"})
