@@ -23,7 +23,7 @@ from traceanalyzer.placement.kernel_types import definition_of, python_name
 from traceanalyzer.placement.retyping import TARGETS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.causes import Cause, CauseMatch, FindingText
@@ -39,12 +39,7 @@ RemedyKind: TypeAlias = Literal[
     "fix",  # what the cause advises, at a line
     "library",  # what the cause advises against what a library does, for a line that calls it
 ]
-_SCOPED: Final = frozenset(
-    {
-        *(BlockerKind.REQUEST, BlockerKind.DEFAULT_DEVICE),
-        *(BlockerKind.ASSIGNED, BlockerKind.RESOURCE),
-    }
-)
+_SCOPED: Final = frozenset({BlockerKind.REQUEST, BlockerKind.DEFAULT_DEVICE})
 _PLACED: Final = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
 _INT32: Final = "int32"  # the only dtype of numbers that no variable on a GPU has
 _LIBRARY: Final = "library_cpu_placement"
@@ -135,12 +130,10 @@ class Remedies:
         leader = self._op_of_node.get((blocker.function, blocker.name))
         if leader is None or leader is cpu_op:
             return None
-        own = next((b for b in leader.explanation.blockers if _is_same(b, blocker)), None)
+        same = (blocker.kind, "own", blocker.scope_frame)
+        blockers = leader.explanation.blockers
+        own = next((b for b in blockers if (b.kind, b.link, b.scope_frame) == same), None)
         return None if own is None else self._blocked(leader, own)
-
-
-def _is_same(own: Blocker, dragging: Blocker) -> bool:
-    return (own.kind, own.link, own.scope_frame) == (dragging.kind, "own", dragging.scope_frame)
 
 
 def _distinct(blockers: Sequence[Blocker]) -> list[Blocker]:
@@ -160,8 +153,9 @@ def _distinct(blockers: Sequence[Blocker]) -> list[Blocker]:
 
 
 def _remedy(cpu_op: CpuOp, blocker: Blocker, cause: str, text: FindingText) -> Remedy:
-    advice = _advice(text) or cause
-    scope = blocker.scope_frame if blocker.kind in _SCOPED and _is_scoped(blocker) else None
+    advice = next((fix.code or fix.text for fix in text.fixes), cause)
+    is_scoped = blocker.kind in _SCOPED or (blocker.kind in _PLACED and blocker.scope is not None)
+    scope = blocker.scope_frame if is_scoped else None
     if scope is not None and scope.is_user:
         return Remedy("scope", scope.file, scope.line)
     if cause == STRATEGY:
@@ -174,11 +168,6 @@ def _remedy(cpu_op: CpuOp, blocker: Blocker, cause: str, text: FindingText) -> R
         return Remedy("library", *line, advice)
     frame = blocker.frame or blocker.made_at
     return Remedy("fix", *(line if frame is None else (frame.file, frame.line)), advice)
-
-
-def _is_scoped(blocker: Blocker) -> bool:
-    """Return whether the blocker's scope is what requests the device."""
-    return blocker.kind not in _PLACED or blocker.scope is not None
 
 
 def _made(cpu_op: CpuOp, blocker: Blocker) -> Frame | None:
@@ -195,18 +184,9 @@ def _made(cpu_op: CpuOp, blocker: Blocker) -> Frame | None:
         return (blocker.made_at or blocker.frame) if is_int32 else None
     if blocker.link == "own" and set(blocker.attributes) == {"dtype"}:
         # The op uses a variable of that dtype, which is the one to change.
-        return next(_variables(cpu_op), None)
+        placed = [b for b in cpu_op.explanation.blockers if b.kind in _PLACED]
+        return next((b.made_at for b in placed if b.made_at and b.made_in is None), None)
     return None
-
-
-def _variables(cpu_op: CpuOp) -> Iterator[Frame]:
-    for each in cpu_op.explanation.blockers:
-        if each.kind in _PLACED and each.made_at is not None and each.made_in is None:
-            yield each.made_at
-
-
-def _advice(text: FindingText) -> str:
-    return next((fix.code or fix.text for fix in text.fixes), "")
 
 
 _NAMED: Final = 2  # op types in a title
@@ -264,9 +244,6 @@ class Group:
         return list(dict.fromkeys(op.explanation.type for op in ops))
 
 
-# --- titles --------------------------------------------------------------------------------------
-
-
 def title(group: Group, sources: Sources) -> str:
     """Return what to do, in a few words."""
     remedy = group.remedy
@@ -322,8 +299,8 @@ def _scope_title(group: Group, sources: Sources) -> str:
     if len(calls) == 1:
         return f"Call `{calls.pop()}` on the GPU"
     blockers = [each.blocker for each in group.members]
-    made = {_place_of(b.made_at) for b in blockers if b.resource is not None} - {None}
-    own = {_place_of(b.frame) for b in blockers if b.resource is None} - {None}
+    made = {(b.made_at.file, b.made_at.line) for b in blockers if b.resource and b.made_at}
+    own = {(b.frame.file, b.frame.line) for b in blockers if not b.resource and b.frame}
     if len(made) == 1 and own <= made:
         names = {b.resource.name for b in blockers if b.resource is not None}
         if len(names) > 1:

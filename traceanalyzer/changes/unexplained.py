@@ -119,9 +119,6 @@ def find_cause_changes(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
     return found
 
 
-# --- parts ---------------------------------------------------------------------------------------
-
-
 def _parts(ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]) -> dict[_Part, list[CpuOp]]:
     """Group ops by name scope or line; what an optimizer does with a variable is in its scope.
 
@@ -137,9 +134,9 @@ def _parts(ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]) -> dict[
         parts[outer] += every[part]
     users: dict[tuple[str, str], list[_Part]] = defaultdict(list)
     for part, members in parts.items():
-        if not _is_of_optimizer(part) and any(_RESOURCE in possible[op.op_id] for op in members):
+        if not part.scope[:1].isupper() and any(_RESOURCE in possible[op.op_id] for op in members):
             users[part.host, part.function].append(part)
-    for part in [each for each in parts if _is_of_optimizer(each)]:
+    for part in [each for each in parts if each.scope[:1].isupper()]:
         of_function = users[part.host, part.function]
         named = [each for each in of_function if each.scope.rpartition("/")[2] in part.scope]
         owner = named if len(named) == 1 else of_function
@@ -169,13 +166,6 @@ def _around(part: _Part) -> Iterator[_Part]:
     names = part.scope.split("/")
     for depth in range(2, len(names)):
         yield part._replace(scope="/".join(names[:depth]))
-
-
-def _is_of_optimizer(part: _Part) -> bool:
-    return part.scope[:1].isupper()
-
-
-# --- candidates ----------------------------------------------------------------------------------
 
 
 def _candidates(
@@ -227,9 +217,6 @@ def _of_old_embedding(
     if any("Gather" in op.explanation.type or "embedding" in op.name for op in ops):
         following = len(ops) - direct
         yield replace(_OLD_EMBEDDING, explains_directly=direct, explains_following=following)
-
-
-# --- words ---------------------------------------------------------------------------------------
 
 
 def _title(part: _Part, ops: Sequence[CpuOp], candidates: Sequence[Candidate]) -> str:
