@@ -13,8 +13,7 @@ CPU itself.
 ## How to fix it
 If the program requests the colocation, remove it: drop `colocate_with`, and the argument
 `colocate_gradients_with_ops` of `tf.compat.v1.gradients`; use `tf.GradientTape` instead of
-`tf.gradients`, which always colocates. TensorFlow itself colocates an optimizer's slots with their
-variable, and they move with it. Otherwise fix what keeps the named member on the CPU.
+`tf.gradients`, which always colocates. Otherwise fix what keeps the named member on the CPU.
 
 ## How sure it is
 Certain: the capture recorded the attribute, and a replay of the placement shows which member keeps

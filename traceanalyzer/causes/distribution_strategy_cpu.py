@@ -13,8 +13,7 @@ if no GPU was visible and none was named, that is the CPU. Its datasets are crea
 Results of replicas are reduced where they are needed: gradients on the device of their variable,
 or, if not all devices of a `MirroredStrategy` are GPUs, on one device and without NCCL. The result
 of `strategy.reduce` goes to the current device, and to the CPU if there is none, whatever GPUs the
-strategy has (`_reduce`, python/distribute/distribute_lib.py, in 2.12, 2.18, and 2.21). Keys of
-collectives are integers on the host.
+strategy has (`_reduce`, python/distribute/distribute_lib.py, in 2.12, 2.18, and 2.21).
 
 ## How to fix it
 Give the strategy the GPUs, or use one that keeps variables on them: `MirroredStrategy` for several

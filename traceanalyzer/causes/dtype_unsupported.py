@@ -9,11 +9,9 @@ results (`Tidx`, `index_type`, `output_type`). Also ops on lists of strings.
 A kernel is registered for certain dtypes and cannot be used for others. Most gaps are integers
 narrower than 64 bits, for which few GPU kernels exist; `int32`, which TensorFlow uses for sizes and
 indices and mostly computes on the host; and strings, resources, and variants, which are never in
-GPU memory (`DataTypeAlwaysOnHost`, types.cc). `float64` is slow on many GPUs, but hardly ever
-missing. A list's handle does not show what the list holds: the placer keeps ops on lists of strings
-off GPUs (`AddHostOnlyDataTypesConstraints`, colocation_graph.cc).
-
-TensorFlow places the op on the CPU without a warning, even inside `tf.device("/GPU:0")`.
+GPU memory (`DataTypeAlwaysOnHost`, types.cc). A list's handle does not show what the list holds:
+the placer keeps ops on lists of strings off GPUs (`AddHostOnlyDataTypesConstraints`,
+colocation_graph.cc).
 
 ## How to fix it
 Cast to a dtype that has a kernel, and back where the other one is needed. A cast costs one pass

@@ -3,14 +3,13 @@
 ## What it detects
 Ops that TensorFlow places on a GPU, but whose GPU kernel has all of its data in host memory, so
 that a host thread computes them: arithmetic and reductions of `int32`, `Shape`, `Fill`; and `Qr`,
-whatever its dtype. They are not counted as ops on the CPU. For a capture without a GPU, these ops
-are predicted.
+whatever its dtype. For a capture without a GPU, these ops are predicted.
 
 ## Why it happens
 By design. In TensorFlow, sizes, axes, and indices are `int32`, and the host needs them to allocate
 tensors and to launch kernels. For such dtypes, kernels are registered for GPUs (or for `DEFAULT`,
 which is any device) with all data in host memory: the op stays in the GPU's graph, and nothing is
-copied. `tensor.device` then names the GPU, and `tensor.backing_device` the CPU.
+copied.
 
 ## How to fix it
 Nothing to change while the tensors are small. If large `int32` tensors are computed, make them

@@ -3,7 +3,7 @@
 ## What it detects
 Ops on the CPU because a `tf.function` builds a dataset, reduces it or loops over it, and passes a
 value of its own to `map`, `filter`, or similar stages. These ops may compute for the function, but
-tf.data runs them. Metrics that search a dataset of candidates do this.
+tf.data runs them.
 
 ## Why it happens
 tf.data places the functions that a dataset calls on the CPU unless they request another device

@@ -7,7 +7,7 @@ Ops of a type for which TensorFlow has no GPU kernel, whatever the dtypes of the
 Nobody wrote one. Most often the work does not suit a GPU: strings, image files, hash tables,
 sequences of unknown length. TensorFlow places such an op on the CPU, even inside
 `tf.device("/GPU:0")`: soft placement, the default in TensorFlow 2, drops the request without a
-warning. No driver, library, or setting changes that.
+warning.
 
 Work on strings, files, hash tables, summaries, and checkpoints belongs on the host. Computation
 does not: its inputs are copied from the GPU, and its results are copied back.

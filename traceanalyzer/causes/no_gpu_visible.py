@@ -5,9 +5,6 @@ Runs in which nothing shows that TensorFlow had a GPU: no GPU event, no GPU allo
 transfer that names a GPU. With a capture: programs for which no GPU was recorded, and why
 TensorFlow saw none.
 
-For a trace alone, the finding also says how many of the ops have types with GPU kernels, and would
-likely have been placed on a GPU. With a capture, the report says that for each op.
-
 ## Why it happens
 TensorFlow was built without CUDA; a driver or libraries could not be loaded; the GPU is hidden by
 the environment (`CUDA_VISIBLE_DEVICES`), by `tf.config.set_visible_devices`, or by `device_count`

@@ -14,7 +14,6 @@ none.
 ## How to fix it
 Create the variable where it is used: outside CPU scopes, and not as int32. A table that is too
 large for the GPU can stay; gather the rows that a step needs and compute on the GPU from there.
-Move hash table lookups into the input pipeline.
 
 ## How sure it is
 Certain if the capture recorded where the resource is. A replay of the placement finds which op

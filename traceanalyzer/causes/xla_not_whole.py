@@ -20,7 +20,7 @@ ops outside, where they have their usual placement and causes. Keras 3 decides m
 
 ## How to fix it
 Compile less: give `jit_compile=True` only to the part that XLA can compile, and call the other op
-outside it. String ops belong in the input pipeline. The error names only one such op at a time.
+outside it. The error names only one such op at a time.
 
 ## How sure it is
 Certain that XLA cannot compile the function: TensorFlow's error says so. For ops that the handler
