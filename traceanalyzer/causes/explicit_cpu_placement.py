@@ -69,7 +69,7 @@ def describe(ops: BlockedOps) -> FindingText:
         f"explicit_cpu_placement{case}",
         is_checked=moves,
         types=listed(list(dict.fromkeys(cpu_op.explanation.type for cpu_op in ops.ops))),
-        moves="They then run on the GPU." if moves else "Remove their other blockers, too.",
+        moves="They then run on the GPU." if moves else "Remove the other blockers, too.",
     )
 
 

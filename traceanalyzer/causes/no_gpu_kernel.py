@@ -27,7 +27,7 @@ versions: a kernel that is missing today was almost certainly missing then.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import SUBSTITUTES, around, host_work, substitute_for
@@ -44,14 +44,6 @@ from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
     from traceanalyzer.causes.knowledge.advice import HostWork
-
-_MOVE: Final = Fix(
-    text=(
-        "No substitute is known. Move the op out of the step if you can: into the input pipeline "
-        "(`dataset.map`), or before or after the work on the GPU."
-    ),
-    title="Move it out of the step",
-)
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -86,8 +78,16 @@ def _fix(ops: BlockedOps, work: HostWork | None) -> Fix:
     found = [substitute_for(op_type, blocker.given, function) for blocker in ops.blockers]
     first = found[0]
     if first is None or None in found:
-        return _MOVE if work is None else work.as_fix
+        return _move(op_type) if work is None else work.as_fix
     return first.as_fix(op_type, [blocker.given for blocker in ops.blockers])
+
+
+def _move(op_type: str) -> Fix:
+    text = (
+        "No substitute is known. Move the op out of the step if you can: into the input pipeline "
+        "(`dataset.map`), or before or after the work on the GPU."
+    )
+    return Fix(text=text, title=f"Move {op_type} out of the step")
 
 
 CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

@@ -135,9 +135,10 @@ def _fix(ops: BlockedOps, library: str) -> Fix:
         )
     scopes = [frame for member in ops.members for frame in _scope_lines(*member)]
     lines = lines_text(scopes)
+    name = f"`{_name(blocker)}`" if _name(blocker) else "the resource"
     several = "s" if len(set(scopes)) > 1 else ""
     return Fix.of(
-        f"Create it outside the CPU scope{several}{f' ({lines})' if lines else ''}",
+        f"Create {name} outside the CPU scope{several}{f' ({lines})' if lines else ''}",
         "If it must stay in host memory, read only what the step needs, and compute outside the "
         "scope.",
         checked=bool(lines) and ops.have_no_other_blocker,
