@@ -21,11 +21,8 @@ if TYPE_CHECKING:
 
 # As a trace can tell: from its GraphDef's producer, from a capture, or not at all.
 WITHOUT_TABLE: Final = (
-    "2.0",
     "2.1 or 2.2",
-    "2.4",
     "between 2.4 and 2.5",
-    "2.11",
     "2.13.0+nv23.7",
     "2.99.0",
     "1.15.5",
@@ -38,7 +35,7 @@ def diagnosis_of(version: str | None) -> Diagnosis:
     run = Example(
         title="",
         ops=(
-            {"name": "eig", "type": "Eig"},
+            {"name": "shuffle", "type": "RandomShuffle"},
             {"name": "counts", "type": "MatMul", "input_types": "int32;int32"},
             {"name": "scores", "type": "MatMul"},
         ),

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from traceanalyzer.cli import main
 from traceanalyzer.cli.kernel_text import print_answer
-from traceanalyzer.kernel_answers import QuestionError, answer, as_json, cpu_only
+from traceanalyzer.kernel_answers import QuestionError, answer, as_json
 
 
 def printed(*question: str | None, width: int = 100) -> str:
@@ -33,18 +33,13 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
         ("MatMul", "float32", "2.21", True),
         ("MatMul", "float64", "2.12", True),
         ("MatMul", "int32", "2.21", False),
-        ("MatMul", "string", "2.21", False),
-        ("MatMul", None, "2.21", True),
         ("StringJoin", None, "2.21", False),
         ("StringJoin", "string", "2.21", False),
-        ("StringJoin", "float32", "2.21", False),
         ("AddV2", "int32", "2.21", True),
         ("Cast", "string", "2.21", False),
         ("Cast", "bool", "2.21", True),
-        ("GatherV2", "float32", "2.12", True),
         ("GatherV2", "float32", "2.21", True),
         ("RandomUniform", "float32", "2.21", True),
-        ("ComplexAbs", "complex64", "2.21", True),
         ("IdentityN", "string", "2.21", True),
         ("NoOp", None, "2.21", True),
         ("TopK", "float32", "2.21", False),
@@ -91,7 +86,7 @@ def test_what_depends_is_explained() -> None:
 
 
 def test_another_version_is_answered_from_the_nearest_and_nothing_is_certain() -> None:
-    for tf, table in (("2.11.1", "2.12"), ("2.22", "2.21"), ("2.13.0rc1", "2.13")):
+    for tf, table in (("1.15.5", "2.0"), ("2.22", "2.21"), ("2.13.0rc1", "2.13")):
         for dtype, in_table in (("int32", False), ("float32", True)):
             found = answer("MatMul", dtype, tf)
             assert (found.tf, found.table, found.certainty) == (tf, table, "likely")
@@ -101,7 +96,7 @@ def test_another_version_is_answered_from_the_nearest_and_nothing_is_certain() -
 
 
 def test_since_when() -> None:
-    assert (answer("MatMul").since, answer("MatMul").since_first_table) == ("2.12", True)
+    assert (answer("MatMul").since, answer("MatMul").since_first_table) == ("2.0", True)
     half = answer("Range", "float16")
     assert (half.since, half.since_first_table) == ("2.18", False)
     assert answer("MatMul", "int32").since is None
@@ -114,7 +109,7 @@ def test_since_when() -> None:
         (("tf.linalg.batch_matmul",), "is it BatchMatMul"),
         (("qqqqqqqq",), "op types are like MatMul"),
         (("",), "is no op"),
-        (("_MklAdd",), "but of 2.12 to 2.16; give --tf 2.16"),
+        (("_MklAdd",), "but of 2.5 to 2.16; give --tf 2.16"),
         (("StochasticCastToInt", None, "2.12"), "but of 2.13 to 2.21"),
         (("MatMul", "flot32"), "float32"),
         (("MatMul", ""), "is no type of TensorFlow"),
@@ -156,16 +151,9 @@ def test_ops_without_gpu_kernel(capsys: pytest.CaptureFixture[str]) -> None:
     assert not {"MatMul", "NoOp", "TopK"} & {*ops}
     assert ops == sorted(ops)
     assert not [op for op in ops if op.startswith("_")]
-    data = json.loads(run(capsys, "--cpu-only", "--json")[1])
-    assert data["ops"] == ops
-
-
-def test_ops_without_gpu_kernel_for_a_type(capsys: pytest.CaptureFixture[str]) -> None:
-    ops = run(capsys, "--cpu-only", "--dtype", "int32")[1].split()
-    assert "MatMul" in ops
-    assert "AddV2" not in ops
-    assert "StringUpper" not in ops  # which does not take it at all
-    assert ops == list(cpu_only("int32").ops)
+    of_type = json.loads(run(capsys, "--cpu-only", "--dtype", "int32", "--json")[1])["ops"]
+    assert "MatMul" in of_type
+    assert not {"AddV2", "StringUpper"} & {*of_type}  # which has a kernel, and does not take it
 
 
 @pytest.mark.parametrize(

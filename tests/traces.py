@@ -246,10 +246,7 @@ def metadata(
 
 
 def xspace(
-    *planes: Any,
-    hostname: str = "host",
-    errors: Iterable[str] = (),
-    warnings: Iterable[str] = (),
+    *planes: Any, hostname: str = "host", errors: Iterable[str] = (), warnings: Iterable[str] = ()
 ) -> Any:
     """A trace of one host, as a protobuf message."""
     space = XSpace(
@@ -266,12 +263,7 @@ def decode(space: Any, **options: Any) -> Trace:
 
 
 def write(
-    folder: Path,
-    space: Any,
-    *,
-    run: str = "run",
-    host: str | None = None,
-    compressed: bool = False,
+    folder: Path, space: Any, *, run: str = "run", host: str | None = None, compressed: bool = False
 ) -> Path:
     """Put a trace where TensorBoard would look for it; returns `folder`, a log directory.
 
@@ -448,11 +440,7 @@ def eager(type: str, at: Span, /) -> Event:
 def call(function: str, at: Span, /, *, step: int = -7, context: int = 77) -> Event:
     """A call of a tf.function, `FunctionRun` within the events of an eager op.
 
-    Args:
-        function: Its name, such as `__inference_f_1`.
-        at: Its span.
-        step: Step id, shared with the executors.
-        context: Links the call to its executors, on other threads.
+    The step id is shared with the executors; the context links the call to these, on other threads.
     """
     run = event("FunctionRun", at, id=step, _r=1, _pt=2, _p=context)
     return _eager(function, at, run, is_func=1)
@@ -684,17 +672,9 @@ def copy(
 ) -> Event:
     """A copy of `size` bytes, `H2D`, `D2H`, `D2D` or `P2P`, on a GPU's stream.
 
-    Args:
-        direction: From where to where.
-        size: Bytes.
-        at: Its span.
-        op: The op it was made for, `<op name>:<OpType>`.
-        source: Kind of memory read: `pinned` (the host's, if not said), `pageable`, `device` ...
-        target: Kind of memory written.
-        correlation: Links it to the call that set it off.
-        asynchronous: Whether the host went on.
-        number: The GPU it is for.
-        stats: More stats, such as `**{"from": ...}` on a `_Send`'s copy.
+    `op` is what it was made for, `<op name>:<OpType>`; `source` and `target` are kinds of memory:
+    `pinned` (the host's, if not said), `pageable`, `device`; `asynchronous` says that the host went
+    on; `number` is the GPU's.
     """
     kinds = _COPY_KINDS[direction]
     details = (
@@ -721,14 +701,7 @@ STEPS_LINE, SCOPES_LINE, OPS_LINE = -559038737, -559038735, -559038734
 
 
 def old_op(
-    name: str,
-    type: str,
-    at: Span,
-    /,
-    *,
-    group: int = 0,
-    eager: bool = False,
-    **stats: Value,
+    name: str, type: str, at: Span, /, *, group: int = 0, eager: bool = False, **stats: Value
 ) -> Event:
     """An op on the host, grouped; eager ops leave such an event too, within `old_eager`."""
     return event(

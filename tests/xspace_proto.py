@@ -10,18 +10,6 @@ from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-__all__ = [
-    "MESSAGES",
-    "XEvent",
-    "XEventMetadata",
-    "XLine",
-    "XPlane",
-    "XSpace",
-    "XStat",
-    "XStatMetadata",
-    "file_descriptor",
-]
-
 _PACKAGE = "traceanalyzer.oracle"  # not TensorFlow's: a pool refuses two files with the same names
 
 # Message -> field -> number, type. `*` repeats, `?` stands in the message's oneof, `<int64,M>` is a
@@ -74,11 +62,7 @@ MESSAGES: Final = {
         "stats": (5, "XStat*"),
         "child_id": (6, "int64*"),
     },
-    "XStatMetadata": {
-        "id": (1, "int64"),
-        "name": (2, "string"),
-        "description": (3, "string"),
-    },
+    "XStatMetadata": {"id": (1, "int64"), "name": (2, "string"), "description": (3, "string")},
 }
 
 _ONEOF: Final = {"XEvent": "data", "XStat": "value"}
@@ -132,21 +116,7 @@ def _add_field(
         field.oneof_index = 0
 
 
-def _message_classes() -> dict[str, Any]:
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file_descriptor().SerializeToString())
-    return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
-        for name in MESSAGES
-    }
-
-
-_classes = _message_classes()
-# Made at run time, so to a type checker they are Any.
-XSpace: Any = _classes["XSpace"]
-XPlane: Any = _classes["XPlane"]
-XLine: Any = _classes["XLine"]
-XEvent: Any = _classes["XEvent"]
-XStat: Any = _classes["XStat"]
-XEventMetadata: Any = _classes["XEventMetadata"]
-XStatMetadata: Any = _classes["XStatMetadata"]
+_pool = descriptor_pool.DescriptorPool()
+_pool.AddSerializedFile(file_descriptor().SerializeToString())
+# Made at run time, so to a type checker it is Any.
+XSpace: Any = message_factory.GetMessageClass(_pool.FindMessageTypeByName(f"{_PACKAGE}.XSpace"))

@@ -72,8 +72,6 @@ class Analysis:
     replaced: dict[str, str] = field(default_factory=dict)
     #: Ops that are expected on a GPU and may be on the CPU, by id, with the reason.
     unsure: dict[str, str] = field(default_factory=dict)
-    #: What grappler would run instead of functions of the program, a sentence each.
-    swapped: dict[str, None] = field(default_factory=dict)
 
 
 _MAY_BE_PINNED: Final = f"{OPTION} is on, and moves ops with small tensors to the host"
@@ -119,8 +117,7 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
     unsure = None
     if choices.is_any_unsure:
         unsure = ReplayedExplanations(capture_file, machine, unsure_as_recorded=True)
-    keras = KerasOnAGpu(capture_file, explanations.program)
-    analysis.swapped |= dict.fromkeys(keras.sentences())
+    keras = KerasOnAGpu(capture_file)
     analysis.off_the_cpu.update(_off_the_cpu(host, capture_file, explanations.program))
     for row, record in _rows(host):
         explanation = None if record is None else explanations.of(str(row.type), record)
@@ -132,7 +129,7 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
                 analysis.cpu_ops[row.op_id] = _cpu_op(row, record, explanation)
             continue
         analysis.replayed += 1
-        if gone := keras.gone(record.function, record.node):
+        if gone := keras.gone(record.node):
             analysis.replaced[row.op_id] = gone
             continue
         found, on_host = analysis.cpu_ops, ""
@@ -189,8 +186,7 @@ def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
 
 
 def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401 - a row of the op table
-    types = _types(row.input_types)
-    return explanation_by_registry(str(row.type), types, run.tensorflow_version)
+    return explanation_by_registry(str(row.type), _types(row.input_types), run.tensorflow_version)
 
 
 def _rows(host: Host) -> Iterator[tuple[Any, OpRecord | None]]:

@@ -179,7 +179,7 @@ def _on_a_gpu(
         findings=ordered,
         hides_gpus=hides_gpus,
         unexplained=tuple(op_id for op_id in analysis.cpu_ops if op_id not in explained),
-        program_differs=tuple(dict.fromkeys((*differs, *analysis.swapped))),
+        program_differs=tuple(dict.fromkeys(differs)),
     )
 
 

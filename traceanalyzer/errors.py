@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "CaptureFileError",
-    "NativeCodeError",
-    "TraceAnalyzerError",
-    "TraceFormatError",
-    "TraceNotFoundError",
-    "TraceTooLargeError",
-]
-
 
 class TraceAnalyzerError(Exception):
     """Base of every error that this package raises on purpose."""

@@ -10,21 +10,24 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
+from traceanalyzer.capture_file.attributes import TYPES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.placement import rewrites
 from traceanalyzer.placement.kernel_tables import minor_of
-from traceanalyzer.placement.kernel_types import extent_of, known_types, python_name, support_of
+from traceanalyzer.placement.kernel_types import extent_of, python_name, support_of
 from traceanalyzer.placement.registry import Nearest, load, nearest, supported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from traceanalyzer.placement.kernel_types import Combination, Extent, Support, TypeSupport
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
 
 _DATA_TYPES: Final = {"float32": "float", "float64": "double", "float16": "half"}
+_TYPES: Final = frozenset(TYPES) - {"invalid"}
 _EXCEPTIONS: Final = 5  # that one answer names
+_ALL: Final[Mapping[Extent, bool | None]] = {"all": True, "some": None, "none": False}
 
 
 class QuestionError(TraceAnalyzerError):
@@ -44,21 +47,16 @@ class KernelAnswer:
     #: type, for any. None where it depends on another attribute.
     gpu_kernel_in_table: bool | None
     gpu_kernel: bool | None  #: the same; None also where the table is of another version
-    #: Whether the kernels meant have all data in host memory, so that what is placed on a GPU is
-    #: computed on the host; None where that depends, or there is no kernel. Handles of resources
-    #: are not data.
+    #: Whether all data are in host memory, so that what is placed on a GPU is computed on the host;
+    #: None where that depends, or there is no kernel. Handles of resources are not data.
     computed_on_host: bool | None
-    host_memory_args: tuple[str, ...]  #: arguments that the kernels meant have in host memory
-    #: The version from which on there was a GPU kernel, without a gap; None for none.
-    since: str | None
+    host_memory_args: tuple[str, ...]  #: arguments in host memory
+    since: str | None  #: the version from which on there was a GPU kernel without a gap, if any
     since_first_table: bool  #: whether that is the oldest version there is a table of
-    #: For each type the devices that have a kernel, for some of its combinations at least.
-    dtypes: Mapping[str, tuple[str, ...]]
-    #: Types that have a GPU kernel for some of their combinations, and for which not.
-    depends: Mapping[str, str]
-    #: For each type attribute and each of its types, what holds of CPU, GPU and host.
-    attributes: Mapping[str, Mapping[str, TypeSupport]]
-    overall: TypeSupport  #: what holds of all combinations
+    dtypes: Mapping[str, tuple[str, ...]]  #: by type, the devices that have a kernel in some case
+    depends: Mapping[str, str]  #: by type that has a GPU kernel in some cases, in which not
+    attributes: Mapping[str, Mapping[str, TypeSupport]]  #: by type attribute and type
+    overall: TypeSupport
     notes: tuple[str, ...]  #: what else is to be known, a sentence each
 
 
@@ -67,19 +65,14 @@ class CpuOnly:
     """The ops that run on a CPU and have no GPU kernel."""
 
     dtype: str | None  #: for this type; None for any
-    tf: str  #: the requested version
-    table: str  #: the version that the answer is from
-    #: Op types, sorted; those that only rewrites or the runtime make are left out.
-    ops: tuple[str, ...]
-    notes: tuple[str, ...]  #: what else is to be known, a sentence each
+    tf: str
+    table: str
+    ops: tuple[str, ...]  #: sorted; those that only rewrites or the runtime make are left out
+    notes: tuple[str, ...]
 
 
 def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAnswer:
-    """Return what kernels an op has.
-
-    Args:
-        dtype: A type, as Python or as DataType spells it; None for all.
-        tf: A version of TensorFlow; None for the newest that there is a table of.
+    """Return what kernels an op has; unless given, for all types and in the newest version.
 
     Raises:
         QuestionError: There is no such op, type or version.
@@ -92,10 +85,12 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
     meant = _of_type(support, data_type)
     extent = extent_of(meant)
     usual = meant if data_type is None else _usual(support, meant, data_type)
-    there = _is_there(extent_of(usual).gpu, any_is_enough=data_type is None)
+    there = _ALL[extent_of(usual).gpu] if data_type else extent.gpu != "none"
     dtypes = sorted({str(c.values[name]) for c in support.combinations for name in support.main})
     by_type = {python_name(d): support.of_type(d) for d in dtypes}
     first = None if extent.gpu == "none" else _since(op, registry.version, data_type)
+    on_host = {name for c in meant if c.gpu is not None for name in c.gpu.host_memory_args}
+    arguments = (*support.definition.inputs, *support.definition.outputs)
     return KernelAnswer(
         op=op,
         dtype=None if data_type is None else python_name(data_type),
@@ -104,8 +99,8 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
         certainty=found.certainty,
         gpu_kernel_in_table=there,
         gpu_kernel=there if found.exact else None,
-        computed_on_host=_is_there(extent.on_host) if extent.gpu != "none" else None,
-        host_memory_args=_host_arguments(support, meant),
+        computed_on_host=_ALL[extent.on_host] if extent.gpu != "none" else None,
+        host_memory_args=tuple(each.name for each in arguments if each.name in on_host),
         since=first,
         since_first_table=first == supported()[0],
         dtypes={name: _devices(extent_of(of)) for name, of in by_type.items()},
@@ -120,15 +115,7 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
 
 
 def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
-    """Return the ops that have a kernel for CPUs and none for GPUs.
-
-    Args:
-        dtype: For data of this type; None for any type.
-        tf: A version of TensorFlow; None for the newest that there is a table of.
-
-    Raises:
-        QuestionError: There is no such type or version.
-    """
+    """Return the ops that have a kernel for CPUs and none for GPUs; see `answer`."""
     found, data_type = _table(tf), _data_type(dtype)
     public = (op for op in found.registry.ops if not op.startswith("_"))
     return CpuOnly(
@@ -168,8 +155,8 @@ def _data_type(dtype: str | None) -> str | None:
         return None
     plain = dtype.strip().removeprefix("tf.").removeprefix("DT_").lower()
     name = _DATA_TYPES.get(plain, plain)
-    if name not in known_types():
-        known = sorted(map(python_name, known_types()))
+    if name not in _TYPES:
+        known = sorted(map(python_name, _TYPES))
         close = get_close_matches(plain, known, n=5) or known
         msg = f"{dtype!r} is no type of TensorFlow; give one like {', '.join(close)}"
         raise QuestionError(msg)
@@ -228,7 +215,7 @@ def _taken(definition: OpDefinition) -> frozenset[str]:
         if attribute is None:
             taken.add(argument.type)
         elif attribute.allowed is None:
-            return known_types()
+            return _TYPES
         else:
             taken.update(attribute.allowed)
     return frozenset(taken)
@@ -249,18 +236,8 @@ def _since(op: str, version: str, dtype: str | None) -> str | None:
     return first
 
 
-def _is_there(extent: Extent, *, any_is_enough: bool = False) -> bool | None:
-    return None if extent == "some" and not any_is_enough else extent != "none"
-
-
 def _devices(extent: TypeSupport) -> tuple[str, ...]:
     return tuple(d for d, how in (("CPU", extent.cpu), ("GPU", extent.gpu)) if how != "none")
-
-
-def _host_arguments(support: Support, meant: Iterable[Combination]) -> tuple[str, ...]:
-    used = {name for c in meant if c.gpu is not None for name in c.gpu.host_memory_args}
-    arguments = (*support.definition.inputs, *support.definition.outputs)
-    return tuple(argument.name for argument in arguments if argument.name in used)
 
 
 def _exceptions(support: Support, meant: Sequence[Combination]) -> str:

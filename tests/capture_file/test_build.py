@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from tests.traces import host, task_environment, xspace
 from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.build import build
 from traceanalyzer.capture_file.document import CaptureFile, Note, Scope, Session
-from traceanalyzer.capture_file.source_lines import SourceLines
 from traceanalyzer.trace.profile_options import ProfileOptions
 
 if TYPE_CHECKING:
@@ -81,14 +79,8 @@ EAGER = {
         }
     ],
     "sequences": [
-        {
-            "thread": 0,
-            "name": "MainThread",
-            "session": 0,
-            "first_index": 0,
-            "signatures": packed(0, 1),
-            "counts": packed(1, 2),
-        }
+        {"thread": 0, "name": "MainThread", "session": 0, "first_index": 0}
+        | {"signatures": packed(0, 1), "counts": packed(1, 2)}
     ],
 }
 
@@ -138,17 +130,6 @@ def session(trace: Path | None, **more: Any) -> dict[str, Any]:  # noqa: ANN401
 
 def finished(*records: dict[str, Any]) -> tuple[dict[str, Any], ...]:
     return (*records, {"kind": "finished", "reason": "exit"})
-
-
-def raised_at(file: Path, line: int) -> dict[str, Any]:
-    return {
-        "kind": "error",
-        "where": "tf.config",
-        "type": "RuntimeError",
-        "message": "too late",
-        "raised": [[str(file), line, "<module>", 1]],
-        "handler": None,
-    }
 
 
 def test_questions_and_scopes_are_kept_as_their_source_has_them(tmp_path: Path) -> None:
@@ -248,19 +229,6 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
 
 
 class TestSource:
-    def test_the_lines_of_the_program_are_read_when_asked_for(self, tmp_path: Path) -> None:
-        program = tmp_path / "train.py"
-        program.write_text("import tensorflow as tf\n\n  x = tf.ones([2])  # here\n")
-        write_journal(tmp_path, *finished(raised_at(program, 3)))
-        since_s = time.time() + 60
-
-        with_text = build(tmp_path, "h", source=SourceLines(since_s=since_s))
-        without = build(tmp_path, "h")
-
-        assert with_text.line_text(str(program), 3) == "x = tf.ones([2])  # here"
-        assert without.line_text(str(program), 3) is None
-        assert with_text.notes == without.notes == ()
-
     def test_no_secret_of_the_command_is_kept(self, tmp_path: Path) -> None:
         write_journal(tmp_path, *finished())
         words = ["traceanalyzer", "capture", "train.py", "--token", "abc"]

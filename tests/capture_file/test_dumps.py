@@ -78,13 +78,6 @@ def test_a_function_is_read_with_its_answer_and_partitions(folder: Folder) -> No
     assert instance.count == 1
 
 
-def test_an_answer_with_other_nodes_is_matched_by_name(folder: Folder) -> None:
-    folder.dump(f"f.0005.main.{INPUT}.pb", "", "", nodes="ab")
-    folder.dump(f"f.0006.main.{ASSIGNED}.pb", CPU, GPU, nodes="bc")
-
-    assert folder.read()[0][0].instances[0].assigned == ("", CPU)
-
-
 def test_names_that_files_cannot_bear_come_from_the_definitions(folder: Folder) -> None:
     folder.instance("__inference_a_b_c____7", 5, partitions={})
 
@@ -204,10 +197,6 @@ def test_a_function_is_there_with_requests_answers_and_what_ran(capture_file: Ca
     assert graph.producer > 1000
     arguments = [at for at, op in enumerate(graph.ops) if op == "_Arg"]
     assert [graph.devices[at] for at in arguments] == [CPU, CPU]
-
-
-def test_a_function_that_was_instantiated_twice_is_there_once(capture_file: CaptureFile) -> None:
-    assert instance_of(capture_file, "__inference_Dataset_map").count >= 2
 
 
 def test_a_session_of_version_1_is_there(capture_file: CaptureFile) -> None:

@@ -15,12 +15,7 @@ from hypothesis import strategies as st
 from tests.capture_file.capture_files import capture_files, sample
 from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.document import CaptureFile
-from traceanalyzer.capture_file.encoding import (
-    FORMAT,
-    VERSION,
-    capture_file_of,
-    document_of,
-)
+from traceanalyzer.capture_file.encoding import capture_file_of, document_of
 from traceanalyzer.errors import CaptureFileError
 
 if TYPE_CHECKING:
@@ -84,20 +79,6 @@ def test_recorded_ones_are_read_and_written_as_they_were(path: Path) -> None:
     for key in ("frames", "frame_texts", "scopes", "attributes", "devices", "resources"):
         assert again[key] == document[key]
     assert files.serialised(capture_file_of(again)) == files.serialised(found)
-
-
-def test_the_document_is_as_documented(file: Path) -> None:
-    files.write(sample(), file)
-
-    document = json.loads(gzip.decompress(file.read_bytes()))
-
-    assert (document["format"], document["version"]) == (FORMAT, VERSION)
-    strings = document["strings"]
-    graph = document["functions"][0]["instances"][0]["input"]
-    assert [strings[at] for at in graph["names"]] == ["x", "mm"]
-    assert graph["arity"] == [0, 2]
-    assert [strings[at] for at in graph["inputs"]] == ["x", "x:0"]
-    assert document["sequences"][0]["counts"] == "AQAAAAIAAAA="
 
 
 class TestWriting:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -236,11 +235,3 @@ def test_a_device_that_is_spelt_out_is_asked_for_everywhere(tmp_path: Path, sour
 )
 def test_one_that_is_computed_or_under_a_condition_may_not_be(tmp_path: Path, source: str) -> None:
     assert may_choose_device(frame(tmp_path, source))
-
-
-def test_the_cell_of_a_notebook_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = 'with tf.device("/cpu:0"):\n    f()\n'
-    cell = "<ipython-input-3>"
-    entry = (len(text), None, text.splitlines(keepends=True), cell)
-    monkeypatch.setitem(linecache.cache, cell, entry)
-    assert not may_choose_device(Frame(file=cell, line=1, code="<module>", is_user=True))

@@ -55,11 +55,6 @@ def test_of_how_much(
     assert (str(part), part.is_nearly_all) == (words, is_nearly_all)
 
 
-def test_unknown() -> None:
-    assert recorded_part(recorded(38, None, None), 0) is None
-    assert recorded_part(recorded(38, 50, 50), None) is None
-
-
 @pytest.mark.parametrize(
     ("word", "kept"),
     [
@@ -79,12 +74,7 @@ def test_what_looks_like_a_secret_is_masked(word: str, kept: str) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    [
-        "--tokenizer=bert",
-        "--lr=1e-4",
-        "--name=resnet50_v1_imagenet2012_224x224_batch32",
-        "sk-1",
-    ],
+    ["--tokenizer=bert", "--lr=1e-4", "--name=resnet50_v1_imagenet2012_224x224_batch32", "sk-1"],
 )
 def test_other_arguments_stay(word: str) -> None:
     assert without_secrets([word]) == (word,)

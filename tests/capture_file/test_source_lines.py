@@ -77,7 +77,7 @@ def test_a_link_that_leads_elsewhere_since_is_left_out(program: Path, tmp_path: 
 
 
 def test_no_more_lines_are_kept_than_the_limit(program: Path) -> None:
-    reading = source_lines._Reading(LATER, lines_left=1)  # noqa: SLF001
+    reading = source_lines._Reading(LATER, text_left=10)  # noqa: SLF001
     assert reading.text(str(program), 1) == "import tf"
     assert reading.text(str(program), 3) is None
     (note,) = reading.notes()

@@ -15,11 +15,7 @@ from traceanalyzer.capture_file.document import (
     VisibilityChoice,
 )
 from traceanalyzer.capture_file.function_records import Function, Graph, Instance
-from traceanalyzer.capture_file.visibility import (
-    obstacles,
-    of_the_program,
-    saw_no_gpu,
-)
+from traceanalyzer.capture_file.visibility import obstacles, of_the_program, saw_no_gpu
 
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 _GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
@@ -64,14 +60,6 @@ def test_sessions_configured_without_a_gpu_have_none() -> None:
     assert "device_count={'GPU': 0}" in obstacle.text
 
 
-def test_a_program_that_asks_which_gpus_there_are_may_give_its_sessions_one() -> None:
-    asks = {"context_made": False, "gpu_questions": [["train.py", 3]]}
-    (obstacle,) = obstacles(capture_file(config(), devices=asks))
-    assert obstacle.certainty == "possible"
-    (obstacle,) = obstacles(capture_file(config()))
-    assert (obstacle.certainty, bool(obstacle.proviso)) == ("likely", True)
-
-
 @pytest.mark.parametrize(
     ("configs", "assigned"),
     [
@@ -90,14 +78,6 @@ def test_else_a_session_tells_nothing(configs: tuple[SessionConfig, ...], assign
     assert obstacles(found) == ()
 
 
-def test_sessions_that_found_no_gpu_had_none() -> None:
-    found = capture_file(config(device_count={}, device_types=("CPU",)))
-
-    assert saw_no_gpu(found)
-    assert obstacles(found) == ()  # the program did not ask for that
-    assert not saw_no_gpu(capture_file(config(device_count={}, device_types=("CPU", "GPU"))))
-
-
 def test_what_is_done_outside_of_sessions_has_the_devices_of_the_program() -> None:
     with_gpu = [*_LOGICAL, {"name": "/device:GPU:0", "type": "GPU"}]
     found = capture_file(config(), devices={"context_made": True, "logical": with_gpu})
@@ -105,10 +85,6 @@ def test_what_is_done_outside_of_sessions_has_the_devices_of_the_program() -> No
     assert not saw_no_gpu(found)
     assert [obstacle.hides_all for obstacle in obstacles(found)] == [False]
     assert saw_no_gpu(capture_file(config(), devices={"context_made": True, "logical": _LOGICAL}))
-
-
-def test_of_a_program_that_was_killed_nothing_is_sure() -> None:
-    assert not saw_no_gpu(capture_file(config(), devices={}))
 
 
 @pytest.mark.parametrize(

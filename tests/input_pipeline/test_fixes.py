@@ -27,11 +27,6 @@ def test_a_map_on_the_steps_own_thread_is_made_ahead_or_made_by_several() -> Non
     assert "num_parallel_calls=tf.data.AUTOTUNE" in use.fixes[0].code
 
 
-def test_steps_without_a_gpu_may_need_the_cpus_themselves() -> None:
-    use = found(on_own_thread(10_000, 4_000), has_gpu=False)
-    assert bounds(use)["prefetch"] == (3.0, 4.0)  # the work, shared by 4 CPUs, is still to be done
-
-
 def test_calls_in_turn_become_several() -> None:
     # 10 ms of calls a step, of which the step's own 4 ms hide some already.
     use = found(*made_ahead(10_000, 6_000, 10_000))
@@ -56,13 +51,6 @@ def test_a_cache_needs_a_second_epoch() -> None:
     low, high = bounds(use)["cache"]
     assert high == 6.0
     assert low == pytest.approx(3.0, abs=0.1)  # the first of two epochs gains nothing
-
-
-def test_a_cache_of_what_python_makes_may_be_wrong() -> None:
-    use = found(*made_ahead(10_000, 6_000, 10_000, epochs=2, python=True, autotune="true"))
-    assert bounds(use)["cache"] == (0.0, 6.0)
-    (cache,) = [fix for fix in use.fixes if fix.kind == "cache"]
-    assert "the same for the same element" in cache.text
 
 
 def test_many_short_calls_are_better_made_for_a_batch() -> None:

@@ -32,14 +32,6 @@ def test_waits_are_clipped_to_steps_and_those_between_steps_count_for_the_next()
     assert table["wait_before_ps"].tolist() == [0, 300 * 10**6, 0, 0]
 
 
-def test_no_verdict_from_fewer_than_three_regular_steps() -> None:
-    use = found(steps(1000, 900, count=2))
-    assert use.verdict == "unknown"
-    assert "fewer than 3" in use.reason
-    assert use.slow is None
-    assert use.fixes == ()
-
-
 def test_a_wait_while_the_pipeline_had_nothing_to_do_is_the_handing_over() -> None:
     use = found(*made_ahead(10_000, 1_000, 2_000))
     assert use.verdict == "keeps_up"

@@ -5,9 +5,10 @@
 
 Each installs the newest patch of that version from its Linux CUDA wheel into a new environment
 (some 2 GB for a while; uv and g++ are needed, a GPU is not), takes what is registered after
-`import tensorflow`, and removes the environment. `add` puts it into the tables, in place of what
-was there of the version; only lines in which it differs from its neighbours change. `check`
-compares the tables with it, every kernel for every single value of each attribute, every
+`import tensorflow`, and removes the environment. Today's Python cannot import versions before 2.12:
+of these it loads the wheel's libraries alone (`extract_old`). `add` puts it into the tables, in
+place of what was there of the version; only lines in which it differs from its neighbours change.
+`check` compares the tables with it, every kernel for every single value of each attribute, every
 definition, and the list of ops exempt from colocation: exit code 0 if nothing differs; else 1, and
 each difference a line.
 

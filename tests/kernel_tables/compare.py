@@ -6,18 +6,17 @@ come down to one value for each constrained attribute, whatever was merged.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from tests.kernel_tables.lines import Combination, combinations, encoded, type_name
+from traceanalyzer.placement.op_definitions import Argument, AttributeDefinition, OpDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from tests.kernel_tables.tables import Extraction
-    from traceanalyzer.placement.op_definitions import Argument, OpDefinition
     from traceanalyzer.placement.registry import Kernel, Registry
 
 
@@ -34,9 +33,10 @@ def differences(registry: Registry, extraction: Extraction) -> list[str]:
     found += [f"op not in the tables: {name}" for name in there.keys() - {*registry.ops}]
     found += [f"op only in the tables: {name}" for name in {*registry.ops} - there.keys()]
     for name in there.keys() & {*registry.ops}:
-        definition = registry.definition(name)
-        if definition is None or _plain(definition) != _plain_proto(there[name]):
-            found.append(f"defined differently: {name}: {definition}, not {there[name]}")
+        defined, wanted = registry.definition(name), _definition(there[name])
+        # As text too: True is 1 to Python, and not to TensorFlow.
+        if defined != wanted or repr(dict(defined.attributes)) != repr(wanted.attributes):
+            found.append(f"defined differently: {name}: {defined}, not {wanted}")
     if registry.colocation_exempt != {*extraction.exempt}:
         found.append(f"exempt from colocation: {registry.colocation_exempt ^ {*extraction.exempt}}")
     return sorted(found)
@@ -61,70 +61,35 @@ def _single(kernel: Kernel) -> Iterator[Combination]:
         )
 
 
-def _plain(definition: OpDefinition) -> object:
-    return (
-        [_plain_argument(a) for a in definition.inputs],
-        [_plain_argument(a) for a in definition.outputs],
-        [
-            (
-                name,
-                a.type,
-                # As text: True is 1 to Python, and not to TensorFlow.
-                json.dumps(a.default) if a.has_default else None,
-                None if a.allowed is None else sorted(a.allowed),
-                a.minimum,
-            )
-            for name, a in definition.attributes.items()
-        ],
-        definition.is_stateful,
+def _definition(op: Any) -> OpDefinition:  # noqa: ANN401 - an OpDef, made at run time
+    return OpDefinition(
+        name=op.name,
+        inputs=tuple(map(_argument, op.input_arg)),
+        outputs=tuple(map(_argument, op.output_arg)),
+        attributes={attribute.name: _attribute(attribute) for attribute in op.attr},
+        is_stateful=op.is_stateful,
     )
 
 
-def _plain_argument(argument: Argument) -> object:
-    return (
-        argument.name,
-        argument.type,
-        argument.type_attr,
-        argument.number_attr,
-        argument.type_list_attr,
-        argument.is_ref,
+def _argument(argument: Any) -> Argument:  # noqa: ANN401
+    return Argument(
+        name=argument.name,
+        type=type_name(argument.type) if argument.type else "",
+        type_attr=argument.type_attr,
+        number_attr=argument.number_attr,
+        type_list_attr=argument.type_list_attr,
+        is_ref=argument.is_ref,
     )
 
 
-def _plain_proto(op: Any) -> object:  # noqa: ANN401 - an OpDef, made at run time
-    return (
-        _plain_arguments(op.input_arg),
-        _plain_arguments(op.output_arg),
-        [
-            (
-                a.name,
-                a.type,
-                json.dumps(encoded(a.default_value)) if a.HasField("default_value") else None,
-                _plain_allowed(a),
-                a.minimum if a.has_minimum else None,
-            )
-            for a in op.attr
-        ],
-        op.is_stateful,
+def _attribute(attribute: Any) -> AttributeDefinition:  # noqa: ANN401
+    allowed = attribute.allowed_values.list
+    values = [*map(type_name, allowed.type), *(text.decode() for text in allowed.s)]
+    has_default = attribute.HasField("default_value")
+    return AttributeDefinition(
+        type=attribute.type,
+        has_default=has_default,
+        default=encoded(attribute.default_value) if has_default else None,
+        allowed=tuple(sorted({*values})) if attribute.HasField("allowed_values") else None,
+        minimum=attribute.minimum if attribute.has_minimum else None,
     )
-
-
-def _plain_arguments(arguments: Iterable[Any]) -> object:
-    return [
-        (
-            a.name,
-            type_name(a.type) if a.type else "",
-            a.type_attr,
-            a.number_attr,
-            a.type_list_attr,
-            a.is_ref,
-        )
-        for a in arguments
-    ]
-
-
-def _plain_allowed(attribute: Any) -> object:  # noqa: ANN401
-    if not attribute.HasField("allowed_values"):
-        return None
-    listed = attribute.allowed_values.list
-    return sorted([*map(type_name, listed.type), *(s.decode() for s in listed.s)])

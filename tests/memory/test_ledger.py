@@ -99,13 +99,3 @@ def test_the_parts_add_up_where_records_are_lost(history: History, data: st.Data
         assert book.in_use[index] == (
             book.reserved[index] + book.before[index] + book.live[index] + book.unaccounted(index)
         )
-
-
-@given(histories())
-def test_no_block_outlives_the_next_of_its_address(history: History) -> None:
-    book = book_of(history)
-
-    for index, record in enumerate(history.records):
-        later = [k for k in range(index + 1, len(book)) if history.records[k][1] == record.address]
-        expected = (later[0] if later else len(book)) if record.is_allocation else -1
-        assert book.end[index] == expected

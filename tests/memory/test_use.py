@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.tables.reading import rows, tables_of
-from tests.traces import allocation, deallocation, event, host, line, op, us
-from traceanalyzer.memory.use import memory_use
+from tests.traces import allocation, deallocation, host, line, op, step, us
+from traceanalyzer.memory.use import memory_use, sampled
 
 if TYPE_CHECKING:
     from traceanalyzer.memory.use import AllocatorUse
@@ -137,28 +141,6 @@ class TestLostRecords:
         assert (use.peak.before_bytes, use.peak.unaccounted_bytes) == (0, 0)
 
 
-class TestFragmentation:
-    @pytest.mark.parametrize(
-        ("told", "share"),
-        [
-            (0.25, 0.25),
-            (1.5, None),
-            (float("nan"), None),
-        ],
-    )
-    def test_it_is_that_of_the_peaks_record(self, told: float | str, share: float | None) -> None:
-        stats: dict[str, Any] = {"allocator_name": "GPU_0_bfc", "allocation_bytes": KIB}
-        use = only(
-            event("MemoryAllocation", us(1), **stats, bytes_allocated=KIB, addr=A,
-                  fragmentation=0.5),
-            event("MemoryAllocation", us(2), **stats, bytes_allocated=2 * KIB, addr=B,
-                  fragmentation=told),
-        )  # fmt: skip
-
-        assert use.peak is not None
-        assert use.peak.fragmentation == share
-
-
 class TestWhatIsNotTold:
     @pytest.mark.parametrize("told", [-1, 2**63 - 1])
     def test_what_can_be_no_size_is_not_told(self, told: int) -> None:
@@ -170,3 +152,110 @@ class TestWhatIsNotTold:
         assert use.peak is not None
         assert (use.peak.at_ps, use.peak.bytes) == (2 * US, KIB)
         assert (use.limit_bytes, use.highest_bytes) == (None, KIB)
+
+
+# From step to step.
+
+
+def leaking(steps: int, *, kept: int = KIB) -> list[Any]:
+    """Steps of 10 us, each of which takes two blocks and gives one of them back."""
+    events = []
+    for k in range(steps):
+        before = 5 * KIB + kept * k
+        events += [
+            step(k, us(10 * k, 9)),
+            allocation(kept, us(10 * k + 1), "metrics/concat", address=k, in_use=before + kept),
+            allocation(8 * KIB, us(10 * k + 2), "tmp", address=999, in_use=before + kept + 8 * KIB),
+            deallocation(8 * KIB, us(10 * k + 3), address=999, in_use=before + kept),
+        ]
+    return events
+
+
+def test_each_step_has_its_peak_and_its_end() -> None:
+    use = only(
+        # Before the first record 3 KiB were in use, and so in the step before it.
+        step(7, us(0, 5)),
+        step(8, us(10, 10)),
+        step(9, us(30, 10)),
+        step(10, us(50, 10)),
+        allocation(1 * KIB, us(12), "x", address=1, in_use=4 * KIB),
+        deallocation(1 * KIB, us(15), address=1, in_use=3 * KIB),
+        allocation(2 * KIB, us(20), "y", address=2, in_use=5 * KIB),  # as the step ends
+        deallocation(2 * KIB, us(35), address=2, in_use=3 * KIB),
+        allocation(9 * KIB, us(45), "between", address=3, in_use=12 * KIB),
+        deallocation(9 * KIB, us(48), address=3, in_use=3 * KIB),
+    )
+
+    assert rows(use.steps, "step", "start_ps", "peak_bytes", "end_bytes") == [
+        (7, 0, 3 * KIB, 3 * KIB),
+        (8, 10 * US, 5 * KIB, 5 * KIB),
+        (9, 30 * US, 5 * KIB, 3 * KIB),
+        (10, 50 * US, 3 * KIB, 3 * KIB),
+    ]
+    assert use.growth is None
+
+
+def test_a_rise_at_the_end_of_each_of_five_steps_is_growth() -> None:
+    use = only(*leaking(5))
+
+    growth = use.growth
+    assert growth is not None
+    assert (growth.steps, growth.bytes_per_step) == (5, KIB)
+    assert (growth.first_bytes, growth.last_bytes) == (6 * KIB, 10 * KIB)
+    assert rows(growth.holders, "op_name", "bytes", "count") == [("metrics/concat", 4 * KIB, 4)]
+
+
+@pytest.mark.parametrize("kind", ["warm_up", "partial"])
+def test_a_step_that_is_no_steady_one_tells_nothing_of_growth(kind: str) -> None:
+    tables = tables_of(host(line("a")(leaking(6))))
+    kinds = ["regular"] * 6
+
+    def growing() -> bool:
+        steps = tables.steps.assign(kind=pd.Categorical(kinds))
+        return memory_use(tables.allocations, steps)[0].growth is not None
+
+    assert growing()
+    kinds[0] = kind
+    assert growing()
+    kinds[5] = kind
+    assert not growing()
+
+
+def test_what_grows_by_being_made_anew_is_named() -> None:
+    """A list that is copied into a longer one at each step: no block of it outlives two steps."""
+    events: list[Any] = []
+    for k in range(1, 7):
+        at = 10 * k
+        events += [
+            step(k, us(at, 9)),
+            allocation(k * KIB, us(at + 1), "append", address=k, in_use=(2 * k - 1) * KIB),
+            deallocation((k - 1) * KIB, us(at + 2), address=k - 1, in_use=k * KIB),
+        ]
+
+    use = only(*events)
+
+    assert use.growth is not None
+    assert use.growth.bytes_per_step == KIB
+    assert rows(use.growth.holders, "op_name", "bytes", "count") == [("append", 5 * KIB, 0)]
+
+
+# A long series in few points.
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2**60), st.integers(0, 9)), min_size=1, max_size=60),
+    st.sampled_from([4, 8, 20]),
+)
+def test_few_points_with_both_ends_the_lowest_and_the_highest(
+    series: list[tuple[int, int]], points: int
+) -> None:
+    series.sort(key=lambda point: point[0])
+    at, level = np.array(series, np.int64).T
+
+    chosen = sampled(at, level, points)
+
+    assert len(chosen) <= points
+    assert (np.diff(chosen) > 0).all()
+    assert (chosen[0], chosen[-1]) == (0, len(at) - 1)
+    assert level[chosen].max() == level.max()
+    assert level[chosen].min() == level.min()

@@ -136,10 +136,3 @@ def test_an_index_that_leads_outside_is_refused() -> None:
         events.innermost(nested, np.ones(2, np.bool_))
     with pytest.raises(ValueError, match="sum_by: columns do not fit"):
         events.sum_by(positions([5]), positions([1]), 5)
-
-
-def test_a_column_of_another_type_is_refused_or_widened_exactly() -> None:
-    codes = np.array([0, 1, 0], np.int8)
-    assert events.sum_by(codes, positions([1, 2, 3, 4])[::-1][:3], 2).tolist() == [6, 3]  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="Cannot cast"):
-        events.sum_by(codes, np.ones(3), 2)  # type: ignore[arg-type]

@@ -113,19 +113,6 @@ def test_a_wait_leads_to_what_the_device_ended_last() -> None:
     ]
 
 
-def test_more_parts_than_there_is_room_for_at_first() -> None:
-    segments = [(2 * k, 2 * k + 1) for k in range(5000)]
-    parts = walk(
-        (0, 1), (0, 10_000), segments=segments, state=[ThreadState.HOST_OP] * 5000, devices=[]
-    )
-    assert len(parts) == 10_001
-    assert parts[0] == (0, 1, Phase.HOST_OP, 0, True)
-    assert parts[1:3] == [
-        (9999, 10_000, Phase.PROGRAM, -1, True),
-        (9998, 9999, Phase.HOST_OP, 4999, True),
-    ]
-
-
 def test_threads_that_only_lead_to_each_other_end() -> None:
     none, empty = np.zeros(0, np.int64), np.zeros(0, np.int32)
     zero = np.zeros(1, np.int64)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.eager import context
+
 
 def given(**tensors: Any) -> Any:  # noqa: ANN401 - TensorFlow's
     """Return what is given, to see where that is."""
@@ -16,9 +19,6 @@ def given(**tensors: Any) -> Any:  # noqa: ANN401 - TensorFlow's
 
 def scopes(asked: list[str]) -> list[str]:
     """Return what TensorFlow makes of each scope: what it holds while that is open."""
-    import tensorflow as tf  # noqa: PLC0415 - only where it is asked
-    from tensorflow.python.eager import context  # noqa: PLC0415 - as above
-
     found = []
     for scope in asked:
         with tf.device(scope or None):
@@ -27,8 +27,6 @@ def scopes(asked: list[str]) -> list[str]:
 
 
 def _table() -> Any:  # noqa: ANN401 - TensorFlow's
-    import tensorflow as tf  # noqa: PLC0415 - as above
-
     with tf.device("/CPU:0"):
         keys = tf.constant(["a"])
         values = tf.constant([1], tf.int64)
@@ -39,8 +37,6 @@ def _table() -> Any:  # noqa: ANN401 - TensorFlow's
 
 def find() -> Any:  # noqa: ANN401 - TensorFlow's
     """Look a key up."""
-    import tensorflow as tf  # noqa: PLC0415 - as above
-
     table, keys, default = _table()
     return tf.raw_ops.LookupTableFindV2(
         table_handle=table.resource_handle, keys=keys, default_value=default
@@ -49,16 +45,12 @@ def find() -> Any:  # noqa: ANN401 - TensorFlow's
 
 def table_size() -> Any:  # noqa: ANN401 - TensorFlow's
     """Ask a table for its size."""
-    import tensorflow as tf  # noqa: PLC0415 - as above
-
     table, _, _ = _table()
     return tf.raw_ops.LookupTableSizeV2(table_handle=table.resource_handle)
 
 
 def next_element() -> Any:  # noqa: ANN401 - TensorFlow's
     """Take an element of a dataset."""
-    import tensorflow as tf  # noqa: PLC0415 - as above
-
     with tf.device("/CPU:0"):
         iterator = iter(tf.data.Dataset.range(3))
     return tf.raw_ops.IteratorGetNext(
@@ -70,8 +62,6 @@ def next_element() -> Any:  # noqa: ANN401 - TensorFlow's
 
 def take() -> Any:  # noqa: ANN401 - TensorFlow's
     """Take three elements of a dataset."""
-    import tensorflow as tf  # noqa: PLC0415 - as above
-
     with tf.device("/CPU:0"):
         dataset = tf.data.Dataset.range(9)._variant_tensor  # noqa: SLF001 - no other way
         count = tf.constant(3, tf.int64)
@@ -82,8 +72,6 @@ def take() -> Any:  # noqa: ANN401 - TensorFlow's
 
 def push() -> Any:  # noqa: ANN401 - TensorFlow's
     """Append to a list of tensors that is on the CPU."""
-    import tensorflow as tf  # noqa: PLC0415 - as above
-
     with tf.device("/CPU:0"):
         tensors = tf.raw_ops.EmptyTensorList(
             element_shape=[2], max_num_elements=3, element_dtype=tf.float32
@@ -94,8 +82,6 @@ def push() -> Any:  # noqa: ANN401 - TensorFlow's
 
 def uniform() -> Any:  # noqa: ANN401 - TensorFlow's
     """Draw from a generator whose state is on the CPU."""
-    import tensorflow as tf  # noqa: PLC0415 - as above
-
     with tf.device("/CPU:0"):
         state = tf.Variable([1, 2, 3], dtype=tf.int64)
         algorithm, shape = tf.constant(1, tf.int64), tf.constant([2])
@@ -104,8 +90,6 @@ def uniform() -> Any:  # noqa: ANN401 - TensorFlow's
 
 def call(asked: list[str], soft_placement: bool) -> list[str]:  # noqa: FBT001 - by position
     """Call a function of its own, `called0` and so on, in each scope; return the errors."""
-    import tensorflow as tf  # noqa: PLC0415 - as above
-
     tensor = tf.ones([2])
     tf.config.set_soft_device_placement(soft_placement)
     errors = []

@@ -26,7 +26,6 @@ from traceanalyzer.placement.placer import (
     Decision,
     Placement,
     Setting,
-    place,
 )
 from traceanalyzer.placement.registry import Registry, load
 
@@ -82,18 +81,7 @@ def node(  # noqa: PLR0913 - a node's parts, and its attributes by their names
     attributes: dict[str, Any] | tuple[()] | None = (),
     **by_name: Any,  # noqa: ANN401 - values of attributes
 ) -> Node:
-    """A node.
-
-    Args:
-        name: Its name.
-        op: Its op type.
-        inputs: As in a NodeDef.
-        asked: The device that is asked for.
-        on: The device that it is assigned to before the placer runs.
-        group: The nodes that `_class` names.
-        attributes: Its attributes, for names that are words of this language; None: left out.
-        by_name: Attributes.
-    """
+    """A node that asks for a device, or is assigned to one; `_class` names its group."""
     known: dict[str, Any] | None = None
     if attributes is not None:
         known = {**dict(attributes or {}), **by_name}
@@ -176,7 +164,7 @@ class Written:
             assigned={at: line.on for at, line in enumerate(self.lines) if line.on},
             guessed={self.index(name): "this is a guess" for name in guessed},
         )
-        return Placed(self, place(self.described(registry, functions), setting))
+        return Placed(self, Placement(self.described(registry, functions), setting))
 
     def index(self, name: str) -> int:
         """The number of a node."""
@@ -226,11 +214,6 @@ class Placed:
     def decision(self, name: str) -> Decision:
         """How it came about."""
         return self.placement.decisions[self.written.index(name)]
-
-    def followed(self, name: str) -> str | None:
-        """The node that it followed."""
-        at = self.placement.followed.get(self.written.index(name))
-        return None if at is None else self.written.graph.names[at]
 
     def together(self, one: str, other: str) -> bool:
         """Whether two nodes are in one colocation group."""

@@ -12,7 +12,7 @@ from tests.placement.graphs import Node, Written, arg, node, read, tanh, upper, 
 from tests.placement.test_placer import SETTINGS, graphs
 from traceanalyzer.placement.blockers import BlockerFinder, without
 from traceanalyzer.placement.devices import parse_device
-from traceanalyzer.placement.placer import place
+from traceanalyzer.placement.placer import Placement
 
 X = arg("x")
 
@@ -97,7 +97,7 @@ def still_there(graph: Written, setting: dict[str, Any], at: int, kept: list[Any
     """Whether a node is on a GPU once these blockers are gone, in the whole graph."""
     placement = graph.placed(**setting).placement
     goal = next(d for d in placement.setting.machine.devices if "GPU" in d)
-    after = place(placement.nodes, without(placement.setting, kept, goal))
+    after = Placement(placement.nodes, without(placement.setting, kept, goal))
     device = after.devices[at]
     return not after.failures and bool(device) and parse_device(device).type == "GPU"
 

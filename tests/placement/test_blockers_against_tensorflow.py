@@ -18,19 +18,18 @@ from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.blockers import BlockerFinder
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.nodes import describe
-from traceanalyzer.placement.placer import Setting, place
+from traceanalyzer.placement.placer import Placement, Setting
 from traceanalyzer.placement.registry import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tests.emulator.oracle import Outcome, PlacerRun
-    from traceanalyzer.placement.placer import Placement
 
 _CPU: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
 _GPU: Final = "/job:localhost/replica:0/task:0/device:GPU:0"
 _TARGET: Final = "target"
-_ALWAYS: Final = {"resources:complex_update", "groups:beside_two_texts_in_scope"}
+_ALWAYS: Final = {"together:complex_update", "together:beside_two_texts_in_scope"}
 
 # How it holds; the last part of the node's name, in which `target` stands for the target's; the
 # attributes. TensorFlow names the argument that a variable becomes after its first use.
@@ -81,84 +80,78 @@ def _case(program: str, **switches: Label | frozenset[Label]) -> Case:
 
 
 CASES: Final = (
+    _case("alone:int32_matmul_in_scope_called_in_scope", cast=_TYPE, scope=_SCOPE, caller=_CALLER),
+    _case("alone:shuffle_in_scope_called_in_scope", op=_KERNEL, scope=_SCOPE, caller=_CALLER),
+    _case("alone:loop_of_int32_matmul_in_scope", cast=_TYPE, scope=_SCOPE),
+    _case("alone:branch_with_int64_mean_in_scope", cast=_TYPE, scope=_SCOPE),
+    _case("alone:bicubic_resize_of_a_called_function", op=_KERNEL, scope=_SCOPE),
     _case(
-        "kernels:int32_matmul_in_scope_called_in_scope", cast=_TYPE, scope=_SCOPE, caller=_CALLER
-    ),
-    _case("kernels:shuffle_in_scope_called_in_scope", op=_KERNEL, scope=_SCOPE, caller=_CALLER),
-    _case("kernels:loop_of_int32_matmul_in_scope", cast=_TYPE, scope=_SCOPE),
-    _case("kernels:branch_with_int64_mean_in_scope", cast=_TYPE, scope=_SCOPE),
-    _case("kernels:bicubic_resize_of_a_called_function", op=_KERNEL, scope=_SCOPE),
-    _case(
-        "kernels:length_of_a_list_of_strings_called_in_scope",
+        "alone:length_of_a_list_of_strings_called_in_scope",
         cast=(BlockerKind.HOST_LIST, _TARGET, ()),
         caller=_CALLER,
     ),
+    _case("alone:pushed_string_in_scope", cast=(BlockerKind.HOST_LIST, _TARGET, ()), scope=_SCOPE),
+    _case("alone:scope_that_comes_twice", scope=_SCOPE, caller=_CALLER),
+    _case("alone:gradient_in_scope", scope=_SCOPE, caller=_CALLER),
+    _case("alone:body_of_a_pipeline", pipeline=_CALLER),
+    _case("alone:optional_in_callers_scope", caller=_CALLER),
+    _case("together:gather_through_scope", variable=_variable("target_resource")),
+    _case("together:read_of_int32_variable", variable=_variable("target_resource")),
     _case(
-        "kernels:pushed_string_in_scope", cast=(BlockerKind.HOST_LIST, _TARGET, ()), scope=_SCOPE
-    ),
-    _case("scopes:scope_that_comes_twice", scope=_SCOPE, caller=_CALLER),
-    _case("scopes:gradient_in_scope", scope=_SCOPE, caller=_CALLER),
-    _case("scopes:body_of_a_pipeline", pipeline=_CALLER),
-    _case("scopes:optional_in_callers_scope", caller=_CALLER),
-    _case("resources:gather_through_scope", variable=_variable("target_resource")),
-    _case("resources:read_of_int32_variable", variable=_variable("target_resource")),
-    _case(
-        "resources:momentum_of_two_variables",
+        "together:momentum_of_two_variables",
         variable=_variable("target_var"),
         slot=_variable("target_accum"),
     ),
     _case(
-        "resources:complex_update",
+        "together:complex_update",
         cast=(BlockerKind.ATTRIBUTES, _TARGET, ("dtype",)),
         variable=_variable("target_resource"),
     ),
     _case(
-        "resources:bfloat16_descent_called_in_scope", cast=_TYPE, variable=_variable("target_var")
+        "together:bfloat16_descent_called_in_scope", cast=_TYPE, variable=_variable("target_var")
     ),
+    _case("together:find_in_a_table", table=frozenset({_KERNEL, _variable("target_table_handle")})),
     _case(
-        "resources:find_in_a_table", table=frozenset({_KERNEL, _variable("target_table_handle")})
-    ),
-    _case(
-        "groups:int32_matmul_beside_text_called_in_scope",
+        "together:int32_matmul_beside_text_called_in_scope",
         cast=_TYPE,
         colocation=(BlockerKind.NO_KERNEL, "upper", ()),
         caller=_CALLER,
     ),
     _case(
-        "groups:beside_an_op_in_scope",
+        "together:beside_an_op_in_scope",
         # What is colocated with an op in a scope is asked for what that is.
         scope=frozenset((BlockerKind.REQUEST, name, ()) for name in ("anchor", _TARGET, "add")),
     ),
     _case(
-        "groups:beside_two_texts_in_scope",
+        "together:beside_two_texts_in_scope",
         upper=(BlockerKind.NO_KERNEL, "upper", ()),
         lower=(BlockerKind.NO_KERNEL, "lower", ()),
         scope=_SCOPE,
     ),
     _case(
-        "groups:beside_a_shuffle_in_scope", op=(BlockerKind.NO_KERNEL, "anchor", ()), scope=_SCOPE
+        "together:beside_a_shuffle_in_scope", op=(BlockerKind.NO_KERNEL, "anchor", ()), scope=_SCOPE
     ),
     _case(
-        "followers:constant_of_int32_matmul_in_scope",
+        "together:constant_of_int32_matmul_in_scope",
         cast=(BlockerKind.ATTRIBUTES, "follow", ("T",)),
         scope=(BlockerKind.REQUEST, "follow", ()),
         caller=(BlockerKind.DEFAULT_DEVICE, "follow", ()),
     ),
     _case(
-        "followers:identity_of_an_identity_in_caller",
+        "together:identity_of_an_identity_in_caller",
         op=(BlockerKind.NO_KERNEL, "follow", ()),
         caller=(BlockerKind.DEFAULT_DEVICE, "follow", ()),
     ),
-    _case("followers:identity_between_scopes", scope=(BlockerKind.REQUEST, "follow", ())),
-    _case("followers:identity_of_a_variable", variable=_variable("readvariableop_resource")),
+    _case("together:identity_between_scopes", scope=(BlockerKind.REQUEST, "follow", ())),
+    _case("together:identity_of_a_variable", variable=_variable("readvariableop_resource")),
     _case(
-        "followers:shape_of_shuffled_in_caller",
+        "together:shape_of_shuffled_in_caller",
         op=(BlockerKind.NO_KERNEL, "follow", ()),
         caller=(BlockerKind.DEFAULT_DEVICE, "follow", ()),
     ),
-    _case("sessions:int32_matmul_in_scope", cast=_TYPE, scope=_SCOPE),
+    _case("alone:int32_matmul_in_scope", cast=_TYPE, scope=_SCOPE),
     _case(
-        "sessions:read_of_a_variable_in_scope",
+        "alone:read_of_a_variable_in_scope",
         # All that makes and uses a variable in its scope is asked for there too.
         variable=frozenset(
             {
@@ -170,13 +163,13 @@ CASES: Final = (
         ),
     ),
     _case(
-        "sessions:uses_of_a_variable_in_scopes",
+        "alone:uses_of_a_variable_in_scopes",
         variable=(BlockerKind.RESOURCE, "handle", ()),
         assignment=(BlockerKind.REQUEST, "assign", ()),
         scope=_SCOPE,
     ),
     _case(
-        "sessions:optional_of_a_value_in_scope",
+        "alone:optional_of_a_value_in_scope",
         op=(BlockerKind.PRIORITY, _TARGET, ()),
         scope=_SCOPE,
     ),
@@ -217,7 +210,7 @@ def _placed(case: Case, run: PlacerRun) -> Placement:
         soft=run.soft_placement,
         assigned={at: device for at, device in enumerate(run.assigned_before) if device},
     )
-    return place(describe(run.graph, run.attributes, registry, functions), setting)
+    return Placement(describe(run.graph, run.attributes, registry, functions), setting)
 
 
 _each = pytest.mark.parametrize(

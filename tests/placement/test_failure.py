@@ -18,7 +18,7 @@ from traceanalyzer.capture_file.document import (
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.format import counted
 from traceanalyzer.health import trace_health
-from traceanalyzer.placement.on_a_gpu import differences, failure
+from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.report.assemble import assemble
 
 _CPU = {"name": "/device:CPU:0", "type": "CPU"}
@@ -133,18 +133,6 @@ def test_a_session_that_fails_without_a_gpu_gets_its_own_option() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
-    [("profile_options", "no_host_events"), ("assumed", "no_host_plane")],
-)
-def test_a_trace_without_events_is_not_one_without_host_threads(source: str, said: str) -> None:
-    """Where the recorded options say that host threads were recorded, none ran an op."""
-    facts = {**_NO_GPU, "has_host_plane": False, "host_level": 2, "host_level_source": source}
-    run = captured(Example(title="", ops=(), facts=facts).run(), ended(_EAGER), ())
-    found = {health.id for health in trace_health(run)}
-    assert found & {"no_host_events", "no_host_plane"} == {said}
-
-
-@pytest.mark.parametrize(
     ("message", "scopes", "gpus"),
     [
         (_EAGER, (), 1),
@@ -165,17 +153,3 @@ def test_a_machine_with_the_gpus_that_were_missing_is_assumed(
     found = diagnose(run).on_a_gpu
     assert found is not None
     assert f"a machine with {counted(gpus, 'GPU')} " in found.assumption
-
-
-def test_any_other_error_is_said_with_its_line_and_limits_what_is_known() -> None:
-    capture_file = ended("labels and data differ\nmore", is_soft=True)
-    run = captured(
-        Example(title="", ops=({"name": "Mul", "type": "Mul"},), facts=_NO_GPU).run(),
-        capture_file,
-        (None,),
-    )
-    verdict = assemble(diagnose(run)).summary.verdict
-
-    assert "failed at train.py:7: InvalidArgumentError: labels and data differ. Before" in verdict
-    assert "TensorFlow had no GPU" in verdict
-    assert any("train.py:7" in said for said in differences(capture_file))

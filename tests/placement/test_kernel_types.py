@@ -15,7 +15,7 @@ from traceanalyzer.placement.kernel_types import (
     is_never_computed,
     support_of,
     types_computed,
-    types_taken,
+    values_taken,
 )
 from traceanalyzer.placement.registry import load, supported
 
@@ -42,7 +42,7 @@ def test_each_type_that_is_named_gives_a_kernel_in_every_gap_of_a_version(versio
         value = attributes[refused[0]]
         if len(refused) > 1 or not isinstance(value, str):
             continue
-        taken = types_taken(definition.name, refused[0], value)
+        taken = values_taken(definition.name, refused[0], value)
         asked, named = asked + 1, named + bool(taken)
         for dtype in taken:
             kernel = registry.find(definition.name, GPU, {**attributes, refused[0]: dtype})

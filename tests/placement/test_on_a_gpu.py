@@ -26,7 +26,6 @@ from traceanalyzer.health import trace_health
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.keras import KerasOnAGpu
 from traceanalyzer.placement.on_a_gpu import FreeChoices, differences
-from traceanalyzer.placement.program import place_program
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Run
@@ -55,23 +54,26 @@ def with_models(*models: Any, is_defined: bool = True, **devices: Any) -> Captur
 
 
 def doubt_on_a_gpu(capture_file: CaptureFile, function: str) -> str:
-    return KerasOnAGpu(capture_file, place_program(capture_file)).doubt(function, "x")
+    return KerasOnAGpu(capture_file).doubt(function, "x")
 
 
-def test_a_step_of_keras_may_be_compiled_unless_the_program_forbids_it() -> None:
-    program = Program()
-    program.function(_STEP, node("x", "NoOp"))
-    (said,) = differences(program.capture_file())
-    assert "jit_compile=False" in said
-    assert doubt_on_a_gpu(program.capture_file(), _STEP)
-
-
-def test_a_layer_that_xla_cannot_compile_is_named_and_leaves_no_doubt() -> None:
-    capture_file = with_models(model(not_compilable=_LAYER))
-    (said,) = differences(capture_file)
-    assert "words (TextVectorization)" in said
-    assert "jit_compile" not in said
-    assert not doubt_on_a_gpu(capture_file, _STEP)
+@pytest.mark.parametrize(
+    ("models", "words", "is_doubtful"),
+    [
+        ((), "unless the program says jit_compile=False", True),
+        ((model(not_compilable=_LAYER),), "words (TextVectorization)", False),
+        ((model(is_auto=True),), "the model m", True),
+        ((model(is_auto=False),), "", False),
+    ],
+)
+def test_a_step_of_keras_may_be_compiled_by_xla_on_a_gpu(
+    models: tuple[dict[str, Any], ...], words: str, *, is_doubtful: bool
+) -> None:
+    capture_file = with_models(*models)
+    said = " ".join(differences(capture_file))
+    assert words in said
+    assert bool(said) is bool(words)
+    assert bool(doubt_on_a_gpu(capture_file, _STEP)) is is_doubtful
 
 
 def test_what_becomes_of_recurrent_layers_with_a_gpu_is_said_layer_by_layer() -> None:
@@ -133,12 +135,6 @@ def train(name, layers, **options):
     made.fit(x, y, verbose=0)
 
 train("hashed", [keras.layers.Hashing(8, name="buckets")])
-if "options" in sys.argv:
-    train("automatic", [])
-    train("unwilling", [], jit_compile=False)
-    rows = keras.layers.Reshape((3, 1))
-    train("recurrent", [rows, keras.layers.LSTM(2, name="plain")])
-    train("dropping", [rows, keras.layers.GRU(2, name="dropping", recurrent_dropout=0.5)])
 if "more" in sys.argv:
     train("plain", [])
     train("unwilling", [], jit_compile=False)
@@ -179,32 +175,6 @@ def test_what_such_a_model_leaves_on_the_cpu_is_certain_as_keras_compiles_it_now
     assert found.certainty == "certain"
 
 
-@pytest.mark.slow
-def test_what_the_program_said_of_xla_and_cudnn_is_recorded_without_a_gpu() -> None:
-    of = ta.diagnose(captured(0, "options")).on_a_gpu
-
-    assert of is not None
-    said = " ".join(of.program_differs)
-    assert "the model automatic with XLA" in said
-    assert "unwilling" not in said
-    assert "plain (LSTM) as one cuDNN op" in said
-    assert "recurrent_dropout=0.5 rules out cuDNN" in said
-
-
-def test_a_model_whose_program_forbids_xla_runs_the_same_on_a_gpu() -> None:
-    capture_file = with_models(model(is_auto=False))
-    assert not list(differences(capture_file))
-    assert not doubt_on_a_gpu(capture_file, _STEP)
-
-
-def test_a_model_that_keras_decides_on_is_compiled_on_a_gpu() -> None:
-    capture_file = with_models(model(is_auto=True))
-    (said,) = differences(capture_file)
-    assert "the model m" in said
-    assert "jit_compile=False" not in said
-    assert doubt_on_a_gpu(capture_file, _STEP)
-
-
 LINE = line(6)
 CAPTURED = CaptureFile(tool="", host="h", complete=True, frames=(LINE,))
 ASKS = {"gpu_questions": [["train.py", 3]]}
@@ -224,10 +194,6 @@ def explanation(hold: str = "request", **more: Any) -> PlacementExplanation:  # 
         certainty="certain",
         blockers=(blocker(hold, "MatMul", scope_frame=LINE, **more),),
     )
-
-
-def test_what_the_program_spells_out_is_as_sure_as_it_was() -> None:
-    assert FreeChoices(CAPTURED).weighed(explanation()) == explanation()
 
 
 def test_a_line_that_may_ask_for_another_device_is_named() -> None:
@@ -260,11 +226,6 @@ def test_a_computed_request_of_a_program_that_asks_for_gpus_is_only_possible() -
     assert "train.py:3" in weighed.doubt
     assert "train.py:6" in weighed.doubt
     assert [*differences(captured)] == [f"T{weighed.doubt[1:]}."]
-
-
-def test_an_error_that_ended_the_program_was_not_handled() -> None:
-    ended = replace(CAPTURED, errors=(replace(ERROR, where="program"),))
-    assert FreeChoices(ended).weighed(explanation()) == explanation()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.placement.graphs import Node, Written, arg, node, read, tanh, upper, written
+from tests.placement.graphs import Node, Written, arg, node, tanh, upper, written
 from traceanalyzer.placement.placer import Decision
 
 FIRST, INPUT, CONSUMERS, ASSIGNED, NONE = (
@@ -121,13 +121,6 @@ def test_cyclic_control_flow_of_tensorflow_1_is_placed() -> None:
     assert placed.decision("same") is INPUT
 
 
-def test_a_graph_that_names_what_is_not_there_is_placed_and_in_doubt() -> None:
-    placed = written(X, tanh("n", "gone"), tanh("m", "x")).placed()
-    assert placed.device("n") == "GPU:0"
-    assert "gone" in placed.doubt("n")
-    assert not placed.doubt("m")
-
-
 # ------------------------------------------------------------------------------- any graph
 
 _OPS: list[tuple[str, dict[str, Any]]] = [
@@ -234,12 +227,6 @@ def test_a_doubt_spreads_to_what_follows_and_to_the_groups_of_that() -> None:
         node("d", "Const", dtype="float", group="c"),
         tanh("other", "d"),
     ) == {"n", "shape", "with_it", "c", "m", "d"}
-
-
-def test_a_guess_is_in_doubt_with_all_that_is_held_by_it() -> None:
-    lines = (arg("v", "CPU:0", T="resource"), read("r", "v"), tanh("t", "r"))
-    assert doubtful(*lines, guessed=("v",)) == {"v", "r"}
-    assert doubtful(*lines) == set()
 
 
 def test_a_graph_that_tensorflow_would_refuse_is_in_doubt_as_a_whole() -> None:

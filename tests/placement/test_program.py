@@ -26,7 +26,6 @@ from traceanalyzer.placement.program import (
     FunctionPlacement,
     ProgramPlacement,
     machine_of,
-    place_program,
 )
 
 
@@ -145,26 +144,22 @@ ONE_GPU = Machine.local(gpus=1)
 # ------------------------------------------------------------------------------ the machine
 
 
-def test_devices_as_a_program_lists_them_are_on_its_own_machine() -> None:
-    logical = [{"name": "/device:CPU:0"}, {"name": "/device:GPU:0"}, {"name": 7}, "x", {}]
-    assert machine_of(Program().capture_file(devices={"logical": logical})) == ONE_GPU
-
-
-@pytest.mark.parametrize("names", [["nonsense"], ["/job:x y"], ["/device:GPU:0"], []])
-def test_a_list_of_devices_without_a_cpu_is_that_of_no_machine(names: list[str]) -> None:
-    listed = {"logical": [{"name": name} for name in names]}
-    assert machine_of(Program().capture_file(devices=listed)) == Machine.local()
-
-
-def test_a_program_of_tensorflow_1_has_the_devices_of_its_session() -> None:
-    """It never makes an eager context, which alone lists devices."""
+@pytest.mark.parametrize(
+    ("logical", "gpus"),
+    [
+        ([{"name": "/device:CPU:0"}, {"name": "/device:GPU:0"}, {"name": 7}, "x", {}], 1),
+        ([{"name": "nonsense"}, {"name": "/job:x y"}], 0),
+        ([{"name": "/device:GPU:0"}], 0),  # without a CPU: of no machine
+        (None, 1),  # TensorFlow 1 lists none without an eager context: those of its session
+    ],
+)
+def test_the_machine_has_the_devices_that_a_program_lists(logical: Any, gpus: int) -> None:  # noqa: ANN401
     program = Program()
-    program.function(SESSION, node("one", "NoOp"), node("two", "NoOp"), assigned=("GPU:0", "CPU:0"))
-    devices = {"context_made": False, "strategies": []}
-    assert machine_of(program.capture_file(devices=devices)) == ONE_GPU
-    without = Program()
-    without.function(SESSION, node("one", "NoOp"))
-    assert machine_of(without.capture_file(devices=devices)) == Machine.local()
+    if logical is None:
+        nodes = (node("one", "NoOp"), node("two", "NoOp"))
+        program.function(SESSION, *nodes, assigned=("GPU:0", "CPU:0"))
+    found = machine_of(program.capture_file(devices={"logical": logical}))
+    assert found == Machine.local(gpus=gpus)
 
 
 # --------------------------------------------------------------------- eager ops, resources
@@ -176,7 +171,7 @@ def test_a_resource_of_which_nobody_knows_the_maker_is_in_doubt() -> None:
     program.eager("ReadVariableOp", handle, dtype="float")
     program.eager("__inference_f_1", handle)
     program.function("__inference_f_1", arg("v", T="resource"), read("r", "v"), tanh("t", "r"))
-    placed = place_program(program.capture_file(), ONE_GPU)
+    placed = ProgramPlacement(program.capture_file(), ONE_GPU)
     assert placed.eager[0].doubt
     assert doubtful(only(placed, "__inference_f_1")) == {"v", "r"}
 
@@ -208,7 +203,7 @@ def test_the_scope_of_a_call_is_the_default_device_and_two_calls_are_two_placeme
     program.eager("__inference_f_1", tensor("float"))
     program.eager("__inference_f_1", tensor("float"), scope="/device:CPU:0")
     program.function("__inference_f_1", arg("x"), tanh("t", "x"))
-    first, second = place_program(program.capture_file(), ONE_GPU).functions["__inference_f_1"]
+    first, second = ProgramPlacement(program.capture_file(), ONE_GPU).functions["__inference_f_1"]
     assert (devices(first)["t"], first.call) == ("GPU:0", 0)
     assert (devices(second)["t"], second.call) == ("CPU:0", 1)
     decided = second.placement.decisions[1]
@@ -223,7 +218,7 @@ def test_of_several_graphs_each_is_placed_under_the_call_that_it_is_of() -> None
         program.function(
             "__inference_f_1", arg("x", on="GPU:0"), tanh("t", "x"), assigned=("GPU:0", where)
         )
-    first, second = place_program(program.capture_file(gpus=1)).functions["__inference_f_1"]
+    first, second = ProgramPlacement(program.capture_file(gpus=1)).functions["__inference_f_1"]
     assert (devices(first)["t"], first.call) == ("CPU:0", 1)
     assert (devices(second)["t"], second.call) == ("GPU:0", 0)
 
@@ -248,7 +243,7 @@ def test_a_function_within_has_the_device_of_its_call_and_the_callers_resources(
         call("there", "__inference_inner_1", "v", "x", T=["resource", "float"], asked="/cpu:0"),
         call("here", "__inference_inner_1", "v", "x", T=["resource", "float"]),
     )
-    placed = place_program(program.capture_file(), ONE_GPU)
+    placed = ProgramPlacement(program.capture_file(), ONE_GPU)
     there, here = placed.functions["__inference_inner_1"]
     assert devices(there) == {"v": "CPU:0", "x": "CPU:0", "r": "CPU:0", "t": "CPU:0"}
     assert devices(here) == {"v": "CPU:0", "x": "GPU:0", "r": "CPU:0", "t": "GPU:0"}
@@ -266,7 +261,7 @@ def test_a_function_that_grappler_made_for_one_call_is_where_that_call_is() -> N
         arg("x"),
         call("there", "__inference_inner_1", "x", T=["float"], asked="/cpu:0"),
     )
-    (there,) = place_program(program.capture_file(), ONE_GPU).functions[made]
+    (there,) = ProgramPlacement(program.capture_file(), ONE_GPU).functions[made]
     assert devices(there)["t"] == "CPU:0"
     assert not there.doubt
 
@@ -276,14 +271,14 @@ def test_functions_that_call_one_another_come_to_an_end() -> None:
     program.eager("__inference_a_1")
     for name, other in (("a_1", "b_2"), ("b_2", "a_1")):
         program.function(f"__inference_{name}", call("c", f"__inference_{other}", T=[]))
-    placed = place_program(program.capture_file(), ONE_GPU)
+    placed = ProgramPlacement(program.capture_file(), ONE_GPU)
     assert set(placed.functions) == {"__inference_a_1", "__inference_b_2"}
 
 
 def test_a_function_whose_call_was_not_recorded_is_in_doubt() -> None:
     program = Program()
     program.function("__inference_f_1", arg("x"), tanh("t", "x"))
-    found = only(place_program(program.capture_file(), ONE_GPU), "__inference_f_1")
+    found = only(ProgramPlacement(program.capture_file(), ONE_GPU), "__inference_f_1")
     assert devices(found)["t"] == "GPU:0"
     assert found.doubt == "the call of its function was not recorded"
 
@@ -301,7 +296,7 @@ def test_soft_placement_of_a_session_is_its_own(of_sessions: tuple[bool, ...], d
     configs = tuple(
         SessionConfig(is_own=True, is_local=True, soft_placement=soft) for soft in of_sessions
     )
-    placed = place_program(program.capture_file(session_configs=configs), ONE_GPU)
+    placed = ProgramPlacement(program.capture_file(session_configs=configs), ONE_GPU)
     assert devices(only(placed, SESSION)) == {"s": device}
     assert devices(only(placed, "__inference_f_1")) == {"s": "CPU:0"}
 
@@ -327,7 +322,7 @@ def test_an_op_of_another_library_has_the_kernels_that_it_registered(
         RegisteredKernel(op="SoftClip", device_type=kind, constraints={"T": types} if types else {})
         for kind, types in kernels.items()
     )
-    placed = place_program(program.capture_file(kernels=registered), ONE_GPU)
+    placed = ProgramPlacement(program.capture_file(kernels=registered), ONE_GPU)
     assert (short(placed.eager[0].device), not placed.eager[0].doubt) == (device, is_sure)
     assert devices(only(placed, SESSION)) == {"s": device}
     assert doubtful(only(placed, SESSION)) == (set() if is_sure else {"s"})
@@ -338,7 +333,7 @@ def test_an_op_of_another_library_has_the_kernels_that_it_registered(
 
 @pytest.mark.parametrize("version", [None, "1.15.0", "9.9.9", "2.21.0+nv25", "nonsense"])
 def test_the_kernels_of_another_version_prove_nothing(version: str | None) -> None:
-    placed = place_program(bound_program().capture_file(version=version), ONE_GPU)
+    placed = ProgramPlacement(bound_program().capture_file(version=version), ONE_GPU)
     assert not placed.kernels.exact
     assert placed.kernels.certainty == "likely"
     assert only(placed, "__inference_f_1")
@@ -347,7 +342,7 @@ def test_the_kernels_of_another_version_prove_nothing(version: str | None) -> No
 @given(capture_files())
 def test_any_capture_file_is_placed(capture_file: CaptureFile) -> None:
     for machine in (None, ONE_GPU):
-        placed = place_program(capture_file, machine)
+        placed = ProgramPlacement(capture_file, machine)
         assert len(placed.eager) == len(capture_file.signatures)
         for found in placed.functions.values():
             for each in found:
@@ -363,5 +358,5 @@ def test_a_result_of_what_asks_for_no_device_is_in_doubt_with_all() -> None:
         tanh("t", "x", asked="/nonsense"),
         node("out", "_Retval", "t", T="float", index=0, on="CPU:0"),
     )
-    found = only(place_program(program.capture_file(), ONE_GPU), "__inference_f_1")
+    found = only(ProgramPlacement(program.capture_file(), ONE_GPU), "__inference_f_1")
     assert doubtful(found) == {"x", "t", "out"}

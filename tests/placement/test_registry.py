@@ -71,12 +71,12 @@ def test_finds_a_kernel_where_tensorflow_does(step: int) -> None:
 
 
 def test_has_each_version() -> None:
-    assert supported() == tuple(f"2.{minor}" for minor in range(12, 22))
+    assert supported() == tuple(f"2.{minor}" for minor in range(22))
     for version in supported():
         registry = load(version)
         assert registry.version == version
         assert registry.release.startswith(f"{version}.")
-        assert len(registry.ops) > 1700
+        assert len(registry.ops) > 1300
         kernels = [kernel for op in registry.ops for kernel in registry.kernels(op)]
         assert {kernel.device_type for kernel in kernels} == {"CPU", "DEFAULT", "GPU"}
         # tensorflow-cpu has a tenth of them.
@@ -85,15 +85,9 @@ def test_has_each_version() -> None:
         assert registry.colocation_exempt <= {*registry.ops}
 
 
-def test_a_default_is_filled_in() -> None:
-    types = {"Tparams": "float", "Tindices": "int32"}
-    assert NEWEST.find("GatherNd", "GPU", types) is not None
-    assert NEWEST.find("GatherNd", "GPU", {**types, "bad_indices_policy": {"s": "ERROR"}}) is None
-
-
 def test_a_node_that_two_kernels_match_has_none() -> None:
     node = {"Tin": "half", "Tout": "int32"}
-    there = {v: load(v).find("StochasticCastToInt", "CPU", node) for v in supported()[1:]}
+    there = {v: load(v).find("StochasticCastToInt", "CPU", node) for v in ("2.13", "2.14", "2.21")}
     assert [version for version, kernel in there.items() if kernel is None] == ["2.13"]
     kernels = load("2.13").kernels("StochasticCastToInt")
     assert len([k for k in kernels if k.device_type == "CPU" and not k.mismatches(node)]) == 2
@@ -120,8 +114,10 @@ AVAILABLE = [(2, minor) for minor in range(12, 22)]
         ("2.22.0-dev20260101", (2, 21), False),
         ("2.13.0+nv23.7", (2, 13), False),
         ("v2.16.1-19-g810f233968c", (2, 16), False),
-        ("2.11.0", (2, 12), False),
-        ("1.15.5", (2, 12), False),
+        ("2.11.0", (2, 11), True),
+        ("2.14 or 2.15", (2, 14), False),
+        ("between 2.4 and 2.5", (2, 5), False),
+        ("1.15.5", (2, 0), False),
         ("3.0.0", (2, 21), False),
         ("unknown", (2, 21), False),
         ("", (2, 21), False),

@@ -22,7 +22,7 @@ from traceanalyzer.capture_file.function_records import Definition, Graph
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.blockers import BlockerFinder
 from traceanalyzer.placement.devices import Machine
-from traceanalyzer.placement.program import place_program
+from traceanalyzer.placement.program import ProgramPlacement
 from traceanalyzer.placement.recorded_blockers import BlockerRecords
 from traceanalyzer.placement.scopes import ReadDevices
 
@@ -131,13 +131,27 @@ def test_a_node_asks_for_where_its_owner_is(scopes: tuple[int, ...], device: str
     assert _of_graph(_capture_file("step", "x", scopes), _graph("x")) == (device,)
 
 
-@asking
-def test_so_does_one_that_was_inlined(scopes: tuple[int, ...], device: str) -> None:
-    graph = _graph("x", inlined_from="inner")
-    assert _of_graph(_capture_file("inner", "x", scopes), graph) == (device,)
+SHORT = "/device:CPU:0"
 
 
-def test_one_that_was_inlined_has_the_device_of_its_call() -> None:
+@pytest.mark.parametrize(
+    ("scopes", "graph", "device"),
+    [
+        ((OF_MOVED,), _graph("x", op="_Arg"), CPU),  # a binding is no request
+        ((OF_MOVED,), _graph("x", op="_Retval"), CPU),
+        ((SPELT,), _graph("x/lowered/_3"), ""),  # what TensorFlow lowers asks for nothing
+        ((SPELT,), _graph("x", device=SHORT), SHORT),  # what is written short is meant
+        ((SPELT,), _graph("made", device=SHORT), SHORT),
+        ((OF_ALL,), _graph("x", device=SHORT), GPU),  # a choice for want of a GPU
+    ],
+)
+def test_other_nodes(scopes: tuple[int, ...], graph: Graph, device: str) -> None:
+    assert _of_graph(_capture_file("step", "x", scopes), graph) == (device,)
+
+
+def test_one_that_was_inlined_has_its_own_device_or_that_of_its_call() -> None:
+    moved = _capture_file("inner", "x", (OF_MOVED,))
+    assert _of_graph(moved, _graph("x", inlined_from="inner")) == (GPU,)
     inner = Definition(name="inner", nodes=("x",), frames=(-1,), scopes=(None,))
     capture_file = _capture_file("step", "call", (OF_MOVED,))
     capture_file = replace(capture_file, definitions=(*capture_file.definitions, inner))
@@ -162,30 +176,6 @@ def test_what_is_colocated_has_the_request_of_the_other(scope: int, device: str)
         CAPTURE_FILE, definitions=(definition,), attributes=({"_class": [{"s": "loc:@x"}]},)
     )
     assert _of_graph(capture_file, graph) == (device, device)
-
-
-def test_what_tensorflow_lowers_asks_for_nothing() -> None:
-    assert _of_graph(_capture_file("step", "while", (SPELT,)), _graph("while/lowered/_3")) == ("",)
-
-
-def test_what_is_written_short_is_meant() -> None:
-    short = "/device:CPU:0"
-    assert _of_graph(_capture_file("step", "x", (SPELT,)), _graph("x", device=short)) == (short,)
-    assert _of_graph(_capture_file("step", "y", (SPELT,)), _graph("x", device=short)) == (short,)
-
-
-def test_a_choice_for_want_of_a_gpu_is_another_with_one() -> None:
-    graph = _graph("x", device="/device:CPU:0")
-    assert _of_graph(_capture_file("step", "x", (OF_ALL,)), graph) == (GPU,)
-
-
-@pytest.mark.parametrize("op", ["_Arg", "_Retval"])
-def test_bindings_are_no_requests(op: str) -> None:
-    assert _of_graph(_capture_file("step", "x", (OF_MOVED,)), _graph("x", op=op)) == (CPU,)
-
-
-def test_where_the_function_is_not_recorded_nothing_is_known() -> None:
-    assert _of_graph(_capture_file("another", "x", (OF_MOVED,)), _graph("x")) == (CPU,)
 
 
 def capture_file_of_an_inlined_call(call: str, *own: int) -> CaptureFile:
@@ -237,13 +227,10 @@ scopes_and_lines = pytest.mark.parametrize(
     ("around", "lines"),
     [
         ((), [5]),  # of an older recorder: the innermost alone
-        ((1,), [2]),
-        ((0, 1), [1, 2]),
         ((4, 0, 1), [1, 2]),  # what asks for no type leaves it to the scope around
         ((0, 2, 1), [1]),  # without the inner scope the op would be on a GPU
         ((0, 3, 1), [1]),  # tf.device(None)
         ((0, 1, 0), [1, 2]),  # a function that calls itself
-        ((4,), [5]),
     ],
 )
 
@@ -251,7 +238,7 @@ scopes_and_lines = pytest.mark.parametrize(
 @scopes_and_lines
 def test_each_scope_around_a_call_blocks(around: tuple[int, ...], lines: list[int]) -> None:
     capture_file = capture_file_in_scopes(*around)
-    program = place_program(capture_file)
+    program = ProgramPlacement(capture_file)
     way = only(program, "__f")
     (blocker,) = BlockerFinder(way.placement).of(0).found
     found = list(BlockerRecords(capture_file, program.kernels.registry).of_node(way, 0, blocker))
@@ -261,20 +248,14 @@ def test_each_scope_around_a_call_blocks(around: tuple[int, ...], lines: list[in
     }
 
 
-def made_in_scopes(*around: int) -> tuple[CaptureFile, Resource]:
-    """A variable on the CPU that was made within scopes by number, and is read elsewhere."""
-    capture_file = capture_file_in_scopes(*around)
-    made = Resource(
-        signature=0, name="w:0", dtype="float", shape=None, bytes=None, device="/device:CPU:0"
-    )
-    return replace(capture_file, resources=(made,)), made
-
-
 @scopes_and_lines
 def test_each_scope_that_a_resource_was_made_in_blocks_its_users(
     around: tuple[int, ...], lines: list[int]
 ) -> None:
-    capture_file, made = made_in_scopes(*around)
+    made = Resource(
+        signature=0, name="w:0", dtype="float", shape=None, bytes=None, device="/device:CPU:0"
+    )
+    capture_file = replace(capture_file_in_scopes(*around), resources=(made,))
     reads = replace(
         capture_file.signatures[0],
         op="ReadVariableOp",
@@ -282,7 +263,7 @@ def test_each_scope_that_a_resource_was_made_in_blocks_its_users(
         scopes=(),
         inputs=(replace(tensor("resource"), device="/device:CPU:0", resource=0),),
     )
-    finder = BlockerRecords(capture_file, place_program(capture_file).kernels.registry)
+    finder = BlockerRecords(capture_file, ProgramPlacement(capture_file).kernels.registry)
     blocker = Blocker(kind=BlockerKind.RESOURCE, input=0, requested_device="/device:CPU:0")
 
     found = list(finder.of_eager(reads, blocker))
@@ -295,7 +276,6 @@ def test_each_scope_that_a_resource_was_made_in_blocks_its_users(
     ("own", "asking"),
     [
         ((), ["__inner"]),
-        ((1,), ["", "__inner"]),
         ((0, 1), ["", "", "__inner"]),
         ((2, 1), [""]),  # without the inner scope the outer one would ask for a GPU
         ((3, 1), [""]),  # tf.device(None)
@@ -303,7 +283,7 @@ def test_each_scope_that_a_resource_was_made_in_blocks_its_users(
 )
 def test_each_scope_that_requests_the_cpu_blocks(own: tuple[int, ...], asking: list[str]) -> None:
     capture_file = capture_file_of_an_inlined_call("call", *own)
-    program = place_program(capture_file)
+    program = ProgramPlacement(capture_file)
     way = only(program, "__outer")
     (blocker,) = BlockerFinder(way.placement).of(1).found
     found = list(BlockerRecords(capture_file, program.kernels.registry).of_node(way, 1, blocker))

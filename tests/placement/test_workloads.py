@@ -25,8 +25,8 @@ from traceanalyzer.capture_file.document import SESSION
 from traceanalyzer.capture_file.files import read
 from traceanalyzer.placement.devices import Machine, machine_of, with_gpus
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, describe
-from traceanalyzer.placement.placer import Placement, Setting, place
-from traceanalyzer.placement.program import place_program
+from traceanalyzer.placement.placer import Placement, Setting
+from traceanalyzer.placement.program import ProgramPlacement
 from traceanalyzer.placement.registry import load
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.emulator.oracle import Outcome, PlacerRun
     from traceanalyzer.capture_file.document import Attributes, CaptureFile
     from traceanalyzer.capture_file.function_records import Graph
-    from traceanalyzer.placement.program import FunctionPlacement, ProgramPlacement
+    from traceanalyzer.placement.program import FunctionPlacement
 
 _BOUND: Final = ARGUMENTS | RESULTS  # they have a device before the placer runs: not counted
 _NUMBER: Final = re.compile(r"_\d+$")
@@ -135,7 +135,7 @@ def _placed(run: PlacerRun, functions: frozenset[str]) -> Placement:
         soft=run.soft_placement,
         assigned={at: device for at, device in enumerate(run.assigned_before) if device},
     )
-    return place(nodes, setting)
+    return Placement(nodes, setting)
 
 
 def _functions_of(runs: Iterable[PlacerRun]) -> Iterator[str]:
@@ -217,7 +217,7 @@ def compared(workload: Workload) -> Compared:
         assert outcome.exit_code == 0, outcome.error
         (file,) = Path(logdir).rglob("*.placement.json.gz")
         capture_file = read(file)
-    program = place_program(capture_file, with_gpus(machine_of(capture_file), workload.gpus))
+    program = ProgramPlacement(capture_file, with_gpus(machine_of(capture_file), workload.gpus))
     misses, nodes, only_with_gpu = [], 0, 0
     for run in emulated(workload).runs:
         if run.is_eager_op or not run.assigned:

@@ -117,18 +117,9 @@ def _plane_columns(plane: Plane) -> dict[str, Any]:
         "stats": stats.between(plane.own_stats.start, plane.own_stats.stop),
         "stat_metadata": plane.stat_names,
         "event_metadata": {
-            int(key): (
-                name,
-                display_name,
-                stats.between(*about.stat_begin[k : k + 2].tolist()),
-            )
+            int(key): (name, display_name, stats.between(*about.stat_begin[k : k + 2].tolist()))
             for k, (key, name, display_name) in enumerate(
-                zip(
-                    about.id,
-                    plane.names[:-1],
-                    plane.display_names[:-1],
-                    strict=True,
-                )
+                zip(about.id, plane.names[:-1], plane.display_names[:-1], strict=True)
             )
         },
         "lines": [

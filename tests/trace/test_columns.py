@@ -10,17 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trace import encodings as wire_of
-from tests.traces import (
-    NO_VALUE,
-    decode,
-    event,
-    host,
-    line,
-    ref,
-    uint,
-    us,
-    xspace,
-)
+from tests.traces import NO_VALUE, decode, event, host, line, ref, uint, us, xspace
 
 if TYPE_CHECKING:
     from tests.traces import Event, Value
@@ -88,19 +78,6 @@ def test_an_event_inherits_the_stats_of_its_metadata() -> None:
     assert only.integers("flops").values.tolist() == [5, 7, 0, 0]
     assert only.integers("flops").present.tolist() == [True, True, False, False]
     assert only.strings("category").to_list() == ["c", "c", None, "own"]
-
-
-def test_of_a_stat_told_twice_the_last_counts() -> None:
-    only = plane_from(
-        wire_of.line(
-            wire_of.event(
-                wire_of.stat(wire_of.number(1, 1), wire_of.number(4, 5)),
-                wire_of.stat(wire_of.number(1, 1), wire_of.number(4, 6)),
-            )
-        ),
-        wire_of.stat_metadata(1, "x"),
-    )
-    assert only.integers("x").values.tolist() == [6]
 
 
 def test_a_name_of_very_many_ids_takes_no_longer() -> None:

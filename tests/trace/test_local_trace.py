@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.corpus import CORPUS, needs_corpus
+from tests.trace import encodings as wire_of
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
 from traceanalyzer.trace import local_trace
 from traceanalyzer.trace.builder import LARGEST_PS
@@ -22,23 +23,13 @@ CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 # The message, written by hand.
 
 
-def varint(value: int) -> bytes:
-    out = b""
-    while value > 0x7F:
-        out += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return out + bytes([value])
-
-
 def message(*fields: tuple[int, int | str | bytes]) -> bytes:
-    out = b""
-    for number, value in fields:
-        if isinstance(value, int):
-            out += varint(number << 3) + varint(value)
-        else:
-            content = value.encode() if isinstance(value, str) else value
-            out += varint(number << 3 | 2) + varint(len(content)) + content
-    return out
+    return b"".join(
+        wire_of.number(number, value)
+        if isinstance(value, int)
+        else wire_of.message(number, value.encode() if isinstance(value, str) else value)
+        for number, value in fields
+    )
 
 
 def device(number: int, name: str, **resources: int) -> bytes:
@@ -91,14 +82,7 @@ def test_damage_inside_an_event_costs_that_event() -> None:
     assert (trace.damage.bytes_lost, trace.damage.places, trace.damage.events_kept) == (5, 1, 2)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        ((9, LARGEST_PS + 1),),
-        ((3, 5),),
-        ((2, 2**63),),
-    ],
-)
+@pytest.mark.parametrize("fields", [((9, LARGEST_PS + 1),), ((3, 5),), ((2, 2**63),)])
 def test_events_of_no_sense_are_lost_alone(fields: tuple[tuple[int, Any], ...]) -> None:
     trace = read(HOST + message((4, message(*fields))) + event(7, "a", 1, 1))
     assert names(trace) == ["a"]

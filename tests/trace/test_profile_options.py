@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.traces import decode, task_environment, xspace
-from traceanalyzer.trace.profile_options import (
-    ProfileOptions,
-    profile_options,
-    profile_options_in,
-)
+from traceanalyzer.trace.profile_options import ProfileOptions, profile_options, profile_options_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,12 +32,3 @@ def test_options_that_are_cut_short_tell_what_they_still_tell(
     found = read_both_ways(tmp_path, xspace(task_environment(options=options)))
 
     assert [each and each.host_tracer_level for each in found] == [2, 2]
-
-
-@pytest.mark.parametrize("content", [None, b"", b"\x0a\xff\xff", b"no trace"])
-def test_a_file_that_is_no_trace_states_none(tmp_path: Path, content: bytes | None) -> None:
-    file = tmp_path / "h.xplane.pb"
-    if content is not None:
-        file.write_bytes(content)
-
-    assert profile_options_in(file) is None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.corpus import CORPUS, needs_corpus
+from tests.trace.encodings import message, varint
 from traceanalyzer.trace import tfevents
 from traceanalyzer.trace.discovery import RunFiles, find_runs
 from traceanalyzer.trace.tfevents import tf_version, version_of_producer
@@ -17,30 +18,18 @@ RUN = "2021_02_03_21_48_13"
 RUN_TIME = 1612388893  # of that name, in UTC
 
 
-def field(number: int, content: bytes) -> bytes:
-    return bytes([number << 3 | 2]) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    out = b""
-    while value > 0x7F:
-        out += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return out + bytes([value])
-
-
 def record(event: bytes) -> bytes:
     return struct.pack("<QI", len(event), 0) + event + b"\0\0\0\0"
 
 
 TIME = b"\x09" + struct.pack("<d", 1612385272.0)
-HEADER = record(TIME + field(3, b"brain.Event:2"))
-METRIC = record(TIME + b"\x10\x05" + field(5, b"\x0a\x02\x0a\x00"))
+HEADER = record(TIME + message(3, b"brain.Event:2"))
+METRIC = record(TIME + b"\x10\x05" + message(5, b"\x0a\x02\x0a\x00"))
 
 
 def graph(producer: int) -> bytes:
-    node = field(1, field(1, b"MatMul"))
-    return record(TIME + field(4, node * 50 + field(4, b"\x08" + _varint(producer))))
+    node = message(1, message(1, b"MatMul"))
+    return record(TIME + message(4, node * 50 + message(4, b"\x08" + varint(producer))))
 
 
 def put(folder: Path, content: bytes, created: int = RUN_TIME, suffix: str = "host.1.2.v2") -> Path:
@@ -72,12 +61,7 @@ def test_the_version_and_where_it_was_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("events", "profile"),
-    [
-        (".", "."),
-        ("train", "."),
-        ("train", "validation"),
-    ],
+    ("events", "profile"), [(".", "."), ("train", "."), ("train", "validation")]
 )
 def test_events_are_looked_for_where_keras_puts_them(
     tmp_path: Path, events: str, profile: str
@@ -129,7 +113,7 @@ def test_the_installed_tensorflow_is_known() -> None:
         HEADER + struct.pack("<QI", 2**63, 0) + b"x",
         HEADER + record(b"\xff" * 30),
         HEADER + record(b"\x20\x05"),
-        HEADER + record(field(4, b"\x20\x05")),
+        HEADER + record(message(4, b"\x20\x05")),
     ],
 )
 def test_files_without_a_graph(tmp_path: Path, content: bytes) -> None:

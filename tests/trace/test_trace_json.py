@@ -90,12 +90,6 @@ def test_half_of_a_surrogate_pair_and_a_long_text() -> None:
     assert plane.strings("s").to_list() == ["?"]
 
 
-def test_entries_that_are_no_events_are_counted() -> None:
-    trace = read(document(PROCESS, x("e", 1, 2), {"ph": "C"}, {"ph": "s"}, {"ph": "s"}))
-    assert trace.events == 1
-    assert trace.warnings[0].endswith("left out: 1 of kind 'C', 2 of kind 's'")
-
-
 # What it is not.
 
 

@@ -17,7 +17,7 @@ from tests.twin.capturing import Captured, capture
 from tests.twin.comparing import Twin, compare
 from traceanalyzer.placement.calls import functions_of_datasets
 from traceanalyzer.placement.devices import machine_of, with_gpus
-from traceanalyzer.placement.program import place_program
+from traceanalyzer.placement.program import ProgramPlacement
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
@@ -197,7 +197,7 @@ def test_every_node_of_datasets_functions_is_predicted() -> None:
             for name, device in zip(instance.input.names, instance.assigned, strict=True):
                 truth[function.name, name].add(device)
     capture_file = _capture_file(program, 0)
-    placed = place_program(capture_file, with_gpus(machine_of(capture_file)))
+    placed = ProgramPlacement(capture_file, with_gpus(machine_of(capture_file)))
     predicted = [
         (name, node, device)
         for name in functions_of_datasets(capture_file)

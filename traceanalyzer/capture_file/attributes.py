@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Attributes, Json
 
-_TYPES: Final = (  # by their numbers
+TYPES: Final = (  # by their numbers
     *("invalid", "float", "double", "int32", "uint8", "int16", "int8", "string", "complex64"),
     *("int64", "bool", "qint8", "quint8", "qint32", "bfloat16", "qint16", "quint16", "uint16"),
     *("complex128", "half", "resource", "variant", "uint32", "uint64", "float8_e5m2"),
@@ -63,7 +63,7 @@ class AttributePool:
             self.sets.append(dict(sorted(attributes.items())))
         return at
 
-    def add_entries(self, entries: list[bytes | memoryview]) -> int:
+    def add_entries(self, entries: list[memoryview]) -> int:
         """Return the index of the set that a NodeDef's `attr` entries make.
 
         Most nodes repeat the bytes of another; only new ones are decoded.
@@ -99,7 +99,7 @@ def attribute_of_entry(entry: bytes | memoryview) -> tuple[str, Json]:
 def type_name(number: int) -> str:
     """Return the name of a type by its number in types.proto: `float`, `resource`, `int32_ref`."""
     plain = number - _REFERENCES if number > _REFERENCES else number
-    name = _TYPES[plain] if plain < len(_TYPES) else f"dtype{plain}"
+    name = TYPES[plain] if plain < len(TYPES) else f"dtype{plain}"
     return f"{name}_ref" if number > _REFERENCES else name
 
 
@@ -162,7 +162,7 @@ def _sizes(data: memoryview) -> Json:
 
 
 def _tensor(field: int | memoryview) -> Json:
-    found: dict[str, Json] = {"tensor": _TYPES[0], "shape": []}
+    found: dict[str, Json] = {"tensor": TYPES[0], "shape": []}
     for number, inner, _ in fields(as_bytes(field)):
         if number == 1:
             found["tensor"] = type_name(as_number(inner))

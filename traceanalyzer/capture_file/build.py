@@ -83,7 +83,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     visibility = pools.all_of(
         partial(_choice, pools), (each for each in choices if each.get("value") is not None)
     )
-    sessions = pools.all_of(partial(record, Session), recorded)
+    sessions = pools.records(Session, recorded)
     kernels: Any = journal.last.get("kernels", {}).get("kernels")
     frames = pools.frames
     texts, statements, source_notes = source.add(frames) if source else (frames, (), ())
@@ -104,9 +104,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         sessions=tuple(_with_levels(session, folder) for session in sessions),
         errors=errors,
         visibility=visibility,
-        session_configs=pools.all_of(
-            partial(record, SessionConfig), journal.many["session_config"]
-        ),
+        session_configs=pools.records(SessionConfig, journal.many["session_config"]),
         frames=texts,
         statements=statements,
         scopes=tuple(
@@ -119,10 +117,8 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         attributes=tuple(pools.attributes.sets),
         definitions=tuple(definitions.values()),
         functions=tuple(functions),
-        kernels=pools.all_of(
-            partial(record, RegisteredKernel), kernels if isinstance(kernels, list) else []
-        ),
-        notes=pools.all_of(partial(record, Note), journal.many["note"]),
+        kernels=pools.records(RegisteredKernel, kernels if isinstance(kernels, list) else []),
+        notes=pools.records(Note, journal.many["note"]),
     )
     try:
         capture_file = _with_eager(capture_file, *eager)
@@ -212,9 +208,7 @@ def _with_levels(session: Session, folder: Path | None) -> Session:
         return replace(session, trace=None, effective=None)
     stated = profile_options_in(Path(session.trace))
     return replace(
-        session,
-        trace=os.path.relpath(session.trace, folder),
-        effective=stated or session.requested,
+        session, trace=os.path.relpath(session.trace, folder), effective=stated or session.requested
     )
 
 

@@ -17,12 +17,7 @@ import numpy as np  # noqa: TC002
 from msgspec import Meta
 from numpy.typing import NDArray  # noqa: TC002
 
-from traceanalyzer.capture_file.function_records import (
-    UNKNOWN,
-    Definition,
-    Function,
-    positions,
-)
+from traceanalyzer.capture_file.function_records import UNKNOWN, Definition, Function, positions
 from traceanalyzer.trace.profile_options import ProfileOptions  # noqa: TC001
 
 # What TensorFlow calls the graph of a session of TensorFlow 1. A program's further ones have a

@@ -29,13 +29,11 @@ from traceanalyzer.capture_file.function_records import (
 )
 from traceanalyzer.format import counted, printable
 from traceanalyzer.trace.message import (
-    LENGTH,
     BrokenMessageError,
     as_bytes,
     as_number,
     as_text,
     fields,
-    varint,
 )
 
 if TYPE_CHECKING:
@@ -222,11 +220,8 @@ class _Reader:
 
 _NODE, _VERSIONS = 1, 4  # of a GraphDef
 _PRODUCER = 1  # of its VersionDef
-# Of a NodeDef; each is a length-delimited field, whose tag is one byte.
-_NAME, _OP, _INPUT_OF, _DEVICE, _ATTR, _DEBUG = (number << 3 | LENGTH for number in range(1, 7))
+_NAME, _OP, _INPUT_OF, _DEVICE, _ATTR, _DEBUG = range(1, 7)  # of a NodeDef
 _ORIGINAL_NODE, _ORIGINAL_FUNCTION = 1, 2  # of its ExperimentalDebugInfo
-# Larger nodes are constants: a view is read slower than a copy, but a copy of them costs more.
-_COPIED: Final = 4096
 
 
 def parse_graph(data: bytes | memoryview, attributes: AttributePool | None = None) -> Graph:
@@ -264,58 +259,31 @@ class _Nodes:
         self._pool = attributes
         self._texts: dict[bytes, str] = {}
 
-    def add(self, view: memoryview) -> None:
-        """Read a NodeDef. The loop is written out: graphs have a million fields."""
-        node = bytes(view) if len(view) <= _COPIED else view
-        text = self._text
+    def add(self, node: memoryview) -> None:
+        """Read a NodeDef."""
         texts = {_NAME: "", _OP: "", _DEVICE: ""}
-        origin = ("", "")
+        origin = {_ORIGINAL_FUNCTION: "", _ORIGINAL_NODE: ""}
         inputs: list[str] = []
-        entries: list[bytes | memoryview] = []
-        at, end = 0, len(node)
-        while at < end:
-            tag = node[at]
-            at += 1
-            if tag & 7 != LENGTH or tag > 0x7F or at >= end:  # noqa: PLR2004 - a longer tag
-                at = self._pass_over(view, at - 1)
-                continue
-            length = node[at]
-            at += 1
-            if length > 0x7F:  # noqa: PLR2004 - a length of several bytes
-                length, at = varint(node, at - 1)
-            stop = at + length
-            if stop > end:
-                raise BrokenMessageError(cut_short=True)
-            if tag == _ATTR:
-                entries.append(node[at:stop])
-            elif tag == _INPUT_OF:
-                inputs.append(text(bytes(node[at:stop])))
-            elif tag in texts:
-                texts[tag] = text(bytes(node[at:stop]))
-            elif tag == _DEBUG:
-                origin = self._origin(view[at:stop])
-            at = stop
+        entries: list[memoryview] = []
+        for number, value, _ in fields(node):
+            if number == _ATTR:
+                entries.append(as_bytes(value))
+            elif number == _INPUT_OF:
+                inputs.append(self._text(value))
+            elif number in texts:
+                texts[number] = self._text(value)
+            elif number == _DEBUG:
+                for inner, name, _ in fields(as_bytes(value)):
+                    if inner in origin:  # of several the first: grappler merged them
+                        origin[inner] = origin[inner] or self._text(name)
         attributes = UNKNOWN if self._pool is None else self._pool.add_entries(entries)
         named = texts[_NAME], texts[_OP], tuple(inputs), texts[_DEVICE]
-        self.rows.append((*named, attributes, *origin))
+        self.rows.append((*named, attributes, *origin.values()))
 
-    def _origin(self, data: memoryview) -> tuple[str, str]:
-        """Return the first function and node: of several, grappler merged them."""
-        first = {_ORIGINAL_FUNCTION: "", _ORIGINAL_NODE: ""}
-        for number, value, _ in fields(data):
-            if number in first:
-                first[number] = first[number] or self._text(bytes(as_bytes(value)))
-        return first[_ORIGINAL_FUNCTION], first[_ORIGINAL_NODE]
-
-    def _text(self, data: bytes) -> str:
+    def _text(self, value: int | memoryview) -> str:
         """Decode a text, once for all nodes that have it."""
+        data = bytes(as_bytes(value))
         known = self._texts.get(data)
         if known is None:
-            known = self._texts[data] = as_text(memoryview(data))
+            known = self._texts[data] = as_text(value)
         return known
-
-    def _pass_over(self, node: memoryview, at: int) -> int:
-        """Return the end of a field that is none of ours."""
-        for _, _, end in fields(node[at:]):
-            return at + end
-        raise BrokenMessageError

@@ -5,9 +5,8 @@ from __future__ import annotations
 import gc
 import gzip
 import json
-import secrets
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +24,7 @@ from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.errors import CaptureFileError, TraceFormatError
 from traceanalyzer.format import counted, printable
 from traceanalyzer.trace.limits import inflate
+from traceanalyzer.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,15 +64,9 @@ def write(capture_file: CaptureFile, path: Path) -> None:
     Raises:
         CaptureFileError: It cannot be written.
     """
-    data = packed(serialised(capture_file))
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with temporary.open("xb") as file:
-            file.write(data)
-        temporary.replace(path)
+        write_whole(path, packed(serialised(capture_file)))
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
         why = printable((error.strerror or str(error)).lower())
         msg = (
             f"{printable(path.name)}: cannot be written ({why}); make room, or give another "

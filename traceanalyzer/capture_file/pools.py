@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -116,6 +117,10 @@ class Pools:
             except NOT_AS_EXPECTED:
                 self.damaged += 1
         return tuple(found)
+
+    def records(self, kind: type[_Record], found: Iterable[Any]) -> tuple[_Record, ...]:
+        """Read records that are as the capture file has them."""
+        return self.all_of(partial(record, kind), found)
 
     def definition(self, found: dict[str, Json]) -> Definition:
         """Return a journal's `function`."""

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Frame
 
-MAX_CHARACTERS: Final = 200  # of a line
-MAX_LINES: Final = 5_000
+_MOST_CHARACTERS: Final = 200  # of a line
 _MAX_TEXT: Final = 500_000  # characters of all lines
 _MAX_FILE_BYTES: Final = 5_000_000  # nobody writes larger files by hand
 _MAX_READ_BYTES: Final = 50_000_000  # of all files: they are read while the user waits
@@ -64,7 +63,6 @@ class _Reading:
 
     of: SourceLines
     files: dict[str, list[str] | None] = field(default_factory=dict)
-    lines_left: int = MAX_LINES
     text_left: int = _MAX_TEXT
     bytes_left: int = _MAX_READ_BYTES
     changed: dict[str, None] = field(default_factory=dict)  #: names of files
@@ -75,21 +73,17 @@ class _Reading:
 
     def text(self, file: str, line: int) -> str | None:
         if file not in self.files:
-            lines = self._cell(file) or self._lines_of(file) if self.lines_left else None
-            self.files[file] = lines
+            self.files[file] = self._cell(file) or self._lines_of(file)
         lines = self.files[file]
-        if file in self.too_large or not self.lines_left:
-            self.left_out += 1
-            return None
         if lines is None or not 1 <= line <= len(lines):
+            self.left_out += file in self.too_large
             return None
         text = lines[line - 1].strip()
-        if len(text) > MAX_CHARACTERS:
-            text = text[: MAX_CHARACTERS - 1] + _CUT
+        if len(text) > _MOST_CHARACTERS:
+            text = text[: _MOST_CHARACTERS - 1] + _CUT
         if len(text) > self.text_left:
             self.left_out += 1
             return None
-        self.lines_left -= 1
         self.text_left -= len(text)
         if file not in self.parsed:
             self.parsed[file] = FileStatements(file, lines)

@@ -28,17 +28,13 @@ if TYPE_CHECKING:
     )
     from traceanalyzer.model import Certainty
 
-# Messages of TensorFlow on stderr, and what they mean.
+# What messages mean: of TensorFlow's gpu_device.cc, cudart_stub.cc, and cuda_platform.cc (before
+# 2.14 cuda_driver.cc), and of the dynamic loader, which the capture asks as cudart_stub.cc does.
 _LOG_LINES: Final = (
-    # gpu_device.cc, after looking for cuDNN, cuBLAS and the like
-    ("libraries_not_loaded", "Cannot dlopen some GPU libraries"),
-    # gpu_device.cc, BaseGPUDeviceFactory::GetValidDeviceIds
+    ("libraries_not_loaded", "Cannot dlopen some GPU libraries"),  # cuDNN, cuBLAS and the like
     ("filtered_by_tf", "Ignoring visible gpu device"),
-    # cudart_stub.cc
     ("driver_not_found", "Could not find cuda drivers on your machine"),
-    # the dynamic loader, asked by the capture; cudart_stub.cc asks it the same
     ("driver_not_found", "libcuda.so.1: "),
-    # cuda_platform.cc, before 2.14 cuda_driver.cc
     ("cuda_init_failed", "failed call to cuInit"),
 )
 

@@ -47,7 +47,7 @@ from traceanalyzer.placement.kernel_types import (
     inputs_of,
     is_type,
     python_name,
-    types_taken,
+    values_taken,
 )
 from traceanalyzer.placement.retyping import TARGETS, XLA_REFUSES, Target, works_as
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
@@ -115,7 +115,7 @@ def describe(ops: BlockedOps) -> FindingText:
 def _supported(blocker: Blocker) -> str:
     """Return the dtypes that have kernels, for the end of a clause."""
     ((name, value), *more) = blocker.attributes.items()
-    types = types_taken(blocker.type, name, value) if isinstance(value, str) and not more else ()
+    types = values_taken(blocker.type, name, value) if isinstance(value, str) and not more else ()
     shown = sorted(python_name(t) for t in types if t not in _ONLY_ON_HOST)
     return f" (supported: {', '.join(shown)})" if shown else ""
 
@@ -146,7 +146,7 @@ def _casts(ops: BlockedOps) -> list[Fix]:
     ((name, value), *more) = ops.blocker.attributes.items()
     if more or not isinstance(value, str):
         return []
-    accepted = types_taken(op_type, name, value)
+    accepted = values_taken(op_type, name, value)
     fixes = [
         (target, fix)
         for target in TARGETS.get(value, ())

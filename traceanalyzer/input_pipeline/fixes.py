@@ -8,7 +8,9 @@ program turn out badly. Neither exceeds the measured wait.
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from traceanalyzer.format import counted, percent_text, size_text
@@ -38,7 +40,9 @@ _EQUAL: Final = 0.02
 _Kind: TypeAlias = Literal[  # by ease
     "prefetch", "rewrite", "parallel", "vectorise", "cache", "generator", "read_in_parallel"
 ]
-_PYTHON_LOCK: Final = "as Python holds its lock"
+_TEXTS: Final[dict[str, dict[str, str]]] = tomllib.loads(
+    (files("traceanalyzer.input_pipeline") / "fixes.toml").read_text("utf-8")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +82,6 @@ class _Changes:
         self._pipeline = pipeline
         self._row = row
         self._cpus = cpus
-        self._all_cpus = "as many CPUs as it needs" if cpus is None else counted(cpus, "CPU")
         self._has_gpu = has_gpu
         self._stage = pipeline.stages[row]
         self._section = pipeline.section(row)
@@ -94,29 +97,30 @@ class _Changes:
             yield from self._parallel()
             yield from self._vectorised()
         elif op_type.startswith("Generator") and self._calls_python:
-            yield self._several_generators()
+            yield self._several("generator")
         elif _FILES.fullmatch(op_type):
-            yield self._several_files()
+            yield self._several("read_in_parallel")
         yield from self._prefetched()
         yield from self._cached()
 
     # --- bounds --------------------------------------------------------------------------------
 
-    def _fix(  # noqa: PLR0913 - the fields of a fix
+    def _fix(
         self,
         kind: _Kind,
-        *,
         best_ps: float,
         worst_ps: float,
-        text: str,
-        code: str,
-        basis: str,
+        *,
+        variant: str = "",
         surely: float = 1.0,
+        **words: object,
     ) -> InputFix:
         """Return a fix, given the wait that remains at best and at worst.
 
         Args:
+            variant: What the name of its texts ends with.
             surely: The share of the least gain that is sure.
+            words: What the texts leave open.
         """
         pipeline = self._pipeline
         wait = pipeline.wait_ps
@@ -124,7 +128,12 @@ class _Changes:
         accounted = min(wait, pipeline.wait_if(pipeline.own_ps, pipeline.slowest_ps))
         high = min(max(wait - best_ps, 0.0), wait)
         low = min(max(accounted - worst_ps, 0.0), high) * surely
-        return InputFix(kind=kind, text=text, code=code, low_ps=low, high_ps=high, basis=basis)
+        cpus = "as many CPUs as it needs" if self._cpus is None else counted(self._cpus, "CPU")
+        texts = {
+            name: text.strip().format(cpus=cpus, **words)
+            for name, text in _TEXTS[kind + variant].items()
+        }
+        return InputFix(kind=kind, low_ps=low, high_ps=high, **texts)
 
     def _wait_beside_section(self, busy_ps: float) -> float:
         """Return the wait if the stage worked so long per step, in a section of its own."""
@@ -145,10 +154,6 @@ class _Changes:
         if self._section == PROGRAM:
             return pipeline.wait_if(whole, pipeline.slowest_ps)
         return pipeline.wait_if(pipeline.own_ps, max(pipeline.slowest_without(section), whole))
-
-    def _wait_if_shared(self) -> float:
-        """Return the wait if all CPUs shared the work of the stage."""
-        return self._wait_beside_section(self._busy_ps / self._cpus) if self._cpus else 0.0
 
     def _contended(self, work_ps: float) -> float:
         """Return the least wait if the steps themselves need every CPU: work is only shared."""
@@ -172,19 +177,8 @@ class _Changes:
     def _rewritten(self) -> InputFix:
         """TensorFlow ops instead of Python, which runs one call at a time."""
         calling = self._pipeline.calling_ps(self._row)
-        rest = self._busy_ps - calling
-        best = rest + calling / self._cpus if self._cpus else 0.0
-        return self._fix(
-            "rewrite",
-            best_ps=self._wait_beside_section(best),
-            worst_ps=self._pipeline.wait_ps,
-            text=(
-                "Write the function with TensorFlow ops: Python runs its own code one call at a "
-                "time, whatever `num_parallel_calls` is."
-            ),
-            code="dataset = dataset.map(fn_of_tensorflow_ops, num_parallel_calls=tf.data.AUTOTUNE)",
-            basis=f"no faster at worst; its calls on {self._all_cpus} at best",
-        )
+        shared = self._busy_ps - calling + calling / self._cpus if self._cpus else 0.0
+        return self._fix("rewrite", self._wait_beside_section(shared), self._pipeline.wait_ps)
 
     def _parallel(self) -> Iterator[InputFix]:
         """Several calls at once."""
@@ -200,23 +194,11 @@ class _Changes:
         most = max(at_once, float(cpus)) if cpus else None
         least = 1.0 if self._calls_python else max(at_once, (cpus or 2) / 2)
         calls = calling * at_once
-        text = "Let several calls of the function run at once."
-        worst = "its calls on half of the CPUs at worst, on"
-        if self._calls_python:
-            text = (
-                "If the Python function waits, or computes in libraries that release Python's "
-                "lock, let several calls of it run at once."
-            )
-            worst = f"one call after the other at worst, {_PYTHON_LOCK}; on"
         yield self._fix(
             "parallel",
-            best_ps=self._wait_beside_section(handing_over + calls / most) if most else 0.0,
-            worst_ps=max(
-                self._wait_beside_section(handing_over + calls / least), self._contended(calls)
-            ),
-            text=text,
-            code="dataset = dataset.map(fn, num_parallel_calls=tf.data.AUTOTUNE)",
-            basis=f"{worst} {self._all_cpus} at best",
+            self._wait_beside_section(handing_over + calls / most) if most else 0.0,
+            max(self._wait_beside_section(handing_over + calls / least), self._contended(calls)),
+            variant="_python" if self._calls_python else "",
         )
 
     def _vectorised(self) -> Iterator[InputFix]:
@@ -233,51 +215,17 @@ class _Changes:
         saved = self._busy_ps * overhead * (1 - 1 / batch)
         yield self._fix(
             "vectorise",
-            best_ps=self._wait_in_section(self._busy_ps - saved),
-            worst_ps=self._wait_in_section(self._busy_ps - saved / 2),
-            text=(
-                f"Batch first, and let the function work on {batch} elements at a time: "
-                f"{percent_text(overhead)} of its time is the calls, not what they compute."
-            ),
-            code=f"dataset = dataset.batch({batch}).map(fn_of_a_batch)",
-            basis="half of the calls' overhead at worst, all of it at best",
+            self._wait_in_section(self._busy_ps - saved),
+            self._wait_in_section(self._busy_ps - saved / 2),
+            batch=batch,
+            overhead=percent_text(overhead),
         )
 
-    def _several_generators(self) -> InputFix:
-        number = self._cpus or 4
-        return self._fix(
-            "generator",
-            best_ps=self._wait_if_shared(),
-            worst_ps=self._wait_beside_section(self._busy_ps),
-            text=(
-                "A generator yields one element after the other. Let several generators yield a "
-                "part each, or replace it by TensorFlow ops (`from_tensor_slices`, "
-                "`TFRecordDataset`), which need no Python."
-            ),
-            code=(
-                f"dataset = tf.data.Dataset.range({number}).interleave(\n"
-                "    lambda part: tf.data.Dataset.from_generator(\n"
-                "        generator_of_part, args=(part,), output_signature=signature),\n"
-                f"    cycle_length={number}, num_parallel_calls={number})"
-            ),
-            basis=(
-                f"one generator after the other at worst, {_PYTHON_LOCK}; {self._all_cpus} at once "
-                "at best"
-            ),
-        )
-
-    def _several_files(self) -> InputFix:
-        return self._fix(
-            "read_in_parallel",
-            best_ps=self._wait_if_shared(),
-            worst_ps=self._wait_beside_section(self._busy_ps),
-            text="Read several files at once.",
-            code=(
-                "dataset = tf.data.Dataset.from_tensor_slices(files).interleave(\n"
-                "    tf.data.TFRecordDataset, num_parallel_calls=tf.data.AUTOTUNE)"
-            ),
-            basis=f"no faster at worst, if the disk limits it; {self._all_cpus} at once at best",
-        )
+    def _several(self, kind: _Kind) -> InputFix:
+        """Several generators or files at once: all CPUs share the work of the stage at best."""
+        best = self._wait_beside_section(self._busy_ps / self._cpus) if self._cpus else 0.0
+        worst = self._wait_beside_section(self._busy_ps)
+        return self._fix(kind, best, worst, number=self._cpus or 4)
 
     def _prefetched(self) -> Iterator[InputFix]:
         """Prepare elements in advance, if each step makes its own now."""
@@ -287,16 +235,12 @@ class _Changes:
         outermost = pipeline.chain(self._row)[-1]
         moved = pipeline.busy_ps([k for k in self._own_rows if k != outermost])
         best = pipeline.wait_if(pipeline.busy_ps([outermost]), max(pipeline.slowest_ps, moved))
-        basis = "steps that need every CPU at worst; all that fits beside the step at best"
-        if self._has_gpu:
-            basis = "all that fits beside the step's own time at best"
         yield self._fix(
             "prefetch",
-            best_ps=best,
-            worst_ps=max(best, self._contended(moved)),
-            text="Prepare the next elements while the step computes: add a prefetch at the end.",
-            code="dataset = dataset.prefetch(tf.data.AUTOTUNE)",
-            basis=basis,
+            best,
+            max(best, self._contended(moved)),
+            contention="" if self._has_gpu else "steps that need every CPU at worst; ",
+            own="'s own time" if self._has_gpu else "",
         )
 
     def _cached(self) -> Iterator[InputFix]:
@@ -314,24 +258,25 @@ class _Changes:
             return
         own = pipeline.busy_ps([k for k in self._own_rows if k not in below])
         best = pipeline.wait_if(own, pipeline.slowest_without(below))
-        text = "Cache the elements of this stage: each epoch makes the same again."
-        basis = f"the first of {counted(epochs, 'epoch')} gains nothing"
+        provisos, or_none, size = "", "", ""
         if any(_SHUFFLE.fullmatch(str(s["type"])) for s in stages):
-            text += " Move the shuffle after it, or each epoch has the same order."
+            provisos = " Move the shuffle after it, or each epoch has the same order."
         calls_python = any(is_positive(s["python_ps"]) for s in stages)
         if calls_python:
-            text += " Only if the Python function returns the same for the same element each time."
-            basis += ", and none if Python returns something else each time"
-        whole = ""
+            provisos += (
+                " Only if the Python function returns the same for the same element each time."
+            )
+            or_none = ", and none if Python returns something else each time"
         if is_positive(stage["element_bytes"]):
             each = int(stage["element_bytes"]) * int(stage["elements"]) // epochs
-            whole = f", about {size_text(each)}"
+            size = f", about {size_text(each)}"
         yield self._fix(
             "cache",
-            best_ps=best,
-            worst_ps=best,
-            text=f"{text} It needs memory for all elements of an epoch{whole}.",
-            code="dataset = dataset.cache()  # right after the slow stage",
-            basis=f"{basis}; from the second on at best",
+            best,
+            best,
             surely=0.0 if calls_python else (epochs - 1) / epochs,
+            provisos=provisos,
+            or_none=or_none,
+            size=size,
+            epochs=counted(epochs, "epoch"),
         )

@@ -19,7 +19,7 @@ from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -63,12 +63,9 @@ class Pipeline:
 
     def section(self, row: int) -> _Section:
         """Return the section in which a stage works."""
-        if self.stages[row]["is_async"]:
-            return str(self.stages[row]["stage"]), True
-        for k in self.chain(row)[1:]:
-            if self.stages[k]["is_async"]:
-                return str(self.stages[k]["stage"]), False
-        return PROGRAM
+        asking = (k for k in self.chain(row) if self.stages[k]["is_async"])
+        first = next(asking, None)
+        return PROGRAM if first is None else (str(self.stages[first]["stage"]), first == row)
 
     @cached_property
     def sections(self) -> dict[_Section, list[int]]:
@@ -80,10 +77,7 @@ class Pipeline:
 
     def spans(self, rows: Collection[int]) -> Intervals:
         """Return when some of these stages were busy."""
-        each = [self._spans_of[row] for row in rows]
-        start = np.concatenate([np.empty(0, np.int64), *(times.start_ps for times in each)])
-        end = np.concatenate([np.empty(0, np.int64), *(times.end_ps for times in each)])
-        return union(start, end - start)
+        return _joined([self._spans_of[row] for row in rows])
 
     @cached_property
     def _spans_of(self) -> dict[int, Intervals]:
@@ -99,9 +93,7 @@ class Pipeline:
                 joined = union(own.start_ps, own.end_ps - own.start_ps + _MAX_HANDOVER_PS)
                 closed = Intervals(joined.start_ps, joined.end_ps - _MAX_HANDOVER_PS)
                 inputs = self.recorded([k for k in self.below(row) if k != row])
-                between = without(without(closed, own), inputs)
-                start = np.concatenate([own.start_ps, between.start_ps])
-                own = union(start, np.concatenate([own.end_ps, between.end_ps]) - start)
+                own = _joined([own, without(without(closed, own), inputs)])
             found[row] = own
         return found
 
@@ -119,9 +111,9 @@ class Pipeline:
         """Return the time per step while calls of a stage's function ran."""
         return self._per_step(self.recorded([row]))
 
-    def in_wait_ps(self, rows: Collection[int]) -> float:
-        """Return the time per step while some of these stages were busy and the program waited."""
-        return self._per_step(common(self.spans(rows), self.waiting))
+    def in_wait_ps(self, row: int) -> float:
+        """Return the time per step while a stage was busy and the program waited."""
+        return self._per_step(common(self._spans_of[row], self.waiting))
 
     def _per_step(self, times: Intervals) -> float:
         if not len(self.begin_ps):
@@ -140,17 +132,18 @@ class Pipeline:
 
     def slowest_without(self, rows: Iterable[int]) -> float:
         """Return the work of the busiest section but the program's, without some rows."""
-        gone = set(rows)
-        busy = [
-            self.busy_ps([k for k in members if k not in gone])
-            for section, members in self.sections.items()
-            if section != PROGRAM
-        ]
-        return max(busy, default=0.0)
+        others = (set(members) for section, members in self.sections.items() if section != PROGRAM)
+        return max((self.busy_ps(members.difference(rows)) for members in others), default=0.0)
 
     def wait_if(self, own_ps: float, slowest_ps: float) -> float:
         """Return the wait per step, given the work of the program's and of the busiest section."""
         return own_ps + max(0.0, slowest_ps - self.other_ps - own_ps)
+
+
+def _joined(times: Sequence[Intervals]) -> Intervals:
+    start = np.concatenate([np.empty(0, np.int64), *(each.start_ps for each in times)])
+    end = np.concatenate([np.empty(0, np.int64), *(each.end_ps for each in times)])
+    return union(start, end - start)
 
 
 def is_positive(value: Any) -> bool:  # noqa: ANN401 - a cell of a table

@@ -61,7 +61,6 @@ class SlowStage:
 
     row: int  #: of the host's table of stages
     stage: str  #: its path
-    type: str
     busy_ps: float  #: per step, as time on the clock
     in_wait_share: float  #: of the wait, while the stage was busy
 
@@ -176,7 +175,7 @@ def _pipeline(
 
 def _slow_stage(pipeline: Pipeline) -> SlowStage | None:
     """Return the stage that was busy longest while the steps waited."""
-    in_wait = {k: pipeline.in_wait_ps([k]) for k in pipeline.stages}
+    in_wait = {k: pipeline.in_wait_ps(k) for k in pipeline.stages}
     row = max(in_wait, key=lambda k: in_wait[k])
     share = min(1.0, in_wait[row] / pipeline.wait_ps)
     if share < _SLOW:
@@ -184,7 +183,6 @@ def _slow_stage(pipeline: Pipeline) -> SlowStage | None:
     return SlowStage(
         row=row,
         stage=str(pipeline.stages[row]["stage"]),
-        type=str(pipeline.stages[row]["type"]),
         busy_ps=pipeline.busy_ps([row]),
         in_wait_share=share,
     )

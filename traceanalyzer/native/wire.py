@@ -84,8 +84,7 @@ class LineColumns(NamedTuple):
 
 _scan_space = Function("scan_space", "uint8 int64= int64= uint8= int64= int64=")
 _walk_planes = Function(
-    "walk_planes",
-    "uint8 int64 int64= int64= int64= int64= int64= int64= uint8= uint64= int64=",
+    "walk_planes", "uint8 int64 int64= int64= int64= int64= int64= int64= uint8= uint64= int64="
 )
 _scan_lines = Function("scan_lines", "uint8 number number int64 int64= int64= int64= int64=")
 _fill_lines = Function(
@@ -115,10 +114,7 @@ def scan_space(buffer: NDArray[np.uint8], space: Space) -> tuple[int, int, int, 
 
 
 def walk_planes(
-    buffer: NDArray[np.uint8],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    tables: PlaneTables,
+    buffer: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64], tables: PlaneTables
 ) -> tuple[int, ...]:
     """Read all of each plane but its events, as far as there is room; end it before damage.
 

@@ -1,4 +1,4 @@
-"""What keeps an op off a device: one record, for nodes of graphs and for eager ops."""
+"""What keeps an op off the GPU: one record, for nodes of graphs and for eager ops."""
 
 from __future__ import annotations
 
@@ -20,24 +20,20 @@ Link: TypeAlias = Literal["own", "resource", "class", "follows"]
 
 
 class BlockerKind(Enum):
-    """How something keeps an op off a device."""
+    """How something keeps an op off the GPU."""
 
-    #: The op has no kernel for the device.
-    NO_KERNEL = "no_kernel"
-    #: No kernel for the device accepts the attributes, such as a dtype.
-    ATTRIBUTES = "attributes"
+    NO_KERNEL = "no_kernel"  #: the op has no GPU kernel
+    ATTRIBUTES = "attributes"  #: no GPU kernel accepts its attributes, such as a dtype
     #: An input is a list of strings or resources, which is always in host memory.
     HOST_LIST = "host_list"
     #: The node is an argument of its function, and its value is on another device.
     ASSIGNED = "assigned"
-    #: The op makes a resource, and another device is requested for it.
+    #: The op makes or takes a resource, and another device is requested for that.
     RESOURCE = "resource"
-    #: Another device is requested for the op.
-    REQUEST = "request"
+    REQUEST = "request"  #: another device is requested for the op
     #: The function was called on another device, which is the default of its nodes.
     DEFAULT_DEVICE = "default_device"
-    #: The kernel for another device has a higher priority.
-    PRIORITY = "priority"
+    PRIORITY = "priority"  #: the kernel for another device has a higher priority
     #: An eager op has few integers as inputs, and the environment keeps such ops on the host.
     SMALL_INPUTS = "small_inputs"
     #: Nothing: the op is on the device, but its kernel has all data in host memory, so that the
@@ -47,7 +43,7 @@ class BlockerKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocker:
-    """One thing that keeps an op off a device.
+    """One thing that keeps an op off the GPU.
 
     The search for blockers fills in the first fields; what a capture file knows of each is added
     after it.
@@ -60,42 +56,32 @@ class Blocker:
     #: The index of an eager op's input that is a resource on another device. None outside of the
     #: search.
     input: int | None = None
-    #: Names of the attributes that no kernel accepts.
-    refused: tuple[str, ...] = ()
-    #: The device that is requested, assigned, or the default.
-    requested_device: str = ""
+    refused: tuple[str, ...] = ()  #: names of the attributes that no kernel accepts
+    requested_device: str = ""  #: the device that is requested, assigned, or the default
 
     link: Link = "own"
-    #: Op type, name, and function of the blocked node; an eager op has only the first.
-    type: str = ""
-    name: str = ""
+    type: str = ""  #: op type of the blocked node
+    name: str = ""  #: "" for an eager op, as is the function
     function: str = ""
     #: The attributes that no GPU kernel accepts. Of a kernel in host memory, the op's types.
     attributes: Mapping[str, Json] = field(default_factory=lambda: NO_ATTRIBUTES, hash=False)
     #: All attributes of the blocked node, as far as they were recorded.
     given: Mapping[str, Json] = field(default_factory=lambda: NO_ATTRIBUTES, hash=False)
-    #: The user's line that made the node.
-    frame: Frame | None = None
-    #: The library's line that made it, where the user's line called a library.
-    library: Frame | None = None
+    frame: Frame | None = None  #: the user's line that made the node
+    library: Frame | None = None  #: the library's, where the user's line called a library
     #: The `tf.device` scope that requests the device: around the op, around the making of its
     #: resource, or around the call of its function. None if not recorded.
     scope: str | None = None
-    #: The line that entered the scope.
-    scope_frame: Frame | None = None
+    scope_frame: Frame | None = None  #: the line that entered the scope
     #: The node whose request was copied, by `_class`, where no scope requests the device.
     copied_from: str = ""
-    #: The resource that lives elsewhere, and the lines that made it.
-    resource: Resource | None = None
-    made_at: Frame | None = None
-    made_in: Frame | None = None
+    resource: Resource | None = None  #: the resource that lives elsewhere
+    made_at: Frame | None = None  #: the user's line that made it
+    made_in: Frame | None = None  #: the library's
     #: Of a variable, the types with which all ops that use it could be on a GPU, the best first.
     types: tuple[str, ...] | None = None
-    #: The call that the default device comes from.
-    call: Signature | None = None
-    #: The called function, if the scope is that of a call within another function.
-    called_in: str = ""
+    call: Signature | None = None  #: the call that the default device comes from
+    called_in: str = ""  #: the called function, if the scope is that of a call within another
     #: Whether a dataset calls the function of the node to compute for a step.
     for_step: bool = False
-    #: The GPU kernel that has all data in host memory.
-    kernel: Kernel | None = None
+    kernel: Kernel | None = None  #: the GPU kernel that has all data in host memory

@@ -8,7 +8,7 @@ dropped again. Each one of the rest is needed: with any of them in place the op 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import (
@@ -21,12 +21,12 @@ from traceanalyzer.placement.devices import (
     parse_device,
 )
 from traceanalyzer.placement.eager import EagerSetting, place_eager
-from traceanalyzer.placement.placer import Decision, Placement, Region, Setting, place
+from traceanalyzer.placement.placer import Decision, Placement, Region, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from traceanalyzer.placement.eager import EagerOp, EagerPlacement
+    from traceanalyzer.placement.eager import EagerOp
     from traceanalyzer.placement.nodes import Edge
     from traceanalyzer.placement.registry import SupportedTypes
 
@@ -34,53 +34,34 @@ _MANY: Final = 32  # blockers that are alike
 _OF_KERNELS: Final = frozenset(
     {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES, BlockerKind.HOST_LIST, BlockerKind.PRIORITY}
 )
-_State = TypeVar("_State")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blockers:
     """All that keeps an op off the GPU."""
 
-    #: In the order in which they take effect; none if the op is there.
-    found: tuple[Blocker, ...]
+    found: tuple[Blocker, ...]  #: in the order in which they take effect; none if the op is there
     #: Whether the op moves without them. If not, something unknown keeps it off as well.
     is_complete: bool
     #: The nodes that a node follows, the next one first: their blockers are its own.
     follows: tuple[int, ...] = ()
 
 
-class _Search(Protocol[_State]):
-    """An op whose blockers are searched for; `before` is where it is with all of them."""
-
-    before: _State
-
-    def without(self, removed: Sequence[Blocker]) -> _State:
-        """Place the op without some blockers."""
-
-    def has_moved(self, state: _State) -> bool:
-        """Return whether the op is on the GPU."""
-
-    def next(self, state: _State) -> list[Blocker]:
-        """Return the blockers that take effect next, which can be known already."""
-
-
-def _find(search: _Search[_State]) -> Blockers:
+def _find(search: _NodeSearch | _EagerSearch) -> Blockers:
     """Remove blockers until an op moves, then drop those that need not be removed."""
     found: list[Blocker] = []
-    current = search.before
-    while not search.has_moved(current):
+    while not search.moves_without(found):
         known = {*found}
-        more = [blocker for blocker in search.next(current) if blocker not in known]
+        more = [blocker for blocker in search.next() if blocker not in known]
         if not more:
             return Blockers(found=tuple(found), is_complete=False)
         found += more
-        current = search.without(found)
     needed = len(found) + 1
     while len(found) < needed:  # one that was needed beside another may not be without it
         needed = len(found)
         for some in _tried_together(found):
             rest = [other for other in found if other not in some]
-            if search.has_moved(search.without(rest)):
+            if search.moves_without(rest):
                 found = rest
     return Blockers(found=tuple(found), is_complete=True)
 
@@ -159,10 +140,8 @@ class BlockerFinder:
         found, alike = self._of_groups[root]
         if node not in alike:
             return None
-        of_node = [
-            replace(b, node=node) if b.kind is BlockerKind.DEFAULT_DEVICE else b
-            for b in found.found
-        ]
+        default = BlockerKind.DEFAULT_DEVICE
+        of_node = [replace(b, node=node) if b.kind is default else b for b in found.found]
         # What the node lacks itself takes effect first: see `_next_of_node`.
         of_node.sort(key=lambda b: b.node != node or b.kind not in _OF_KERNELS)
         return replace(found, found=tuple(of_node))
@@ -191,16 +170,10 @@ class BlockerFinder:
         beside = {nodes.followers[at] for at in inside if at in nodes.followers}
         beside.update(consumer for at in inside for consumer in nodes.consumers.get(at, ()))
         edges = [edge for root in roots for edge in self._edges.get(root, ())]
-        region = Region(
-            inside=sorted(inside),
-            around={at: whole.devices[at] for at in beside - inside},
-            bound=[
-                edge
-                for edge in sorted(edges, key=lambda edge: edge.target)
-                if edge.source in inside and edge.target in inside
-            ],
-        )
-        placed = place(nodes, whole.setting, region)
+        bound = [each for each in edges if {*each} <= inside]
+        around = {at: whole.devices[at] for at in beside - inside}
+        region = Region(sorted(inside), around, sorted(bound, key=lambda edge: edge.target))
+        placed = Placement(nodes, whole.setting, region)
         is_faithful = not whole.ignored and all(
             placed.devices[at] == whole.devices[at] and placed.decisions[at] is whole.decisions[at]
             for at in inside
@@ -219,41 +192,33 @@ class BlockerFinder:
 
 
 class _NodeSearch:
-    """A search for the blockers of a node.
-
-    `alike` holds those of its group that went where it went in all that was tried: the same blocks
-    them.
-    """
-
     def __init__(self, placement: Placement, node: int, members: Iterable[int]) -> None:
-        self.before = placement
+        self._placement = placement
         self._node = node
         self._gpu = _first_gpu(placement.setting.machine)
+        self._tried = placement
+        #: Members of its group that went where it went in all that was tried, for the same reason.
         self.alike = {*members}
 
-    def without(self, removed: Sequence[Blocker]) -> Placement:
-        setting = without(self.before.setting, removed, self._gpu)
-        after = place(self.before.nodes, setting, self.before.region)
-        at_node = after.devices[self._node]
-        self.alike = {at for at in self.alike if after.devices[at] == at_node}
-        return after
+    def moves_without(self, removed: Sequence[Blocker]) -> bool:
+        """Return whether the node is on a GPU then, in a graph that TensorFlow would not refuse."""
+        before = self._tried = self._placement
+        if removed:
+            setting = without(before.setting, removed, self._gpu)
+            self._tried = Placement(before.nodes, setting, before.region)
+            device = self._tried.devices[self._node]
+            self.alike = {at for at in self.alike if self._tried.devices[at] == device}
+        is_refused = bool(self._tried.failures) and not before.failures
+        return not is_refused and is_of_type(self._tried.devices[self._node], GPU)
 
-    def has_moved(self, state: Placement) -> bool:
-        """Return whether the node is there, in a graph that TensorFlow would not refuse."""
-        is_refused = bool(state.failures) and not self.before.failures
-        return not is_refused and is_of_type(state.devices[self._node], GPU)
-
-    def next(self, state: Placement) -> list[Blocker]:
-        focus = (self._node, *state.trail(self._node))[-1]
-        return _next_of_node(state, focus) if self._gpu else []
+    def next(self) -> list[Blocker]:
+        """Return the blockers that take effect next, after what was tried last."""
+        focus = (self._node, *self._tried.trail(self._node))[-1]
+        return _next_of_node(self._tried, focus) if self._gpu else []
 
 
 def without(setting: Setting, removed: Iterable[Blocker], device: str) -> Setting:
-    """Return what a graph is placed under without some blockers.
-
-    Args:
-        device: Where what is assigned elsewhere would be, and the default device.
-    """
+    """Return what a graph is placed under without blockers: a device for what is elsewhere."""
     kernels = set(setting.kernels)
     requests, assigned = dict(setting.requests), dict(setting.assigned)
     default = setting.default_device
@@ -334,9 +299,10 @@ class _EagerSearch:
         self._op = op
         self._setting = setting
         self._gpu = _first_gpu(setting.machine)
-        self.before = self.without(())
+        self._tried = place_eager(op, setting)
 
-    def without(self, removed: Sequence[Blocker]) -> EagerPlacement:
+    def moves_without(self, removed: Sequence[Blocker]) -> bool:
+        """Return whether the op is on a GPU then."""
         setting, inputs = self._setting, list(self._op.inputs)
         scope, has_kernels = self._op.scope, False
         for blocker in removed:
@@ -349,20 +315,20 @@ class _EagerSearch:
             else:
                 scope = ""
         changed = self._op._replace(inputs=inputs, scope=scope)
-        return place_eager(changed, setting, has_kernels=has_kernels)
+        self._tried = place_eager(changed, setting, has_kernels=has_kernels)
+        return is_of_type(self._tried.device, GPU)
 
-    def has_moved(self, state: EagerPlacement) -> bool:
-        return is_of_type(state.device, GPU)
-
-    def next(self, state: EagerPlacement) -> list[Blocker]:
+    def next(self) -> list[Blocker]:
+        """Return the blockers that take effect next, after what was tried last."""
         if not self._gpu:
             return []
-        if blocker := _without_kernel(state.support):
+        if blocker := _without_kernel(self._tried.support):
             return [blocker]
-        if state.decided_by is BlockerKind.REQUEST:
+        decided_by = self._tried.decided_by
+        if decided_by is BlockerKind.REQUEST:
             return [Blocker(kind=BlockerKind.REQUEST, requested_device=self._op.scope)]
-        if state.decided_by is not BlockerKind.RESOURCE:
-            return [Blocker(kind=state.decided_by)]
+        if decided_by is not BlockerKind.RESOURCE:
+            return [Blocker(kind=decided_by)]
         return [
             Blocker(kind=BlockerKind.RESOURCE, input=at, requested_device=each.device)
             for at, each in enumerate(self._op.inputs)

@@ -1,7 +1,8 @@
-"""Which functions a program's functions call, and what a call places a function under."""
+"""Which functions a program's functions call, and what their graphs are placed under."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.function_records import split_input
@@ -13,25 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
-    from traceanalyzer.capture_file.function_records import Function, Graph
+    from traceanalyzer.capture_file.function_records import Function, Graph, Instance
     from traceanalyzer.placement.devices import Machine
     from traceanalyzer.placement.op_definitions import OpDefinition
 
 # Ops whose n-th input is the n-th argument of the function they call; how many come before.
 FORWARDED: Final = {
-    "PartitionedCall": 0,
-    "StatefulPartitionedCall": 0,
-    "While": 0,
-    "StatelessWhile": 0,
-    "If": 1,
-    "StatelessIf": 1,
-    "Case": 1,
-    "StatelessCase": 1,
+    **dict.fromkeys(("PartitionedCall", "StatefulPartitionedCall", "While", "StatelessWhile"), 0),
+    **dict.fromkeys(("If", "StatelessIf", "Case", "StatelessCase"), 1),
 }
-
-
-# function_optimizer.cc, UniqueSpecializedFunctionName: behind it the call's node and function.
-_SPECIALIZED: Final = "_specialized_for_"
 
 
 class Call(NamedTuple):
@@ -73,22 +64,22 @@ def resources_into(
     graph: Graph, node: int, attributes: Sequence[Attributes], devices: Mapping[int, str]
 ) -> tuple[str, ...]:
     """Return where each data input of a node is that is a resource, "" for others."""
-    data = (split_input(text)[0] for text in graph.inputs[node] if not text.startswith("^"))
-    return tuple(
-        devices[source] if source >= 0 and _is_resource(graph, source, attributes) else ""
-        for source in map(graph.index, data)
-    )
-
-
-def _is_resource(graph: Graph, node: int, attributes: Sequence[Attributes]) -> bool:
-    known = attributes[graph.attributes[node]] if graph.attributes[node] >= 0 else {}
-    types = (known.get("T"), known.get("dtype"))  # a list of types can be among them
-    return "resource" in types or graph.ops[node] == "VarHandleOp"
+    found = []
+    for text in graph.inputs[node]:
+        if not text.startswith("^"):
+            source = graph.index(split_input(text)[0])
+            at = graph.attributes[source] if source >= 0 else -1
+            known = attributes[at] if at >= 0 else {}
+            types = (known.get("T"), known.get("dtype"))  # a list of types can be among them
+            is_maker = source >= 0 and graph.ops[source] == "VarHandleOp"
+            found.append(devices[source] if is_maker or "resource" in types else "")
+    return tuple(found)
 
 
 def called_as(function: str) -> str:
     """Return the name by which a function is called where grappler made one for a single call."""
-    return function.partition(_SPECIALIZED)[0]
+    # UniqueSpecializedFunctionName of function_optimizer.cc appends the call's node and function.
+    return function.partition("_specialized_for_")[0]
 
 
 def callers_first(capture_file: CaptureFile) -> list[Function]:
@@ -99,19 +90,18 @@ def callers_first(capture_file: CaptureFile) -> list[Function]:
         made_of.setdefault(called_as(name), []).append(name)
     order: list[Function] = []
     seen: set[str] = set()
-    for start in by_name:
-        stack = [(start, False)]
-        while stack:
-            name, is_done = stack.pop()
-            if is_done:
-                order.append(by_name[name])
-            elif name not in seen:
-                seen.add(name)
-                stack.append((name, True))
-                graphs = (instance.input for instance in by_name[name].instances)
-                inner = {c for graph in graphs for _, c in calls_of(graph, capture_file.attributes)}
-                named = {name for c in inner for name in (c, *made_of.get(c, ()))}
-                stack += [(c, False) for c in sorted(named & by_name.keys()) if c not in seen]
+    stack = [(start, False) for start in reversed(by_name)]
+    while stack:
+        name, is_done = stack.pop()
+        if is_done:
+            order.append(by_name[name])
+        elif name not in seen:
+            seen.add(name)
+            stack.append((name, True))
+            graphs = (instance.input for instance in by_name[name].instances)
+            inner = {c for graph in graphs for _, c in calls_of(graph, capture_file.attributes)}
+            named = {name for c in inner for name in (c, *made_of.get(c, ()))}
+            stack += [(c, False) for c in sorted(named & by_name.keys()) if c not in seen]
     return order[::-1]
 
 
@@ -162,7 +152,7 @@ def as_bound(
     """Return the devices of arguments and results on another machine.
 
     An argument whose place is not known is on the host if its type always is, else on the default
-    device; for a call by a dataset it is where the dataset is.
+    device, or where the dataset is that calls.
     """
     elsewhere = call.results or call.default_device or machine.host
     found: dict[int, str] = {}
@@ -224,11 +214,8 @@ def dataset_calls(
 ) -> Iterator[tuple[str, Call]]:
     """Walk the functions that a dataset calls, each with what it is placed under.
 
-    The arguments of a call are those that the function captured, the last ones it has.
-
-    Args:
-        definition: The op that makes the dataset, or reduces one.
-        inputs: Where each of its inputs is if that is a resource, "" for others.
+    The arguments of a call are those that the function captured, the last ones it has. Of the
+    inputs of the op, the devices of those count that are resources, "" for others.
     """
     has_none = definition.name == _REDUCES or attributes.get("use_default_device") is False
     default = "" if has_none else device
@@ -279,12 +266,9 @@ def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
     that prepare input, but for those that are given a value of the function that makes the dataset:
     they may search candidates for it, for example. Prefetched data and data made outside are input.
     """
-    found = {
-        name
-        for signature in capture_file.signatures
-        if signature.op == _REDUCES
-        for name in called_in(capture_file.attribute_set(signature.attributes).values())
-    }
+    reducing = (each.attributes for each in capture_file.signatures if each.op == _REDUCES)
+    sets = map(capture_file.attribute_set, reducing)
+    found = {name for attributes in sets for name in called_in(attributes.values())}
     of_datasets = functions_of_datasets(capture_file)
     left = [f.name for f in capture_file.functions if f.name not in of_datasets] + sorted(found)
     while left:
@@ -297,7 +281,7 @@ def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
 
 
 def _computing(graph: Graph, capture_file: CaptureFile) -> Iterator[str]:
-    """Walk the functions of datasets that compute for the function whose graph this is."""
+    """Walk the functions of datasets that compute for the function of a graph."""
     left = [at for at, op in enumerate(graph.ops) if op == _REDUCES]
     seen = set(left)
     while left:
@@ -327,3 +311,65 @@ def _is_value(graph: Graph, node: int, capture_file: CaptureFile) -> bool:
         attributes = capture_file.attribute_set(graph.attributes[node])
         return attributes.get("T") not in {"resource", "variant"}
     return not is_dataset(graph.ops[node]) and any(graph.sources(node))
+
+
+# --- Graphs of a session that grew between its runs -----------------------------------------------
+#
+# When a program of TensorFlow 1 adds ops, its session places the whole graph again. Stateful ops
+# keep their previous device (`RestoreStatefulNodes`, core/common_runtime/graph_execution_state.cc).
+# A graph dump shows that device instead of the requested one: it must not be read as a request.
+
+
+class FirstPlaced(NamedTuple):
+    """Where a node was first placed."""
+
+    instance: int
+    node: int
+
+
+def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, FirstPlaced]]:
+    """Return, by graph, the nodes that keep the device of an earlier graph: where each got it."""
+    found: list[Mapping[int, FirstPlaced]] = []
+    latest: dict[str, FirstPlaced] = {}
+    for at, instance in enumerate(instances):
+        graph = instance.input
+        kept: dict[int, FirstPlaced] = {}
+        for node, (name, device) in enumerate(zip(graph.names, graph.devices, strict=True)):
+            before = latest.get(name)
+            if device and before is not None:
+                earlier = instances[before.instance]
+                was_kept = before.node in found[before.instance]
+                if (
+                    graph.ops[node] == earlier.input.ops[before.node]
+                    and device == earlier.assigned[before.node]
+                    and (was_kept or device != earlier.input.devices[before.node])
+                ):
+                    kept[node] = found[before.instance].get(before.node, before)
+        found.append(kept)
+        latest.update((name, FirstPlaced(at, node)) for node, name in enumerate(graph.names))
+    return found
+
+
+def with_requests(instances: Sequence[Instance]) -> tuple[Instance, ...]:
+    """Return a session's graphs with the requested device of each node that kept its device."""
+    requesting = []
+    for instance, kept in zip(instances, kept_nodes(instances), strict=True):
+        devices = list(instance.input.devices)
+        for node, first in kept.items():
+            devices[node] = instances[first.instance].input.devices[first.node]
+        graph = replace(instance.input, devices=tuple(devices)) if kept else instance.input
+        requesting.append(replace(instance, input=graph))
+    return tuple(requesting)
+
+
+def newest(graphs: Sequence[Graph]) -> list[int]:
+    """Return the indices of the graphs that did not grow into a later one."""
+    found: list[int] = []
+    kept: list[frozenset[tuple[str, str, str]]] = []
+    for at in reversed(range(len(graphs))):
+        graph = graphs[at]
+        nodes = frozenset(zip(graph.names, graph.ops, graph.devices, strict=True))
+        if not any(nodes <= later for later in kept):
+            found.append(at)
+            kept.append(nodes)
+    return found[::-1]

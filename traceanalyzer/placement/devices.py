@@ -78,11 +78,7 @@ class DeviceName(NamedTuple):
         return _agree(self, other)
 
     def merged(self, other: DeviceName, *, soft: bool = False) -> DeviceName:
-        """Return what meets both (`MergeDevNames`).
-
-        Args:
-            soft: Give up the type and number where they differ, rather than fail.
-        """
+        """Return what meets both (`MergeDevNames`); if soft, give up a type that differs."""
         if self == other:
             return self
         both = other.overridden(self)
@@ -119,11 +115,9 @@ def _agree(one: Sequence[object], other: Sequence[object]) -> bool:
 
 @lru_cache(maxsize=4096)
 def parse_device(text: str) -> DeviceName:
-    """Read a device name as `DeviceNameUtils::ParseFullName` does.
+    """Read a device name, in full, in part, or `/gpu:0`, as `DeviceNameUtils::ParseFullName` does.
 
-    Args:
-        text: `/job:localhost/replica:0/task:0/device:GPU:0`, a part of that, or `/gpu:0`;
-            "" requests nothing.
+    "" requests nothing.
     """
     if text == "/":
         return ANYWHERE
@@ -152,11 +146,8 @@ def is_of_type(device: str, device_type: str) -> bool:
 
 
 def type_in_scope(device: str) -> str | None:
-    """Return the type that a scope's device names, as Python spells it: also `cpu:0` and `CPU`.
-
-    See `DeviceSpecV2.from_string` (python/framework/device_spec.py).
-    """
-    match = _LAST_PART.search(device)
+    """Return the type that a scope's device names, as Python spells it: also `cpu:0` and `CPU`."""
+    match = _LAST_PART.search(device)  # `DeviceSpecV2.from_string` (framework/device_spec.py)
     return match[1].upper() if match else None
 
 
@@ -174,8 +165,7 @@ def device_text(device: str) -> str:
 class Machine:
     """The devices a program can be placed on."""
 
-    #: Their full names, in the order in which TensorFlow prefers them
-    #: (`DeviceSet::SortPrioritizedDeviceVector`): GPUs first, then by name, as texts.
+    #: Full names in `DeviceSet::SortPrioritizedDeviceVector`'s order: GPUs first, then as texts.
     devices: tuple[str, ...]
 
     @classmethod
@@ -196,12 +186,12 @@ class Machine:
     @property
     def types(self) -> tuple[str, ...]:
         """The types of its devices, in TensorFlow's order."""
-        return tuple(t for t in _ORDER if any(parse_device(d).type == t for d in self.devices))
+        return tuple(t for t in _ORDER if any(is_of_type(device, t) for device in self.devices))
 
     @property
     def host(self) -> str:
         """Its first CPU, for what must be in host memory."""
-        return next(d for d in self.devices if parse_device(d).type == CPU)
+        return next(device for device in self.devices if is_of_type(device, CPU))
 
     def matching(self, requested: DeviceName) -> Sequence[str]:
         """Return those of its devices that are requested."""
@@ -213,8 +203,7 @@ class Machine:
 def machine_of(capture_file: CaptureFile) -> Machine:
     """Return the devices that the captured program had.
 
-    A program of TensorFlow 1 that never makes an eager context lists none. Its session has devices
-    all the same: those that its nodes were put on are known.
+    A program of TensorFlow 1 that makes no eager context lists none: those of its nodes are known.
     """
     logical = (capture_file.devices or {}).get("logical")
     listed = logical if isinstance(logical, list) else []
@@ -240,7 +229,6 @@ def _is_device(text: str) -> bool:
 
 def with_gpus(machine: Machine, count: int = 1) -> Machine:
     """Return a machine with GPUs in place of those it has."""
-    address = parse_device(machine.host)
-    base = f"/job:{address.job}/replica:{address.replica}/task:{address.task}"
-    cpus = [d for d in machine.devices if parse_device(d).type == CPU]
-    return Machine.of([*(f"{base}/device:GPU:{at}" for at in range(count)), *cpus])
+    cpus = [device for device in machine.devices if is_of_type(device, CPU)]
+    gpus = (str(parse_device(machine.host)._replace(type=GPU, id=at)) for at in range(count))
+    return Machine.of([*gpus, *cpus])

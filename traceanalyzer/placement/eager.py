@@ -58,10 +58,8 @@ class EagerOp(NamedTuple):
     """An eager op."""
 
     op: str
-    #: What the program gave: what follows from the inputs is filled in, and defaults are.
-    attributes: Attributes
-    #: Where they are decides nothing, unless one is a resource.
-    inputs: Sequence[EagerInput]
+    attributes: Attributes  #: as the program gave them
+    inputs: Sequence[EagerInput]  #: where they are decides nothing, unless one is a resource
     scope: str  #: the device that the `tf.device` scope requests, "" for none
 
 
@@ -92,11 +90,7 @@ class EagerPlacement:
 def place_eager(
     eager_op: EagerOp, setting: EagerSetting, *, has_kernels: bool = False
 ) -> EagerPlacement:
-    """Place an eager op as TensorFlow does.
-
-    Args:
-        has_kernels: Take it to have a kernel for every type of device, to see what would follow.
-    """
+    """Place an eager op as TensorFlow does, or would if each type of device had a kernel for it."""
     op, attributes, inputs, scope = eager_op
     registry, host = setting.registry, setting.machine.host
     complete, doubt = _completed(op, attributes, inputs, registry)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlia
 from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.blockers import BlockerFinder, eager_blockers
+from traceanalyzer.placement.calls import newest
 from traceanalyzer.placement.devices import CPU, GPU, is_of_type
-from traceanalyzer.placement.grown_graphs import newest
-from traceanalyzer.placement.program import place_program
+from traceanalyzer.placement.program import ProgramPlacement
 from traceanalyzer.placement.recorded_blockers import BY_REQUEST, BlockerRecords
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, Frame
     from traceanalyzer.model import Certainty
     from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.placement.program import FunctionPlacement, ProgramPlacement
+    from traceanalyzer.placement.program import FunctionPlacement
     from traceanalyzer.placement.registry import SupportedTypes
 
 # See `InlineFunctionBody` (core/common_runtime/inline_function_utils.cc).
@@ -38,18 +38,14 @@ Basis: TypeAlias = Literal["replay", "registry", "none"]
 class PlacementExplanation:
     """The known blockers of an op."""
 
-    #: The op type as the program has it, before rewrites.
-    type: str
+    type: str  #: the op type as the program has it, before rewrites
     #: In the order in which they take effect; each alone keeps the op on the CPU.
     blockers: tuple[Blocker, ...] = ()
-    #: Names of the nodes that it follows, the next one first.
-    follows: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()  #: names of the nodes that it follows, the next one first
     basis: Basis = "none"
     certainty: Certainty = "possible"
-    #: Why it is not certain, or "".
-    doubt: str = ""
-    #: How the replay contradicts what was recorded, or "".
-    contradiction: str = ""
+    doubt: str = ""  #: why it is not certain, or ""
+    contradiction: str = ""  #: how the replay contradicts what was recorded, or ""
     #: If the op's types are unknown: the types of data with which it has no GPU kernel.
     types_missing: tuple[str, ...] = ()
     #: Whether a replay puts the op on a GPU without the blockers: nothing else keeps it off.
@@ -109,10 +105,10 @@ class ReplayedExplanations:
     ) -> None:
         self._capture_file = capture_file
         self._is_own = machine is None
-        self.program: ProgramPlacement = place_program(
+        self.program = ProgramPlacement(
             capture_file, machine, unsure_as_recorded=unsure_as_recorded
         )
-        self._recorded = self.program if self._is_own else place_program(capture_file)
+        self._recorded = self.program if self._is_own else ProgramPlacement(capture_file)
         self._records = BlockerRecords(capture_file, self.program.kernels.registry)
         self._finders: dict[int, BlockerFinder] = {}
         self._instances: dict[str, list[FunctionPlacement]] = {}
@@ -126,9 +122,9 @@ class ReplayedExplanations:
         calls = self._calls(record)
         if not calls:
             is_known = bool(self.program.functions.get(record.function))
-            graph = "its node is not in the graph that" if is_known else "the graph it is in"
-            recorded = "was recorded" if is_known else "was not recorded"
-            return PlacementExplanation(type=op_type, doubt=f"{graph} {recorded}")
+            doubt = "its node is not in the graph that was recorded"
+            doubt = doubt if is_known else "the graph it is in was not recorded"
+            return PlacementExplanation(type=op_type, doubt=doubt)
         on_cpu = [self._explained(call) for call in calls if is_of_type(call.device, CPU)]
         if not on_cpu:
             return None
@@ -209,11 +205,12 @@ class ReplayedExplanations:
             contradiction=differs if self._is_own and placed.device not in seen else "",
             library=self._capture_file.frame(signature.library),
             blockers=blockers,
-            on_host=lambda: records.in_host_memory_eager(signature, placed.device),
+            on_host=lambda: records.in_host_memory(records.eager_site(signature), placed.device),
         )
 
     def _node_call(self, placed: FunctionPlacement, node: int) -> _Call:
-        placement = placed.placement
+        placement, records = placed.placement, self._records
+        device, site = placement.devices[node], records.node_site(placed, node)
         disagreement = self._disagreement(placed, node)
 
         def blockers() -> _Found:
@@ -221,14 +218,14 @@ class ReplayedExplanations:
             return found._replace(blockers=without_copies(found.blockers))
 
         return _Call(
-            type=placement.nodes.graph.ops[node],
-            device=placement.devices[node],
+            type=site.type,
+            device=device,
             support=placement.nodes.support[node],
             doubt=placement.doubts.get(node) or placed.doubt or disagreement,
             contradiction=disagreement if self._is_own and disagreement == _DISAGREES else "",
-            library=self._records.library_of(placed, node),
+            library=site.library,
             blockers=blockers,
-            on_host=lambda: self._records.in_host_memory(placed, node),
+            on_host=lambda: records.in_host_memory(site, device),
         )
 
     def _of_node(self, placed: FunctionPlacement, node: int) -> _Found:
@@ -272,6 +269,7 @@ def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
     for ops of one device, which requests that device (`group`, python/ops/control_flow_ops.py).
     """
     blockers = [b for b in blockers if not _groups_others(b)] or blockers
+    ends = [b for b in blockers if b.kind is BlockerKind.REQUEST and _END.match(b.name)]
     requests = [b for b in blockers if b.kind in BY_REQUEST and not _END.match(b.name)]
     own = {(b.function, b.name) for b in requests if not b.copied_from}
     requested = {b.requested_device for b in requests}
@@ -280,10 +278,8 @@ def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
         b
         for b in blockers
         if (b.function, b.copied_from) not in own
-        and not (
-            b.kind is BlockerKind.REQUEST and _END.match(b.name) and b.requested_device in requested
-        )
-        and not (has_resource and _reads_handle(b))
+        if b not in ends or b.requested_device not in requested
+        if not (has_resource and _reads_handle(b))
     )
 
 

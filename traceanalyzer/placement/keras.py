@@ -3,41 +3,45 @@
 Keras 3 chooses cuDNN for LSTM and GRU while it makes the graph. Keras 2 makes two functions with
 one interface: a loop, which it calls, and one for GPUs (tf_keras/src/layers/rnn/lstm.py,
 `lstm_with_backend_selection`; read in 2.12 to 2.21). After placement grappler replaces the loop's
-function in each call that is on a GPU (core/grappler/optimizers/implementation_selector.cc). The
-call of its gradient is replaced alike.
+function, and that of its gradient, in calls on a GPU whose masks cuDNN takes
+(core/grappler/optimizers/implementation_selector.cc).
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
 
 from traceanalyzer.format import listed
-from traceanalyzer.placement.calls import called_as, calls_of
-from traceanalyzer.placement.devices import CPU, GPU, is_of_type
+from traceanalyzer.placement.calls import called_as
+from traceanalyzer.placement.devices import CPU
 from traceanalyzer.placement.kernel_tables import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from traceanalyzer.capture_file.document import CaptureFile, Json
-    from traceanalyzer.placement.program import ProgramPlacement
 
 _FACTS: Final[dict[str, Any]] = tomllib.loads(read("keras_on_gpu.toml"))
 _CUDNN: Final = _FACTS["cudnn"]
 _STEP: Final = re.compile(_FACTS["steps"]["function"])
 _OP: Final = "CudnnRNNV3"
 _LARGER: Final = "their ops are part of larger kernels and are not placed one by one"
+_FUSES: Final = "With a GPU, Keras runs an LSTM or GRU as one cuDNN op instead of the captured loop"
 _MASKS: Final = "A mask must be right-padded there"
 _LOOP_NAME: Final = re.compile(r"(?:^|/)(lstm|gru)(?:_\d+)?/(?:.*/)?while(?:_\d+)?/", re.IGNORECASE)
 _LOOP: Final = re.compile(r"while(?:_\d+)?")
+_LOOP_FUNCTION: Final = re.compile(  # of Keras 2, and of its gradient
+    r"__(?:inference|forward)_(?:__backward_)?standard_(?:lstm|gru)(?:_\d+)+"
+)
 _MOST_MODELS: Final = 20  # that the recorder looks at
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecurrentLayer:
+class RecurrentLayer(NamedTuple):
     """An LSTM or GRU of a model that ran."""
 
     name: str
@@ -46,7 +50,7 @@ class RecurrentLayer:
     obstacle: str
     #: Whether Keras does not use XLA because of this layer if there is a GPU.
     forbids_xla: bool
-    is_of_keras_2: bool = False
+    is_of_keras_2: bool
 
     @property
     def refusal(self) -> str:
@@ -57,53 +61,45 @@ class RecurrentLayer:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KerasModel:
+class KerasModel(msgspec.Struct, frozen=True):
     """A model of Keras 3 that ran, as `recorder/keras_models.py` recorded it."""
 
     name: str
-    #: `jit_compile` as Keras resolved it on the program's machine; None if it did not yet.
-    compiles: bool | None
-    #: The layers with which Keras does not use XLA on a GPU, whatever the program says.
-    keeps_xla_out: tuple[str, ...]
-    #: Whether all layers existed when the model was compiled.
-    is_listed: bool
+    not_compilable: tuple[tuple[str, str], ...]  #: name and class of layers that XLA cannot compile
+    #: As Keras resolved it on the program's machine; None if it did not yet.
+    jit_compile: bool | None = None
+    is_listed: bool = False  #: whether all layers existed when the model was compiled
     #: Whether the program left `jit_compile` to Keras; None if not recorded.
-    is_auto: bool | None
-    recurrent: tuple[RecurrentLayer, ...]
+    is_auto: bool | None = None
+    recurrent: tuple[dict[str, Any], ...] = ()  #: options of LSTM and GRU layers
+    keras_version: str = ""
+
+    @property
+    def layers(self) -> list[RecurrentLayer]:
+        """Its LSTM and GRU layers."""
+        return [_layer(each, self.keras_version) for each in self.recurrent]
+
+    @property
+    def keeps_xla_out(self) -> list[str]:
+        """The layers with which Keras does not use XLA on a GPU, whatever the program says."""
+        named = [f"{name} ({kind})" for name, kind in self.not_compilable]
+        return [*named, *(layer.text for layer in self.layers if layer.forbids_xla)]
 
     @property
     def is_never_compiled(self) -> bool:
         """Whether XLA compiles its steps on no machine: because of the program or a layer."""
-        is_forbidden = self.is_auto is False and self.compiles is False
+        is_forbidden = self.is_auto is False and self.jit_compile is False
         return is_forbidden or (self.is_listed and bool(self.keeps_xla_out))
 
 
 def keras_models(capture_file: CaptureFile) -> list[KerasModel]:
     """Return the recorded models."""
-    version = str((capture_file.devices or {}).get("keras_version"))
+    version = {"keras_version": str((capture_file.devices or {}).get("keras_version"))}
     found = []
     for model in _listed(capture_file, "keras_models"):
-        layers = model.get("not_compilable") if isinstance(model, dict) else None
-        if isinstance(model, dict) and isinstance(layers, list):
-            recurrent = recurrent_layers(model, version)
-            pairs = [tuple(each) for each in layers if isinstance(each, list)]
-            named = [f"{pair[0]} ({pair[1]})" for pair in pairs if len(pair) == len("ab")]
-            found.append(
-                KerasModel(
-                    name=str(model.get("name")),
-                    compiles=_bool(model.get("jit_compile")),
-                    keeps_xla_out=(*named, *(r.text for r in recurrent if r.forbids_xla)),
-                    is_listed=model.get("is_listed") is True,
-                    is_auto=_bool(model.get("is_auto")),
-                    recurrent=recurrent,
-                )
-            )
+        with suppress(msgspec.ValidationError, TypeError):
+            found.append(msgspec.convert({**model, **version}, KerasModel))  # type: ignore[dict-item]
     return found
-
-
-def _bool(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
 
 
 def _listed(capture_file: CaptureFile, name: str) -> list[Json]:
@@ -111,19 +107,10 @@ def _listed(capture_file: CaptureFile, name: str) -> list[Json]:
     return found if isinstance(found, list) else []
 
 
-def recurrent_layers(model: Mapping[str, Json], keras_version: str) -> tuple[RecurrentLayer, ...]:
-    """Return the recurrent layers of a recorded model."""
-    layers = model.get("recurrent")
-    listed_layers = layers if isinstance(layers, list) else []
-    return tuple(_layer(each, keras_version) for each in listed_layers if isinstance(each, dict))
-
-
 def _layer(layer: Mapping[str, Json], keras_version: str) -> RecurrentLayer:
     options = _CUDNN["options"].items()
-    given = {option: layer.get(option, needed) for option, needed in options}
-    refused = [
-        f"{option}={given[option]!r}" for option, needed in options if given[option] != needed
-    ]
+    given = ((option, layer.get(option, needed), needed) for option, needed in options)
+    refused = [f"{option}={value!r}" for option, value, needed in given if value != needed]
     if layer.get("use_cudnn") is False:
         refused.append("use_cudnn=False")
     could_use = layer.get("could_use_cudnn")
@@ -132,23 +119,17 @@ def _layer(layer: Mapping[str, Json], keras_version: str) -> RecurrentLayer:
     if layer.get("recurrent_dropout"):
         refused.append(f"recurrent_dropout={layer['recurrent_dropout']}")
     minor = tuple(int(part) for part in re.findall(r"\d+", keras_version)[:2])
-    is_old = not is_of_keras_2 and minor < tuple(_CUDNN["dropout_since"])
-    if layer.get("dropout") and is_old:
+    if layer.get("dropout") and not is_of_keras_2 and minor < tuple(_CUDNN["dropout_since"]):
         refused.append(f"dropout={layer['dropout']} (before Keras 3.4)")
     if is_of_keras_2:
         refused = [] if could_use else refused or ["one of its options"]
     name = str(layer.get("name"))
-    return RecurrentLayer(
-        name=name,
-        text=f"{name} ({layer.get('class')})",
-        obstacle=" and ".join(refused),
-        forbids_xla=forbids_xla,
-        is_of_keras_2=is_of_keras_2,
-    )
+    text, obstacle = f"{name} ({layer.get('class')})", " and ".join(refused)
+    return RecurrentLayer(name, text, obstacle, forbids_xla, is_of_keras_2)
 
 
-def _all_recurrent_layers(capture_file: CaptureFile) -> list[RecurrentLayer]:
-    return list(dict.fromkeys(r for model in keras_models(capture_file) for r in model.recurrent))
+def _all_layers(capture_file: CaptureFile) -> list[RecurrentLayer]:
+    return list(dict.fromkeys(each for m in keras_models(capture_file) for each in m.layers))
 
 
 def strategies(capture_file: CaptureFile) -> list[str]:
@@ -169,30 +150,27 @@ def what_keras_compiled(capture_file: CaptureFile) -> Iterator[str]:
     See `_resolve_auto_jit_compile` and `model_supports_jit` (keras/src/trainers/trainer.py, 3.8 and
     3.15) for the reasons not to use it, in the order in which Keras checks them.
     """
+    devices = capture_file.devices or {}
     for model in keras_models(capture_file) if _had_gpu(capture_file) else ():
-        if model.compiles:
-            yield f"Keras compiles the steps of the model {model.name} with XLA: {_LARGER}"
-        elif model.compiles is not None:
-            if model.keeps_xla_out:
-                why = f"XLA cannot compile {listed(model.keeps_xla_out)}"
-            elif strategies(capture_file):
-                why = "the program uses a distribution strategy"
-            elif (capture_file.devices or {}).get("deterministic_ops"):
-                why = "the program requests deterministic ops"
-            elif model.is_auto:
-                why = 'with jit_compile="auto", Keras chose to'
-            else:
-                why = "its layers can be compiled, but the program says jit_compile=False"
-            yield (
-                f"Keras does not compile the steps of the model {model.name} with XLA, so their "
-                f"ops are placed one by one: {why}"
-            )
+        steps = f"the steps of the model {model.name} with XLA"
+        if model.jit_compile:
+            yield f"Keras compiles {steps}: {_LARGER}"
+        elif model.jit_compile is False:
+            reasons = {
+                f"XLA cannot compile {listed(model.keeps_xla_out)}": bool(model.keeps_xla_out),
+                "the program uses a distribution strategy": bool(strategies(capture_file)),
+                "the program requests deterministic ops": bool(devices.get("deterministic_ops")),
+                'with jit_compile="auto", Keras chose to': bool(model.is_auto),
+                "its layers can be compiled, but the program says jit_compile=False": True,
+            }
+            why = next(reason for reason, is_given in reasons.items() if is_given)
+            yield f"Keras does not compile {steps}, so their ops are placed one by one: {why}"
 
 
 def without_cudnn(capture_file: CaptureFile) -> Iterator[str]:
     """Walk the LSTM and GRU layers that ran as loops on a machine with a GPU, a sentence each."""
-    if _had_gpu(capture_file):
-        yield from (r.refusal for r in _all_recurrent_layers(capture_file) if r.obstacle)
+    layers = _all_layers(capture_file) if _had_gpu(capture_file) else ()
+    yield from (layer.refusal for layer in layers if layer.obstacle)
 
 
 def _had_gpu(capture_file: CaptureFile) -> bool:
@@ -207,7 +185,7 @@ def keras_differences(capture_file: CaptureFile) -> Iterator[str]:
     """Walk what Keras does with XLA and cuDNN if there is a GPU, a sentence per model or layer."""
     if any(_STEP.match(function.name) for function in capture_file.functions):
         yield from _step_differences(capture_file)
-    layers = _all_recurrent_layers(capture_file)
+    layers = _all_layers(capture_file)
     fused = [layer.text for layer in layers if not (layer.obstacle or layer.is_of_keras_2)]
     if fused:
         yield (
@@ -219,10 +197,11 @@ def keras_differences(capture_file: CaptureFile) -> Iterator[str]:
     graphs = (instance.input for f in capture_file.functions for instance in f.instances)
     if any(_is_unknown_loop(layers, name) for graph in graphs for name in graph.names):
         yield (
-            "With a GPU, Keras runs an LSTM or GRU as one cuDNN op instead of the captured loop if "
-            f"its options allow it. {_MASKS}. The options were not recorded, because no fit, "
-            "evaluate, or predict ran the model."
+            f"{_FUSES} if its options allow it. {_MASKS}. The options were not recorded, because "
+            "no fit, evaluate, or predict ran the model."
         )
+    if any(_is_loop_function(function.name) for function in capture_file.functions):
+        yield f"{_FUSES}, unless a mask is not right-padded."
 
 
 def _step_differences(capture_file: CaptureFile) -> Iterator[str]:
@@ -235,7 +214,7 @@ def _step_differences(capture_file: CaptureFile) -> Iterator[str]:
                 f"{listed(model.keeps_xla_out)}. Their ops are placed one by one. If such a layer "
                 "preprocesses input, move it out of the model, and Keras compiles the rest."
             )
-        elif model.compiles:
+        elif model.jit_compile:
             yield f"Keras compiles {steps} with XLA on every machine."
         elif model.is_auto:
             # Versions of Keras differ in whether these keep XLA out.
@@ -269,51 +248,24 @@ def _is_unknown_loop(layers: list[RecurrentLayer], node: str) -> bool:
     return not found or len(obstacles) > 1
 
 
-_LOOP_FUNCTION: Final = re.compile(  # of Keras 2, and its partner
-    r"__(?:inference|forward)_(?P<backward>__backward_)?standard_(?P<kind>lstm|gru)(?:_\d+)+"
-)
-_FOR_GPUS: Final = re.compile(r"__\w*_gpu_(lstm|gru)_with_fallback(?:_\d+)+")
-_MASK: Final = "mask"  # the argument, in both functions
-_PREVENTING: Final = {"implementation_selector": False, "disable_meta_optimizer": True}
-
-
 class KerasOnAGpu:
-    """Finds the ops that Keras would not make on the machine a program is placed on."""
+    """Finds the ops of a captured program that Keras would not make if there were a GPU."""
 
-    def __init__(self, capture_file: CaptureFile, program: ProgramPlacement) -> None:
+    def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
-        self._layers = _all_recurrent_layers(capture_file)
+        self._layers = _all_layers(capture_file)
         self._models = keras_models(capture_file)
-        defined = {definition.name for definition in capture_file.definitions}
-        names = defined | {function.name for function in capture_file.functions}
-        self._loops = {n: m for n in names if (m := _LOOP_FUNCTION.fullmatch(called_as(n)))}
-        # Of layers of Keras 2 whose loops are replaced.
-        self._kinds = {m[1] for m in map(_FOR_GPUS.fullmatch, names) if m is not None}
-        options = (capture_file.devices or {}).get("optimizer_options")
-        known = options if isinstance(options, dict) else {}
-        if any(known.get(name) is value for name, value in _PREVENTING.items()):
-            self._kinds.clear()
-        #: By function, the scope and the device of each call.
-        self._calls: dict[str, list[tuple[str, str]]] = {}
-        placements = (w.placement for instances in program.functions.values() for w in instances)
-        for placement in placements if self._kinds else ():
-            graph = placement.nodes.graph
-            for node, callee in calls_of(graph, capture_file.attributes):
-                scope = graph.names[node].rpartition("/")[0]
-                self._calls.setdefault(callee, []).append((scope, placement.devices[node]))
 
-    def gone(self, function: str, node: str) -> str:
-        """Return why an op is not there on that machine, or ""."""
+    def gone(self, node: str) -> str:
+        """Return why an op is not there, or ""."""
         layers = _layers_of(self._layers, node)
         if layers and not any(layer.obstacle or layer.is_of_keras_2 for layer in layers):
             return f"Keras runs {layers[0].text} as one cuDNN op ({_OP}) there, not as this loop"
-        if self._is_loop(function) is False:
-            return "Keras runs this LSTM or GRU as one op of cuDNN there, not as this loop"
         return ""
 
     def doubt(self, function: str, node: str) -> str:
         """Return why an op may not be there, or ""."""
-        if self._is_loop(function) is None or _is_unknown_loop(self._layers, node):
+        if _is_loop_function(function) or _is_unknown_loop(self._layers, node):
             return "Keras may run this loop as one op of cuDNN there"
         return "Keras may compile its step with XLA there" if self._may_compile(function) else ""
 
@@ -330,45 +282,6 @@ class KerasOnAGpu:
             return True
         return not all(model.is_never_compiled for model in self._models)
 
-    def _is_loop(self, function: str) -> bool | None:
-        """Return whether a function is there; None where it may be.
 
-        The function for GPUs has the loop too, for masks that cuDNN does not take. Or the call was
-        not recorded.
-        """
-        loop = called_as(function)
-        match = _LOOP_FUNCTION.fullmatch(loop)
-        if match is None or match["kind"] not in self._kinds:
-            return True
-        calls = self._calls.get(loop)
-        if calls is not None and not all(is_of_type(device, GPU) for _, device in calls):
-            return True
-        return None if calls is None or self._may_be_masked(match) else False
-
-    def _may_be_masked(self, loop: re.Match[str]) -> bool:
-        """Return whether a layer may have a mask.
-
-        A gradient function cannot be matched to one layer, so all loops of its kind are checked.
-        """
-        names = {loop[0]}
-        if loop["backward"]:
-            alike = [m for m in self._loops.values() if m["kind"] == loop["kind"]]
-            names = {match[0] for match in alike if not match["backward"]}
-        found = [self._capture_file.definition(name) for name in names]
-        return not found or any(each is None or each.index(_MASK) >= 0 for each in found)
-
-    def sentences(self) -> Iterator[str]:
-        """Walk what grappler replaces, a sentence."""
-        replaced = {
-            f"{scope or 'a layer'} ({match['kind'].upper()})": None
-            for loop, calls in self._calls.items()
-            if (match := _LOOP_FUNCTION.fullmatch(loop)) and not match["backward"]
-            if self._is_loop(loop) is not True
-            for scope, _ in calls
-        }
-        if replaced:
-            yield (
-                f"With a GPU, Keras runs {listed(list(replaced))} as one op of cuDNN ({_OP}) "
-                "instead of the captured loop, whose ops are left out here. With a mask, it does "
-                "so only for batches whose mask is padded on the right."
-            )
+def _is_loop_function(function: str) -> bool:
+    return _LOOP_FUNCTION.fullmatch(called_as(function)) is not None

@@ -53,6 +53,7 @@ VERSIONS: Final = "versions.txt"
 ALL: Final = "*"
 
 _RELEASE: Final = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})*(?P<rest>.*)", re.ASCII)
+_NAMED: Final = re.compile(r"\b\d{1,4}\.\d{1,4}\b", re.ASCII)
 
 
 @cache
@@ -89,13 +90,14 @@ def nearest_minor(version: str | None) -> tuple[Minor, bool]:
     """Return the version with tables that is nearest, and whether it is that very one.
 
     A release of another build (`2.13.0+nv23.7`), a nightly, a candidate or a commit after a release
-    is near to its minor version, not it: nobody knows what was changed there. To what is no version
-    the newest is nearest.
+    is near to its minor version, not it: nobody knows what was changed there. Where only some
+    versions are known (`between 2.4 and 2.5`), the last one counts; the newest where none is.
     """
     oldest, *_, newest = tabulated()
     found = _RELEASE.fullmatch(version.strip()) if version is not None else None
     if found is None:
-        return newest, False
+        named = _NAMED.findall(version or "")
+        return (nearest_minor(named[-1])[0] if named else newest), False
     minor = int(found[1]), int(found[2])
     return min(max(minor, oldest), newest), oldest <= minor <= newest and not found["rest"]
 

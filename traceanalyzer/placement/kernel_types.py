@@ -51,22 +51,19 @@ def python_name(dtype: str) -> str:
 class Combination:
     """Values of the constrained attributes, and the kernels that TensorFlow takes for them."""
 
-    #: The attributes, in the capture file's encoding; of a list its one element.
-    values: Mapping[str, Json]
+    values: Mapping[str, Json]  #: as in the capture file; of a list its one element
     cpu: Kernel | None
     gpu: Kernel | None
-    on_host: bool  #: whether that has all data in host memory
+    on_host: bool  #: whether the GPU's has all data in host memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeSupport:
     """How far the combinations have kernels."""
 
-    cpu: Extent  #: those with a kernel on a CPU
-    gpu: Extent  #: those with a kernel on a GPU
-    #: Of the latter, those whose kernel has all data in host memory: placed on the GPU, computed on
-    #: the host.
-    on_host: Extent
+    cpu: Extent
+    gpu: Extent
+    on_host: Extent  #: of those on a GPU, how many have all data in host memory
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,9 +71,8 @@ class Support:
     """The kernels of an op in a version of TensorFlow."""
 
     definition: OpDefinition
-    #: The attributes that are the types of its data, rather than of sizes or indices.
-    main: tuple[str, ...]
-    combinations: tuple[Combination, ...]  #: what it can be, with the kernels
+    main: tuple[str, ...]  #: the attributes that are types of its data, not of sizes or indices
+    combinations: tuple[Combination, ...]
     #: For each constrained type attribute, the types that its definition or a kernel names.
     named: Mapping[str, frozenset[Json]]
 
@@ -183,29 +179,22 @@ def _combinations(
 
 
 def _choices(name: str, kernels: Sequence[Kernel], definition: OpDefinition) -> list[Json]:
-    """Return the values of a constrained attribute that are looked at.
-
-    An attribute that is no type is looked at as it is by default: what else it may be is no
-    question of types.
-    """
+    """Return the values of an attribute that are looked at: of one that is no type, its default."""
     attribute = definition.attributes[name]
     if not attribute.is_type and attribute.has_default:
         return [attribute.default]
     values: set[str | int | bool] = {v for k in kernels for v in k.constraints.get(name, ())}
     if attribute.is_type and any(name not in k.constraints for k in kernels):
         values |= {*(attribute.allowed or _ANYTHING)}
-    ordered = sorted(values, key=str)
-    if attribute.is_type:
-        return [*ordered]
-    return [{"s": v} if isinstance(v, str) else v for v in ordered]
+    is_text = not attribute.is_type
+    return [{"s": v} if is_text and isinstance(v, str) else v for v in sorted(values, key=str)]
 
 
 def all_on_host(kernel: Kernel, definition: OpDefinition, attributes: Attributes) -> bool:
-    """Return whether a kernel on a GPU has all data of an op in host memory.
+    """Return whether a kernel on a GPU has all data in host memory: the host then computes the op.
 
-    The host then computes it. Handles of resources are not data: an op that only makes or takes
-    handles (`VarHandleOp`) computes nothing. An op that needs only a shape reads no data of its
-    input.
+    Handles of resources are not data: an op that only makes or takes handles (`VarHandleOp`)
+    computes nothing. An op that needs only a shape reads no data of its input.
     """
     if definition.outputs and all(_is_all(a, attributes, _HANDLES) for a in definition.outputs):
         return False
@@ -229,21 +218,6 @@ def _is_all(argument: Argument, attributes: Attributes, types: Collection[str]) 
 
 
 @cache
-def known_types() -> frozenset[str]:
-    """Return the types that the newest version names, as the capture file names them."""
-    registry = registries()[-1]
-    found: set[str] = set()
-    for definition in filter(None, map(registry.definition, registry.ops)):
-        found.update(a.type for a in (*definition.inputs, *definition.outputs) if a.type)
-        types = {name: a for name, a in definition.attributes.items() if a.is_type}
-        for name, attribute in types.items():
-            found.update(attribute.allowed or ())
-            for kernel in registry.usable_kernels(definition.name):
-                found.update(map(str, kernel.constraints.get(name, ())))
-    return frozenset(found)
-
-
-@cache
 def definition_of(op: str) -> OpDefinition | None:
     """Return an op's definition in the newest version that has it; None for no op of TensorFlow."""
     return next(filter(None, (each.definition(op) for each in reversed(registries()))), None)
@@ -252,8 +226,8 @@ def definition_of(op: str) -> OpDefinition | None:
 def is_type(op: str, attribute: str) -> bool:
     """Return whether an attribute of an op is a type or a list of types."""
     definition = definition_of(op)
-    found = None if definition is None else definition.attributes.get(attribute)
-    return found is not None and found.is_type
+    known = {} if definition is None else definition.attributes
+    return attribute in known and known[attribute].is_type
 
 
 def inputs_of(op: str, attribute: str) -> tuple[str, ...]:
@@ -300,9 +274,9 @@ def _supports(op: str) -> list[Support]:
 
 @cache
 def is_copied_to_host(op: str) -> bool:
-    """Return whether the host computes an op whatever its type, on data that a GPU may have made.
+    """Return whether the host computes an op (`Qr`) of any type, on data that a GPU may have made.
 
-    `Qr` is one. Sizes, indices and scalars (`LinSpace`) are not such data.
+    Sizes, indices and scalars (`LinSpace`) are not such data.
     """
     definition = definition_of(op)
     support = support_of(registries()[-1], op)
@@ -322,23 +296,14 @@ def casts_on_gpu(source: str, target: str) -> bool:
     return all(r.find("Cast", GPU, attributes) is not None for r in registries())
 
 
-def types_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
-    """Return the types that an attribute can have instead of one, to have a GPU kernel; sorted.
-
-    Args:
-        attribute: The one attribute that keeps a node from every GPU kernel that it comes nearest
-            to. The others may have any values.
-
-    Returns:
-        Those with which the node certainly has a kernel that computes on the GPU: not one that has
-        all its arguments in host memory, unless it has no data of that type at all (`VarHandleOp`).
-    """
-    return tuple(t for t in values_taken(op, attribute, value) if t in known_types())
-
-
 @cache
 def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
-    """Return the same for an attribute that is a string."""
+    """Return the types, or strings, with which an op has a kernel that computes on the GPU; sorted.
+
+    The attribute is the one that keeps a node from every GPU kernel that it comes nearest to; the
+    others may have any values. A kernel with all arguments in host memory does not count, unless it
+    has no data of that type at all (`VarHandleOp`).
+    """
     each = [
         _taken_in(registry, definition, attribute, value)
         for registry in registries()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.frames import line_text
@@ -34,8 +35,7 @@ _MOST_LINES: Final = 3  # that one sentence names
 
 def differences(capture_file: CaptureFile) -> Iterator[str]:
     """Walk what the program may do differently with a GPU, a sentence each."""
-    failed = failure(capture_file)
-    if failed is not None:
+    if failed := failure(capture_file):
         at = f" at {failed.at}" if failed.at else ""
         yield f"The program failed{at}; what it would do after that was not recorded."
     yield from keras_differences(capture_file)
@@ -59,8 +59,7 @@ def differences(capture_file: CaptureFile) -> Iterator[str]:
             "A session of the program is given device_count={'GPU': 0}, another is not. The "
             "capture does not show which of them ran an op: this prediction applies to the other."
         )
-    by_gpus = _strategies_by_gpus(capture_file)
-    if by_gpus:
+    if by_gpus := _strategies_by_gpus(capture_file):
         yield (
             f"{listed(by_gpus)} runs the program once per GPU. This prediction applies to one GPU; "
             "with more, the program builds other graphs."
@@ -78,10 +77,11 @@ def _choice_by_gpus(questions: Sequence[str], requests: Sequence[str]) -> str:
 def _gpu_questions(capture_file: CaptureFile) -> list[str]:
     """Return the lines that ask for GPUs and whose answer may matter, as `train.py:3`."""
     found = (capture_file.devices or {}).get("gpu_questions")
+    places = [place for place in (found if isinstance(found, list) else ()) if place]
     return [
-        f"{str(place[0]).replace(chr(92), '/').rpartition('/')[2]}:{place[1]}"
-        for place in (found if isinstance(found, list) else ())
-        if isinstance(place, list) and len(place) == 2  # noqa: PLR2004 - file, line
+        f"{PureWindowsPath(str(place[0])).name}:{place[-1]}"
+        for place in places
+        if isinstance(place, list)
     ]
 
 
@@ -171,20 +171,17 @@ class Failure:
     """An error that ended a program."""
 
     error: CaughtError
-    #: The user's line that raised it, as `train.py:7`, or "".
-    at: str
+    at: str  #: the user's line that raised it, as `train.py:7`, or ""
     #: The GPU that the program requested and TensorFlow did not have, as `GPU:0`, or "".
     missing: str
-    #: Whether soft placement was off, which would have used the CPU instead.
-    is_strict: bool
-    #: What kept TensorFlow from seeing that GPU, or "".
-    obstacle: str
+    is_strict: bool  #: whether soft placement was off, which would have used the CPU instead
+    obstacle: str  #: what kept TensorFlow from seeing that GPU, or ""
 
     @property
     def said(self) -> str:
         """The most informative line of the error's message."""
-        lines = [line.strip() for line in self.error.message.split("\n") if line.strip()]
-        lines = [line for line in lines if line != _NO_CONTENT] or [self.error.type]
+        stripped = (line.strip() for line in self.error.message.split("\n"))
+        lines = [line for line in stripped if line not in {"", _NO_CONTENT}] or [self.error.type]
         if _STACK.match(lines[0]):  # its last lines are the error and the node
             lines = [line for line in lines if not line.startswith("[[")][-1:]
         first = next(filter(_NO_DEVICE.search, lines if self.missing else ()), lines[0])

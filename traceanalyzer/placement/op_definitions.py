@@ -46,10 +46,9 @@ class Argument:
 
     name: str
     type: str = ""  #: its type, as the capture file names types; "" where an attribute gives it
-    type_attr: str = ""  #: the attribute that gives its type, or ""
-    #: The attribute that gives how many tensors of that type there are; "" for one.
-    number_attr: str = ""
-    type_list_attr: str = ""  #: the attribute that gives a list of types, a tensor each; or ""
+    type_attr: str = ""  #: the attribute that gives its type
+    number_attr: str = ""  #: the attribute that gives how many tensors there are; "" for one
+    type_list_attr: str = ""  #: the attribute that gives a list of types, a tensor each
     is_ref: bool = False
 
     @classmethod
@@ -73,10 +72,8 @@ class AttributeDefinition:
     type: str  #: `type`, `list(type)`, `int`, `string`, `shape`, `func` and so on
     has_default: bool = False
     default: Json = None  #: its value then, in the capture file's encoding
-    #: The values that it may have, types as the capture file names them and strings as plain text;
-    #: None for any.
-    allowed: tuple[str, ...] | None = None
-    minimum: int | None = None  #: the least value of an int or length of a list; None for none
+    allowed: tuple[str, ...] | None = None  #: types, or strings as plain text; None for any
+    minimum: int | None = None  #: the least value of an int or length of a list
 
     @property
     def is_type(self) -> bool:
@@ -118,11 +115,7 @@ class OpDefinition:
 
     @classmethod
     def parse(cls, op: str, line: str) -> OpDefinition:
-        """Read a definition from a line without its range.
-
-        Args:
-            line: `in a:$T out b:$T attr T:type{float} stateful`, each part where there is any.
-        """
+        """Read a definition from a line without its range: see `kernel_tables`."""
         parts: dict[str, list[str]] = {"in": [], "out": [], "attr": [], "stateful": []}
         words = line.split()
         for word in words:
@@ -148,10 +141,8 @@ class OpDefinition:
 
     def has_argument_of(self, attributes: Collection[str]) -> bool:
         """Return whether any of these attributes gives the type of an argument."""
-        return any(
-            a.type_attr in attributes or a.type_list_attr in attributes
-            for a in (*self.inputs, *self.outputs)
-        )
+        arguments = (*self.inputs, *self.outputs)
+        return any({a.type_attr, a.type_list_attr} & {*attributes} for a in arguments)
 
     def complete(self, attributes: Attributes) -> Attributes:
         """Return attributes with the defaults of those that are missing filled in."""
@@ -160,11 +151,7 @@ class OpDefinition:
         return {**attributes, **missing} if missing else attributes
 
     def types_of(self, argument: Argument, attributes: Attributes) -> tuple[str, ...]:
-        """Return the type of each tensor of an argument; `float_ref` for a reference.
-
-        Raises:
-            AttributesError: An attribute that it needs is missing, or no type, number or list.
-        """
+        """Return the type of each tensor of an argument; `float_ref` for a reference."""
         if argument.type_list_attr:
             value = self._value(argument.type_list_attr, attributes)
             listed = value if isinstance(value, list) else [None]
@@ -185,17 +172,10 @@ class OpDefinition:
         return tuple(t for a in self.outputs for t in self.types_of(a, attributes))
 
     def attributes_of_inputs(self, input_types: Sequence[str]) -> dict[str, Json]:
-        """Return the attributes that the types of the inputs determine.
+        """Return the attributes that the types of the inputs determine; a reference fits its type.
 
         Where several arguments have any number of tensors each, only the types of the inputs before
         them are known.
-
-        Args:
-            input_types: The type of each input, as the capture file names types. A reference fits
-                where its type does.
-
-        Raises:
-            InputTypesError: This op cannot have inputs of these types.
         """
         sizes = [argument.number_attr or argument.type_list_attr for argument in self.inputs]
         if len({*sizes} - {""}) > 1:
@@ -253,9 +233,7 @@ class OpDefinition:
         return definition.default
 
     def _number(self, argument: Argument, attributes: Attributes) -> int:
-        if not argument.number_attr:
-            return 1
-        number = self._value(argument.number_attr, attributes)
+        number = self._value(argument.number_attr, attributes) if argument.number_attr else 1
         if type(number) is not int or not 0 <= number <= _MOST_TENSORS:
             raise AttributesError(self._unfit(argument.number_attr, number))
         return number

@@ -78,8 +78,7 @@ class Setting:
         return self.requests.get(node, recorded)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Region:
+class Region(NamedTuple):
     """The part of a graph to place, while what lies around it keeps its device."""
 
     inside: Sequence[int]  #: the nodes to place, in the graph's order
@@ -87,25 +86,51 @@ class Region:
     bound: Sequence[Edge]  #: the edges inside that bind two nodes to one device
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Placement:
-    """Where the nodes of a graph, or of a region of it, were put: by node, in the graph's order."""
+def _followers(nodes: Nodes) -> dict[int, list[int]]:
+    """Return the nodes that may follow each node."""
+    found: dict[int, list[int]] = {}
+    for at, followed in nodes.followers.items():
+        found.setdefault(followed, []).append(at)
+    for at in nodes.generators:
+        for consumer in nodes.consumers[at]:
+            found.setdefault(consumer, []).append(at)
+    return found
 
-    nodes: Nodes
-    setting: Setting
-    region: Region
-    devices: Mapping[int, str]  #: full names; "" where TensorFlow would have found none
-    decisions: Mapping[int, Decision]
-    followed: Mapping[int, int]  #: the node that was followed, where one was
-    roots: Mapping[int, int]  #: the node that represents each node's colocation group
-    #: By root, the devices that the group could be on when its first node was placed, the preferred
-    #: one first.
-    candidates: Mapping[int, tuple[str, ...]]
-    #: Nodes that soft placement took out of their colocation group.
-    ignored: Sequence[tuple[int, str]]
-    #: What TensorFlow would have refused the graph for; the rest is placed all the same, and is not
-    #: sure.
-    failures: Sequence[Failure]
+
+class Placement:
+    """Where the nodes of a graph, or of a region of it, are put, as `Placer::Run` does."""
+
+    def __init__(self, nodes: Nodes, setting: Setting, region: Region | None = None) -> None:
+        self.nodes = nodes
+        self.setting = setting
+        self.region = region or Region(range(len(nodes)), {}, nodes.bound)
+        #: What TensorFlow would have refused the graph for; the rest is placed all the same, and is
+        #: not sure.
+        self.failures: list[Failure] = []
+        #: Nodes that soft placement took out of their colocation group.
+        self.ignored: list[tuple[int, str]] = []
+        inside, around = self.region.inside, self.region.around
+        order = sorted({*inside, *around}) if around else inside
+        #: Full names; "" where TensorFlow would have found none. What is not assigned has no device
+        #: until it is placed: it cannot be followed before.
+        self.devices = {at: setting.assigned.get(at, "") for at in order}
+        self.decisions = dict.fromkeys(inside, Decision.NONE)
+        self.followed: dict[int, int] = {}  #: the node that was followed, where one was
+        #: By root, the devices that the group could be on when its first node was placed, the
+        #: preferred one first.
+        self.candidates: dict[int, tuple[str, ...]] = {}
+        self._finder = Candidates(setting.machine, setting.default_device, soft=setting.soft)
+        self._groups = self._singletons()
+        self._bind_edges()
+        self._join_classes()
+        # See `ColocationGraph::AddHostOnlyDataTypesConstraints`.
+        for node in nodes.host_lists - setting.kernels:
+            if node in self.decisions:
+                self._groups.limit(node, CPU)
+        #: The node that represents each node's colocation group.
+        self.roots = {at: self._groups.root(at) for at in inside}
+        self._choose(order)
+        del self._groups, self._finder
 
     def trail(self, node: int) -> Iterator[int]:
         """Walk what a node follows, and what that follows."""
@@ -157,87 +182,27 @@ class Placement:
                     left.append(at)
         return doubts
 
-
-def _followers(nodes: Nodes) -> dict[int, list[int]]:
-    """Return the nodes that may follow each node."""
-    found: dict[int, list[int]] = {}
-    for at, followed in nodes.followers.items():
-        found.setdefault(followed, []).append(at)
-    for at in nodes.generators:
-        for consumer in nodes.consumers[at]:
-            found.setdefault(consumer, []).append(at)
-    return found
-
-
-def place(nodes: Nodes, setting: Setting, region: Region | None = None) -> Placement:
-    """Place a graph, or a region of it, as TensorFlow does."""
-    if region is None:
-        region = Region(inside=range(len(nodes)), around={}, bound=nodes.bound)
-    return _Run(nodes, setting, region).placement()
-
-
-class _Run:
-    """One run of the placer: the steps of `Placer::Run` share its state."""
-
-    def __init__(self, nodes: Nodes, setting: Setting, region: Region) -> None:
-        self._nodes = nodes
-        self._setting = setting
-        self._region = region
-        self._finder = Candidates(setting.machine, setting.default_device, soft=setting.soft)
-        self._failures: list[Failure] = []
-        self._ignored: list[tuple[int, str]] = []
-        self._groups = self._singletons()
-        # What is not assigned has no device until it is placed: it cannot be followed before.
-        self._order = sorted({*region.inside, *region.around}) if region.around else region.inside
-        self._devices = {at: setting.assigned.get(at, "") for at in self._order}
-        self._decisions = dict.fromkeys(region.inside, Decision.NONE)
-        self._followed: dict[int, int] = {}
-        self._candidates: dict[int, tuple[str, ...]] = {}
-
-    def placement(self) -> Placement:
-        """Run it."""
-        self._bind_edges()
-        self._join_classes()
-        # See `ColocationGraph::AddHostOnlyDataTypesConstraints`.
-        for node in self._nodes.host_lists - self._setting.kernels:
-            if node in self._decisions:
-                self._groups.limit(node, CPU)
-        roots = {at: self._groups.root(at) for at in self._region.inside}
-        self._choose(roots)
-        return Placement(
-            nodes=self._nodes,
-            setting=self._setting,
-            region=self._region,
-            devices=self._devices,
-            decisions=self._decisions,
-            followed=self._followed,
-            roots=roots,
-            candidates=self._candidates,
-            ignored=self._ignored,
-            failures=self._failures,
-        )
-
     def _requested(self, node: int) -> str:
-        return self._setting.requested(self._nodes.graph, node)
+        return self.setting.requested(self.nodes.graph, node)
 
     def _singletons(self) -> Groups:
         """See `ColocationGraph::InitializeMembers`."""
-        nodes, setting = self._nodes, self._setting
+        nodes, setting = self.nodes, self.setting
         present = set(setting.machine.types)
         kept: dict[Types, Types] = {}
         types = {}
-        for at in self._region.inside:
+        for at in self.region.inside:
             support = EVERYWHERE if at in setting.kernels else nodes.support[at]
             if support.types not in kept:
                 kept[support.types] = tuple(each for each in support.types if each[0] in present)
             types[at] = kept[support.types]
         groups = Groups(types, soft=setting.soft)
-        for at in self._region.inside:
+        for at in self.region.inside:
             if at in setting.assigned:
                 groups.assigned[at] = groups.requested[at] = self._read(at, setting.assigned[at])
                 continue
             if not types[at]:
-                self._failures.append(Failure(at, "no device here has a kernel for it"))
+                self.failures.append(Failure(at, "no device here has a kernel for it"))
             name = self._read(at, self._requested(at))
             if name is not ANYWHERE:
                 groups.requested[at] = name
@@ -250,21 +215,21 @@ class _Run:
         try:
             return parse_device(text)
         except DeviceNameError as error:
-            self._failures.append(Failure(node, str(error)))
+            self.failures.append(Failure(node, str(error)))
             return ANYWHERE
 
     def _bind_edges(self) -> None:
         """See `ColocationGraph::ColocateResourceAndRefEdges`."""
-        for source, target in self._region.bound:
+        for source, target in self.region.bound:
             try:
                 self._groups.bind(source, target)
             except DeviceConflictError as error:
-                self._failures.append(Failure(target, str(error)))
+                self.failures.append(Failure(target, str(error)))
 
     def _join_classes(self) -> None:
         """See `ColocationGraph::ColocateAllNodes`: each node is in the group of its name too."""
-        classes, names = self._nodes.classes, self._nodes.graph.names
-        inside = self._region.inside
+        classes, names = self.nodes.classes, self.nodes.graph.names
+        inside = self.region.inside
         wanted = {group for at in inside for group in classes.get(at, ())}
         first: dict[str, int] = {}
         for at in inside if wanted else ():
@@ -274,20 +239,21 @@ class _Run:
                 try:
                     self._groups.join(at, first.setdefault(group, at))
                 except DeviceConflictError as error:
-                    if self._setting.soft:
-                        self._ignored.append((at, group))
+                    if self.setting.soft:
+                        self.ignored.append((at, group))
                     else:
-                        self._failures.append(Failure(at, str(error)))
+                        self.failures.append(Failure(at, str(error)))
 
-    def _choose(self, roots: Mapping[int, int]) -> None:
+    def _choose(self, order: Sequence[int]) -> None:
         """Place what has inputs, in order, then what waits for its consumers."""
-        nodes, around, assigned = self._nodes, self._region.around, self._setting.assigned
+        nodes, roots = self.nodes, self.roots
+        around, assigned = self.region.around, self.setting.assigned
         waiting = []
-        for at in self._order:
+        for at in order:
             if at in nodes.generators and (at in around or at not in assigned):
                 waiting.append(at)
             elif at in around:
-                self._devices[at] = around[at]
+                self.devices[at] = around[at]
             elif at in assigned:
                 self._settle(at, roots[at], assigned[at], Decision.ASSIGNED)
             else:
@@ -296,41 +262,41 @@ class _Run:
                 self._place(at, roots[at], follows, Decision.INPUT)
         for at in waiting:
             if at in around:
-                self._devices[at] = around[at]
+                self.devices[at] = around[at]
             else:
                 self._place(at, roots[at], nodes.consumers[at], Decision.CONSUMERS)
 
     def _follows(self, node: int, followed: int) -> bool:
         """Return whether a node follows its input (`IsMetadata`, `MatchIdentityOperation`)."""
-        if self._nodes.graph.ops[node] in METADATA:
+        if self.nodes.graph.ops[node] in METADATA:
             return True
         if self._requested(node):
             return False
-        consumers = self._nodes.consumers[node]
+        consumers = self.nodes.consumers[node]
         beyond = self._requested(consumers[0]) if consumers else ""
         return self._requested(followed) == beyond
 
     def _place(self, node: int, root: int, follows: Sequence[int], decision: Decision) -> None:
         """Place a node where those are that it follows, if they agree and it can be there."""
         candidates = self._finder.of(self._groups, root)
-        self._candidates.setdefault(root, candidates)
-        agreed = {self._devices[other] for other in follows}
+        self.candidates.setdefault(root, candidates)
+        agreed = {self.devices[other] for other in follows}
         if len(agreed) == 1 and (device := agreed.pop()) in candidates:
-            self._followed[node] = follows[0]
+            self.followed[node] = follows[0]
             self._settle(node, root, device, decision)
         elif candidates:
             self._settle(node, root, candidates[0], Decision.FIRST)
         else:
             requested = self._groups.requested[root]
             message = f"no device meets {requested or 'what it needs'}"
-            self._failures.append(Failure(node, message))
+            self.failures.append(Failure(node, message))
 
     def _settle(self, node: int, root: int, device: str, decision: Decision) -> None:
-        self._devices[node] = device
-        self._decisions[node] = decision
+        self.devices[node] = device
+        self.decisions[node] = decision
         if decision is Decision.ASSIGNED and self._groups.assigned[root] is ANYWHERE:
             return  # no name of a device, which is a failure already
         try:
             self._groups.assign(root, device)
         except DeviceConflictError as error:
-            self._failures.append(Failure(node, str(error)))
+            self.failures.append(Failure(node, str(error)))

@@ -11,20 +11,8 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import is_session
-from traceanalyzer.placement.calls import (
-    FORWARDED,
-    ON_HOST,
-    Call,
-    argument_nodes,
-    as_bound,
-    as_recorded,
-    called_as,
-    callers_first,
-    calls_of,
-    dataset_calls,
-    is_of_dataset,
-    resources_into,
-)
+from traceanalyzer.placement import calls
+from traceanalyzer.placement.calls import Call
 from traceanalyzer.placement.devices import machine_of
 from traceanalyzer.placement.eager import (
     EagerInput,
@@ -34,9 +22,8 @@ from traceanalyzer.placement.eager import (
     pins_small,
     place_eager,
 )
-from traceanalyzer.placement.grown_graphs import kept_nodes, with_requests
 from traceanalyzer.placement.nodes import Nodes, describe, is_dataset
-from traceanalyzer.placement.placer import Placement, Setting, place
+from traceanalyzer.placement.placer import Placement, Setting
 from traceanalyzer.placement.registry import registry_of
 from traceanalyzer.placement.scopes import ReadDevices
 
@@ -46,7 +33,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Attributes, CaptureFile, Signature, Tensor
     from traceanalyzer.capture_file.function_records import Function
     from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.placement.registry import Nearest
 
 _CALL_NOT_RECORDED: Final = "the call of its function was not recorded"
 _ARGUMENT_NOT_RECORDED: Final = "where this argument is was not recorded"
@@ -58,8 +44,7 @@ class FunctionPlacement:
 
     function: str
     instance: int  #: which of the recorded instantiations the graph is of
-    #: The signature that calls it, or None: a function calls it, or nothing recorded does.
-    call: int | None
+    call: int | None  #: the signature that calls it; None for a function, or nothing recorded
     placement: Placement
     doubt: str  #: why something about its call is unknown, or ""
     #: Of a session's graph that grew, the nodes that keep their device: each with the earlier
@@ -67,65 +52,47 @@ class FunctionPlacement:
     kept: Mapping[int, tuple[FunctionPlacement, int]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProgramPlacement:
-    """A program, placed."""
-
-    machine: Machine  #: the devices it was placed on
-    #: The registry that was used, and whether it is that of the program's TensorFlow.
-    kernels: Nearest
-    eager_setting: EagerSetting  #: what eager ops are placed under
-    eager_ops: Sequence[EagerOp]  #: the op of each signature of the capture file, as it is placed
-    eager: Sequence[EagerPlacement]
-    #: Where each resource of the capture file lives; "" if unknown.
-    resources: Sequence[str]
-    #: By name, each instance of a function.
-    functions: Mapping[str, tuple[FunctionPlacement, ...]]
-
-
-def place_program(
-    capture_file: CaptureFile, machine: Machine | None = None, *, unsure_as_recorded: bool = False
-) -> ProgramPlacement:
-    """Place a captured program.
-
-    Args:
-        machine: The devices to place it on; None for those that it had. On its own machine the
-            arguments of functions are where they were recorded, on another where they would be.
-        unsure_as_recorded: Whether requests that nobody can know on the other machine are what
-            they were, rather than what is expected.
-    """
-    return _Program(capture_file, machine, unsure_as_recorded=unsure_as_recorded).placement()
-
-
-class _Program:
-    """A program under way: resources before functions, callers before what they call."""
+    """A captured program, placed: resources before functions, callers before what they call."""
 
     def __init__(
-        self, capture_file: CaptureFile, assumed: Machine | None, *, unsure_as_recorded: bool
+        self,
+        capture_file: CaptureFile,
+        machine: Machine | None = None,
+        *,
+        unsure_as_recorded: bool = False,
     ) -> None:
+        """Place a program.
+
+        Args:
+            machine: The devices to place it on; None for those that it had, on which the arguments
+                of functions are where they were recorded.
+            unsure_as_recorded: Whether requests that nobody can know there are what they were.
+        """
         self._capture_file = capture_file
         self._attributes = capture_file.attributes
         self._own_machine = machine_of(capture_file)
-        self._is_own = assumed is None
-        self._machine = assumed or self._own_machine
-        self._kernels = registry_of(capture_file)
-        self._setting = EagerSetting(
-            machine=self._machine,
-            registry=self._kernels.registry,
+        self._is_own = machine is None
+        self.machine = machine or self._own_machine
+        #: The registry that was used, and whether it is that of the program's TensorFlow.
+        self.kernels = registry_of(capture_file)
+        functions = {f.name for f in capture_file.functions}
+        functions |= {d.name for d in capture_file.definitions}
+        functions |= {s.op for s in capture_file.signatures if s.is_function}
+        self.eager_setting = EagerSetting(
+            machine=self.machine,
+            registry=self.kernels.registry,
             soft=(capture_file.devices or {}).get("soft_device_placement") is not False,
             pins_small=pins_small(capture_file),
-            functions=frozenset(
-                {f.name for f in capture_file.functions}
-                | {d.name for d in capture_file.definitions}
-                | {s.op for s in capture_file.signatures if s.is_function}
-            ),
+            functions=functions,
         )
-        self._resources = [""] * len(capture_file.resources)
+        #: Where each resource of the capture file lives; "" if unknown.
+        self.resources = [""] * len(capture_file.resources)
         self._read_devices = ReadDevices(
             capture_file,
-            self._machine,
-            self._resources,
-            lambda maker: place_eager(self._op(maker), self._setting).device,
+            self.machine,
+            self.resources,
+            lambda maker: place_eager(self._op(maker), self.eager_setting).device,
             unsure_as_recorded=unsure_as_recorded,
         )
         # Elements of datasets, which are on the host.
@@ -136,26 +103,17 @@ class _Program:
             for output in signature.outputs
         }
         self._described: dict[tuple[str, int], Nodes] = {}
-
-    def placement(self) -> ProgramPlacement:
-        signatures = self._capture_file.signatures
-        for at, resource in enumerate(self._capture_file.resources):
+        for at, resource in enumerate(capture_file.resources):
             if self._is_own:
-                self._resources[at] = resource.device
+                self.resources[at] = resource.device
             elif resource.signature >= 0:  # one made from others comes after them
-                maker = self._op(signatures[resource.signature])
-                self._resources[at] = place_eager(maker, self._setting).device
-        ops = [self._op(signature) for signature in signatures]
-        eager = [place_eager(op, self._setting) for op in ops]
-        return ProgramPlacement(
-            machine=self._machine,
-            kernels=self._kernels,
-            eager_setting=self._setting,
-            eager_ops=ops,
-            eager=eager,
-            resources=self._resources,
-            functions=self._place_functions(eager),
-        )
+                maker = self._op(capture_file.signatures[resource.signature])
+                self.resources[at] = place_eager(maker, self.eager_setting).device
+        #: The op of each signature of the capture file, as it is placed.
+        self.eager_ops = [self._op(signature) for signature in capture_file.signatures]
+        self.eager = [place_eager(op, self.eager_setting) for op in self.eager_ops]
+        #: By name, each instance of a function.
+        self.functions = self._place_functions()
 
     def _op(self, signature: Signature) -> EagerOp:
         return EagerOp(
@@ -168,27 +126,25 @@ class _Program:
     def _input(self, tensor: Tensor) -> EagerInput:
         device = tensor.device
         if tensor.dtype == "resource" and not self._is_own:
-            device = "" if tensor.resource is None else self._resources[tensor.resource]
+            device = "" if tensor.resource is None else self.resources[tensor.resource]
         is_known = tensor.shape is not None and all(size >= 0 for size in tensor.shape)
         return EagerInput(tensor.dtype, device, prod(tensor.shape or ()) if is_known else None)
 
-    def _place_functions(
-        self, eager: Sequence[EagerPlacement]
-    ) -> dict[str, tuple[FunctionPlacement, ...]]:
-        calls: dict[str, dict[tuple[str, tuple[str, ...]], Call]] = {}
+    def _place_functions(self) -> dict[str, tuple[FunctionPlacement, ...]]:
+        known: dict[str, dict[tuple[str, tuple[str, ...]], Call]] = {}
 
         def add(found: Iterable[tuple[str, Call]]) -> None:
             for function, call in found:
-                alike = calls.setdefault(function, {})
+                alike = known.setdefault(function, {})
                 alike.setdefault((call.default_device, call.arguments), call)
 
         signatures = self._capture_file.signatures
-        for at, (signature, where) in enumerate(zip(signatures, eager, strict=True)):
+        for at, (signature, where) in enumerate(zip(signatures, self.eager, strict=True)):
             add(self._calls_by_signature(at, signature, where))
         placed: dict[str, tuple[FunctionPlacement, ...]] = {}
-        for function in callers_first(self._capture_file):
-            known = calls.get(function.name) or calls.get(called_as(function.name), {})
-            of_function = tuple(known.values()) or (self._unknown(function),)
+        for function in calls.callers_first(self._capture_file):
+            called = known.get(function.name) or known.get(calls.called_as(function.name), {})
+            of_function = tuple(called.values()) or (self._unknown(function),)
             placed[function.name] = tuple(self._instances(function, of_function))
             for each in placed[function.name]:
                 add(self._calls_within(each))
@@ -214,13 +170,13 @@ class _Program:
         devices, guessed = [], set()
         for index, tensor in enumerate(signature.inputs):
             device = self._input(tensor).device
-            if tensor.dtype in ON_HOST:
-                device = self._machine.host
+            if tensor.dtype in calls.ON_HOST:
+                device = self.machine.host
             elif tensor.dtype != "resource" and not self._is_own:
                 guessed.add(index)
                 is_read = (tensor.dtype, tensor.shape) in self._read
                 is_on_host = tensor.dtype == "variant" or is_read  # a dataset, mostly
-                device = self._machine.host if is_on_host else self._machine.devices[0]
+                device = self.machine.host if is_on_host else self.machine.devices[0]
             if not device:
                 guessed.add(index)
             devices.append(device)
@@ -229,12 +185,13 @@ class _Program:
     def _by_dataset(
         self, op: str, attributes: Attributes, inputs: Sequence[str], device: str
     ) -> Iterator[tuple[str, Call]]:
-        definition = self._kernels.registry.definition(op)
-        calls = () if definition is None else dataset_calls(definition, attributes, inputs, device)
-        for callee, call in calls:
+        definition = self.kernels.registry.definition(op)
+        if definition is None:
+            return
+        for callee, call in calls.dataset_calls(definition, attributes, inputs, device):
             function = self._capture_file.function(callee)
             if function is not None and function.instances:
-                arguments = argument_nodes(function.instances[0].input, self._attributes)
+                arguments = calls.argument_nodes(function.instances[0].input, self._attributes)
                 elements = ("",) * (max(arguments, default=-1) + 1 - len(call.arguments))
                 yield callee, call._replace(arguments=(*elements, *call.arguments))
 
@@ -246,50 +203,50 @@ class _Program:
         """
         graph, devices = caller.placement.nodes.graph, caller.placement.devices
         datasets: set[int] = set()
-        for node, callee in calls_of(graph, self._attributes):
+        for node, callee in calls.calls_of(graph, self._attributes):
             op, device = graph.ops[node], devices[node]
             if not is_dataset(op):
                 arguments: tuple[str, ...] = ()
-                if op in FORWARDED:
-                    inputs = resources_into(graph, node, self._attributes, devices)
-                    arguments = inputs[FORWARDED[op] :]
+                if op in calls.FORWARDED:
+                    inputs = calls.resources_into(graph, node, self._attributes, devices)
+                    arguments = inputs[calls.FORWARDED[op] :]
                 yield callee, Call(device, arguments, doubt=caller.doubt)
             elif node not in datasets:
                 datasets.add(node)
                 attributes = self._capture_file.attribute_set(graph.attributes[node])
-                inputs = resources_into(graph, node, self._attributes, devices)
+                inputs = calls.resources_into(graph, node, self._attributes, devices)
                 for called, call in self._by_dataset(op, attributes, inputs, device):
                     yield called, call._replace(doubt=caller.doubt)
 
     def _unknown(self, function: Function) -> Call:
         if is_session(function.name):
             return Call("")
-        if is_of_dataset(function.name):
-            return Call(self._machine.host)
-        return Call(self._machine.devices[0], doubt=_CALL_NOT_RECORDED)
+        if calls.is_of_dataset(function.name):
+            return Call(self.machine.host)
+        return Call(self.machine.devices[0], doubt=_CALL_NOT_RECORDED)
 
-    def _instances(self, function: Function, calls: Sequence[Call]) -> Iterator[FunctionPlacement]:
+    def _instances(self, function: Function, made: Sequence[Call]) -> Iterator[FunctionPlacement]:
         """Place a function once for each different call.
 
         A function is instantiated again where its arguments are elsewhere. Where they were shows
         which recorded graph belongs to a call; if several do, what TensorFlow made of them.
         """
         if is_session(function.name):
-            yield from self._of_session(function, calls[0])
+            yield from self._of_session(function, made[0])
         elif not self._is_own:
-            for call in calls if function.instances else ():
+            for call in made if function.instances else ():
                 yield self._placed(function, self._recorded_instance(function, call), call)
         else:
             for at, instance in enumerate(function.instances):
-                best: FunctionPlacement | None = None
-                for call in calls:
+                first, *others = made
+                best = self._placed(function, at, first)
+                for call in others:
+                    if tuple(best.placement.devices.values()) == instance.assigned:
+                        break
                     placed = self._placed(function, at, call)
-                    best = best or placed
                     if tuple(placed.placement.devices.values()) == instance.assigned:
                         best = placed
-                        break
-                if best is not None:
-                    yield best
+                yield best
 
     def _of_session(self, function: Function, call: Call) -> list[FunctionPlacement]:
         """Place the graphs of sessions in order: one that grew keeps what was placed before.
@@ -297,8 +254,8 @@ class _Program:
         On the program's own machine the kept devices are known, on another the replay gave them.
         """
         found: list[FunctionPlacement] = []
-        requesting = replace(function, instances=with_requests(function.instances))
-        for at, first_placed in enumerate(kept_nodes(function.instances)):
+        requesting = replace(function, instances=calls.with_requests(function.instances))
+        for at, first_placed in enumerate(calls.kept_nodes(function.instances)):
             placed = self._placed(requesting, at, call)
             kept = {node: (found[f.instance], f.node) for node, f in first_placed.items()}
             if kept:
@@ -314,7 +271,7 @@ class _Program:
                     if its in earlier.placement.doubts:
                         guessed[node] = earlier.placement.doubts[its]
                 setting = replace(setting, assigned=assigned, guessed=guessed, requests=requests)
-                placed = replace(placed, placement=place(nodes, setting), kept=kept)
+                placed = replace(placed, placement=Placement(nodes, setting), kept=kept)
             found.append(placed)
         return found
 
@@ -323,7 +280,7 @@ class _Program:
             return 0
         bound = [t.device for t in self._capture_file.signatures[call.signature].inputs]
         for at, instance in enumerate(function.instances):
-            arguments = argument_nodes(instance.input, self._attributes)
+            arguments = calls.argument_nodes(instance.input, self._attributes)
             if all(
                 index < len(bound) and instance.input.devices[node] in {bound[index], ""}
                 for index, node in arguments.items()
@@ -334,16 +291,16 @@ class _Program:
     def _placed(self, function: Function, at: int, call: Call) -> FunctionPlacement:
         graph = function.instances[at].input
         bound = (
-            as_recorded(graph, self._attributes)
+            calls.as_recorded(graph, self._attributes)
             if self._is_own
-            else as_bound(graph, self._attributes, call, self._machine)
+            else calls.as_bound(graph, self._attributes, call, self.machine)
         )
         # One session that has soft placement is enough: what cannot be placed without did not run.
         configs = self._capture_file.session_configs if is_session(function.name) else ()
         setting = Setting(
-            machine=self._machine,
+            machine=self.machine,
             default_device=call.default_device,
-            soft=any(c.soft_placement for c in configs) if configs else self._setting.soft,
+            soft=any(c.soft_placement for c in configs) if configs else self.eager_setting.soft,
             assigned=bound.devices,
             guessed=dict.fromkeys(bound.guessed, _ARGUMENT_NOT_RECORDED),
         )
@@ -351,7 +308,7 @@ class _Program:
             function=function.name,
             instance=at,
             call=call.signature,
-            placement=place(self._nodes(function, at), setting),
+            placement=Placement(self._nodes(function, at), setting),
             doubt=call.doubt,
         )
 
@@ -362,6 +319,6 @@ class _Program:
                 host = self._own_machine.host
                 graph = self._read_devices.of_graph(function.name, graph, host)
             self._described[function.name, at] = describe(
-                graph, self._attributes, self._kernels.registry, self._setting.functions
+                graph, self._attributes, self.kernels.registry, self.eager_setting.functions
             )
         return self._described[function.name, at]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.calls import functions_of_steps
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
         Scope,
         Signature,
     )
-    from traceanalyzer.capture_file.function_records import Graph
     from traceanalyzer.placement.blocker import Link
     from traceanalyzer.placement.nodes import Edge
     from traceanalyzer.placement.program import FunctionPlacement
@@ -40,6 +40,17 @@ BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
 # The type whose variables are always on the CPU: the GPU may have a kernel for another.
 _WITHOUT_KERNEL: Final = "int32"
 _ADDS_A_VARIABLE: Final = "add_weight"
+
+
+class Site(NamedTuple):
+    """Where an op was made, and how: fields of a blocker."""
+
+    type: str
+    name: str  # "" for an eager op, as is the function
+    function: str
+    frame: Frame | None
+    library: Frame | None
+    given: Attributes
 
 
 class BlockerRecords:
@@ -65,63 +76,54 @@ class BlockerRecords:
             scopes = scopes_of_making(capture_file, resource)
         outputs = (capture_file.resource_of(tensor) for tensor in signature.outputs)
         made = resource or next(filter(None, outputs), None)
-        known = self._attributes_of(signature)
-        made_at, made_in = self._maker_of(made)
-        found = replace(
-            blocker,
-            input=None,
-            link="own" if resource is None else "resource",
-            type=signature.op,
-            attributes={name: known.get(name) for name in blocker.refused},
-            given=known,
-            frame=capture_file.frame(signature.frame),
-            library=capture_file.frame(signature.library),
-            resource=resource,
-            made_at=None if resource is None else made_at,
-            made_in=made_in,
-            types=self._types_of(made),
-        )
+        link: Link = "own" if resource is None else "resource"
+        found = self._recorded(replace(blocker, link=link), self.eager_site(signature), resource)
+        found = replace(found, made_in=self._maker_of(made)[1], types=self._types_of(made))
         yield from self._in_scopes(found, [(scope, "") for scope in scopes])
 
     def of_node(self, placed: FunctionPlacement, node: int, blocker: Blocker) -> Iterator[Blocker]:
         """Walk what keeps a node off a GPU: each scope that requests the CPU by itself."""
         capture_file, graph = self._capture_file, placed.placement.nodes.graph
         at, requested = blocker.node, blocker.requested_device
+        resource = self._resource(placed, blocker)
         call = None
+        scopes: Sequence[tuple[Scope, str]] = ()
+        copied = -1
         if blocker.kind is BlockerKind.DEFAULT_DEVICE and placed.call is not None:
             call = capture_file.signatures[placed.call]
-        resource = self._resource(placed, blocker)
-        known = capture_file.attribute_set(graph.attributes[at])
-        scopes: list[tuple[Scope, str]] = []
-        copied = -1
-        if call is not None:
             scopes = [(each, "") for each in scopes_of_eager(capture_file, call, call.scope)]
         elif blocker.kind is BlockerKind.ASSIGNED:
             scopes = [(each, "") for each in scopes_of_making(capture_file, resource)]
         elif blocker.kind in BY_REQUEST:
-            scopes = list(scopes_of_node(capture_file, placed.function, graph, at, requested))
+            scopes = [*scopes_of_node(capture_file, placed.function, graph, at, requested)]
             copied = -1 if scopes else colocated_request(capture_file, graph, at)
-        made_at, made_in = self._maker_of(resource)
+        found = self._recorded(blocker, self.node_site(placed, at), resource)
+        types = found.types
+        if found.type == "VarHandleOp" and found.given.get("dtype") == _WITHOUT_KERNEL:
+            types = self._uses.types_of_node(graph, at, _WITHOUT_KERNEL)
         found = replace(
-            blocker,
-            node=-1,
+            found,
             link=self.link(placed, node, at),
-            type=graph.ops[at],
-            name=graph.names[at],
-            function=placed.function,
-            attributes={name: known.get(name) for name in blocker.refused},
-            given=known,
-            frame=self._frame_of(placed, at),
-            library=self.library_of(placed, at),
             copied_from="" if copied < 0 else graph.names[copied],
-            resource=resource,
-            made_at=made_at,
-            made_in=made_in,
-            types=self._types_of(resource) or self._types_of_node(graph, at),
+            types=types,
             call=call,
             for_step=placed.function in self._of_steps,
         )
         yield from self._in_scopes(found, scopes)
+
+    def _recorded(self, blocker: Blocker, site: Site, resource: Resource | None) -> Blocker:
+        made_at, made_in = self._maker_of(resource)
+        return replace(
+            blocker,
+            **site._asdict(),
+            node=-1,
+            input=None,
+            attributes={name: site.given.get(name) for name in blocker.refused},
+            resource=resource,
+            made_at=made_at,
+            made_in=made_in,
+            types=self._types_of(resource),
+        )
 
     def _in_scopes(
         self, blocker: Blocker, scopes: Sequence[tuple[Scope, str]]
@@ -133,46 +135,50 @@ class BlockerRecords:
         if not scopes:
             yield blocker
 
-    def in_host_memory_eager(self, signature: Signature, device: str) -> Blocker | None:
-        """Return why the host computes an eager op that is on a GPU; None where it does not."""
-        found = self._in_host_memory(signature.op, self._attributes_of(signature), device)
-        frame = self._capture_file.frame(signature.frame)
-        return None if found is None else replace(found, frame=frame)
-
-    def in_host_memory(self, placed: FunctionPlacement, node: int) -> Blocker | None:
-        """Return why the host computes a node that is on a GPU; None where it does not."""
-        graph = placed.placement.nodes.graph
-        known = self._capture_file.attribute_set(graph.attributes[node])
-        found = self._in_host_memory(graph.ops[node], known, placed.placement.devices[node])
-        if found is None:
-            return None
-        frame = self._frame_of(placed, node)
-        return replace(found, name=graph.names[node], function=placed.function, frame=frame)
-
-    def _in_host_memory(self, op: str, known: Attributes, device: str) -> Blocker | None:
-        definition = self._registry.definition(op)
-        kernel = self._registry.find(op, GPU, known)
+    def in_host_memory(self, site: Site, device: str) -> Blocker | None:
+        """Return why the host computes an op that is on a GPU; None where it does not."""
+        definition = self._registry.definition(site.type)
+        kernel = self._registry.find(site.type, GPU, site.given)
         if definition is None or kernel is None:
             return None
-        complete = definition.complete(known)
+        complete = definition.complete(site.given)
         if not all_on_host(kernel, definition, complete):
             return None
         return Blocker(
             kind=BlockerKind.HOST_MEMORY,
-            type=op,
+            type=site.type,
+            name=site.name,
+            function=site.function,
+            frame=site.frame,
             attributes={n: complete.get(n) for n, a in definition.attributes.items() if a.is_type},
             requested_device=device,
             kernel=kernel,
         )
 
-    def _frame_of(self, placed: FunctionPlacement, node: int) -> Frame | None:
-        graph = placed.placement.nodes.graph
-        return self._capture_file.frame_of_node(*origin_of(placed.function, graph, node))
+    def eager_site(self, signature: Signature) -> Site:
+        """Return where an eager op was made, with the attributes that its inputs determine."""
+        known = self._capture_file.attribute_set(signature.attributes)
+        definition = self._registry.definition(signature.op)
+        types = [tensor.dtype for tensor in signature.inputs]
+        if definition is not None and all(types):
+            with suppress(InputTypesError):
+                known = {**definition.attributes_of_inputs(types), **known}
+        frame = self._capture_file.frame(signature.frame)
+        library = self._capture_file.frame(signature.library)
+        return Site(signature.op, "", "", frame, library, known)
 
-    def library_of(self, placed: FunctionPlacement, node: int) -> Frame | None:
-        """Return the line of a library that made a node, or None where the user's code did."""
+    def node_site(self, placed: FunctionPlacement, node: int) -> Site:
+        """Return where a node was made."""
         graph = placed.placement.nodes.graph
-        return self._capture_file.library_of_node(*origin_of(placed.function, graph, node))
+        origin = origin_of(placed.function, graph, node)
+        return Site(
+            type=graph.ops[node],
+            name=graph.names[node],
+            function=placed.function,
+            frame=self._capture_file.frame_of_node(*origin),
+            library=self._capture_file.library_of_node(*origin),
+            given=self._capture_file.attribute_set(graph.attributes[node]),
+        )
 
     def _maker_of(self, resource: Resource | None) -> tuple[Frame | None, Frame | None]:
         """Return the user's and the library's line that made a resource."""
@@ -192,24 +198,6 @@ class BlockerRecords:
         if id(resource) not in self._types:
             self._types[id(resource)] = self._uses.types_of_resource(resource)
         return self._types[id(resource)]
-
-    def _types_of_node(self, graph: Graph, node: int) -> tuple[str, ...] | None:
-        dtype = self._capture_file.attribute_set(graph.attributes[node]).get("dtype")
-        if graph.ops[node] != "VarHandleOp" or dtype != _WITHOUT_KERNEL:
-            return None
-        return self._uses.types_of_node(graph, node, _WITHOUT_KERNEL)
-
-    def _attributes_of(self, signature: Signature) -> Attributes:
-        """Return an eager op's attributes, with those that its inputs determine."""
-        known = self._capture_file.attribute_set(signature.attributes)
-        definition = self._registry.definition(signature.op)
-        types = [tensor.dtype for tensor in signature.inputs]
-        if definition is None or not all(types):
-            return known
-        try:
-            return {**definition.attributes_of_inputs(types), **known}
-        except InputTypesError:
-            return known
 
     def _resource(self, placed: FunctionPlacement, blocker: Blocker) -> Resource | None:
         if blocker.kind is not BlockerKind.ASSIGNED or placed.call is None:

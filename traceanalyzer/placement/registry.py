@@ -38,17 +38,12 @@ class Kernel:
     #: Names of the arguments that it wants in host memory, sorted. Strings and resources always are
     #: there, named or not.
     host_memory_args: tuple[str, ...] = ()
-    #: Of the kernels that match, the one with the highest is taken; the placer prefers it, too.
-    priority: int = 0
+    priority: int = 0  #: of the kernels that match, the highest is taken; the placer prefers it
     label: str = ""  #: what a node's `_kernel` attribute must be
 
     @classmethod
     def parse(cls, op: str, line: str) -> Kernel:
-        """Read a kernel from a line without its range.
-
-        Args:
-            line: `GPU T=float,double ; host=axis priority=1 label=x`
-        """
+        """Read a kernel from a line without its range: see `kernel_tables`."""
         before, _, after = line.partition(";")
         device_type, *constraints = before.split()
         facts = dict(fact.split("=", 1) for fact in after.split())
@@ -63,10 +58,7 @@ class Kernel:
         )
 
     def mismatches(self, attributes: Attributes) -> tuple[str, ...]:
-        """Return the constrained attributes that are missing or have a value it does not accept.
-
-        TensorFlow refuses a node without a constrained attribute, once defaults are filled in.
-        """
+        """Return the constrained attributes that are missing or have a value it does not accept."""
         return tuple(
             name
             for name, allowed in self.constraints.items()
@@ -116,18 +108,13 @@ class Registry:
     """The kernels and op definitions of one minor version of TensorFlow, built for CUDA.
 
     An op is read from the tables when it is first needed.
-
-    Attributes:
-        version: The minor version, `2.21`.
-        release: The release that it was taken from, `2.21.0`.
-        colocation_exempt: Ops that need not be where the resources are that they take
-            (`InputColocationExemptionRegistry`).
     """
 
     def __init__(self, minor: Minor) -> None:
         self._minor = minor
-        self.version = kernel_tables.text(minor)
-        self.release = kernel_tables.tabulated()[minor]
+        self.version = kernel_tables.text(minor)  #: `2.21`
+        self.release = kernel_tables.tabulated()[minor]  #: that it was taken from, `2.21.0`
+        #: Ops that need not be where the resources are (`InputColocationExemptionRegistry`).
         exempt = kernel_tables.read(kernel_tables.COLOCATION_EXEMPT)
         self.colocation_exempt = frozenset(kernel_tables.lines_of(exempt, minor))
         self._kernels: dict[str, tuple[Kernel, ...]] = {}
@@ -192,7 +179,6 @@ class Registry:
         2.13), TensorFlow refuses the node.
 
         Args:
-            attributes: The node's; defaults need not be filled in.
             label: The kernel's label; that of the node's `_kernel` attribute if None.
         """
         definition = self.definition(op)
@@ -212,10 +198,9 @@ class Registry:
     def supported_types(
         self, op: str, attributes: Attributes | None, functions: Collection[str] = frozenset()
     ) -> SupportedTypes:
-        """Return which types of devices have a kernel for a node.
+        """Return which types of devices have a kernel for a node; functions run anywhere.
 
         Args:
-            op: Op type, or a function's name: functions run anywhere.
             attributes: Its attributes; None if they were not recorded.
         """
         if self.definition(op) is None and not self.kernels(op):

@@ -16,7 +16,7 @@ from traceanalyzer.placement.kernel_types import (
     all_on_host,
     definition_of,
     python_name,
-    types_taken,
+    values_taken,
 )
 from traceanalyzer.placement.registry import registries
 
@@ -82,7 +82,7 @@ def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], va
 
 def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
     """Return what type a variable needs to be on a GPU, and its users to compute there."""
-    taken = types_taken("VarHandleOp", "dtype", "int32")
+    taken = values_taken("VarHandleOp", "dtype", "int32")
     for target in TARGETS.get(dtype, ()):
         if target.dtype in taken and (types is None or target.dtype in types):
             new = python_name(target.dtype)
@@ -126,10 +126,9 @@ class VariableUses:
         self._consumers: dict[int, dict[str, list[tuple[int, int]]]] = {}
 
     def types_of_resource(self, resource: Resource) -> tuple[str, ...] | None:
-        """Return the types that a variable could have for all its uses to be on a GPU.
+        """Return the types that a variable could have for all its uses to be on a GPU, best first.
 
-        Returns:
-            The best first; None where no use was recorded, or too many to check each.
+        None if no use was recorded, or too many to check each.
         """
         return _types(resource.dtype, self._of_resource(resource))
 

@@ -15,13 +15,12 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from traceanalyzer.capture_file.document import NO_ATTRIBUTES
 from traceanalyzer.placement import kernel_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
-    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
+    from traceanalyzer.capture_file.document import CaptureFile, Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,25 +28,16 @@ class Rewritten:
     """The ops that a rewritten op replaces."""
 
     ops: tuple[str, ...]  #: op types of the program, the one with the most to compute first
-    #: Whether these are all. They are not where the attribute that names the others is missing, or
-    #: a pattern of many ops was fused.
+    #: Whether these are all. They are not where attributes name others, or a pattern of many ops
+    #: was fused.
     is_complete: bool = True
 
 
 _OTHERS: Final = "..."
-
-
-def _rewritten(ops: Collection[str]) -> Rewritten:
-    return Rewritten(ops=tuple(op for op in ops if op != _OTHERS), is_complete=_OTHERS not in ops)
-
-
 _FACTS: Final[dict[str, Any]] = tomllib.loads(kernel_tables.read("rewrites.toml"))
 RUNTIMES_OWN: Final = frozenset(_FACTS["runtimes_own"]["ops"])
 PROGRAMS_OWN: Final = frozenset(_FACTS["programs_own"]["ops"])
-_STAND_FOR: Final = {op: _rewritten(ops) for op, ops in _FACTS["stands_for"]["ops"].items()}
-_FUSED: Final = {name: _rewritten(ops) for name, ops in _FACTS["fused"]["ops"].items()}
-
-_COMPOSITION: Final = "_UnaryOpsComposition"
+_STAND_FOR: Final[dict[str, list[str]]] = _FACTS["stands_for"]["ops"]
 # `__MklDummyPadWithFusedConv2D`, `_MklNativeConv2DWithBias`, `_FusedMatMul`, `_MklRelu`, `_While`
 _NAME: Final = re.compile(
     r"(?:__MklDummy|_MklNative|_Mkl|_(?=Fused|If|While))"
@@ -56,72 +46,34 @@ _NAME: Final = re.compile(
 _QUANTIZED: Final = "Quantized"  # whose ops have names with what was fused in them
 
 
-def original(op: str, attributes: Attributes = NO_ATTRIBUTES) -> Rewritten | None:
+def original(op: str) -> Rewritten | None:
     """Return the ops of the program that an op replaces.
 
-    Args:
-        attributes: Its attributes in the capture file's encoding; those that name fused ops
-            are `fused_ops`, `activation_mode` and `op_names`.
-
     Returns:
-        The ops; None where a program makes such an op itself, or the runtime for its own; and of
-        an op that no version of TensorFlow has.
+        The ops, as far as its name shows them; None where a program makes such an op itself, or the
+        runtime for its own; and of an op that no version of TensorFlow has.
     """
     if not op.startswith("_") or op in RUNTIMES_OWN or op in PROGRAMS_OWN:
         return None
     if op not in kernel_tables.paragraphs(kernel_tables.DEFINITIONS):
         return None
-    if op == _COMPOSITION:
-        names = _texts(attributes.get("op_names"))
-        return Rewritten(ops=tuple(reversed(names)), is_complete=bool(names))
-    name = _NAME.fullmatch(op)
-    fuses = op in {"_FusedBatchNormEx", "_FusedBatchNormGradEx"}
+    found = _NAME.fullmatch(op)
     if op in _STAND_FOR:
-        base = _STAND_FOR[op]
-    elif name is None:  # an op of a newly added version, for which a test fails
+        named = tuple(name for name in _STAND_FOR[op] if name != _OTHERS)
+        return Rewritten(ops=named, is_complete=len(named) == len(_STAND_FOR[op]))
+    if found is None:  # an op of a newly added version, for which a test fails
         return Rewritten(ops=(), is_complete=False)
-    else:
-        base = _by_name(name)
-        fuses = bool(name["fused"] or name["op"] == "FusedBatchNormEx")
-    if not fuses:
-        return base
-    fused = _fused(attributes, is_gradient=op.endswith("GradEx"))
-    return Rewritten(ops=base.ops + fused.ops, is_complete=base.is_complete and fused.is_complete)
-
-
-def _by_name(found: re.Match[str]) -> Rewritten:
-    """Return the op that a name holds: grappler and oneDNN put theirs before and after it."""
     name = found["op"]
     if name.startswith(_QUANTIZED):
         return Rewritten(ops=(f"{name}{found['bias'] or ''}",))
+    # Grappler and oneDNN put theirs before and after the name; attributes name what else was fused.
     ops = ["FusedBatchNormV3" if name == "FusedBatchNormEx" else name]
     if found["pad"]:
         ops.append("Pad")
     if found["bias"]:
         ops.append("BiasAddGrad" if name.endswith("Filter") else "BiasAdd")
-    return Rewritten(ops=tuple(ops))
-
-
-def _fused(attributes: Attributes, *, is_gradient: bool) -> Rewritten:
-    """Return what was fused into an op besides its own."""
-    if not {"fused_ops", "activation_mode"} & {*attributes}:
-        return Rewritten(ops=(), is_complete=False)
-    names = _texts(attributes.get("fused_ops")) + _texts([attributes.get("activation_mode")])
-    if is_gradient:
-        names = [f"{name}Grad" for name in names if name != "Identity"]
-    elif attributes.get("num_side_inputs"):
-        names.append("Add")
-    parts = [_FUSED.get(name, Rewritten(ops=(name,))) for name in names]
-    return Rewritten(
-        ops=tuple(op for part in parts for op in part.ops),
-        is_complete=all(part.is_complete for part in parts),
-    )
-
-
-def _texts(values: Json) -> list[str]:
-    listed = values if isinstance(values, list) else []
-    texts = (value.get("s") for value in listed if isinstance(value, dict))
-    return [text for text in texts if isinstance(text, str)]
+    is_complete = not found["fused"] and name != "FusedBatchNormEx"
+    return Rewritten(ops=tuple(ops), is_complete=is_complete)
 
 
 # --- The move of small ops to the host -----------------------------------------------------------

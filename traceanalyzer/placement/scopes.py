@@ -15,14 +15,8 @@ import tomllib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from traceanalyzer.capture_file.document import (
-    LARGEST,
-    OF_ANOTHER,
-    OF_MACHINE,
-    OF_OP,
-    Scope,
-    is_session,
-)
+from traceanalyzer.capture_file import document
+from traceanalyzer.capture_file.document import OF_OP, Scope
 from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.devices import CPU, NO_SCOPE, type_in_scope
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, classes_of
@@ -72,7 +66,7 @@ def scopes_around(capture_file: CaptureFile, function: str, node: str) -> list[S
         return []
     at = definition.index(node)
     if at < 0:
-        return [] if is_session(function) else None
+        return [] if document.is_session(function) else None
     return [capture_file.scopes[number] for number in definition.scopes[at] or ()]
 
 
@@ -86,10 +80,8 @@ def scopes_of_node(
 
     Without the innermost the next one would decide. A node without a request has the device of
     the call that it was inlined from (`InlineFunctionBody`,
-    core/common_runtime/inline_function_utils.cc).
-
-    Yields:
-        A scope, and the function that was called in it; "" where it is around the node itself.
+    core/common_runtime/inline_function_utils.cc): beside each scope is the function that was called
+    in it, "" where it is around the node itself.
     """
     definition, name = origin_of(function, graph, node)
     own, is_end = _requesting(scopes_around(capture_file, definition, name) or (), requested)
@@ -102,15 +94,12 @@ def scopes_of_node(
 
 
 def scopes_of_making(
-    capture_file: CaptureFile, resource: Resource | None, below: int = LARGEST
+    capture_file: CaptureFile, resource: Resource | None, below: int = document.LARGEST
 ) -> tuple[Scope, ...]:
     """Return the scopes that a resource was made in, each of which requests its device by itself.
 
-    Args:
-        below: The number of a resource: what was made after it cannot have decided on its device.
-
-    Returns:
-        The innermost first; none where no scope requests it, or none is recorded.
+    The innermost is first. What was made after the resource of the number `below` cannot have
+    decided on its device.
     """
     if resource is None or resource.signature < 0:
         return ()
@@ -121,12 +110,12 @@ def scopes_of_making(
 
 
 def scopes_of_eager(
-    capture_file: CaptureFile, signature: Signature, requested: str, below: int = LARGEST
+    capture_file: CaptureFile,
+    signature: Signature,
+    requested: str,
+    below: int = document.LARGEST,
 ) -> tuple[Scope, ...]:
-    """Return the scopes that request the device of an eager op, or of a call: at least one.
-
-    Of a line that is met again, as where a function calls itself, one.
-    """
+    """Return the scopes that request the device of an eager op, or of a call: one for each line."""
     around = [capture_file.scopes[number] for number in signature.scopes]
     by_line: dict[int, Scope] = {}
     for scope in _of_owners(capture_file, _requesting(around, requested)[0], below):
@@ -136,7 +125,7 @@ def scopes_of_eager(
 
 
 def _of_owners(
-    capture_file: CaptureFile, scopes: Iterable[Scope], below: int = LARGEST
+    capture_file: CaptureFile, scopes: Iterable[Scope], below: int = document.LARGEST
 ) -> Iterator[Scope]:
     """Replace scopes for the device of a resource or a tensor by those that it was made in."""
     for scope in scopes:
@@ -175,8 +164,8 @@ def _innermost(scopes: Iterable[Scope]) -> Scope | None:
 class ReadDevices:
     """Returns requests as they would be on another machine.
 
-    A request for the device of a resource becomes one for the device where that resource is; a
-    request for the device of something else is dropped: whatever else decides, decides there, too.
+    A request for the device of a resource becomes one for where that resource is there; a request
+    for the device of something else is dropped: whatever else decides, decides there, too.
     """
 
     def __init__(
@@ -203,9 +192,7 @@ class ReadDevices:
     def of_graph(self, function: str, graph: Graph, host: str) -> Graph:
         """Return a graph with the requested devices on the machine.
 
-        Args:
-            host: The CPU of the machine it was recorded on. A request of TensorFlow's own names
-                that in full.
+        A request of TensorFlow's own names the CPU of the machine it was recorded on in full.
         """
         devices = list(graph.devices)
         for node, device in enumerate(graph.devices):
@@ -219,7 +206,7 @@ class ReadDevices:
     def _on_machine(self, scope: Scope | None, device: str) -> str:
         if scope is None or scope.origin is None or scope in self._unsure:
             return device
-        if scope.origin == OF_MACHINE:
+        if scope.origin == document.OF_MACHINE:
             return self._machine.devices[0]
         if scope.origin <= OF_OP:
             return self._of_maker(OF_OP - scope.origin)
@@ -256,7 +243,7 @@ def unsure_scopes(capture_file: CaptureFile) -> Iterator[Scope]:
     that the program found. An imported graph may have been built on a machine without a GPU.
     """
     for scope in capture_file.scopes:
-        is_choice = scope.origin == OF_MACHINE and scope.frame in capture_file.chosen
+        is_choice = scope.origin == document.OF_MACHINE and scope.frame in capture_file.chosen
         frame = capture_file.frame(scope.frame)
         may_be_unknown = frame is not None and (frame.is_user or frame.file.endswith(_IMPORTER))
         if is_choice or (may_be_unknown and _is_unknown(capture_file, scope)):
@@ -265,7 +252,7 @@ def unsure_scopes(capture_file: CaptureFile) -> Iterator[Scope]:
 
 def _is_unknown(capture_file: CaptureFile, scope: Scope) -> bool:
     if scope.origin is None or scope.origin > OF_OP:
-        return scope.origin == OF_ANOTHER
+        return scope.origin == document.OF_ANOTHER
     return capture_file.signatures[OF_OP - scope.origin].is_function
 
 
@@ -291,19 +278,13 @@ _MINORS: Final = re.compile(r"\d+\.\d+")
 
 
 def habit_of(name: str, version: str | None) -> str:
-    """Return the library code that an op's name shows; "" for none.
-
-    An unknown version of TensorFlow is assumed to be the newest known one.
-    """
+    """Return the library code that an op's name shows; "" for none."""
     minor = last_minor(supported()[-1] if version is None else version)
     of_version = (each for each in SCOPES if each.first <= minor <= each.last)
     return next((each.habit for each in of_version if each.name.search(name)), "")
 
 
 def last_minor(version: str) -> Minor:
-    """Return a minor version; the last one of a range, such as `2.1 or 2.2`.
-
-    A text without a version is assumed to be the newest known one.
-    """
+    """Return a minor version; the last of a range, such as `2.1 or 2.2`; the newest if unknown."""
     without_build = version.partition("+")[0]
     return kernel_tables.minor_of((_MINORS.findall(without_build) or supported())[-1])

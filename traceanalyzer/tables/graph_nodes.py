@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import SESSION, is_session
 from traceanalyzer.capture_file.function_records import UNKNOWN
-from traceanalyzer.placement.calls import called_in, functions_of_steps
-from traceanalyzer.placement.grown_graphs import with_requests
+from traceanalyzer.placement.calls import called_in, functions_of_steps, with_requests
 from traceanalyzer.tables.node_types import NOT_KNOWN, NodeTypes, Types
 from traceanalyzer.tables.vocabulary import Role, role_of_type
 

@@ -46,7 +46,6 @@ class Lines:
     event_begin: NDArray[np.int64]  #: each line's first event in the plane; one longer
 
     def __len__(self) -> int:
-        """Return the number of lines."""
         return len(self.id)
 
 
@@ -92,7 +91,6 @@ class Plane:
     buffer: NDArray[np.uint8] = field(repr=False)  #: the bytes that positions refer to
 
     def __len__(self) -> int:
-        """Return the number of events."""
         return len(self.start_ps)
 
     @cached_property

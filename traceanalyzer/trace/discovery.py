@@ -112,10 +112,8 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     if stat.S_ISREG(mode):
         return (_single(root),)
     if not stat.S_ISDIR(mode):
-        msg = (
-            f"{printable(root)}: is a device, a pipe, or a socket; give a trace file or a log "
-            "directory"
-        )
+        what = "a device, a pipe, or a socket; give a trace file or a log directory"
+        msg = f"{printable(root)}: is {what}"
         raise TraceFormatError(msg)
     walk = _Walk()
     found = list(_walk_runs(root, walk))
@@ -145,9 +143,8 @@ def choose_run(runs: Sequence[RunFiles], name: str | None = None) -> RunFiles:
     else:
         # The directory alone is enough if only one run has it.
         matches = [r for r in runs if r.name == name] or [r for r in runs if r.path.name == name]
-        problem = f"{len(matches)} runs are named {printable(name)}"
-        if not matches:
-            problem = f"there is no run {printable(name)}"
+        found = f"{len(matches)} runs are named" if matches else "there is no run"
+        problem = f"{found} {printable(name)}"
     if len(matches) != 1:
         names = ", ".join(printable(r.name) for r in runs[:_MOST_NAMES]) or "none"
         more = f" and {len(runs) - _MOST_NAMES} more" if len(runs) > _MOST_NAMES else ""
@@ -223,7 +220,7 @@ def _walk_runs(root: Path, walk: _Walk) -> Iterator[RunFiles]:
                     if walk.entries > MAX_ENTRIES:
                         walk.cut_short = True
                         break
-                    if not _is_directory(entry):
+                    if not os.path.isdir(entry):  # noqa: PTH112 - raises no error
                         files.append(entry.name)
                     elif depth < MAX_DEPTH:
                         queue.append((directory / entry.name, depth + 1))
@@ -233,13 +230,6 @@ def _walk_runs(root: Path, walk: _Walk) -> Iterator[RunFiles]:
             walk.unreadable += 1
         if found := _run_in(directory, files, walk):
             yield found
-
-
-def _is_directory(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
 
 
 def _run_in(directory: Path, files: list[str], walk: _Walk) -> RunFiles | None:
@@ -380,8 +370,7 @@ class _Walk:
         elif self.events_files:
             why = (
                 f"{counted(self.events_files, 'events file')} but no profile; copy plugins/profile "
-                "too, or set profile_batch=(10, 20) in the TensorBoard callback, or "
-                f"{_RECORD}"
+                f"too, set profile_batch=(10, 20) in the TensorBoard callback, or {_RECORD}"
             )
         elif self.entries == 0:
             why = f"the directory is empty; give the log directory of a run, or {_RECORD}"

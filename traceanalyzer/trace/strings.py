@@ -28,7 +28,6 @@ class Strings:
     values: tuple[str, ...]  #: the distinct strings, and possibly some that no row uses
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.codes)
 
     @property

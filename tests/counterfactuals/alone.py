@@ -1,0 +1,232 @@
+"""Ops without a GPU kernel, ops in scopes, and ops of sessions."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tests.counterfactuals.switches import Switches  # noqa: TC001 - which TensorFlow looks at
+
+# --- No kernel for a GPU, or none for the types ---------------------------------------------------
+
+
+def int32_matmul_in_scope_called_in_scope(program: Switches) -> None:
+    counts = tf.ones([4, 4], program.choose("cast", tf.int32, tf.float32))
+
+    @tf.function
+    def transitions(counts: tf.Tensor) -> tf.Tensor:
+        with tf.device(program.choose("scope", "/CPU:0", None)):
+            return tf.matmul(counts, counts, name=program.target)
+
+    with tf.device(program.choose("caller", "/CPU:0", "/GPU:0")):
+        transitions(counts)
+
+
+def shuffle_in_scope_called_in_scope(program: Switches) -> None:
+    rows = tf.ones([4, 4])
+
+    @tf.function
+    def shuffled(rows: tf.Tensor) -> tf.Tensor:
+        with tf.device(program.choose("scope", "/device:CPU:0", None)):
+            if program.has("op"):
+                rows = tf.random.shuffle(rows, name=program.target)
+            else:
+                rows = tf.reverse(rows, [0], name=program.target)
+        return rows * 2.0
+
+    with tf.device(program.choose("caller", "/CPU:0", "/GPU:0")):
+        shuffled(rows)
+
+
+def loop_of_int32_matmul_in_scope(program: Switches) -> None:
+    step = tf.ones([2, 2], program.choose("cast", tf.int32, tf.float32))
+
+    @tf.function
+    def power(step: tf.Tensor) -> tf.Tensor:
+        reached = step
+        for _ in tf.range(3):
+            with tf.device(program.choose("scope", "/CPU:0", None)):
+                reached = tf.matmul(reached, step, name=program.target)
+        return reached
+
+    power(step)
+
+
+def branch_with_int64_mean_in_scope(program: Switches) -> None:
+    lengths = tf.ones([8], program.choose("cast", tf.int64, tf.float32))
+
+    @tf.function
+    def average(lengths: tf.Tensor, *, is_training: tf.Tensor) -> tf.Tensor:
+        if is_training:
+            with tf.device(program.choose("scope", "/CPU:0", None)):
+                return tf.reduce_mean(lengths, name=program.target)
+        return lengths[0]
+
+    average(lengths, is_training=tf.constant(value=True))
+
+
+def bicubic_resize_of_a_called_function(program: Switches) -> None:
+    images = tf.ones([1, 4, 4, 3])
+
+    @tf.function
+    def resized(images: tf.Tensor) -> tf.Tensor:
+        resize = tf.raw_ops.ResizeBicubic if program.has("op") else tf.raw_ops.ResizeBilinear
+        return resize(images=images, size=[8, 8], name=program.target)
+
+    @tf.function
+    def step(images: tf.Tensor) -> tf.Tensor:
+        with tf.device(program.choose("scope", "/CPU:0", None)):
+            return tf.reduce_sum(resized(images))
+
+    step(images)
+
+
+def length_of_a_list_of_strings_called_in_scope(program: Switches) -> None:
+    """The op has a kernel for a GPU, but strings are always in host memory."""
+    words = tf.constant(program.choose("cast", ["a", "b"], [0.5, 0.25]))
+
+    @tf.function
+    def count(words: tf.Tensor) -> tf.Tensor:
+        tensors = tf.raw_ops.TensorListFromTensor(
+            tensor=words, element_shape=tf.constant([], tf.int32)
+        )
+        return tf.raw_ops.TensorListLength(input_handle=tensors, name=program.target)
+
+    with tf.device(program.choose("caller", "/CPU:0", "/GPU:0")):
+        count(words)
+
+
+def pushed_string_in_scope(program: Switches) -> None:
+    word = tf.constant(program.choose("cast", "a", 0.5))
+
+    @tf.function
+    def collect(word: tf.Tensor) -> tf.Tensor:
+        tensors = tf.raw_ops.EmptyTensorList(
+            element_shape=tf.constant([], tf.int32), max_num_elements=3, element_dtype=word.dtype
+        )
+        with tf.device(program.choose("scope", "/CPU:0", None)):
+            tensors = tf.raw_ops.TensorListPushBack(
+                input_handle=tensors, tensor=word, name=program.target
+            )
+        return tf.raw_ops.TensorListStack(
+            input_handle=tensors, element_shape=tf.constant([], tf.int32), element_dtype=word.dtype
+        )
+
+    collect(word)
+
+
+# --- Scopes ---------------------------------------------------------------------------------------
+
+
+def scope_that_comes_twice(program: Switches) -> None:
+    @tf.function
+    def activation(inputs: tf.Tensor) -> tf.Tensor:
+        with tf.device(program.choose("scope", "cpu:0", None)):
+            return tf.sigmoid(inputs, name=program.target)
+
+    with tf.device(program.choose("caller", "/CPU:0", "/GPU:0")):
+        activation(tf.ones([4]))
+
+
+def gradient_in_scope(program: Switches) -> None:
+    weights = tf.Variable(tf.ones([4, 4]))
+
+    @tf.function
+    def step(inputs: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.matmul(inputs, weights))
+        with tf.device(program.choose("scope", "/CPU:0", None)):
+            gradient = tape.gradient(loss, weights)
+            return tf.clip_by_norm(gradient, 1.0) + tf.square(gradient, name=program.target)
+
+    with tf.device(program.choose("caller", "/CPU:0", "/GPU:0")):
+        step(tf.ones([2, 4]))
+
+
+def body_of_a_pipeline(program: Switches) -> None:
+    """What a dataset calls has the CPU as its default device."""
+    if program.has("pipeline"):
+        rows = tf.data.Dataset.range(4).map(
+            lambda row: tf.tanh(tf.cast(row, tf.float32), name=program.target)
+        )
+        for _ in rows:
+            pass
+        return
+
+    @tf.function
+    def activation(row: tf.Tensor) -> tf.Tensor:
+        return tf.tanh(tf.cast(row, tf.float32), name=program.target)
+
+    for row in tf.data.Dataset.range(4):
+        activation(row)
+
+
+def optional_in_callers_scope(program: Switches) -> None:
+    """The CPU's kernel has the higher priority, which does not count: a default device does."""
+
+    @tf.function
+    def wrapped(value: tf.Tensor) -> tf.Tensor:
+        optional = tf.raw_ops.OptionalFromValue(components=[value], name=program.target)
+        return tf.raw_ops.OptionalHasValue(optional=optional)
+
+    with tf.device(program.choose("caller", "/CPU:0", "/GPU:0")):
+        wrapped(tf.ones([2]))
+
+
+# --- Sessions of TensorFlow 1: no function, and no default device ---------------------------------
+
+
+v1 = tf.compat.v1
+
+
+def int32_matmul_in_scope(program: Switches) -> None:
+    with tf.Graph().as_default(), v1.Session(config=_soft()) as session:
+        counts = v1.placeholder(program.choose("cast", tf.int32, tf.float32), [2, 2])
+        with tf.device(program.choose("scope", "/CPU:0", None)):
+            product = tf.matmul(counts, counts, name=program.target)
+        session.run(product, {counts: [[1, 2], [3, 4]]})
+
+
+def read_of_a_variable_in_scope(program: Switches) -> None:
+    with tf.Graph().as_default(), v1.Session(config=_soft()) as session:
+        with tf.device(program.choose("variable", "/CPU:0", None)):
+            weights = v1.get_variable("weights", [2, 2], use_resource=True)
+        value = tf.raw_ops.ReadVariableOp(
+            resource=weights.handle, dtype=tf.float32, name=program.target
+        )
+        session.run(weights.initializer)
+        session.run(tf.square(value))
+
+
+def optional_of_a_value_in_scope(program: Switches) -> None:
+    with tf.Graph().as_default(), v1.Session(config=_soft()) as session:
+        value = tf.ones([2])
+        with tf.device(program.choose("scope", "/CPU:0", None)):
+            if program.has("op"):
+                optional = tf.raw_ops.OptionalFromValue(components=[value], name=program.target)
+            else:
+                value = tf.square(value, name=program.target)
+        if program.has("op"):
+            value = tf.raw_ops.OptionalHasValue(optional=optional)
+        session.run(value)
+
+
+def uses_of_a_variable_in_scopes(program: Switches) -> None:
+    """What is asked of one use of a variable holds for it, and so for all other uses."""
+    with tf.Graph().as_default(), v1.Session(config=_soft()) as session:
+        with tf.device(program.choose("variable", "/CPU:0", None)):
+            handle = tf.raw_ops.VarHandleOp(
+                dtype=tf.float32, shape=[2], shared_name=program.target, name="handle"
+            )
+        with tf.device(program.choose("assignment", "/CPU:0", None)):
+            assign = tf.raw_ops.AssignVariableOp(
+                resource=handle, value=tf.ones([2], name="value"), name="assign"
+            )
+        with tf.device(program.choose("scope", "/CPU:0", None)), tf.control_dependencies([assign]):
+            value = tf.raw_ops.ReadVariableOp(
+                resource=handle, dtype=tf.float32, name=program.target
+            )
+        session.run(tf.square(value))
+
+
+def _soft() -> v1.ConfigProto:
+    return v1.ConfigProto(allow_soft_placement=True)
