@@ -17,14 +17,26 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.blocker import Blocker
 
 
+def explained(*blockers: Blocker, is_complete: bool = True) -> PlacementExplanation:
+    return PlacementExplanation(
+        type=blockers[0].type,
+        blockers=blockers,
+        basis="replay",
+        certainty="certain",
+        is_complete=is_complete,
+    )
+
+
+def scope(op_type: str, number: int) -> Blocker:
+    """The request of a scope that a line opens."""
+    frame = line(number)
+    asks = {"requested_device": "/device:CPU:0", "scope": "/CPU:0", "scope_frame": frame}
+    return blocker("request", op_type, **asks)
+
+
 def scoped(op_id: str, number: int) -> CpuOp:
     """An op on the CPU by a scope of `train_step` that a line opens."""
-    asks = blocker(
-        "request", "Exp", requested_device="/device:CPU:0", scope="/CPU:0", scope_frame=line(number)
-    )
-    explanation = PlacementExplanation(
-        type="Exp", blockers=(asks,), basis="replay", certainty="certain", is_complete=True
-    )
+    explanation = explained(scope("Exp", number))
     return cpu_op("Exp", op_id=op_id, line=number + 1, explanation=explanation)
 
 
@@ -55,16 +67,7 @@ def test_findings_of_several_scopes_keep_their_ids_when_lines_move() -> None:
 
 def with_two_blockers(first: Blocker) -> Finding:
     """The finding of an op that a scope keeps on the CPU, too."""
-    asks = blocker(
-        "request", first.type, requested_device="/device:CPU:0", scope="/CPU:0", scope_frame=line(3)
-    )
-    explanation = PlacementExplanation(
-        type=first.type,
-        blockers=(first, asks),
-        basis="replay",
-        certainty="certain",
-        is_complete=True,
-    )
+    explanation = explained(first, scope(first.type, 3))
     (found,) = findings_of(cpu_op(first.type, explanation=explanation)).values()
     return found
 
@@ -91,11 +94,7 @@ def test_an_op_that_a_library_keeps_on_the_cpu_is_left_to_it() -> None:
     asks = blocker(
         "request", "StringJoin", requested_device="/device:CPU:0", scope="/cpu:0", scope_frame=saver
     )
-    none = blocker("no_kernel", "StringJoin")
-    explanation = PlacementExplanation(
-        type="StringJoin", blockers=(none, asks), basis="replay", certainty="certain"
-    )
-
+    explanation = explained(blocker("no_kernel", "StringJoin"), asks)
     (found,) = findings_of(cpu_op("StringJoin", explanation=explanation)).values()
 
     assert not any("pipeline" in fix.text for fix in found.fixes)
@@ -104,13 +103,7 @@ def test_an_op_that_a_library_keeps_on_the_cpu_is_left_to_it() -> None:
 
 @pytest.mark.parametrize("is_complete", [True, False])
 def test_a_scope_is_to_be_left_only_if_a_replay_moves_the_op_then(*, is_complete: bool) -> None:
-    asks = blocker(
-        "request", "Exp", requested_device="/device:CPU:0", scope="/CPU:0", scope_frame=line(3)
-    )
-    explanation = PlacementExplanation(
-        type="Exp", blockers=(asks,), basis="replay", is_complete=is_complete
-    )
-
+    explanation = explained(scope("Exp", 3), is_complete=is_complete)
     (found,) = findings_of(cpu_op("Exp", explanation=explanation)).values()
 
     assert any("tf.device" in (fix.code or "") for fix in found.fixes) is is_complete
@@ -128,18 +121,11 @@ def test_all_that_writes_a_summary_is_of_its_cause_and_ops_with_like_blockers_ar
         "AsString": (blocker("no_kernel", "AsString"),),
         "Pack": (blocker("attributes", "Pack", attributes={"T": "string"}),),
     }
-    explanations = {
-        op: PlacementExplanation(
-            type=op,
-            blockers=(*own, blocker("request", op, **asks)),
-            basis="replay",
-            certainty="certain",
-        )
-        for op, own in holds.items()
-    }
-
     found = findings_of(
-        *(cpu_op(op, op_id=op, explanation=explanation) for op, explanation in explanations.items())
+        *(
+            cpu_op(op, op_id=op, explanation=explained(*own, blocker("request", op, **asks)))
+            for op, own in holds.items()
+        )
     )
 
     assert {ids: {b.cause for b in f.blockers} for ids, f in found.items()} == {

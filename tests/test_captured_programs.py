@@ -1,4 +1,4 @@
-"""Thirty programs, captured: nothing of theirs is disturbed, and their ops are joined and right.
+"""Programs, captured: nothing of theirs is disturbed, and their ops are joined and right.
 
 The programs run in forks of a process that has imported TensorFlow, but for a few that start with
 `traceanalyzer capture`. All start so with the TensorFlow of another interpreter, whose environment
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _PYTHON = os.environ.get("CAPTURED_PYTHON", sys.executable)
 _IS_OURS = sys.executable == _PYTHON
 _CAPTURE = "tests.labelled.captured_in_fork:capture"
-# One for every test run; capturing all thirty takes minutes.
+# One for every test run; capturing all takes minutes.
 _ALWAYS = {"session_v1"}
 # Those of which all is captured at level 3 too: Keras, datasets and strings, no Keras, a session.
 _AT_LEVEL_3 = {"keras_sequential_cnn", "lookup_tables", "pure_eager_optimisation", "session_v1"}

@@ -37,7 +37,10 @@ from traceanalyzer.timeline.device_parts import host_timeline
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:
-    from tests.traces import Event, Plane
+    from collections.abc import Callable
+
+    from tests.traces import Event, Line, Plane
+    from traceanalyzer.costs import GainBounds
 
 US = 1_000_000
 
@@ -85,37 +88,44 @@ def gemms(number: int, at_us: int) -> tuple[Event, Event]:
     )
 
 
+def python(between: Callable[[int], Event]) -> Line:
+    """Four steps, with something between the two launches of each."""
+    return line("python")(*(training(k, 100 * k, between(100 * k)) for k in range(4)))
+
+
+def unique(at_us: int) -> Event:
+    return eager("UniqueV2", us(at_us + 30, 40))
+
+
+WAITS = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
+COMPUTES = stream(13, "Compute")(
+    *(kernel("gemm", us(100 * k + 8, 90), correlation=2 * k + 1) for k in range(4))
+)
+
+
 def run_of_two_gpus() -> Run:
     """The first waits for an op of the host in each of four steps, the second computes."""
-    python = line("python")(
-        *(training(k, 100 * k, eager("UniqueV2", us(100 * k + 30, 40))) for k in range(4))
-    )
-    first = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
-    second = stream(13, "Compute")(
-        *(kernel("gemm", us(100 * k + 8, 90), correlation=2 * k + 1) for k in range(4))
-    )
-    return run_of(host(python), gpu(0, first), gpu(1, second))
+    return run_of(host(python(unique)), gpu(0, WAITS), gpu(1, COMPUTES))
+
+
+def gain_of_unique(run: Run) -> GainBounds:
+    bounds = Costs(run).gain(ids(run, "UniqueV2"))
+    assert bounds is not None
+    return bounds
 
 
 def test_the_gain_is_what_the_device_waited_less_what_the_op_costs_on_it() -> None:
-    python = line("python")(
-        *(training(k, 100 * k, eager("UniqueV2", us(100 * k + 30, 40))) for k in range(4))
-    )
-    device = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
-    run = run_of(host(python), gpu(0, device))
+    run = run_of(host(python(unique)), gpu(0, WAITS))
+    bounds = gain_of_unique(run)
 
-    costs = Costs(run)
-    bounds = costs.gain(ids(run, "UniqueV2"))
-
-    assert costs.exposed_ps(ids(run, "UniqueV2")) == 40 * US
-    assert bounds is not None
+    assert Costs(run).exposed_ps(ids(run, "UniqueV2")) == 40 * US
     assert bounds.high_ps == 40 * US
     assert bounds.own_ps == 3 * US + 10 * US  # from launch to begin 3 us; a quarter of 40 us
     assert bounds.low_ps == 27 * US
 
 
 def test_a_copy_may_only_move_elsewhere() -> None:
-    python = line("python")(step(0, us(0, 100))(call("__inference_f_1", us(0, 100), step=7)))
+    caller = line("python")(step(0, us(0, 100))(call("__inference_f_1", us(0, 100), step=7)))
     worker = thread("tf_Compute", 1)(
         executor(us(10, 60), step=7)(
             op("segment/Unique", "UniqueV2", us(12, 40)),
@@ -136,45 +146,23 @@ def test_a_copy_may_only_move_elsewhere() -> None:
             copy("H2D", 4096, us(58, 10), op="segment/Unique/_1:_Send", correlation=1)
         ),
     )
-    run = run_of(host(python, worker, other), gpu(0, *device))
+    bounds = gain_of_unique(run_of(host(caller, worker, other), gpu(0, *device)))
 
-    bounds = Costs(run).gain(ids(run, "UniqueV2"))
-
-    assert bounds is not None
     assert (bounds.high_ps, bounds.copied_ps) == ((40 + 10) * US, 10 * US)
     assert bounds.low_ps == (40 - 10 - 4) * US  # a quarter of it, and 4 us from launch to begin
 
 
 def test_a_step_gets_no_shorter_than_the_input_pipeline_takes() -> None:
-    python = line("python")(
-        *(training(k, 100 * k, eager("UniqueV2", us(100 * k + 30, 40))) for k in range(4))
-    )
     pipeline = thread("tf_data_iterator_resource", 5)(
         *(iterator("Root::Prefetch::Map", us(100 * k + 2, 95)) for k in range(4))
     )
-    device = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
-    run = run_of(host(python, pipeline), gpu(0, device))
+    bounds = gain_of_unique(run_of(host(python(unique), pipeline), gpu(0, WAITS)))
 
-    bounds = Costs(run).gain(ids(run, "UniqueV2"))
-
-    assert bounds is not None
     assert (bounds.low_ps, bounds.beside_ps, bounds.high_ps) == (5 * US, 22 * US, 40 * US)
 
 
 def test_a_step_gets_no_shorter_than_another_device_computes() -> None:
-    python = line("python")(
-        *(training(k, 100 * k, eager("UniqueV2", us(100 * k + 30, 40))) for k in range(4))
-    )
-    waits = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
-    computes = stream(13, "Compute")(
-        *(kernel("gemm", us(100 * k + 8, 90), correlation=2 * k + 1) for k in range(4))
-    )
-    run = run_of(host(python), gpu(0, waits), gpu(1, computes))
-
-    bounds = Costs(run).gain(ids(run, "UniqueV2"))
-
-    assert bounds is not None
-    assert bounds.low_ps == 0  # the other ends its steps no sooner
+    assert gain_of_unique(run_of_two_gpus()).low_ps == 0
 
 
 def test_steps_of_a_device_that_only_copied_cost_nothing_and_break_nothing() -> None:
@@ -189,11 +177,8 @@ def test_steps_of_a_device_that_only_copied_cost_nothing_and_break_nothing() -> 
 
 
 def test_a_pipeline_is_not_mended_by_moving_it_to_a_device() -> None:
-    python = line("python")(
-        *(training(k, 100 * k, iterator("Root::Map", us(100 * k + 20, 55))) for k in range(4))
-    )
-    device = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
-    run = run_of(host(python), gpu(0, device))
+    waits = python(lambda at_us: iterator("Root::Map", us(at_us + 20, 55)))
+    run = run_of(host(waits), gpu(0, WAITS))
 
     diagnosis = diagnose(run)
     slow = tuple(replace(f, harm="harmful") for f in diagnosis.findings)

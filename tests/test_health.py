@@ -73,26 +73,26 @@ def test_a_sound_trace_has_little_to_say(recorded: Loader) -> None:
     }
 
 
-def test_a_device_tracer_that_was_off(recorded: Loader) -> None:
-    assert "device_tracer_off" in health_of(recorded(host(), task_environment(options=b"\x10\x02")))
-    assert "device_tracer_off" not in health_of(recorded(host()))
+CALLS = line("python")(*(call("__inference_f_1", us(10 * k, 8)) for k in range(3)))
+NEGS = line("python")(eager("Neg", us(0, 1500)), eager("Abs", us(2000, 1)))
 
 
-def test_no_gpu_plane_although_a_gpu_was_used(recorded: Loader) -> None:
-    found = health_of(recorded(host(STEP, line("python")(allocation(4, us(0), "a")))))
+@pytest.mark.parametrize(
+    ("planes", "health_id", "words"),
+    [
+        ([host(), task_environment(options=b"\x10\x02")], "device_tracer_off", ""),
+        ([host(STEP, line("python")(allocation(4, us(0), "a")))], "no_device_plane", "GPU_0_bfc"),
+        ([host(CALLS)], "steps_inferred", ""),
+        ([host(STEP, NEGS), gpu(0)(KERNEL)], "placement_unknown", "2 ops ran (1.50 ms"),
+    ],
+)
+def test_what_limits_a_trace(
+    recorded: Loader, planes: list[Any], health_id: str, words: str
+) -> None:
+    found = health_of(recorded(*planes))
 
-    assert found["no_device_plane"].severity == "warning"
-    assert "allocations of GPU_0_bfc" in found["no_device_plane"].message
-
-
-def test_inferred_steps(recorded: Loader) -> None:
-    calls = (call("__inference_f_1", us(10 * k, 8)) for k in range(3))
-
-    found = health_of(recorded(host(line("python")(calls))))
-
+    assert words in found[health_id].message
     assert "steps_missing" not in found
-    assert "steps_inferred" in found
-    assert "steps_inferred" not in health_of(recorded(host(STEP)))
 
 
 def test_a_loop_over_eager_ops(recorded: Loader) -> None:
@@ -154,14 +154,3 @@ def test_of_early_clocks_each_device_is_named(recorded: Loader) -> None:
     message = health_of(run)["clock_skew"].message
     assert "/device:GPU:0 by 35.0 µs" in message
     assert "GPU:1" not in message
-
-
-def test_ops_of_unknown_placement_are_counted_with_their_time(recorded: Loader) -> None:
-    run = recorded(
-        host(STEP, line("python")(eager("Neg", us(0, 1500)), eager("Abs", us(2000, 1)))),
-        gpu(0)(KERNEL),
-    )
-
-    message = health_of(run)["placement_unknown"].message
-    assert "2 ops" in message
-    assert "1.50 ms" in message

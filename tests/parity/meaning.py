@@ -23,18 +23,6 @@ _WORDS: Final = frozenset(
     }
 )
 _DRAWN: Final = frozenset({"event_lanes", "name_scopes", "page", "picture"})
-# Keys of version 1 of the document, and what they are called now.
-_RENAMED: Final = {
-    "beliefs": "myths",
-    "copy_graph": "transfer_graph",
-    "cures": "fixes",
-    "islands": "round_trips",
-    "islands_total": "round_trips_total",
-    "read_backs": "device_to_host_syncs",
-    "read_backs_total": "device_to_host_syncs_total",
-    "sidecar": "capture_file",
-    "storms": "small_transfers",
-}
 _ABOUT: Final = ("op_id", "step", "cause", "sub_reason", "id", "phase", "name", "kind")
 _TABLE: Final = frozenset({"columns", "rows", "total_rows"})
 _NEARLY: Final = 1e-9  # what another order of a sum may change
@@ -96,10 +84,9 @@ def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 -
     elif isinstance(value, dict):
         for key, entry in value.items():
             if key not in _WORDS | _DRAWN:
-                name = _RENAMED.get(key, key)
-                yield from _walk(entry, f"{path}/{name}" if path else name)
+                yield from _walk(entry, f"{path}/{key}" if path else key)
     elif value is not None:
-        yield path, "capture_file" if value == "sidecar" else value
+        yield path, value
 
 
 def _rows(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:

@@ -1,14 +1,12 @@
 """Measures the report's page in a browser: how soon it is there and how soon it answers.
 
-Run as `python -m tests.performance.benchmark_page [TRACE...]`, from the folder of the repository.
-Prints milliseconds: the median of several and the longest, each from the call to the painted frame.
-Of each trace it writes the page as `traceanalyzer report` does, and prints size and first paint.
+Run as `python -m tests.performance.benchmark_page`, from the folder of the repository. Prints
+milliseconds: the median of several and the longest, each from the call to the painted frame.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -17,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from playwright.sync_api import sync_playwright
 
-import traceanalyzer
 from tests.report.example_explore import packed_ops, timeline
 from tests.report.example_page import example_page
 from tests.report.page.browsing import ARGUMENTS, chromium
@@ -97,7 +94,7 @@ async (frames) => {
 
 
 def main() -> None:
-    """Measures the example with many ops and events, and the pages of the traces named."""
+    """Measures the example with many ops and events."""
     executable = chromium()
     if executable is None:
         msg = "no chromium on PATH; name one in CHROMIUM"
@@ -108,8 +105,6 @@ def main() -> None:
         for count in _OPS:
             measure_ops(browser, Path(folder), count)
         measure_timeline(browser, Path(folder))
-        for trace in map(Path, sys.argv[1:]):
-            measure_trace(browser, trace, Path(folder))
         browser.close()
 
 
@@ -154,15 +149,6 @@ def measure_timeline(browser: Browser, folder: Path) -> None:
     print(f"{'frames per second, moving':<52} {median(rate for rate, _ in runs):7.0f}")
     tell("longest drawing", [longest for _, longest in runs])
     seen.page.context.close()
-
-
-def measure_trace(browser: Browser, trace: Path, folder: Path) -> None:
-    """Measures the page of a trace."""
-    print(f"\n{trace}")
-    path = folder / "report.html"
-    traceanalyzer.write_report(traceanalyzer.diagnose(traceanalyzer.load(trace)), html=path)
-    print(f"page {path.stat().st_size / 1e6:.2f} MB")
-    first_paint(browser, path)
 
 
 def written(text: str, folder: Path) -> Path:

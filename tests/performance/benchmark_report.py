@@ -18,10 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 from tests.performance.synthetic import synthetic_trace
 
@@ -34,31 +33,20 @@ data, _ = raw_to_tool_data.xspace_to_tool_data([sys.argv[1]], "framework_op_stat
 assert len(data) > 1000, data
 """
 
-_DECODER: Final = """
+_DECODERS: Final = """
 import json, sys, time
 import numpy as np
+from tests.xspace_proto import XSpace
 from traceanalyzer.trace import xplane
 content = np.fromfile(sys.argv[1], np.uint8)
-times = []
-for _ in range(4):
-    begin = time.perf_counter()
-    trace = xplane.decode(content)
-    times.append(time.perf_counter() - begin)
-print(json.dumps({"seconds": min(times), "events": trace.events}))
-"""
-
-_PROTOBUF: Final = """
-import json, sys, time
-from pathlib import Path
-from tests.xspace_proto import XSpace
-content = Path(sys.argv[1]).read_bytes()
-times = []
-for _ in range(4):
-    begin = time.perf_counter()
-    space = XSpace.FromString(content)
-    times.append(time.perf_counter() - begin)
-events = sum(len(line.events) for plane in space.planes for line in plane.lines)
-print(json.dumps({"seconds": min(times), "events": events}))
+plain = content.tobytes()
+for decode in (lambda: xplane.decode(content), lambda: XSpace.FromString(plain)):
+    times = []
+    for _ in range(4):
+        begin = time.perf_counter()
+        trace = decode()
+        times.append(time.perf_counter() - begin)
+    print(min(times))
 """
 
 _STAGES: Final = """
@@ -76,8 +64,7 @@ print(json.dumps(times))
 """
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(NamedTuple):
     """What a process took."""
 
     wall_s: float
@@ -138,30 +125,19 @@ def compare(trace: Path, for_xprof: Path, pairs: int) -> None:
             if number:
                 found[name].append(taken)
                 print(f"{number}  {name:23}{taken}")
-    medians = [
-        Measured(
-            median(one.wall_s for one in all_of_it),
-            median(one.cpu_s for one in all_of_it),
-            median(one.peak_mb for one in all_of_it),
-        )
-        for all_of_it in found.values()
-    ]
+    medians = [Measured(*map(median, zip(*taken, strict=True))) for taken in found.values()]
     for name, taken in zip(found, medians, strict=True):
         print(f"median  {name:18}{taken}")
-    ours, theirs = medians
-    print(
-        f"ratio   {'report / XProf':18}{ours.wall_s / theirs.wall_s:8.2f} "
-        f"{ours.cpu_s / theirs.cpu_s:8.2f} {ours.peak_mb / theirs.peak_mb:8.2f}"
-    )
+    ratios = (ours / theirs for ours, theirs in zip(*medians, strict=True))
+    print(f"ratio   {'report / XProf':18}" + " ".join(f"{ratio:8.2f}" for ratio in ratios))
 
 
 def decode(trace: Path) -> None:
     """Measure the decoder and protobuf's own parser."""
     size = trace.stat().st_size / 1e6
-    for name, code in (("decoder", _DECODER), ("protobuf's parser", _PROTOBUF)):
-        found = json.loads(answer(code, trace))
-        rate, events = size / found["seconds"], found["events"]
-        print(f"{name:26}{rate:8.0f} MB/s, {events:,} events in {found['seconds']:.2f} s")
+    taken = map(float, answer(_DECODERS, trace).split())
+    for name, seconds in zip(("decoder", "protobuf's parser"), taken, strict=True):
+        print(f"{name:26}{size / seconds:8.0f} MB/s, {seconds:.2f} s")
 
 
 def grow(folder: Path, steps: int) -> None:

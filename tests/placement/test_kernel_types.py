@@ -117,7 +117,7 @@ def test_what_has_a_kernel_is_counted_and_what_has_none_named() -> None:
 @pytest.mark.parametrize(
     ("version", "words"),
     [
-        ("2.4", "in TensorFlow 2.12, the nearest to 2.4 whose kernels are known"),
+        ("1.15", "in TensorFlow 2.0, the nearest to 1.15 whose kernels are known"),
         (None, "in TensorFlow 2.21 (the version of the run is not known)"),
         ("2.13.0", "in TensorFlow 2.13: 1 of 1"),
     ],

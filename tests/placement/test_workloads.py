@@ -71,7 +71,6 @@ LIMITS: Final = {
 
 EAGER_LIMITS: Final = {
     "checkpoint_and_export": READ_DEVICE,
-    "keras_cnn": READ_DEVICE,
     "mirrored_gpus": OTHER_PROGRAM,
     "mixed_precision_model": READ_DEVICE,
     "recurrent": READ_DEVICE,

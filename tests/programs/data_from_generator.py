@@ -20,7 +20,7 @@ def readings(count, seed):
 
 
 def scale(window, target):
-    return tf.clip_by_value(window, -2.5, 2.5), target
+    return tf.clip_by_value(window, -2.5, 2.5), target  # op: Minimum, Maximum
 
 
 def make_dataset():

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model import PackedTable
     from traceanalyzer.model.figures import LaneKind
 
 
@@ -27,7 +26,6 @@ class Made(NamedTuple):
     name: str | None
     kind: str
     op_id: str | None = None
-    count: int = 1
 
 
 class MadeLane(NamedTuple):
@@ -43,26 +41,21 @@ class MadeLane(NamedTuple):
 
 def made_timeline(lanes: Sequence[MadeLane]) -> EventTimeline:
     """A timeline of these lanes, in nanoseconds."""
-    things: dict[tuple[str | None, ...], int] = {}
-    gap, duration, what, count = [], [], [], []
-    end = 0
-    for lane in lanes:
-        before = 0
-        for event in lane.events:
-            start = round(1000 * event.start_us)
-            took = round(1000 * event.duration_us)
-            key = (event.name, event.kind, event.op_id)
-            gap.append(start - before)
-            duration.append(took)
-            what.append(things.setdefault(key, len(things)))
-            count.append(event.count)
-            before = start + took
-            end = max(end, before)
-    columns = {"gap": gap, "duration": duration, "what": what, "count": count}
-    names = [*zip(*things, strict=True)] or [(), (), ()]
+    events = [event for lane in lanes for event in lane.events]
+    things = list(dict.fromkeys((e.name, e.kind, e.op_id) for e in events))
+    start, took = (np.round(1000 * np.array([e[k] for e in events])).astype(int) for k in (0, 1))
+    before = np.concatenate([[0], (start + took)[:-1]])
+    before[np.cumsum([0, *(len(lane.events) for lane in lanes[:-1])])] = 0
+    columns = {
+        "gap": start - before,
+        "duration": took,
+        "what": np.array([things.index((e.name, e.kind, e.op_id)) for e in events]),
+        "count": np.ones(len(events), int),
+    }
+    names, kinds, op_ids = zip(*things, strict=True)
     return EventTimeline(
         unit_ns=1,
-        end_us=end / 1000,
+        end_us=int((start + took).max()) / 1000,
         lanes=tuple(
             EventLane(
                 host=lane.host,
@@ -72,41 +65,32 @@ def made_timeline(lanes: Sequence[MadeLane]) -> EventTimeline:
                 plane=lane.device or "/host:CPU",
                 is_program=lane.is_program,
                 rows=len(lane.events),
-                events_total=sum(event.count for event in lane.events),
+                events_total=len(lane.events),
                 busy_us=sum(event.duration_us for event in lane.events),
                 begin_us=0.0,
             )
             for lane in lanes
         ),
         lanes_total=len(lanes),
-        names=_names(names),
-        events=pack(
-            {name: Numbers(np.array(values, np.int64)) for name, values in columns.items()},
-            sum(count),
+        names=pack(
+            {
+                "name": _texts(names),
+                "kind": Texts(np.array([KINDS.index(kind) for kind in kinds]), KINDS),
+                "op_id": _texts(op_ids),
+                "op": _texts([n if i else None for n, i in zip(names, op_ids, strict=True)]),
+            },
+            len(things),
         ),
-        events_total=sum(count),
-        merged_total=sum(c for c in count if c > 1),
-        merged_below_us=None if max(count, default=1) == 1 else 1.0,
-    )
-
-
-def _names(columns: Sequence[Sequence[str | None]]) -> PackedTable:
-    name, kind, op_id = columns
-    kinds = Texts(np.array([KINDS.index(str(k)) for k in kind], np.int64), KINDS)
-    return pack(
-        {
-            "name": _texts(name),
-            "kind": kinds,
-            "op_id": _texts(op_id),
-            "op": _texts([n if i else None for n, i in zip(name, op_id, strict=True)]),
-        },
-        len(name),
+        events=pack({name: Numbers(column) for name, column in columns.items()}, len(events)),
+        events_total=len(events),
+        merged_total=0,
+        merged_below_us=None,
     )
 
 
 def _texts(values: Sequence[str | None]) -> Texts:
     known = list(dict.fromkeys(value for value in values if value is not None))
-    return Texts(np.array([-1 if v is None else known.index(v) for v in values], np.int64), known)
+    return Texts(np.array([-1 if v is None else known.index(v) for v in values]), known)
 
 
 def with_many_events(diagnosis: Diagnosis, count: int) -> Diagnosis:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -43,14 +44,13 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return int(exit_.value.code or 0), out, err
 
 
-@pytest.mark.parametrize("width", [40])
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_page_holds_every_word_of_the_documentation(rule: Cause, width: int) -> None:
-    page = printed(lambda console: print_cause(rule, console), width)
+def test_a_page_holds_every_word_of_the_documentation(rule: Cause) -> None:
+    page = printed(lambda console: print_cause(rule, console), 40)
     body = rule.documentation.partition("\n\n")[2].replace("## ", "")
     assert "".join(body.split()) in "".join(page.split())
     assert " ".join(page.split()).startswith(f"{rule.title} · {rule.id}")
-    assert all(cell_len(line) <= width for line in page.splitlines())
+    assert all(cell_len(line) <= 40 for line in page.splitlines())
     assert page.endswith("\n")
 
 
@@ -83,11 +83,23 @@ def test_a_terminal_without_unicode() -> None:
     assert b"[bold]" in raw.getvalue()
 
 
-@pytest.mark.parametrize("options", [["-OO"]])
-def test_without_docstrings_there_is_one_line(options: list[str]) -> None:
-    flag, *more = options
-    command = [sys.executable, flag, "-m", "traceanalyzer", "explain", "no_gpu_kernel", *more]
+def test_without_docstrings_there_is_one_line() -> None:
+    command = [sys.executable, "-OO", "-m", "traceanalyzer", "explain", "no_gpu_kernel"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert "PYTHONOPTIMIZE=2" in line
+
+
+# The terms that reports use without a definition beside them.
+TERMS = ["op", "kernel", "step", "requested device", "GPU wait", "certainty", "explained"]
+
+
+def test_the_glossary_defines_the_terms_of_reports(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--terms")
+    known = json.loads(run(capsys, "--terms", "--json")[1])
+    for term in TERMS:
+        (line,) = [line for line in out.splitlines() if line.startswith(f"{term}  ")]
+        assert line.endswith(".")
+        assert known[term] in " ".join(line.split("  "))
+    assert run(capsys, "no_gpu_kernel", "--terms")[0] == 2

@@ -408,16 +408,6 @@ def test_links_lead_to_what_they_name(name: str) -> None:
         assert link.text.startswith(titles[link.to])
 
 
-def test_what_is_predicted_is_in_the_table_of_all_changes() -> None:
-    """Version 0.1 had a section of its own for it, 11 screens down."""
-    found = sample("recommender")
-    page = page_of(found, [change(found, is_prediction=True)])
-
-    (table,) = every(page, b.Changes)
-    assert plain(table.rows[0].title) == "Create `asked` as int64"
-    assert page.sections[1].id == "changes"
-
-
 def test_the_data_and_the_page_have_changes_in_one_order() -> None:
     """They once differed: the change that makes a GPU visible was first, and last on the page."""
     made = assemble(sample("recommender"))

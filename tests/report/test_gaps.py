@@ -29,7 +29,7 @@ def test_a_gap_that_recurs_each_step_is_one_row() -> None:
     (table,) = gap_table(waiting())
 
     first = records(table)[0]
-    assert (first["waited_for"], first["op"], first["then"]) == ("CPU op", "UniqueV2", "MatMul")
+    assert (first["waited_for"], first["op"], first["then"]) == ("CPU ops", "UniqueV2", "MatMul")
     assert (first["steps"], first["gaps"]) == (4, 4)
     assert first["each_us"] * 4 == first["total_us"]
 

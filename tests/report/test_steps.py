@@ -220,9 +220,6 @@ def test_of_several_devices_the_chart_is_about_the_one_that_computed_least() -> 
     assert "/device:GPU:0 spent it, which computed least" in plain(only(tab.blocks, Note).text)
     facts = [name for name, _ in only(tab.blocks, KeyValues).rows]
     assert facts.count("Host and transfer time under compute") == 2  # one for each device
-    rows = {row["device"]: row for row in records(only(tab.blocks, Table))}
-    assert rows["/device:GPU:1"]["Compute"] == 90.0
-    assert rows["/device:GPU:1"]["CPU ops"] == 0.0  # it waited for none: that is known
 
 
 def test_steps_of_one_number_stand_side_by_side() -> None:

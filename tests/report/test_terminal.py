@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
@@ -127,10 +126,3 @@ def test_a_terminal_without_unicode() -> None:
     print_page(hostile(), Console(file=stream, width=80))
     stream.flush()
     assert saved().replace("µ", "u").encode() in raw.getvalue()
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_a_page_that_was_written_is_printed_alike(name: str) -> None:
-    again = msgspec.convert(msgspec.to_builtins(page(name)), b.Page)
-
-    assert printed(again) == printed(page(name))

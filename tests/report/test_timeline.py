@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import traceanalyzer as ta
 from tests.report.made_timeline import with_many_events
-from tests.report.samples import sample
+from tests.report.reading import unpack
 from tests.traces import (
     call,
     copy,
@@ -31,7 +31,6 @@ from tests.traces import (
 )
 from traceanalyzer.report import timeline as subject
 from traceanalyzer.report.lanes import KINDS
-from traceanalyzer.report.packed import unpack
 from traceanalyzer.report.timeline import Events, fewer, timeline_block
 
 if TYPE_CHECKING:
@@ -154,12 +153,6 @@ def test_arrows_lead_from_the_producer_to_its_transfer_to_the_consumer(tmp_path:
     ]
     moved = (40.0, "transfer, host to device")
     assert sorted(pairs) == [((10.0, "make:Unique"), moved), (moved, (60.0, "late"))]
-
-
-def test_without_transfers_there_are_no_arrows() -> None:
-    timeline = timeline_block(sample("recommender").run, ())
-    assert timeline is not None
-    assert timeline.arrows is None
 
 
 # ------------------------------------------------------------------ as many as fit

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from tests.tables.reading import tables_of
 from tests.traces import (
     call,
+    copy,
     eager,
     event,
     executor,
@@ -23,7 +26,8 @@ from tests.traces import (
     us,
 )
 from traceanalyzer.timeline.device_parts import host_timeline, with_exposed
-from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.timeline.intervals import Intervals
+from traceanalyzer.timeline.phase import Phase, overlap_share
 
 if TYPE_CHECKING:
     from tests.traces import Event, Line, Plane, Span
@@ -56,15 +60,19 @@ def gemm(at: Span, correlation: int) -> Event:
     return kernel("gemm", at, correlation=correlation)
 
 
-def test_a_device_waits_for_the_op_that_kept_its_thread() -> None:
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
-        eager("UniqueV2", us(20, 50)),
-        eager("MatMul", us(75, 10))(launch(us(80, 2), 2)),
+def between_two_launches(*events: Event, ids: tuple[int, int] = (1, 2)) -> Line:
+    return line("python")(
+        eager("MatMul", us(0, 10))(launch(us(5, 2), ids[0])),
+        *events,
+        eager("MatMul", us(75, 10))(launch(us(80, 2), ids[1])),
     )
-    device = stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(85, 5), 2))
 
-    found = parts_of(host(python), gpu(0, device))
+
+DEVICE = gpu(0, stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(85, 5), 2)))
+
+
+def test_a_device_waits_for_the_op_that_kept_its_thread() -> None:
+    found = parts_of(host(between_two_launches(eager("UniqueV2", us(20, 50)))), DEVICE)
 
     assert found == [
         (10, 15, "COMPUTE", ""),
@@ -78,38 +86,23 @@ def test_a_device_waits_for_the_op_that_kept_its_thread() -> None:
     ]
 
 
-def test_an_op_of_unknown_placement_is_no_op_of_the_host() -> None:
-    """An eager `Unique` has kernels for both: without one of its own nothing tells which ran."""
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
-        eager("Unique", us(20, 50)),
-        eager("MatMul", us(75, 10))(launch(us(80, 2), 2)),
-    )
-    device = stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(85, 5), 2))
-    tables = tables_of(host(python), gpu(0, device))
+@pytest.mark.parametrize(
+    ("op_type", "phase", "exposed_us"),
+    [("Unique", "UNPLACED", None), ("IteratorGetNext", "INPUT", 50)],
+)
+def test_an_op_of_unknown_placement_is_no_op_of_the_host_but_input_is_waited_for_anyway(
+    op_type: str, phase: str, exposed_us: int | None
+) -> None:
+    """Both have kernels for both devices: without one of its own nothing tells which ran."""
+    tables = tables_of(host(between_two_launches(eager(op_type, us(20, 50)))), DEVICE)
     timeline = host_timeline(tables)
 
-    assert (20, 70, "UNPLACED", "Unique") in shown(timeline.devices[0].parts, tables)
+    assert (20, 70, phase, op_type) in shown(timeline.devices[0].parts, tables)
     ops = with_exposed(tables, timeline).ops.set_index("type")
-    assert ops["placement"]["Unique"] == "unknown"
-    assert ops["exposed_ps"].isna().to_dict() == {"MatMul": False, "Unique": True}
-
-
-def test_input_is_waited_for_wherever_the_op_that_gets_it_is_placed() -> None:
-    """An eager `IteratorGetNext` has kernels for both; the wait for its element is the host's."""
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
-        eager("IteratorGetNext", us(20, 50)),
-        eager("MatMul", us(75, 10))(launch(us(80, 2), 2)),
-    )
-    device = stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(85, 5), 2))
-    tables = tables_of(host(python), gpu(0, device))
-    timeline = host_timeline(tables)
-
-    assert (20, 70, "INPUT", "IteratorGetNext") in shown(timeline.devices[0].parts, tables)
-    ops = with_exposed(tables, timeline).ops.set_index("type")
-    assert ops["placement"]["IteratorGetNext"] == "unknown"
-    assert ops["exposed_ps"].to_dict() == {"MatMul": 0, "IteratorGetNext": 50 * US}
+    assert ops["placement"][op_type] == "unknown"
+    assert ops["exposed_ps"]["MatMul"] == 0
+    exposed_ps = ops["exposed_ps"][op_type]
+    assert (None if pd.isna(exposed_ps) else exposed_ps / US) == exposed_us
 
 
 @pytest.mark.parametrize(("first_has_work", "phase"), [(True, "HOST_OP"), (False, "HOST_OP?")])
@@ -118,15 +111,10 @@ def test_a_launch_whose_id_comes_again_is_the_last_and_proved_only_if_it_is_the_
     phase: str,
 ) -> None:
     """Launched first at 5 the second kernel would have been queued, and waited for no op."""
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
-        eager("UniqueV2", us(20, 50)),
-        eager("MatMul", us(75, 10))(launch(us(80, 2), 1)),
-    )
+    python = between_two_launches(eager("UniqueV2", us(20, 50)), ids=(1, 1))
     first = gemm(us(10, 5), 1 if first_has_work else 0)
-    device = stream(13, "Compute")(first, gemm(us(85, 5), 1))
 
-    found = parts_of(host(python), gpu(0, device))
+    found = parts_of(host(python), gpu(0, stream(13, "Compute")(first, gemm(us(85, 5), 1))))
 
     assert (20, 70, phase, "UniqueV2") in found
 
@@ -253,3 +241,26 @@ def test_a_caller_waits_for_what_ended_last_only_where_no_turn_went_on() -> None
 
     assert (10, 50, "HOST_OP", "UniqueV2") in parts(first)
     assert (10, 50, "HOST_OP?", "UniqueV2") in parts(first, second)
+
+
+@pytest.mark.parametrize(
+    ("from_us", "to_us", "expected"),
+    [
+        (0, 100, 10 / 40),  # the op from 20 to 60, the copy within it, kernels until 30
+        (0, 30, 1.0),
+        (30, 100, 0.0),
+        (70, 100, None),  # nothing went on beside
+    ],
+)
+def test_how_much_of_the_time_of_ops_and_copies_a_kernel_hides(
+    from_us: int, to_us: int, expected: float | None
+) -> None:
+    python = line("python")(
+        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)), eager("UniqueV2", us(20, 40))
+    )
+    copied = stream(14, "MemcpyH2D")(copy("H2D", 64, us(25, 15)))
+    tables = tables_of(host(python), gpu(0, stream(13, "Compute")(gemm(us(10, 20), 1)), copied))
+    timeline = host_timeline(tables)
+    within = Intervals(np.array([from_us * US]), np.array([to_us * US]))
+    shift_ps = timeline.shifts_ps["/device:GPU:0"]
+    assert overlap_share(tables, timeline.devices[0], shift_ps, within) == expected

@@ -71,21 +71,24 @@ def test_what_ran_once_before_the_steps_does_no_harm_however_long_it_took(diagno
     assert per_step == [20.0, 0.0]
 
 
-def test_what_begins_each_of_a_few_fits_is_not_part_of_each_step(diagnosed: Any) -> None:  # noqa: ANN401
-    found = diagnosed(eager("RandomShuffle", us(990, 9)), eager("RandomShuffle", us(1595, 4)))
-    assert harms(found)["RandomShuffle"] == "harmless"
-
-
-def test_what_ran_many_times_before_the_steps_did_not_run_once(diagnosed: Any) -> None:  # noqa: ANN401
-    found = diagnosed(*(eager("RandomShuffle", us(100 * k, 90)) for k in range(9)))
-    (shuffled,) = [f for f in found.findings if "RandomShuffle" in f.title]
-    assert shuffled.harm == "harmless"
-    assert "ran only outside the steps" in shuffled.title
-
-
-def test_what_comes_between_each_two_steps_costs_as_much_as_a_step(diagnosed: Any) -> None:  # noqa: ANN401
-    between = [eager("RandomShuffle", us(1092 + 100 * k, 6)) for k in range(STEPS)]
-    assert harms(diagnosed(*between))["RandomShuffle"] == "harmful"
+@pytest.mark.parametrize(
+    ("others", "harm", "title"),
+    [
+        ([(990, 9), (1595, 4)], "harmless", ""),  # what begins each of a few fits
+        ([(100 * k, 90) for k in range(9)], "harmless", "ran only outside the steps"),
+        # What comes between each two steps costs as much as a step.
+        ([(1092 + 100 * k, 6) for k in range(STEPS)], "harmful", ""),
+    ],
+)
+def test_what_ran_outside_the_steps(
+    diagnosed: Any,  # noqa: ANN401 - a function
+    others: list[tuple[int, int]],
+    harm: str,
+    title: str,
+) -> None:
+    found = diagnosed(*(eager("RandomShuffle", us(*at)) for at in others))
+    assert harms(found)["RandomShuffle"] == harm
+    assert any(title in f.title for f in found.findings if "RandomShuffle" in f.title)
 
 
 def test_what_ran_in_the_first_step_alone_made_it_ready(diagnosed: Any) -> None:  # noqa: ANN401
@@ -97,11 +100,8 @@ def test_what_ran_in_the_first_step_alone_made_it_ready(diagnosed: Any) -> None:
 
 def test_an_op_of_a_function_that_every_step_calls_may_leave_an_event_once(diagnosed: Any) -> None:  # noqa: ANN401
     """At tracer level 2 an op that became cheap leaves no event any more."""
-
-    def call(number: int, at: int) -> Any:  # noqa: ANN401 - a word of the language
-        return op("model/a", "MatrixLogarithm" if number else "RandomShuffle", us(at, 5))
-
-    found = diagnosed(within=[call])
+    types = ["RandomShuffle", *["MatrixLogarithm"] * STEPS]
+    found = diagnosed(within=[lambda number, at: op("model/a", types[number], us(at, 5))])
     assert harms(found)["RandomShuffle"] == "harmful"
 
 

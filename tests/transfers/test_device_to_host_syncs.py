@@ -83,39 +83,42 @@ class TestReader:
 
     def test_the_program_itself(self) -> None:
         """The value of a tensor of which nothing tells what made it."""
-        (back,) = found([old_copy("D2H", 4, us(k, 2)) for k in (100, 1100)])
+        (back,) = found(reads(100, 1100))
 
         assert (back.reader, back.certainty) == ("python", "certain")
         assert (back.source, back.source_name, back.consumer_name) == ("gpu:0", None, None)
 
 
-class TestHowOften:
-    def test_in_half_of_the_steps_at_least(self) -> None:
-        copies = [old_copy("D2H", 4, us(1000 * k, 2)) for k in (1, 2)]
+def reads(*at: int, size: int = 4) -> list[Event]:
+    return [old_copy("D2H", size, us(k, 2)) for k in at]
 
-        assert len(found(copies, steps=4)) == 1
-        assert found(copies, steps=5) == ()
+
+class TestHowOften:
+    @pytest.mark.parametrize(
+        ("copies", "steps", "is_found"),
+        [
+            (reads(1000, 2000), 4, True),  # in half of the steps
+            (reads(1000, 2000), 5, False),
+            (reads(100, 1100, size=16), 2, True),
+            (reads(100, 1100, size=17), 2, False),  # more than a scalar
+            (reads(100, 200, 300), 0, True),  # without steps three are a habit
+            (reads(100, 200), 0, False),
+        ],
+    )
+    def test_scalars_in_half_of_the_steps_at_least(
+        self, copies: list[Event], *, steps: int, is_found: bool
+    ) -> None:
+        assert bool(found(copies, steps=steps)) is is_found
 
     def test_what_comes_after_a_step_belongs_to_it(self) -> None:
         marks = [step(k, us(1000 * k, 400)) for k in range(3)]
         run = made(
             host(thread("python", 1)(*marks)),
-            gpu(0)(stream(9)(*(old_copy("D2H", 4, us(1000 * k + 500, 2)) for k in range(3)))),
+            gpu(0)(stream(9)(*reads(500, 1500, 2500))),
         )
 
         (back,) = run.costs.device_to_host_syncs
         assert back.count_per_step == 1.0
-
-    def test_more_than_a_scalar_is_none(self) -> None:
-        assert len(found([old_copy("D2H", 16, us(k, 2)) for k in (100, 1100)])) == 1
-        assert found([old_copy("D2H", 17, us(k, 2)) for k in (100, 1100)]) == ()
-
-    def test_without_steps_three_are_a_habit(self) -> None:
-        copies = [old_copy("D2H", 4, us(k, 2)) for k in (100, 200, 300)]
-
-        (back,) = found(copies, steps=0)
-        assert (back.count, back.count_per_step) == (3, None)
-        assert found(copies[:2], steps=0) == ()
 
 
 class TestWaiting:

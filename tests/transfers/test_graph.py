@@ -32,14 +32,12 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-def edges(graph: nx.MultiDiGraph[str], *, labels: bool = True) -> dict[tuple, tuple]:
+def edges(graph: nx.MultiDiGraph[str]) -> dict[tuple, tuple]:
     """Bytes, count, copies without a size and time of each edge, by its ends' labels."""
     return {
-        (
-            graph.nodes[a]["label"] if labels else a,
-            graph.nodes[b]["label"] if labels else b,
-            direction,
-        ): (e["bytes"], e["count"], e["unknown_bytes"], e["total_ps"])
+        (graph.nodes[a]["label"], graph.nodes[b]["label"], direction): (
+            *(e["bytes"], e["count"], e["unknown_bytes"], e["total_ps"]),
+        )
         for a, b, direction, e in graph.edges(keys=True, data=True)
     }
 

@@ -113,7 +113,7 @@ class Summary(Record):
 class Myth(Record):
     """What many believe moves ops to the CPU, and what it did in this run."""
 
-    id: str  # "memory", "other_processes", "transfer_cost", "float64", "gpu_allocator"
+    id: str  # "memory", "other_processes", "transfer_cost", "float64"
     question: str
     answer: str  # with the run's figures
 

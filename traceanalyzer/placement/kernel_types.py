@@ -212,7 +212,7 @@ def _is_all(argument: Argument, attributes: Attributes, types: Collection[str]) 
     return bool(found) and all(isinstance(t, str) and t in types for t in found)
 
 
-# --- In every version -----------------------------------------------------------------------------
+# --- In every version from 2.12 on ---------------------------------------------------------------
 #
 # Where versions differ, these say less rather than something wrong for one of them.
 

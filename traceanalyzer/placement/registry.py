@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 DEFAULT: Final = "DEFAULT"  # for every device type that has no kernel of its own that matches
 # `DataTypeAlwaysOnHost` in core/framework/types.cc
 ALWAYS_ON_HOST: Final = frozenset({"string", "string_ref", "resource"})
+_ADVISED: Final = (2, 12)  # the first version that `capture` records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,8 +264,11 @@ def load(version: str) -> Registry:
 
 
 def registries() -> tuple[Registry, ...]:
-    """Return the registry of every version that has tables, oldest first."""
-    return tuple(_registry(minor) for minor in kernel_tables.tabulated())
+    """Return the registry of every version that advice is for, oldest first.
+
+    Older ones explain old traces. They would rule out good advice: there int64 has few kernels.
+    """
+    return tuple(_registry(minor) for minor in kernel_tables.tabulated() if minor >= _ADVISED)
 
 
 def nearest(version: str | None) -> Nearest:

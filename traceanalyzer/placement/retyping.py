@@ -1,6 +1,6 @@
 """Which type a variable or tensor could have instead of one that no GPU kernel accepts.
 
-All answers hold in every version of TensorFlow that has a table.
+All answers hold in every version of TensorFlow from 2.12 on that has a table.
 """
 
 from __future__ import annotations

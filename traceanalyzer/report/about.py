@@ -13,8 +13,7 @@ from traceanalyzer.format import size_text
 from traceanalyzer.health import trace_health
 from traceanalyzer.model import DeviceInfo, RunInfo, TfVersion
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.tables import table_of
-from traceanalyzer.report.text import prose, sentence, terms, time
+from traceanalyzer.report.text import prose, sentence, table_of, terms, time
 from traceanalyzer.tables.tracer import logical_devices
 from traceanalyzer.timeline.device_work import durations
 from traceanalyzer.timeline.intervals import union

@@ -25,12 +25,20 @@ from traceanalyzer.model import (
     UnexplainedOp,
 )
 from traceanalyzer.report.about import devices_of, run_info
-from traceanalyzer.report.costs import gain, joint_cost, op_costs
 from traceanalyzer.report.folds import myths
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.memory import memory
 from traceanalyzer.report.page import in_order, page_of
-from traceanalyzer.report.records import evidence_shown, line_texts, tables, to_record, us
+from traceanalyzer.report.records import (
+    evidence_shown,
+    gain,
+    joint_cost,
+    line_texts,
+    op_costs,
+    tables,
+    to_record,
+    us,
+)
 from traceanalyzer.report.round_trips import round_trips
 from traceanalyzer.report.steps import critical_paths, idle_share, steps_of, timeline
 from traceanalyzer.report.text import plain

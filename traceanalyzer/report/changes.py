@@ -10,12 +10,10 @@ import pandas as pd
 
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.costs import joint_cost
 from traceanalyzer.report.op_reasons import ruled_out
-from traceanalyzer.report.records import evidence_shown, place_of
+from traceanalyzer.report.records import evidence_shown, joint_cost, place_of
 from traceanalyzer.report.step_sections import typical_step
-from traceanalyzer.report.tables import table_of
-from traceanalyzer.report.text import cause_title, listing, prose, time
+from traceanalyzer.report.text import cause_title, listing, prose, table_of, time
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 _NO_GPU: Final = "no_gpu_visible"
 _FEWEST_LIMITS: Final = 3
-_ALLOCATOR: Final = "TF_GPU_ALLOCATOR"
 _FLOAT64: Final = (
     "Nearly all ops with a GPU kernel have one for float64. It can be slow on a GPU, but that does "
     "not move ops to the CPU."
@@ -48,7 +47,6 @@ _MYTHS: Final = {
     "other_processes": ("other processes", "Were other processes on the GPU?"),
     "transfer_cost": ("transfer cost", "Were transfers too expensive?"),
     "float64": ("float64", "Was it float64?"),
-    "gpu_allocator": ("the GPU allocator", f"Was it {_ALLOCATOR}?"),
 }
 
 
@@ -183,12 +181,6 @@ def _answers(run: Run) -> Iterator[tuple[str, str]]:
         why = "TensorFlow does not weigh transfers when it places ops."
         yield "transfer_cost", f"{moved} CPU: {why}"
     yield from _float64(run.ops)
-    for capture_file in captured:
-        variables = (capture_file.environment or {}).get("variables")
-        chosen = variables.get(_ALLOCATOR) if isinstance(variables, dict) else None
-        if isinstance(chosen, str) and chosen:
-            does = "sets how memory is requested from the driver, and moved no op to the CPU"
-            yield "gpu_allocator", f"{_ALLOCATOR} is {chosen!r}. It {does}."
 
 
 def memory_peak(run: Run) -> str:

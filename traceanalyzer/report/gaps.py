@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.steps import shift_us
-from traceanalyzer.report.tables import table_of
-from traceanalyzer.report.text import op_label, op_link, time, transfer_words
+from traceanalyzer.report.steps import PARTS, shift_us
+from traceanalyzer.report.text import op_label, op_link, table_of, time, transfer_words
 from traceanalyzer.report.timeline import timeline_block
 from traceanalyzer.timeline.gaps import gaps_of
-from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -33,19 +31,7 @@ _COLUMNS: Final = (
     b.Column(name="each_us", title="Each (mean)", kind="us"),
     b.Column(name="total_us", title="Total", kind="us"),
 )
-_WAITED_FOR: Final = {
-    Phase.HOST_OP: "CPU op",
-    Phase.UNPLACED: "op of unknown placement",
-    Phase.INPUT: "input pipeline",
-    Phase.LAUNCH: "kernel launch",
-    Phase.RUNTIME: "TensorFlow runtime",
-    Phase.PROGRAM: "your program",
-    Phase.QUEUED: "queued work",
-    Phase.OTHER_DEVICE: "another device",
-    Phase.COPY: "transfer",
-    Phase.COMPUTE: "kernel",
-    Phase.UNATTRIBUTED: "unknown",
-}
+_WAITED_FOR: Final = {phase: part.label for part in PARTS for phase in part.phases}
 
 
 def timeline_tab(diagnosis: Diagnosis) -> b.Tab | None:

@@ -12,8 +12,7 @@ from traceanalyzer.model import Gain, Table
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.figures import InputFixRecord, InputHost, InputPipeline
 from traceanalyzer.report.records import in_us, table, to_record, us
-from traceanalyzer.report.tables import table_of
-from traceanalyzer.report.text import time
+from traceanalyzer.report.text import table_of, time
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 
@@ -35,11 +34,6 @@ _STAGE_COLUMNS: Final = (
     "element_bytes", "threads", "source", "function",
 )  # fmt: skip
 _WAIT_COLUMNS: Final = ("host", "step", "name", "duration_us", "wait_us", "wait_before_us", "kind")
-_LARGE_SHARE: Final = 0.05  # of a step, as `traceanalyzer.input_pipeline.verdict` has it
-_HANDING_OVER: Final = (
-    "Its stages did not work all the time. What is left is the time to hand over ready elements, a "
-    "large part of such short steps."
-)
 _STAGES: Final = (
     b.Column(name="pipeline", title="Pipeline"),
     b.Column(name="stage", title="Stage", kind="code"),
@@ -124,8 +118,7 @@ def _verdict(host: HostInput, run: Run) -> str:
         f"its time (mean of {counted(waits.steps, 'step')})"
     )
     if host.verdict == "keeps_up":
-        said = f"The input pipeline{where} runs on the CPU by design, and it keeps up: {waited}."
-        return said if waits.share < _LARGE_SHARE else f"{said} {_HANDING_OVER}"
+        return f"The input pipeline{where} runs on the CPU by design, and it keeps up: {waited}."
     return f"The input pipeline{where} is too slow on the CPU: {waited}. {_slow(host, run)}"
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import counted, share
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.tables import cell_text, path_words
-from traceanalyzer.report.text import plain, quantity, visible
+from traceanalyzer.report.text import cell_text, path_words, plain, quantity, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -14,8 +14,7 @@ from traceanalyzer.model.figures import (
     MemoryPeak,
 )
 from traceanalyzer.report.records import in_us, table, to_record
-from traceanalyzer.report.tables import table_of
-from traceanalyzer.report.text import in_bytes, op_link, part
+from traceanalyzer.report.text import in_bytes, op_link, part, table_of
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.placements import placement_of_device
 from traceanalyzer.units import PS_PER_US

@@ -18,18 +18,17 @@ from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.report.op_reasons import Reasoner
 from traceanalyzer.report.ops import ranked
 from traceanalyzer.report.records import line_texts, place_of, us
-from traceanalyzer.report.tables import table_of
-from traceanalyzer.report.text import DIRECTIONS, cut, prose, sentence, time
+from traceanalyzer.report.text import DIRECTIONS, cut, prose, sentence, table_of, time
 from traceanalyzer.report.transfers import node_link
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model import Evidence, RuledOut
+    from traceanalyzer.model import Evidence
     from traceanalyzer.report.op_reasons import Reason, View
     from traceanalyzer.report.page_facts import PageFacts
     from traceanalyzer.run import Run
@@ -189,8 +188,8 @@ def _view(view: View) -> Iterator[b.Block]:
         yield b.Note(text=(b.Strong(text="Possible causes:"), *prose(f" {causes}.")))
     yield from (b.Note(text=prose(sentence(d)), tone="warning") for d in view.doubts)
     if view.ruled_out:
-        facts = b.Bullets(items=tuple(_by_fact(view.ruled_out)))
-        yield b.Fold(summary=("Ruled out",), blocks=(facts,))
+        facts = tuple((f"{out.cause}: ", *prose(out.because)) for out in view.ruled_out)
+        yield b.Fold(summary=("Ruled out",), blocks=(b.Bullets(items=facts),))
     if view.settled_by:
         yield b.Note(text=prose(sentence(view.settled_by)))
 
@@ -218,13 +217,6 @@ def _fact(evidence: Evidence) -> b.Text:
     if isinstance(where, SourceWhere) and where.source is not None:
         at = (*at, " ", b.Code(text=cut(where.source.strip())))
     return (*prose(evidence.text), *at)
-
-
-def _by_fact(ruled_out: Iterable[RuledOut]) -> Iterator[b.Text]:
-    causes: dict[str, list[str]] = defaultdict(list)
-    for out in ruled_out:
-        causes[out.because].append(out.cause)
-    yield from ((f"{', '.join(of)}: ", *prose(because)) for because, of in causes.items())
 
 
 # --- the drawer ------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ import pandas as pd
 from traceanalyzer.causes import all_causes
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.costs import copies_of_unknown_size
 from traceanalyzer.report.packed import Numbers, Texts, pack
+from traceanalyzer.report.records import copies_of_unknown_size
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US

@@ -11,7 +11,6 @@ from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.input_pipeline import input_blocks
 from traceanalyzer.report.steps import LEFT_OUT, PARTS
-from traceanalyzer.report.tables import table_of
 from traceanalyzer.report.text import part, prose, sentence, time
 
 if TYPE_CHECKING:
@@ -115,8 +114,6 @@ def steps_tab(
     blocks: list[b.Block] = [b.KeyValues(rows=facts)] if facts else []
     if any(device.has_steps for device in by_device):
         blocks += _chart(by_device)
-    if len(by_device) > 1:
-        blocks.append(_devices(by_device))
     if pipeline is not None:
         blocks += input_blocks(pipeline)
     if not blocks:
@@ -184,23 +181,3 @@ def _numbers(steps: Sequence[str]) -> tuple[float, ...]:
 def _computed(device: DeviceSteps) -> float:
     took = device.took_us.get("Compute")
     return 0.0 if took is None else float(took.sum() / device.duration_us.sum())
-
-
-def _devices(by_device: Sequence[DeviceSteps]) -> b.Table:
-    """Return the mean step of each device, part by part."""
-    several = len({device.host for device in by_device}) > 1
-    seen = {p.label for device in by_device for p in device.parts()}
-    rows: list[dict[str, b.Cell]] = []
-    for device in by_device:
-        name = device.device or "your program's thread"
-        row: dict[str, b.Cell] = dict.fromkeys(seen, 0.0)
-        row |= {p.label: p.value for p in device.parts()}
-        row |= {"device": f"{device.host} {name}" if several else name, "step": device.step_us}
-        rows.append(row)
-    columns = (
-        b.Column(name="device", title="Device", kind="code"),
-        b.Column(name="step", title="Step", kind="us"),
-        *(b.Column(name=p.label, title=p.label, kind="us") for p in PARTS),
-    )
-    caption = ("The mean regular step of each device.",)
-    return table_of(columns, rows, table_id="devices", caption=caption)

@@ -15,11 +15,18 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from traceanalyzer.format import share
+from traceanalyzer.format import counted, share
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.packed import unpack
-from traceanalyzer.report.tables import cell_text, path_words
-from traceanalyzer.report.text import cut, cut_long, one_line, plain, quantity, visible
+from traceanalyzer.report.text import (
+    cell_text,
+    cut,
+    cut_long,
+    one_line,
+    path_words,
+    plain,
+    quantity,
+    visible,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -211,12 +218,7 @@ class Screen:
 
     @of.register(b.BigTable)
     def _big_table(self, block: b.BigTable) -> Lines:
-        values = unpack(block.packed)
-        columns = [c for c in block.columns if c.name in values and c.name != block.key]
-        columns = columns[: 8 if self._console.width >= 2 * _NARROW else 4]
-        rows = zip(*(values[c.name][: self._rows] for c in columns), strict=True)
-        total = block.packed.total_rows
-        yield from self._table(b.Table(columns=tuple(columns), rows=tuple(rows), total_rows=total))
+        yield self(f"{counted(block.packed.total_rows, 'op')}: see the page", QUIET)
 
     @of.register(b.Timeline)
     def _timeline(self, block: b.Timeline) -> Lines:

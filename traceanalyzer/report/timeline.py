@@ -41,7 +41,7 @@ _FIRST_THRESHOLD_PS: Final = 1024
 _LEVEL: Final = 5
 _LIMIT_PS: Final = 2**60
 _LONGEST_PS: Final = 2**50  # all that is longer counts as that long
-_TIME_BITS: Final = 43  # nanoseconds of more than an hour, before and after a moment
+_EMPTY: Final = pd.DataFrame(columns=["transfer", "producer", "consumer"], dtype=np.int64)
 
 
 class Events(NamedTuple):
@@ -255,51 +255,46 @@ def _arrows(
     """
     code: dict[str | None, int] = {None: -1}
     op_of_name = np.array([code.setdefault(name.op_id, len(code)) for name in called])
-    is_copy = np.array([name.kind == COPY for name in called])
-    transfer, producer, consumer = np.concatenate([*_transfers(lanes, events, code)], axis=1)
-    is_end = np.isin(op_of_name, [*producer, *consumer]) & (op_of_name >= 0) & ~is_copy
-    others = np.flatnonzero(is_end[events.what])
-    op = op_of_name[events.what[others]]
-    start, end = events.start_ps, events.end_ps
-    # The last that ended before each transfer, and the first that began after it.
-    found, before = _nearest(op, end[others], producer, start[transfer])
-    pairs = [np.stack([others[before], transfer[found]], axis=1)]
-    found, after = _nearest(op, -start[others], consumer, -end[transfer])
-    pairs.append(np.stack([transfer[found], others[after]], axis=1))
-    return np.concatenate(pairs)
+    op_of_name[[name.kind == COPY for name in called]] = -1
+    moved = pd.concat([_EMPTY, *_transfers(lanes, events, code)], ignore_index=True)
+    op = op_of_name[events.what]
+    at = np.flatnonzero(np.isin(op, moved[["producer", "consumer"]]) & (op >= 0))
+    others = pd.DataFrame({"at": at, "op": op[at]})
+    starts, ends = events.start_ps, events.end_ps
+    others["start"], others["end"] = starts[at], ends[at]
+    moved["start"], moved["end"] = starts[moved["transfer"]], ends[moved["transfer"]]
+    before = pd.merge_asof(
+        moved.sort_values("start")[["transfer", "producer", "start"]],
+        others.sort_values("end")[["at", "op", "end"]],
+        left_on="start",
+        right_on="end",
+        left_by="producer",
+        right_by="op",
+    ).dropna()
+    after = pd.merge_asof(
+        moved.sort_values("end")[["transfer", "consumer", "end"]],
+        others.sort_values("start")[["at", "op", "start"]],
+        left_on="end",
+        right_on="start",
+        left_by="consumer",
+        right_by="op",
+        direction="forward",
+    ).dropna()
+    pairs = (before[["at", "transfer"]], after[["transfer", "at"]])
+    return np.concatenate([pair.to_numpy(np.int64) for pair in pairs])
 
 
 def _transfers(
     lanes: Sequence[HostLane], events: Events, code: Mapping[str | None, int]
-) -> Iterator[NDArray[np.int64]]:
+) -> Iterator[pd.DataFrame]:
     """Yield the events of each lane's longest transfers, and their producers and consumers."""
-    yield np.empty((3, 0), np.int64)
     for begin, lane in zip(events.begin.tolist(), lanes, strict=False):
         if lane.transfer is not None:
             at = np.flatnonzero(lane.transfer >= 0)
             longest = np.argsort(lane.start_ps[at] - lane.end_ps[at], kind="stable")
             at = at[longest[:_MOST_ARROWS]]
             table = lane.host.tables.transfers.iloc[lane.transfer[at]]
-            ends = [table[end].astype(object) for end in ("producer", "consumer")]
-            yield np.array(
-                [begin + at, *([code.get(i, -1) for i in ids] for ids in ends)], np.int64
-            )
-
-
-def _nearest(
-    op: NDArray[np.int64],
-    time_ps: NDArray[np.int64],
-    wanted: NDArray[np.int64],
-    moment_ps: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return which moments have an event of the wanted op at or before them, and the last such."""
-
-    def keys(of_op: NDArray[np.int64], ps: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.asarray((of_op << _TIME_BITS) + ps // 1000 + 2 ** (_TIME_BITS - 1))
-
-    order = np.lexsort((time_ps, op))
-    place = np.searchsorted(keys(op, time_ps)[order], keys(wanted, moment_ps), side="right") - 1
-    found = np.flatnonzero((wanted >= 0) & (place >= 0))
-    nearest = order[place[found]]
-    is_same = op[nearest] == wanted[found]
-    return found[is_same], nearest[is_same]
+            ends = {
+                e: [code.get(op_id, -1) for op_id in table[e]] for e in ("producer", "consumer")
+            }
+            yield pd.DataFrame({"transfer": begin + at, **ends}, dtype=np.int64)

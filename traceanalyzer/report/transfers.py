@@ -17,8 +17,7 @@ from traceanalyzer.model.figures import (
 )
 from traceanalyzer.report.records import to_record, us
 from traceanalyzer.report.round_trips import round_trip_fold
-from traceanalyzer.report.tables import table_of
-from traceanalyzer.report.text import DIRECTIONS, in_bytes, op_link, time
+from traceanalyzer.report.text import DIRECTIONS, in_bytes, op_link, table_of, time
 from traceanalyzer.transfers.graph import device_graph
 from traceanalyzer.transfers.groups import transfer_groups
 
@@ -199,10 +198,6 @@ def _remarks(copies: TransferEdge) -> Iterator[str]:
         yield f"{percent_text(share)} {_LINKS[copies.link_source]}"
     if copies.pageable_count:
         yield f"{copies.pageable_count:,} of {copies.count:,} from or to pageable memory"
-    elif copies.pinned_count:
-        yield f"{copies.pinned_count:,} of {copies.count:,} from or to pinned memory"
-    if copies.sync_count and copies.async_count:
-        yield f"{copies.sync_count:,} synchronous"
 
 
 def _small(small: SmallTransfersRecord, names: Mapping[str, str]) -> dict[str, b.Cell]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import networkx as nx
 import numpy as np
 
+from traceanalyzer.native.events import sum_by
 from traceanalyzer.units import PS_PER_S
 
 if TYPE_CHECKING:
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
 
 # What XML 1.0 cannot hold (section 2.2), and what its readers change: line ends and tabs.
 _NOT_IN_XML: Final = re.compile("[^\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_FIGURES: Final = (
-    *("bytes", "count", "unknown_bytes", "total_ps", "exposed_ps", "hidden_ps", "bytes_per_s"),
-    *("link_bytes_per_s", "link_source", "pageable_count", "pageable_bytes", "pinned_count"),
-    *("pinned_bytes", "async_count", "sync_count"),
-)
 
 
 def transfer_graph(traffic: Traffic, ops: pd.DataFrame) -> nx.MultiDiGraph[str]:
@@ -85,32 +81,43 @@ def sums(traffic: Traffic, table: pd.DataFrame, keys: Sequence[str]) -> list[tup
         `pinned_bytes`, by the host memory used; `async_count` and `sync_count`, whether the host
         waited. The rest of `count` is unknown.
     """
-    size, took = table["bytes"], table["duration_ps"]
+    grouped = table.groupby([*keys, "direction"], observed=True)
+    group, number = np.asarray(grouped.ngroup(), np.int64), grouped.ngroups
+
+    def count(chosen: pd.Series[bool]) -> list[int]:
+        counts: list[int] = np.bincount(group[chosen.to_numpy(bool)], minlength=number).tolist()
+        return counts
+
+    def total(values: pd.Series[Any]) -> list[int | None]:
+        known = values.dropna()
+        totals = sum_by(group[values.notna()], known.to_numpy(np.int64), number).tolist()
+        return [t if n else None for t, n in zip(totals, count(values.notna()), strict=True)]
+
+    size, took, is_async = table["bytes"], table["duration_ps"], table["is_async"]
     is_rated = size.notna() & took.gt(0).fillna(value=False)
-    of_memory = {kind: table["memory"] == kind for kind in ("pageable", "pinned")}
-    figures = table[[*keys, "direction", "bytes", "exposed_ps", "hidden_ps", "link"]].assign(
-        total_ps=took,
-        rated_bytes=size.where(is_rated),
-        rated_ps=took.where(is_rated),
-        unknown_bytes=size.isna(),
-        async_count=table["is_async"].fillna(value=False).astype(bool),
-        sync_count=(~table["is_async"]).fillna(value=False).astype(bool),
-        **{f"{kind}_bytes": size.where(chosen) for kind, chosen in of_memory.items()},
-        **{f"{kind}_count": chosen for kind, chosen in of_memory.items()},
-    )
-    grouped = figures.groupby([*keys, "direction"], observed=True)
-    summed = grouped.sum(min_count=1)
-    summed["count"] = grouped.size()
-    summed["bytes_per_s"] = summed["rated_bytes"].astype("Float64") * PS_PER_S / summed["rated_ps"]
-    link = grouped["link"].agg(["min", "max"])
-    number = np.where(link["min"] == link["max"], link["max"], -1).tolist()
-    links = [None if k < 0 else traffic.links[k] for k in number]
-    summed["link_bytes_per_s"] = [None if each is None else each.bytes_per_s for each in links]
-    summed["link_source"] = [None if each is None else each.source for each in links]
-    plain = summed[[*_FIGURES]].astype(object)
-    records = plain.where(plain.notna(), None).to_dict("records")
+    rated = zip(total(size.where(is_rated)), total(took.where(is_rated)), strict=True)
+    links = [*traffic.links, None]
+    same = grouped["link"].agg(["min", "max"])
+    link = [links[low] if low == high else None for low, high in same.itertuples(index=False)]
+    columns: dict[str, Sequence[object]] = {
+        "bytes": total(size),
+        "count": grouped.size().tolist(),
+        "unknown_bytes": count(size.isna()),
+        "total_ps": total(took),
+        "exposed_ps": total(table["exposed_ps"]),
+        "hidden_ps": total(table["hidden_ps"]),
+        "bytes_per_s": [b * PS_PER_S / t if b is not None and t else None for b, t in rated],
+        "link_bytes_per_s": [None if each is None else each.bytes_per_s for each in link],
+        "link_source": [None if each is None else each.source for each in link],
+    }
+    for kind in ("pageable", "pinned"):
+        columns[f"{kind}_count"] = count(table["memory"] == kind)
+        columns[f"{kind}_bytes"] = total(size.where(table["memory"] == kind))
+    columns["async_count"] = count(is_async.fillna(value=False))
+    columns["sync_count"] = count(~is_async.fillna(value=True))
+    figures = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return sorted(
-        ((*key, found) for key, found in zip(summed.index, records, strict=True)),
+        ((*key, of_key) for key, of_key in zip(same.index, figures, strict=True)),
         key=lambda row: row[:-1],
     )
 

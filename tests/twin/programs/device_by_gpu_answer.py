@@ -24,10 +24,12 @@ gpus = tf.config.list_logical_devices("GPU")
 print(gpus)
 BY_NAME = gpus[0].name if gpus else "/cpu:0"
 BY_KIND = "/%s:0" % ("gpu" if tf.test.is_gpu_available() else "cpu")
+PHYSICAL = "/gpu:0" if tf.config.list_physical_devices("GPU") else "/cpu:0"
 LAST = tf.config.list_logical_devices()[-1].name
 OR_CPU = tf.test.gpu_device_name() or "/cpu:0"
 LISTED = [d.name for d in device_lib.list_local_devices() if d.device_type == "GPU"] or ["/cpu:0"]
 HOST = "/cpu:0"
+FULL_NAME = "/job:localhost/replica:0/task:0/device:CPU:0"
 x = tf.random.normal([16, 16])
 trainer = Trainer(OR_CPU)
 
@@ -38,7 +40,11 @@ def step() -> tf.Tensor:
         a = tf.linalg.inv(x)
     with tf.device(HOST):
         b = tf.math.tanh(x)
-    return a + b
+    with tf.device(FULL_NAME):
+        c = tf.cumsum(x)
+    with tf.device(PHYSICAL):
+        d = tf.linalg.det(x)
+    return a + b + c + d
 
 
 for _ in range(3):
@@ -48,6 +54,10 @@ for _ in range(3):
         tf.linalg.inv(x)
     with tf.device(pick()):
         tf.linalg.det(x)
+    with tf.device(PHYSICAL):
+        tf.math.atanh(x)
+    with tf.device("/gpu:0" if tf.test.gpu_device_name() else "/cpu:0"):
+        tf.math.atan(x)
     with tf.device(BY_KIND):
         tf.linalg.trace(x)
     with tf.device(LAST):
@@ -58,10 +68,14 @@ for _ in range(3):
         tf.math.digamma(x)
     if not gpus:
         with tf.device("/cpu:0"):
-            tf.math.sinh(x)
+            tf.math.asinh(x)
     with tf.device("/cpu:0"):
         tf.math.erfc(x)
     with tf.device(HOST):
         tf.math.cos(x)
+    with tf.device(FULL_NAME):
+        tf.math.sinh(x)
+    with tf.device("/job:localhost/replica:0/task:0/device:CPU:0"):
+        tf.math.cosh(x)
     with tf.device(tf.config.list_logical_devices("CPU")[0].name):
         tf.math.tan(x)
