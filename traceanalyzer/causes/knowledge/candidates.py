@@ -1,8 +1,8 @@
 """Possible causes of an op that nothing explains, the most likely first.
 
 First comes what the trace shows about the op, then what programs often do, then what the op's
-kernels allow, and last what leaves no mark in a trace. TensorFlow that is older than all known
-kernels may lack one; for an unknown version only a kernel that came late counts.
+kernels allow, and last what leaves no mark in a trace. For an unknown version of TensorFlow, a
+kernel that came late may be missing.
 
 An op that takes a resource or a reference is where that is, whatever a scope requests
 (`ColocateResourceOrRefEdge`, colocation_graph.cc; `MaybePinToResourceDevice`, placement_utils.cc).
@@ -17,11 +17,10 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.devices import CPU, GPU, asks_for_cpu
-from traceanalyzer.placement.registry import DEFAULT, nearest, registries, supported
+from traceanalyzer.placement.registry import DEFAULT, nearest, registries
 from traceanalyzer.placement.rewrites import MOVED_IF_SMALL, pins_nothing
-from traceanalyzer.placement.scopes import habit_of, last_minor
+from traceanalyzer.placement.scopes import habit_of
 from traceanalyzer.tables.functions import is_session_graph
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.vocabulary import Role
@@ -116,9 +115,6 @@ class Candidates:
             ranked = self._of_resource(cpu_op)
         else:
             ranked = self._of_other(cpu_op, definition)
-        oldest = kernel_tables.minor_of(supported()[0])
-        is_old = self._version is not None and last_minor(self._version) < oldest
-        ranked.append(("no_gpu_kernel", is_old))
         excluded = frozenset(self._excluded(cpu_op))
         left = dict.fromkeys(cause for cause, is_possible in ranked if is_possible)
         return tuple(cause for cause in left if cause not in excluded)[:_MOST_NAMED]
