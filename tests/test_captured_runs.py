@@ -26,7 +26,7 @@ from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.document import CaptureFile, Frame, Note, Session
 from traceanalyzer.health import trace_health
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.tables.eager_alignment import MARKER
+from traceanalyzer.tables.joined import MARKER
 from traceanalyzer.trace.profile_options import ProfileOptions
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tests.causes.examples import Example
 from traceanalyzer.capture_file.document import SESSION, SessionConfig
 from traceanalyzer.cpu_ops import analyse, analyse_on_a_gpu
 from traceanalyzer.placement.on_a_gpu import differences
-from traceanalyzer.tables.joined import OpRecord
+from traceanalyzer.tables.graph_nodes import OpRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable

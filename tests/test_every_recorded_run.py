@@ -20,7 +20,7 @@ from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import text_of
 from traceanalyzer.report.memory import memory
 from traceanalyzer.tables.schema import SCHEMAS
-from traceanalyzer.tables.step_kinds import main_steps
+from traceanalyzer.tables.steps import main_steps
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import critical_path
 from traceanalyzer.transfers.graph import device_graph

@@ -59,10 +59,7 @@ def xprof_memory(file: Path, folder: Path) -> dict[str, dict[str, Any]]:
     return {f"device {name}" if name.isdecimal() else name: told for name, told in found.items()}
 
 
-def both(
-    recorded: str,
-    folder: Path,
-) -> tuple[Host, dict[str, dict[str, Any]]]:
+def both(recorded: str, folder: Path) -> tuple[Host, dict[str, dict[str, Any]]]:
     file = CORPUS / recorded
     if not file.is_file():
         pytest.skip(f"{recorded} is not in the corpus")
@@ -100,9 +97,7 @@ def test_peaks_and_limits_agree(recorded: str, tmp_path: Path) -> None:
         assert int(told["peakStatsTimePs"]) in moments(host, use.allocator)
 
 
-def test_where_one_moment_alone_is_the_peak_it_is_both_tools(
-    tmp_path: Path,
-) -> None:
+def test_where_one_moment_alone_is_the_peak_it_is_both_tools(tmp_path: Path) -> None:
     host, theirs = both(RECORDED[2], tmp_path)
 
     for use in host.memory:

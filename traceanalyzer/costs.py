@@ -21,9 +21,8 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.native.events import sum_by
-from traceanalyzer.tables.step_kinds import regular_steps
-from traceanalyzer.tables.thread_activity import ThreadState
-from traceanalyzer.tables.thread_links import ON_DEVICE
+from traceanalyzer.tables.steps import regular_steps
+from traceanalyzer.tables.thread_activity import ON_DEVICE, ThreadState
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import critical_path, program_thread

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.devices import Machine
     from traceanalyzer.placement.program import ProgramPlacement
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.tables.joined import OpRecord
+    from traceanalyzer.tables.graph_nodes import OpRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

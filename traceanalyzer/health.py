@@ -12,7 +12,7 @@ from traceanalyzer.format import counted, duration_text, listed
 from traceanalyzer.model import Health
 from traceanalyzer.placement.keras import what_keras_compiled, without_cudnn
 from traceanalyzer.placement.on_a_gpu import failure
-from traceanalyzer.tables.step_kinds import eager_loop
+from traceanalyzer.tables.steps import eager_loop
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Role
 from traceanalyzer.trace.clock import LONGEST_PS
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.model import Severity
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.tables.tracer import TracerFacts
+    from traceanalyzer.tables.recording import TracerFacts
 
     _Remark: TypeAlias = tuple[Severity, str, str]  # severity, id, message
 

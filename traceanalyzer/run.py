@@ -16,9 +16,10 @@ from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError
 from traceanalyzer.format import encodable, printable
 from traceanalyzer.input_pipeline.verdict import host_input, input_use
 from traceanalyzer.memory.use import memory_use
-from traceanalyzer.tables.capture_beside import capture_beside, foreign, holds_other_ops
+from traceanalyzer.tables.arrays import mask
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.host_tables import event_rows, host_tables
+from traceanalyzer.tables.recording import Beside, capture_beside, holds_other_ops
 from traceanalyzer.tables.schema import ALLOCATIONS, KERNELS, OPS, STAGES, STEPS, TRANSFERS, Schema
 from traceanalyzer.tables.vocabulary import is_derived_line
 from traceanalyzer.timeline.device_parts import HostTimeline, host_timeline, with_exposed
@@ -52,52 +53,33 @@ class HostFailure:
     """A host whose trace could not be read, or was left out."""
 
     host: str
-    #: Why, in one line.
-    reason: str
-    #: Whether its file is byte for byte another host's.
-    is_duplicate: bool = False
+    reason: str  #: in one line
+    is_duplicate: bool = False  #: whether its file is byte for byte another host's
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Host:
     """One host of a run."""
 
-    #: As its file is named.
-    name: str
-    #: The file it was read from; None for rows made by hand.
-    file: HostFile | None
-    #: `xplane`, `trace.json` or `local.trace`.
-    format: str
+    name: str  #: as its file is named
+    file: HostFile | None  #: the file it was read from; None for rows made by hand
+    format: str  #: `xplane`, `trace.json` or `local.trace`
     tables: HostTables
-    #: What the profiler reported as errors.
-    errors: tuple[str, ...]
+    errors: tuple[str, ...]  #: what the profiler reported as errors
     warnings: tuple[str, ...]
-    #: The parts of the file that could not be read.
-    damage: Damage | None
-    #: Start of its first event.
-    start_ps: int
-    #: End of its last event.
-    end_ps: int
-    #: The properties that each accelerator's plane states.
-    device_properties: dict[str, dict[str, str]]
-    #: What its devices did at each moment.
+    damage: Damage | None  #: the parts of the file that could not be read
+    start_ps: int  #: start of its first event
+    end_ps: int  #: end of its last event
+    device_properties: dict[str, dict[str, str]]  #: stated by each accelerator's plane
     timeline: HostTimeline = field(default_factory=HostTimeline)
-    #: What a capture recorded beside the trace.
     capture_file: CaptureFile | None = None
-    #: Index of the capture file's session that wrote this trace, where that is known.
-    session: int | None = None
-    #: Why a capture file that is there is not used, or empty.
-    capture_file_problem: str = ""
-    #: Whether that is because it belongs to another recording.
-    capture_file_is_foreign: bool = False
-    #: What was subtracted from all times of its trace.
-    origin_ns: int = 0
-    #: Events left out because their times are impossible.
-    impossible_events: int = 0
-    #: Events whose name is not in the file.
-    unnamed_events: int = 0
-    #: Stats of events whose name is not in the file.
-    unnamed_stats: int = 0
+    session: int | None = None  #: of the capture file: which wrote this trace, where known
+    capture_file_problem: str = ""  #: why a capture file that is there is not used
+    capture_file_is_foreign: bool = False  #: whether it belongs to another recording
+    origin_ns: int = 0  #: what was subtracted from all times of its trace
+    impossible_events: int = 0  #: left out because their times are impossible
+    unnamed_events: int = 0  #: whose name is not in the file
+    unnamed_stats: int = 0  #: stats of events whose name is not in the file
 
     @cached_property
     def memory(self) -> tuple[AllocatorUse, ...]:
@@ -127,18 +109,12 @@ class Host:
 class Run:
     """A profiled run. Tables have the columns of `traceanalyzer.tables.schema`."""
 
-    #: Name of the run: its directory.
-    name: str
-    #: Last part of the path that was given to `load`.
-    path_name: str
-    #: The hosts that could be read.
-    hosts: tuple[Host, ...]
-    #: Those that could not, or were left out.
-    failures: tuple[HostFailure, ...] = ()
-    #: Names of the other runs at the same path.
-    other_runs: tuple[str, ...] = ()
-    #: TensorFlow's version, where it is known.
-    version: TfVersion | None = None
+    name: str  #: its directory
+    path_name: str  #: last part of the path that was given to `load`
+    hosts: tuple[Host, ...]  #: the hosts that could be read
+    failures: tuple[HostFailure, ...] = ()  #: those that could not, or were left out
+    other_runs: tuple[str, ...] = ()  #: names of the other runs at the same path
+    version: TfVersion | None = None  #: TensorFlow's version, where it is known
 
     @property
     def tensorflow_version(self) -> str | None:
@@ -294,11 +270,9 @@ def load(
 
 def _recorded_version(hosts: Sequence[Host]) -> TfVersion | None:
     """Return the version of TensorFlow that a capture recorded."""
-    for host in hosts:
-        version = host.capture_file.tensorflow_version if host.capture_file else None
-        if version is not None:
-            return TfVersion(value=printable(version), source="capture_file")
-    return None
+    versions = [h.capture_file.tensorflow_version for h in hosts if h.capture_file]
+    version = next(filter(None, versions), None)
+    return TfVersion(value=printable(version), source="capture_file") if version else None
 
 
 def _memory_limit() -> int | None:
@@ -335,7 +309,8 @@ def _read(file: HostFile, index: int, max_memory_bytes: int | None, near_ns: int
     beside = capture_beside(file, trace)
     tables = host_tables(file.host, index, trace, beside.capture_file, beside.session)
     if not beside.is_timed and holds_other_ops(beside.capture_file, tables):
-        beside = foreign("it records other ops than the trace holds")
+        problem = "it records other ops than the trace holds"
+        beside = Beside(None, problem=problem, is_foreign=True)
         tables = host_tables(file.host, index, trace)
     timeline = host_timeline(tables)
     return Host(
@@ -363,13 +338,11 @@ def _read(file: HostFile, index: int, max_memory_bytes: int | None, near_ns: int
 
 def _extent(trace: Trace) -> tuple[int, int]:
     """Return when the first event starts and the last one ends, derived lines left out."""
-    starts: list[int] = []
-    ends: list[int] = []
+    starts, ends = [], []
     for plane in trace.planes:
-        lines, begin = plane.lines, plane.lines.event_begin.tolist()
-        for k, (name, line_id) in enumerate(zip(lines.name, lines.id.tolist(), strict=True)):
-            own = slice(begin[k], begin[k + 1])
-            if own.start < own.stop and not is_derived_line(name, line_id):
-                starts.append(int(plane.start_ps[own].min()))
-                ends.append(int(plane.end_ps[own].max()))
-    return (min(starts), max(ends)) if starts else (0, 0)
+        derived = mask(map(is_derived_line, plane.lines.name, plane.lines.id.tolist()))
+        own = ~derived[plane.line_of]
+        if own.any():
+            starts.append(int(plane.start_ps[own].min()))
+            ends.append(int(plane.end_ps[own].max()))
+    return min(starts, default=0), max(ends, default=0)

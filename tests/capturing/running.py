@@ -127,14 +127,6 @@ class Terminal:
             finally:
                 os._exit(127)
 
-    @property
-    def pid(self) -> int:
-        return self._pid
-
-    @property
-    def descriptor(self) -> int:
-        return self._terminal
-
     def types(self, keys: bytes) -> None:
         os.write(self._terminal, keys)
 

@@ -12,26 +12,36 @@ from typing import TYPE_CHECKING, Any
 from traceanalyzer.capturing.gpus import GpuWatch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pytest
 
 
 class Nvml(ModuleType):
-    """A driver with one GPU, on which this process, a child of it and another run."""
+    """A driver with one GPU; what it does not know, it refuses."""
 
-    def __init__(self, processes: list[SimpleNamespace]) -> None:
+    def __init__(self, *processes: SimpleNamespace) -> None:
         super().__init__("pynvml")
         self.generations = [4, 1]  # it goes to sleep
-        self.processes = processes
         self.is_open = False
+        self.answers: dict[str, Callable[[Any], Any]] = {
+            "nvmlDeviceGetHandleByIndex": lambda index: index,
+            "nvmlDeviceGetName": lambda _: "NVIDIA Test",
+            "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(total=8 << 30),
+            "nvmlDeviceGetCurrPcieLinkGeneration": lambda _: self._generation(),
+            "nvmlDeviceGetCurrPcieLinkWidth": lambda _: 16,
+            "nvmlDeviceGetUtilizationRates": lambda _: SimpleNamespace(gpu=40, memory=10),
+            "nvmlDeviceGetComputeRunningProcesses": lambda _: processes,
+            "nvmlSystemGetProcessName": lambda pid: b"python" if pid == 1 else b"other",
+        }
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        if not name.startswith("nvml"):
+        if name not in self.__dict__.get("answers", {}):
             raise AttributeError(name)
+        return self.answers[name]
 
-        def refuse(*_: object) -> None:
-            raise RuntimeError(name)
-
-        return refuse
+    def _generation(self) -> int:
+        return self.generations.pop(0) if len(self.generations) > 1 else self.generations[0]
 
     def nvmlInit(self) -> None:  # noqa: N802 - NVML's
         self.is_open = True
@@ -41,30 +51,6 @@ class Nvml(ModuleType):
 
     def nvmlDeviceGetCount(self) -> int:  # noqa: N802
         return 1
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
-        return index
-
-    def nvmlDeviceGetName(self, _: int) -> str:  # noqa: N802
-        return "NVIDIA Test"
-
-    def nvmlDeviceGetMemoryInfo(self, _: int) -> SimpleNamespace:  # noqa: N802
-        return SimpleNamespace(total=8 << 30, used=1 << 30)
-
-    def nvmlDeviceGetCurrPcieLinkGeneration(self, _: int) -> int:  # noqa: N802
-        return self.generations.pop(0) if len(self.generations) > 1 else self.generations[0]
-
-    def nvmlDeviceGetCurrPcieLinkWidth(self, _: int) -> int:  # noqa: N802
-        return 16
-
-    def nvmlDeviceGetUtilizationRates(self, _: int) -> SimpleNamespace:  # noqa: N802
-        return SimpleNamespace(gpu=40, memory=10)
-
-    def nvmlDeviceGetComputeRunningProcesses(self, _: int) -> list[SimpleNamespace]:  # noqa: N802
-        return self.processes
-
-    def nvmlSystemGetProcessName(self, pid: int) -> bytes:  # noqa: N802
-        return b"python" if pid == 1 else b"other"
 
 
 def process(pid: int, used: int | None = 1 << 20) -> SimpleNamespace:
@@ -83,7 +69,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, nvml: Nvml) -> list[dict[str, Any]]
 
 
 def test_tells_what_the_driver_tells(monkeypatch: pytest.MonkeyPatch) -> None:
-    nvml = Nvml([])
+    nvml = Nvml()
     assert watched(monkeypatch, nvml) == [
         {
             "index": 0,
@@ -101,7 +87,7 @@ def test_tells_what_the_driver_tells(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_others_are_those_that_are_not_the_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         seen = [process(os.getpid()), process(child.pid), process(1), process(2**22 + 5, None)]
-        [gpu] = watched(monkeypatch, Nvml(seen))
+        [gpu] = watched(monkeypatch, Nvml(*seen))
     assert gpu["other_processes"] == [
         {"pid": 1, "name": "python", "memory_bytes": 1 << 20},
         {"pid": 2**22 + 5, "name": "other", "memory_bytes": None},
@@ -111,9 +97,9 @@ def test_the_others_are_those_that_are_not_the_scripts(monkeypatch: pytest.Monke
 def test_what_comes_later_under_a_number_from_outside_may_be_the_script(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    nvml = Nvml([])
+    nvml = Nvml()
     first: list[list[SimpleNamespace]] = [[]]
-    nvml.nvmlDeviceGetComputeRunningProcesses = lambda _: (  # type: ignore[method-assign]
+    nvml.answers["nvmlDeviceGetComputeRunningProcesses"] = lambda _: (
         first.pop() if first else [process(2**22 + 5)]
     )
     [gpu] = watched(monkeypatch, nvml)
@@ -121,7 +107,7 @@ def test_what_comes_later_under_a_number_from_outside_may_be_the_script(
 
 
 def test_tells_nothing_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    nvml = Nvml([])
+    nvml = Nvml()
     nvml.generations = [0]
     monkeypatch.setattr(Nvml, "nvmlInit", lambda _: 1 / 0)
     assert watched(monkeypatch, nvml) == []

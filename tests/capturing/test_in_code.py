@@ -174,9 +174,3 @@ def test_one_capture_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Capture, "_under_way", capture("logs"))
     with pytest.raises(TraceAnalyzerError, match="another capture"), capture("logs"):
         pass
-
-
-def test_a_log_directory_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "logs").write_text("a file")
-    with pytest.raises(TraceAnalyzerError, match="nothing can be written"):
-        capture(tmp_path / "logs").__enter__()

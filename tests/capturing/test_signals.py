@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
-import struct
-import termios
 import time
 from pathlib import Path
 from textwrap import dedent
@@ -102,27 +99,6 @@ def test_the_script_ends_with_us_when_we_are_killed(tmp_path: Path) -> None:
     while Path(f"/proc/{pids[0]}").exists() and time.monotonic() < until:
         time.sleep(0.02)
     assert not Path(f"/proc/{pids[0]}/exe").exists()
-
-
-def test_sees_the_terminal_it_would_see(tmp_path: Path) -> None:
-    code = """
-        import os, sys
-        print([os.isatty(n) for n in range(3)], os.get_terminal_size(), flush=True)
-        print(os.get_terminal_size(2), input("name? "), sys.stdout.line_buffering)
-        print("err", file=sys.stderr)
-        """
-    shown = []
-    for words in (CAPTURE, PLAIN):
-        terminal = Terminal([*words, script(tmp_path, code)], tmp_path)
-        fcntl.ioctl(terminal.descriptor, termios.TIOCSWINSZ, struct.pack("4H", 33, 77, 0, 0))
-        terminal.shows(b"name? ")
-        terminal.types(b"Ada\n")
-        assert terminal.ends() == 0
-        shown.append(terminal.written.partition(b"traceanalyzer: ")[0])
-    assert shown[0] == shown[1]
-    assert b"[True, True, True]" in shown[0]
-    assert b"columns=77, lines=33" in shown[0]
-    assert b"Ada True\r\nerr\r\n" in shown[0]
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,11 @@ from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.run import Host, Run
+from traceanalyzer.tables.graph_nodes import OpRecord
 from traceanalyzer.tables.host_tables import HostTables
-from traceanalyzer.tables.joined import Joined, OpRecord
+from traceanalyzer.tables.joined import Joined
+from traceanalyzer.tables.recording import TracerFacts
 from traceanalyzer.tables.schema import ALLOCATIONS, KERNELS, OPS, STEPS, TRANSFERS
-from traceanalyzer.tables.tracer import TracerFacts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

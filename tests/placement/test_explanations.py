@@ -13,7 +13,7 @@ from traceanalyzer.placement.explanations import (
     ReplayedExplanations,
     without_copies,
 )
-from traceanalyzer.tables.joined import OpRecord
+from traceanalyzer.tables.graph_nodes import OpRecord
 
 
 def test_a_request_that_was_copied_is_gone_with_the_one_it_was_copied_from() -> None:

@@ -6,7 +6,7 @@ from tests.placement.graphs import node
 from tests.placement.test_program import ONE_GPU, Program, arg
 from traceanalyzer.placement.explanations import ReplayedExplanations
 from traceanalyzer.placement.retyping import VariableUses
-from traceanalyzer.tables.joined import OpRecord
+from traceanalyzer.tables.graph_nodes import OpRecord
 
 
 def program(*, multiplies: bool) -> Program:

@@ -33,7 +33,7 @@ from traceanalyzer.capture_file.document import Session
 from traceanalyzer.model.figures import Steps
 from traceanalyzer.report.about import run_info
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.tables.eager_alignment import MARKER
+from traceanalyzer.tables.joined import MARKER
 from traceanalyzer.trace.profile_options import ProfileOptions
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from traceanalyzer.cli import main
 from traceanalyzer.cli.explain_text import print_ops
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.report.op_details import OpReasons, ops_that_match
-from traceanalyzer.tables.joined import OpRecord
+from traceanalyzer.tables.graph_nodes import OpRecord
 
 if TYPE_CHECKING:
     from pathlib import Path

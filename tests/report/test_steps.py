@@ -44,10 +44,6 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Run
 
 LAUNCHED = eager("MatMul", us(0, 10))(launch(us(5, 2), 1))
-CUT = [
-    call("__inference_f_1", us(0, 7)),
-    *(step(k, us(100 * k, 90))(call("__inference_f_1", us(100 * k, 80))) for k in (1, 2)),
-]
 
 
 # --- steps -------------------------------------------------------------------------------------
@@ -69,12 +65,6 @@ def marked(*durations: float) -> Line:
             "marked train (step_num); left out of the figures: 1 warming up at the start, 1",
             (4, 1, 1, 0),
             (103.0, 105.7),
-        ),
-        (
-            line("python")(*CUT),
-            "marked train (step_num, unmarked call); left out of the figures: 1 recorded",
-            (2, 0, 0, 1),
-            (90.0, 90.0),
         ),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from tests.tables.reading import host_plane
 from tests.traces import call, eager, event, line, us
 from traceanalyzer.native.events import Stretches, align
 from traceanalyzer.tables.arrays import in_line_order
-from traceanalyzer.tables.eager_alignment import MARKER, eager_signatures
+from traceanalyzer.tables.joined import MARKER, eager_signatures
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
@@ -100,7 +99,7 @@ def test_what_is_not_sure_has_no_line(events: str, records: str, lines: list[int
 
 
 def test_a_stretch_too_long_to_compare_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traceanalyzer.tables.eager_alignment._MOST_PAIRS", 5)
+    monkeypatch.setattr("traceanalyzer.tables.joined._MOST_PAIRS", 5)
 
     assert aligned("#0 Add Sub Add #2 Mul", "Add @1, Sub @2, Mul @3") == [None, None, None, 3]
 
@@ -117,31 +116,12 @@ class TestThreads:
 
         assert lines_of(plane, book.capture_file()) == [11, 12, 1, 2]
 
-    def test_a_line_that_another_thread_took_over(self) -> None:
-        book = Book()
-        book.thread(0, "Add @1")
-        book.thread(1, "Add @11")
-        plane = host_plane(
-            line("python")(ran("#0", "Add", thread=0), ran("#0", "Add", thread=1, begin=100))
-        )
-
-        assert lines_of(plane, book.capture_file()) == [1, 11]
-
     def test_a_thread_that_is_not_in_the_capture_file(self) -> None:
         book = Book()
         book.thread(0, "Add @1")
         plane = host_plane(line("python")(ran("#0", "Add", thread=4)))
 
         assert lines_of(plane, book.capture_file()) == [None]
-
-    def test_a_marker_without_its_numbers_ends_what_was_known(self) -> None:
-        book = Book()
-        book.thread(0, "Add @1", "Sub @2")
-        plane = host_plane(
-            line("python")(ran("#0", "Add"), event(MARKER, us(50)), ran("Sub", begin=60))
-        )
-
-        assert lines_of(plane, book.capture_file()) == [1, None]
 
     def test_an_op_within_another_comes_after_it(self) -> None:
         """As in a Python callback, on the thread that called it."""
@@ -167,11 +147,6 @@ class TestSessions:
         plane = host_plane(line("python")(ran("#0", "Add")))
 
         assert lines_of(plane, self.book().capture_file(), session) == [expected]
-
-    def test_where_the_session_is_not_known_and_the_place_does_not_tell_none_is(self) -> None:
-        plane = host_plane(line("python")(ran("#0", "Add")))
-
-        assert lines_of(plane, self.book().capture_file(), None) == [None]
 
     def test_places_may_be_counted_on(self) -> None:
         book = Book()
@@ -224,27 +199,3 @@ def test_every_longest_common_subsequence_is_looked_at(seed: int) -> None:
         sure = may is not None and len({signature[k] for k in may}) == 1
         assert (got >= 0) == sure
         assert got < 0 or may is None or int(got) in may
-
-
-def test_a_million_ops_take_about_a_second() -> None:
-    """Most stretches agree, and one in fifty has an op too many."""
-    n = 1_000_000
-    draw = np.random.default_rng(1)
-    kinds = draw.integers(0, 50, n)
-    lost = np.arange(n) % 50_000 == 777
-    kept = np.flatnonzero(~lost)
-    begin = np.searchsorted(kept, np.arange(0, n, 1000))
-    signature = kinds.astype(np.int32)
-    started = time.process_time()
-
-    out = align(
-        Stretches(kinds[kept].astype(np.int32), begin, np.append(begin[1:], len(kept))),
-        Stretches(signature, np.arange(0, n, 1000), np.arange(1000, n + 1, 1000)),
-        signature,
-        np.zeros(n // 1000, np.bool_),
-        4_000_000,
-    )
-
-    assert time.process_time() - started < 2
-    assert np.array_equal(kinds[out[out >= 0]], kinds[kept][out >= 0])
-    assert (out >= 0).mean() > 0.99

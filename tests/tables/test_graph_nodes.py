@@ -1,19 +1,29 @@
-"""Which node an op of a trace is, and what must be the same before anything is said."""
+"""Which node an op of a trace is, its types, and what must be the same before anything is said."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.capture_file.graph_proto import GraphDef
 from tests.capture_files import CPU, GPU, Book, Node, cpu_partition, node, partition
-from traceanalyzer.tables.graph_nodes import GraphNodes
-from traceanalyzer.tables.graph_nodes import Node as Found
+from traceanalyzer.capture_file.attributes import AttributePool
+from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.placement.registry import load, nearest, supported
+from traceanalyzer.tables.graph_nodes import NOT_KNOWN, GraphNodes, NodeTypes, OpRecord, Types
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traceanalyzer.placement.op_definitions import Argument, OpDefinition
 
 F = "__inference_f_91"
 
 
-def known(found: Found | None) -> tuple[int | None, str | None, str | None] | None:
+def known(found: OpRecord | None) -> tuple[int | None, str | None, str | None] | None:
     """Line, request and device of what was found."""
     if found is None:
         return None
@@ -53,10 +63,7 @@ class TestInItsFunction:
         )
         bare = node("StatefulPartitionedCall/inner_mm", "_MklMatMul")
         book.function(
-            F,
-            node("StatefulPartitionedCall", "NoOp", line=12),
-            inlined,
-            ran=(cpu_partition(bare),),
+            F, node("StatefulPartitionedCall", "NoOp", line=12), inlined, ran=(cpu_partition(bare),)
         )
 
         assert find(book, inlined.name, "_MklMatMul") == (30, "/device:GPU:0", CPU)
@@ -123,19 +130,13 @@ class TestGrapplersNames:
 
         assert find(book, made, op_type) == (7, "/CPU:0", CPU)
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "Func/a/call/input/_3",
-            "a/call/enter/_9",
-        ],
-    )
+    @pytest.mark.parametrize("name", ["Func/a/call/input/_3", "a/call/enter/_9"])
     def test_what_stands_in_for_a_call_or_a_loop_is_of_its_line(self, name: str) -> None:
         book = Book()
         book.define(F, node("a/call", "While", line=7), node("a/other", "Mul", line=8))
         book.function(F, node(name, "Identity", asked=CPU))
 
-        assert find(book, name, "Identity") == (7, CPU, CPU)
+        assert find(book, name, "Identity") == (7, "/device:CPU:0", CPU)
 
 
 class TestWhereTheFunctionIsNotKnown:
@@ -192,7 +193,7 @@ class TestTypes:
             nodes.find(function, name, op_type) if function else nodes.find_in_any(name, op_type)
         )
         assert found is not None
-        return found.types.inputs, found.types.outputs
+        return found.input_types, found.output_types
 
     def test_are_those_of_what_ran(self) -> None:
         """Grappler's mixed precision keeps name and type of a node."""
@@ -202,31 +203,119 @@ class TestTypes:
 
         assert self.types(book, "mm", "MatMul") == ("half;half", "half")
 
+
+NEWEST = supported()[-1]
+LATER = "2.99.0"  # no table is of that version
+
+
+def types_in(
+    attributes: Mapping[str, Any],
+    version: str | None = NEWEST,
+    **more: Any,  # noqa: ANN401 - fields of `CaptureFile`
+) -> NodeTypes:
+    """The types of nodes with these attributes, set 0 of a capture file."""
+    environment: dict[str, Any] = {} if version is None else {"tensorflow": {"version": version}}
+    environment |= more.pop("environment", {})
+    lists = {"environment": environment, "attributes": (attributes,), **more}
+    return NodeTypes(CaptureFile(tool="0", host="h", complete=True, **lists))
+
+
+def ran(op: str, version: str | None = NEWEST, **attributes: Any) -> Types:  # noqa: ANN401 - values
+    return types_in(attributes, version).of(op, 0)
+
+
+class TestThatRan:
     @pytest.mark.parametrize(
-        ("was", "is_now", "types"),
+        ("op", "attributes", "inputs", "outputs"),
         [
-            ("MatMul", "_MklMatMul", ("float;float", "float")),
-            # In oneDNN's layout, which goes with each tensor as another.
-            ("Tanh", "_MklTanh", ("float;uint8", "float;uint8")),
-            # Of several nodes: nobody knows how many inputs the others brought along.
-            ("Relu", "_MklNativeFusedMatMul", (None, "float")),
-            ("FusedBatchNormV3", "_MklNativeFusedBatchNormV3", (None, None)),  # `U` is missing
-            # Under the name of the value that another op gives now.
-            ("RealDiv", "Mul", (None, "float")),
+            (
+                "ConcatV2",
+                {"N": 3, "T": "float", "Tidx": "int64"},
+                "float;float;float;int64",
+                "float",
+            ),
+            ("IdentityN", {"T": ["float", "int32"]}, "float;int32", "float;int32"),
+            ("Assign", {"T": "float"}, "float_ref;float", "float_ref"),
+            ("_FusedMatMul", {"T": "float", "num_args": 1}, "float;float;float", "float"),
+            ("_MklMatMul", {"T": "bfloat16"}, "bfloat16;bfloat16", "bfloat16"),
         ],
     )
-    def test_a_rewrite_gives_the_value_of_the_name_but_may_take_more(
-        self, was: str, is_now: str, types: tuple[str | None, str | None]
+    def test_attributes_give_them(
+        self, op: str, attributes: dict[str, Any], inputs: str, outputs: str
     ) -> None:
-        book = Book()
-        book.function(F, node("x", was, line=7, attributes=0), ran=())
+        assert ran(op, **attributes) == Types(inputs=inputs, outputs=outputs)
 
-        assert self.types(book, "x", is_now) == types
+    def test_what_is_left_out_is_the_default(self) -> None:
+        """`Tidx` of a reduction is int32 unless it is told."""
+        assert ran("Sum", T="float") == Types(inputs="float;int32", outputs="float")
 
-    def test_a_name_made_from_a_nodes_says_nothing_of_its_types(self) -> None:
-        """Grappler's new casts are of other types than the one they are named after."""
-        made = "ArithmeticOptimizer/ReorderCastLike_float_Cast"
-        book = Book()
-        book.function(F, node("Cast", "Cast", line=7, attributes=0), ran=())
+    def test_nor_of_one_that_lacks_an_attribute(self) -> None:
+        assert ran("MatMul") == NOT_KNOWN
+        assert ran("_FusedMatMul", T="float") == NOT_KNOWN
 
-        assert self.types(book, made, "Cast") == (None, None)
+    def test_nor_of_a_list_that_may_have_been_cut(self) -> None:
+        """As the capture file keeps it: read from TensorFlow's own message."""
+
+        def kept(length: int) -> Mapping[str, Any]:
+            value = GraphDef().node.add().attr["T"]
+            value.list.type.extend([1] * length)
+            content = value.SerializeToString()
+            size = bytes([len(content) & 0x7F | 0x80, len(content) >> 7])
+            pool = AttributePool()
+            pool.add_entries([b"\x0a\x01T\x12" + size + content])
+            return pool.sets[0]
+
+        assert types_in(kept(999)).of("IdentityN", 0).inputs == ";".join(["float"] * 999)
+        assert types_in(kept(1500)).of("IdentityN", 0) == NOT_KNOWN
+
+
+class TestOfAnotherVersion:
+    """No table is of the program's own: the nearest is believed where it cannot be wrong."""
+
+    @pytest.mark.parametrize("version", [None, LATER, "2.13.0+nv23.7"])
+    def test_a_definition_with_the_same_attributes_is_the_same(self, version: str | None) -> None:
+        definition = nearest(version).registry.definition("MatMul")
+        assert definition is not None
+        attributes = dict.fromkeys(definition.attributes, False) | {"T": "float"}
+
+        found = ran("MatMul", version, **attributes, _class=[{"s": "loc:@a"}])
+
+        assert found == Types(inputs="float;float", outputs="float")
+
+    @pytest.mark.parametrize(
+        "attributes",
+        [
+            {"T": "float", "sorted": True},  # as of 2.12
+            {"T": "float", "sorted": True, "Tk": "int32", "index_type": "int32", "Tnew": "half"},
+        ],
+    )
+    def test_one_with_others_is_another(self, attributes: dict[str, Any]) -> None:
+        assert ran("TopKV2", LATER, **attributes) == NOT_KNOWN
+
+    def test_ops_of_the_runtimes_own_may_change(self) -> None:
+        attributes = {"T": "float", "op_names": [{"s": "Abs"}]}
+
+        assert ran("_UnaryOpsComposition", LATER, **attributes) == NOT_KNOWN
+        assert ran("_UnaryOpsComposition", NEWEST, **attributes).inputs == "float"
+
+    def test_types_only_change_with_attributes(self) -> None:
+        """The rule that this rests on, from each version that there is a table of to the next."""
+        changed = set()
+        for older, newer in pairwise(map(load, supported())):
+            for op in older.ops:
+                old, new = older.definition(op), newer.definition(op)
+                if op.startswith("_") or old is None or new is None or form(old) == form(new):
+                    continue
+                changed.add(op)
+                assert {*old.attributes} != {*new.attributes}, (op, older, newer)
+        assert "TopKV2" in changed or supported()[0] > "2.12"
+
+
+def form(definition: OpDefinition) -> tuple[tuple[Any, ...], ...]:
+    """What the types of an op hang on, but for names of its arguments."""
+
+    def of(argument: Argument) -> tuple[Any, ...]:
+        types = argument.type, argument.type_attr, argument.type_list_attr
+        return (*types, argument.number_attr, argument.is_ref)
+
+    return tuple(of(a) for arguments in (definition.inputs, definition.outputs) for a in arguments)

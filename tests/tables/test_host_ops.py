@@ -138,25 +138,6 @@ class TestInPipeline:
         assert ops.in_pipeline.tolist() == [is_input]
 
 
-class TestTransfers:
-    @pytest.mark.parametrize(
-        "key",
-        [
-            "",
-            ";;;;",
-        ],
-    )
-    def test_a_key_that_is_none_does_no_harm(self, key: str) -> None:
-        ops = seen(
-            thread("tf_Compute", 1)(
-                event("a/_1:_Send", us(0, 1), display_name="_Send", key=ref(key))
-            )
-        )
-
-        assert ops.transfers == ()
-        assert ops.device.to_list() == [None]
-
-
 class TestDevice:
     def test_all_that_an_executor_ran_is_where_it_sent_from(self) -> None:
         ops = seen(

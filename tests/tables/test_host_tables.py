@@ -13,6 +13,7 @@ from tests.traces import (
     allocation,
     call,
     copy,
+    deallocation,
     decode,
     eager,
     event,
@@ -107,11 +108,7 @@ def test_all_tables_of_a_host() -> None:
     check(tables)
     assert {
         name: len(getattr(tables, name)) for name in ("kernels", "transfers", "allocations")
-    } == {
-        "kernels": 3,
-        "transfers": 1,
-        "allocations": 1,
-    }
+    } == {"kernels": 3, "transfers": 1, "allocations": 1}
     assert rows(tables.steps, "step", "name") == [(1, "train")]
     for schema in SCHEMAS:
         assert set(getattr(tables, schema.name)["host"].astype(str)) == {HOST}
@@ -125,16 +122,6 @@ def test_all_tables_of_a_host() -> None:
         (None, "Iterator::Root::Map", "cpu"),
         (None, "Neg", "unknown"),
     ]
-
-
-def test_rows_of_two_hosts_are_joined() -> None:
-    trace = decode(xspace(*EVERYTHING))
-    first, second = host_tables("a", 0, trace), host_tables("b", 1, trace)
-
-    for schema in SCHEMAS:
-        joined = schema.frame([getattr(t, schema.name) for t in (first, second)])
-        assert schema.problems(joined) == []
-        assert len(joined) == 2 * len(getattr(first, schema.name))
 
 
 @pytest.mark.parametrize(
@@ -236,3 +223,80 @@ def test_whatever_a_trace_holds_the_tables_are_sound(planes: list[Any], options:
     check(tables)
     if not tables.facts.gpu_used and not tables.facts.accelerators:
         assert not tables.ops["placement"].astype(str).str.startswith("gpu").any()
+
+
+US = 10**6
+
+
+def test_allocations_and_what_was_given_back_come_in_order_of_time() -> None:
+    tables = tables_of(
+        host(
+            line("b")(deallocation(1000, us(5), address=0xA0, in_use=512, peak=1536)),
+            line("a")(
+                allocation(1000, us(1), "dense/MatMul", address=0xA0, in_use=1024),
+                allocation(
+                    4,
+                    us(2),
+                    "Shape",
+                    allocator="gpu_host_bfc",
+                    address=0xB0,
+                    type=3,
+                    shape="[1]",
+                    region="temp",
+                ),
+            ),
+        )
+    )
+
+    assert rows(
+        tables.allocations,
+        "start_ps",
+        "is_allocation",
+        "allocator",
+        "requested_bytes",
+        "allocation_bytes",
+        "addr",
+        "op_name",
+        "region_type",
+        "data_type",
+        "shape",
+    ) == [
+        (1 * US, True, "GPU_0_bfc", 1000, 1024, 0xA0, "dense/MatMul", "output", "float", "[]"),
+        (2 * US, True, "gpu_host_bfc", 4, 256, 0xB0, "Shape", "temp", "int32", "[1]"),
+        (5 * US, False, "GPU_0_bfc", 1000, 1024, 0xA0, None, None, None, None),
+    ]
+    assert rows(tables.allocations, "bytes_allocated", "bytes_available", "peak_bytes_in_use") == [
+        (1024, 10**10, 1024),
+        (256, 10**10, 256),
+        (512, 10**10, 1536),
+    ]
+
+
+@pytest.mark.parametrize("nothing", ["(null)"])
+def test_words_for_nothing_are_null(nothing: str) -> None:
+    named = event(
+        "MemoryAllocation", us(0), tf_op=nothing, region_type=nothing, shape=nothing, data_type=0
+    )
+
+    tables = tables_of(host(line("a")(named)))
+
+    assert rows(tables.allocations, "op_name", "region_type", "shape", "data_type") == [(None,) * 4]
+
+
+def test_an_allocation_belongs_to_the_one_op_of_its_name() -> None:
+    tables = tables_of(
+        host(
+            line("a")(
+                op("once", "Pack", us(0, 1)),
+                op("twice", "Pack", us(2, 1)),
+                op("twice", "Concat", us(4, 1)),
+                allocation(4, us(10), "once"),
+                allocation(4, us(11), "twice"),
+                allocation(4, us(12), "never seen"),
+                allocation(4, us(13), ""),
+            )
+        )
+    )
+    (op_id,) = rows(tables.ops[tables.ops["name"] == "once"], "op_id")
+
+    assert rows(tables.allocations, "op_id") == [op_id, None, None, None]

@@ -26,14 +26,11 @@ from tests.traces import (
     us,
     xspace,
 )
-from traceanalyzer.tables.eager_alignment import MARKER
 from traceanalyzer.tables.host_tables import HostTables, host_tables
+from traceanalyzer.tables.joined import MARKER
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from tests.capture_files import Node
     from traceanalyzer.capture_file.document import CaptureFile
 
 F = "__inference_f_91"
@@ -111,10 +108,7 @@ class TestEagerOps:
 
         assert sorted(
             rows(found.ops, "device", "placement", "placement_certainty", "placement_source")
-        ) == [
-            (CPU, "cpu", "certain", "capture_file"),
-            (GPU, "gpu:0", "certain", "capture_file"),
-        ]
+        ) == [(CPU, "cpu", "certain", "capture_file"), (GPU, "gpu:0", "certain", "capture_file")]
 
     @pytest.mark.parametrize(("taken_from", "certainty"), [(CPU, "certain"), (GPU, "likely")])
     def test_what_is_made_in_host_memory_was_computed_there(
@@ -146,35 +140,6 @@ class TestGraphOps:
             ("cpu", "certain", "capture_file")
         ]
         assert rows(ops, "input_types", "output_types", "signature") == [(None, None, None)]
-
-    @pytest.mark.parametrize(
-        ("op_type", "shape", "types"),
-        [
-            ("ReadVariableOp", "()", "resource"),  # an input of which the trace tells nothing
-            ("VarHandleOp", "()", "?"),  # another than the one recorded
-        ],
-    )
-    def test_one_input_that_the_trace_leaves_out_is_not_none(
-        self, op_type: str, shape: str, types: str
-    ) -> None:
-        seen = op("v", op_type, us(10, 5), shape=shape)
-
-        ops = self.gathered(seen, node("v", op_type, line=21, attributes=0))
-
-        assert rows(ops, "input_types", "signature") == [(types, types)]
-
-    @staticmethod
-    def gathered(
-        event: Any,  # noqa: ANN401  # a word of the language
-        made: Node = GATHERS,
-    ) -> pd.DataFrame:
-        book = Book()
-        book.function(F, made)
-        attributes = {"Tindices": "int64", "dtype": "half"}
-        capture_file = book.capture_file(
-            attributes=(attributes,), environment={"tensorflow": {"version": "2.21.0"}}
-        )
-        return tables(capture_file, host(in_function(event))).ops
 
     def test_of_two_functions_may_bear_one_name(self) -> None:
         book = Book()
@@ -248,40 +213,6 @@ class TestGraphOps:
         ]
 
 
-class TestOptionals:
-    """Optionals are a program's own values, or hold the next element of an iterator."""
-
-    OWN = ("OptionalFromValue @7", "OptionalHasValue @8", "OptionalGetValue @8")
-
-    def roles(self, *ops: str, within: str = "") -> dict[str, str]:
-        book = Book()
-        book.thread(0, *ops)
-        if within:
-            book.function(F, node("next", within, line=3))
-        names = [each.split()[0] for each in ops]
-
-        found = tables(book.capture_file(), host(python(*names))).ops
-
-        return dict(zip(found["type"], found["role"], strict=True))
-
-    def test_without_any_of_an_iterator_they_are_the_programs(self) -> None:
-        found = self.roles("IteratorGetNext @6", *self.OWN, within="MatMul")
-
-        assert found == {
-            "IteratorGetNext": Role.INPUT_PIPELINE,
-            "OptionalFromValue": Role.COMPUTE,
-            "OptionalHasValue": Role.COMPUTE,
-            "OptionalGetValue": Role.COMPUTE,
-        }
-
-    def test_beside_one_of_an_iterator_they_are_taken_for_tf_datas(self) -> None:
-        eagerly = self.roles("IteratorGetNextAsOptional @6", *self.OWN)
-        in_a_graph = self.roles(*self.OWN, within="IteratorGetNextAsOptional")
-
-        assert set(eagerly.values()) == {Role.INPUT_PIPELINE}
-        assert set(in_a_graph.values()) == {Role.INPUT_PIPELINE}
-
-
 class TestKeys:
     def keys(self, *ops: Any) -> list[str]:  # noqa: ANN401  # an op, in words or not
         book = Book()
@@ -301,21 +232,6 @@ class TestKeys:
         with_types = tables(book.capture_file(attributes=({"T": "half"},)), plane).ops
 
         assert rows(with_types, "op_id") == rows(tables(None, plane).ops, "op_id")
-
-
-class TestDevicesThatTensorFlowListed:
-    def listing(self, *names: str) -> CaptureFile:
-        return Book().capture_file(
-            devices={"logical": [{"name": n, "type": n.split(":")[1]} for n in names]}
-        )
-
-    def test_none_among_them_leaves_no_doubt(self) -> None:
-        off = task_environment(options=b"\x10\x02")
-
-        assert tables(None, host(python("Abs")), off).facts.gpu_may_be_missed
-        assert not tables(
-            self.listing("/device:CPU:0"), host(python("Abs")), off
-        ).facts.gpu_may_be_missed
 
 
 def test_an_empty_capture_file_changes_nothing() -> None:

@@ -112,18 +112,6 @@ class TestAtLevel3:
             gpu(0)(stream(7, "Compute")(kernel("k", us(3, 1), "a:Neg"))),
         ) == [(None, "a", "/device:GPU:0", 1, 1)]
 
-    def test_an_op_is_of_the_one_function_that_is_known_to_have_it(self) -> None:
-        assert found(
-            LEVEL_3,
-            host(
-                line("python")(call("__inference_f_1", us(0, 9), step=-5)),
-                thread("tf_Compute", 1)(
-                    executor(us(1, 5), step=-5)(op("a", "Neg", us(2, 1))),
-                    executor(us(21, 5), step=-6)(op("a", "Neg", us(22, 1))),
-                ),
-            ),
-        ) == [("f", "a", None, 2, 0)]
-
 
 class TestEagerOps:
     @pytest.mark.parametrize("level_3", [False, True])

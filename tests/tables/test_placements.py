@@ -168,7 +168,7 @@ class TestTransfer:
                     executor(us(0, 9), step=-5, context=1)(send("a", "b", us(2, 1))),
                     executor(us(10, 9), step=-5, context=2)(op("b", "Neg", us(11, 1))),
                 ),
-            ),
+            )
         )
 
         assert found["f b:Neg"] == ("cpu", "possible", "host_event")
@@ -197,28 +197,6 @@ class TestAllocator:
         ) == {"a:Reshape": ("unknown", "possible", "none")}
 
 
-class TestHostEvent:
-    """Below level 3 only ops placed on a CPU leave an event."""
-
-    def test_is_none_at_level_3(self) -> None:
-        """There 'no kernel' is not 'on the CPU': most ops on a GPU launch none."""
-        assert where(
-            BUSY,
-            LEVEL_3,
-            host(
-                thread("tf_Compute", 1)(
-                    op("a", "ReadVariableOp", us(0, 1)),
-                    op("b", "_Arg", us(2, 1)),
-                    op("c", "Identity", us(4, 1)),
-                )
-            ),
-        ) == {
-            "a:ReadVariableOp": ("unknown", "possible", "none"),
-            "b:_Arg": ("unknown", "possible", "none"),
-            "c:Identity": ("unknown", "possible", "none"),
-        }
-
-
 class TestNoGpu:
     """Nothing in the trace shows that TensorFlow had one."""
 
@@ -234,10 +212,7 @@ class TestNoGpu:
     def test_does_not_where_a_gpu_may_be_missed(self) -> None:
         assert where(
             TRACER_OFF, host(line("python")(eager("Neg", us(0, 1)), op("a", "Neg", us(5, 1))))
-        ) == {
-            "Neg:Neg": ("unknown", "possible", "none"),
-            "a:Neg": ("cpu", "likely", "host_event"),
-        }
+        ) == {"Neg:Neg": ("unknown", "possible", "none"), "a:Neg": ("cpu", "likely", "host_event")}
 
 
 class TestNoProofWhereThereIsNone:
@@ -329,14 +304,6 @@ class TestNoProofWhereThereIsNone:
 class TestRegistry:
     """No version of TensorFlow whose kernels are known has one for it on a GPU."""
 
-    def test_makes_it_likely(self) -> None:
-        by_registry = ("cpu", "likely", "registry")
-        written = line("python")(eager("WriteSummary", us(0, 9)))
-
-        assert where(BUSY, host(written)) == {"WriteSummary:WriteSummary": by_registry}
-        shuffled = thread("tf_Compute", 1)(op("a", "RandomShuffle", us(0, 1)))
-        assert where(BUSY, LEVEL_3, host(shuffled)) == {"a:RandomShuffle": by_registry}
-
     def test_tells_nothing_of_devices_of_other_kinds(self) -> None:
         """Their kernels are in no table."""
         tpu = plane("/device:TPU:0")(line("XLA Ops")(event("fusion", us(0, 1))))
@@ -350,29 +317,3 @@ class TestRegistry:
 
         for planes in ((tpu, seen), (pluggable,)):
             assert where(*planes)["RandomShuffle:RandomShuffle"] == ("unknown", "possible", "none")
-
-
-class TestSummary:
-    """An identity right before a summary is written is the library's, which copies to the host."""
-
-    WRITTEN = eager("WriteSummary", us(10, 9))
-
-    def test_makes_it_possible(self) -> None:
-        found = where(BUSY, host(line("python")(eager("Identity", us(0, 9)), self.WRITTEN)))
-
-        assert found["Identity:Identity"] == ("cpu", "possible", "summary")
-
-    @pytest.mark.parametrize(
-        "lines",
-        [
-            (line("python")(eager("Identity", us(0, 5)), eager("Neg", us(6, 2)), WRITTEN),),
-            (line("python")(eager("Identity", us(0, 5))), line("other")(WRITTEN)),
-            (line("python")(eager("Identity", us(0, 5)), WRITTEN, eager("Identity", us(30, 5))),),
-            (line("python")(WRITTEN, eager("Identity", us(30, 5))),),
-        ],
-        ids=["another op between", "another thread", "one that none follows", "after it"],
-    )
-    def test_tells_nothing_of_others(self, lines: tuple[Any, ...]) -> None:
-        found = where(BUSY, host(*lines))
-
-        assert found["Identity:Identity"] == ("unknown", "possible", "none")

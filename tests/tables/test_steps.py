@@ -1,8 +1,8 @@
-"""Steps, from whatever marks them."""
+"""Steps, from whatever marks them; warm-up, outliers, and what the recording cut."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from tests.tables.reading import rows, tables_of
 from tests.traces import (
@@ -26,6 +26,12 @@ from tests.traces import (
 
 if TYPE_CHECKING:
     from tests.traces import Event
+
+
+import numpy as np
+import pytest
+
+from traceanalyzer.tables.steps import step_kinds
 
 US = 10**6
 COLUMNS = ("step", "name", "start_ps", "duration_ps", "source")
@@ -69,24 +75,14 @@ def test_a_marker_is_an_event_with_a_step_number() -> None:
 def test_the_line_that_older_profilers_added_serves_where_nothing_marks_steps() -> None:
     assert steps(
         host(line("python")(event("FunctionRun", us(0, 90), _r=1))),
-        gpu(0)(
-            stream(7, "Compute"),
-            old_steps(("train 500", us(0, 10)), ("train 501", us(12, 8))),
-        ),
-    ) == [
-        (0, "train", 0, 10 * US, "line Steps"),
-        (1, "train", 12 * US, 8 * US, "line Steps"),
-    ]
+        gpu(0)(stream(7, "Compute"), old_steps(("train 500", us(0, 10)), ("train 501", us(12, 8)))),
+    ) == [(0, "train", 0, 10 * US, "line Steps"), (1, "train", 12 * US, 8 * US, "line Steps")]
 
 
 def test_a_step_that_two_gpus_did_in_turn_does_not_last_from_one_to_the_other() -> None:
     assert steps(
-        gpu(0)(old_steps(("train 500", us(0, 10)))),
-        gpu(1)(old_steps(("train 500", us(300, 12)))),
-    ) == [
-        (0, "train", 0, 10 * US, "line Steps"),
-        (0, "train", 300 * US, 12 * US, "line Steps"),
-    ]
+        gpu(0)(old_steps(("train 500", us(0, 10)))), gpu(1)(old_steps(("train 500", us(300, 12))))
+    ) == [(0, "train", 0, 10 * US, "line Steps"), (0, "train", 300 * US, 12 * US, "line Steps")]
 
 
 def test_numbers_beyond_reason_do_not_crash() -> None:
@@ -105,64 +101,6 @@ def test_numbers_beyond_reason_do_not_crash() -> None:
 
 
 # ------------------------------------------------------------------ markers that are not all
-
-
-class TestCutSteps:
-    """The recording began within a step, or ended within one: its marker is not there."""
-
-    @staticmethod
-    def marked(*more: Event) -> list[tuple]:
-        return in_us(
-            host(
-                line("python")(
-                    *(
-                        step(n, us(100 * n, 90))(call("__inference_f_1", us(100 * n + 10, 70)))
-                        for n in (5, 6, 7)
-                    ),
-                    *more,
-                )
-            )
-        )
-
-    WHOLE: ClassVar = [(n, "train", 100.0 * n, 90.0, "step_num", "regular") for n in (5, 6, 7)]
-
-    def test_its_call_tells_of_it(self) -> None:
-        found = self.marked(
-            call("__inference_f_1", us(420, 60)), call("__inference_f_1", us(800, 30))
-        )
-
-        assert found == [
-            (4, "train", 420.0, 60.0, "unmarked call", "partial"),
-            *self.WHOLE,
-            (8, "train", 800.0, 30.0, "unmarked call", "partial"),
-        ]
-
-
-class TestStepsWithoutAnythingOnADevice:
-    """XProf leaves out a step in which no device computed."""
-
-    def test_one_that_the_line_left_out_is_found_on_the_host(self) -> None:
-        def grouped(number: int) -> Event:
-            return event("train_step", us(100 * number, 90), tf_function_call=ref("notTraced"))(
-                event("FunctionRun", us(100 * number + 10, 60), group_id=number, _r=1)
-            )
-
-        found = in_us(
-            host(line("python")(*(grouped(n) for n in range(4)))),
-            gpu(0)(
-                line("Steps")(
-                    *(
-                        event(str(n), us(100 * n + 20, 75), group_id=n, step_name=ref(f"train {n}"))
-                        for n in (0, 1, 3)
-                    )
-                )
-            ),
-        )
-
-        assert found == [
-            (n, "train", 100.0 * n, 90.0 if n == 2 else 95.0, "line Steps", "regular")
-            for n in range(4)
-        ]
 
 
 class TestKerasFunctions:
@@ -205,9 +143,7 @@ class TestKerasFunctions:
     def test_that_one_is_called_within_another_function_makes_no_step(self) -> None:
         assert not in_us(
             host(
-                line("python")(
-                    call("__inference_outer_1", us(0, 90), step=5),
-                ),
+                line("python")(call("__inference_outer_1", us(0, 90), step=5)),
                 thread("tf_Compute", 1)(
                     executor(us(5, 80), step=5)(
                         event("call:__inference_train_function_3", us(10, 50))
@@ -216,13 +152,65 @@ class TestKerasFunctions:
             )
         )
 
-    def test_markers_and_not_the_line_are_preferred(self) -> None:
-        marked = keras_call("train_function", 10, 50)
-        on_line = gpu(0)(old_steps(("0", us(20, 70))))
 
-        assert [row[4] for row in in_us(host(line("python")(marked)), on_line)] == [
-            "Keras function"
-        ]
-        assert [
-            row[4] for row in in_us(host(line("python")(step(1, us(0, 70))(marked))), on_line)
-        ] == ["step_num"]
+LETTERS = {"warm_up": "w", "outlier": "o", "partial": "p", "regular": "r"}
+
+
+def kinds(durations: list[int], partial: tuple[int, ...] = (), once: tuple[int, ...] = ()) -> str:
+    """The kinds of steps that follow one another, a letter each; `once` are numbers of steps."""
+    duration = np.array(durations, np.int64)
+    start = np.cumsum(duration) - duration
+    found = step_kinds(
+        start, duration, np.isin(np.arange(len(duration)), partial), np.sort(start[list(once)] + 1)
+    )
+    return "".join(LETTERS[kind] for kind in found)
+
+
+@pytest.mark.parametrize(
+    ("durations", "found"),
+    [
+        ([], ""),
+        ([100], "r"),
+        ([900, 100], "rr"),  # which of two is like the rest?
+        ([900, 100, 100], "wrr"),
+        ([900, 300, 100, 101, 99, 100, 102], "wwrrrrr"),
+        ([900, 100, 100, 400, 100, 101], "wrrorr"),
+        ([40, 100, 100, 101, 100], "orrrr"),  # what is faster warms nothing up
+        ([100, 101, 102, 101, 124, 100], "rrrrrr"),  # within a quarter
+        ([60, 140, 80, 120, 100, 150, 70], "rrrrrrr"),  # they differ that much anyway
+    ],
+)
+def test_by_duration(durations: list[int], found: str) -> None:
+    assert kinds(durations) == found
+
+
+def test_what_is_cut_is_no_measure_for_the_others() -> None:
+    assert kinds([900, 900, 900, 300, 100, 100, 100], partial=(0, 1, 2)) == "pppwrrr"
+    assert kinds([1, 100, 100, 100, 2], partial=(0, 4)) == "prrrp"
+    assert kinds([5], partial=(0,)) == "p"
+
+
+def test_what_is_done_in_every_step_is_no_warming_up() -> None:
+    assert kinds([100, 100, 100, 101], once=(0, 1, 2, 3)) == "rrrr"
+    assert kinds([900, 100, 100, 101], once=(0, 1, 2, 3)) == "wrrr"
+
+
+def test_a_program_compiled_in_a_step() -> None:
+    table = tables_of(
+        host(
+            line("python")(*(step(n, us(100 * n, 90)) for n in range(4))),
+            line("compiler")(event("backend_compile", us(110, 5))),
+            line("python calls")(event("$layers.py:7 compile", us(250, 5))),
+        )
+    ).steps
+
+    assert rows(table, "kind") == ["regular"] * 4  # not the first
+
+    table = tables_of(
+        host(
+            line("python")(*(step(n, us(100 * n, 90)) for n in range(1, 5))),
+            line("compiler")(event("backend_compile", us(110, 5))),
+        )
+    ).steps
+
+    assert rows(table, "kind") == ["warm_up", "regular", "regular", "regular"]

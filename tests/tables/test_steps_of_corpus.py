@@ -6,11 +6,9 @@ jitted function (the outer of the two events that each leaves), executions of th
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pytest
 
 import traceanalyzer as ta
@@ -42,7 +40,6 @@ INFERRED: Final = (
     ("jax-rocm-elementwise", "11 ops", "repeated ops", 5),
     ("jax-rocm-conv08", "forward_3d_conv", "function calls", 5),
     ("jax-rocm-convlegacy", "forward_3d_conv", "function calls", 10),
-    ("tpu-xprof-inference2", "jit_f", "XLA Modules", 100),
 )
 
 
@@ -61,27 +58,18 @@ def space_of(run: Run) -> Any:  # noqa: ANN401  # protobuf's message
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("folder", "name", "first"), FATMA)
-def test_keras_marked_nineteen_and_the_recording_cut_two(
-    folder: str, name: str, first: int
-) -> None:
+def test_keras_marked_nineteen(folder: str, name: str, first: int) -> None:
     run = run_of(folder, name)
     steps = run.steps
 
-    assert steps["step"].tolist() == list(range(first - 1, first + 20))
-    assert set(steps["name"]) == {"train"}
-    assert not steps["is_inferred"].any()
-    source = ["unmarked call", *["step_num"] * 19, "unmarked call"]
-    assert rows(steps, "source") == source
-    is_partial = (steps["kind"] == "partial").to_numpy()
-    assert np.flatnonzero(is_partial).tolist() == [0, 20]
-    counts: Counter[str] = Counter()
+    assert steps["step"].tolist() == list(range(first, first + 19))
+    assert set(rows(steps, "name", "source", "is_inferred")) == {("train", "step_num", False)}
+    marked = 0
     for plane in space_of(run).planes:
         markers = {key for key, stat in plane.stat_metadata.items() if stat.name == "step_num"}
         for event in (event for line in plane.lines for event in line.events):
-            counts[plane.event_metadata[event.metadata_id].name] += 1
-            counts["step_num"] += any(stat.metadata_id in markers for stat in event.stats)
-    assert counts["train_function"] == len(steps) == 21
-    assert counts["step_num"] == 19
+            marked += any(stat.metadata_id in markers for stat in event.stats)
+    assert marked == len(steps)
 
 
 @pytest.mark.parametrize(

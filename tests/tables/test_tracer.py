@@ -11,7 +11,6 @@ from tests.capture_files import Book
 from tests.traces import (
     allocation,
     decode,
-    eager_send,
     event,
     gpu,
     host,
@@ -27,7 +26,7 @@ from traceanalyzer.tables.host_tables import host_tables
 from traceanalyzer.trace.profile_options import ProfileOptions
 
 if TYPE_CHECKING:
-    from traceanalyzer.tables.tracer import TracerFacts
+    from traceanalyzer.tables.recording import TracerFacts
 
 # ProfileOptions: fields 1 (flag), 2 host, 3 device, 4 python level, 5 version, 10 a path.
 LEVEL_2 = b"\x08\x01\x10\x02\x18\x01\x28\x01\x38\x01\x52\x04logs"
@@ -71,25 +70,10 @@ class TestGpuUsed:
     @pytest.mark.parametrize("allocator", ["GPU_0_bfc", "gpu_host_bfc"])
     def test_by_an_allocation_that_only_a_gpu_brings_about(self, allocator: str) -> None:
         """TensorFlow makes pinned memory, `gpu_host_bfc`, only where it has a GPU."""
-        facts = facts_of(
-            host(line("python")(allocation(64, us(1), "x", allocator=allocator))),
-        )
+        facts = facts_of(host(line("python")(allocation(64, us(1), "x", allocator=allocator))))
 
         assert facts.gpu_used
         assert facts.gpu_witness == f"allocations of {allocator}"
-
-    def test_by_an_input_brought_back_from_one(self) -> None:
-        facts = facts_of(
-            host(
-                line("python")(
-                    event("EagerLocalExecute: Neg", us(0, 9))(
-                        eager_send(us(1, 1), "GPU:0", "CPU:0")
-                    )
-                )
-            )
-        )
-
-        assert facts.gpu_used
 
     def test_not_by_a_plane_that_only_describes_one(self) -> None:
         facts = facts_of(host(line("python")(op("a", "MatMul", us(0, 1)))), gpu(0))
@@ -100,9 +84,6 @@ class TestGpuUsed:
 
 
 class TestGpuMayBeMissed:
-    def test_with_the_device_tracer_off(self) -> None:
-        assert facts_of(host(), task_environment(options=DEVICE_OFF)).gpu_may_be_missed
-
     @pytest.mark.parametrize("kind", ["errors", "warnings"])
     def test_with_a_tracer_that_failed(self, kind: str) -> None:
         facts = facts_of(host(), **{kind: ["Failed to load libcupti (is it installed?)"]})
@@ -112,9 +93,7 @@ class TestGpuMayBeMissed:
 
 def test_a_pluggable_device_is_known_by_its_allocator() -> None:
     facts = facts_of(
-        host(
-            line("python")(allocation(64, us(1), "x", allocator="pluggable_device_host_bfc")),
-        )
+        host(line("python")(allocation(64, us(1), "x", allocator="pluggable_device_host_bfc")))
     )
 
     assert facts.pluggable_used

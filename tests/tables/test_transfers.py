@@ -156,18 +156,6 @@ class TestRecordedByTheHostAlone:
             (None, None),
         ]
 
-    def test_what_a_device_plane_shows_is_listed_once(self) -> None:
-        table = copies(
-            host(
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9))(send("a", "b", us(2, 3))(launch(us(3, 1), 7)))
-                )
-            ),
-            gpu(0)(stream(8)(copy("H2D", 4, us(9, 1), "a/_1:_Send", correlation=7))),
-        )
-
-        assert rows(table, "direction", "bytes") == [("h2d", 4)]
-
 
 class TestCountedIntoOps:
     def test_as_producer_and_as_consumer_each_once(self) -> None:

@@ -111,6 +111,12 @@ def work_folder() -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def recorder_settings(work: Path, run: Path, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the recorder's `Settings` for a capture in these folders."""
+    logdir = str(run.parents[2])
+    return {"work": str(work), "logdir": logdir, "run": run.name, "host": host_name(), **more}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
     """A profiler session that left a trace."""

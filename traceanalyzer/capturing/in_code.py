@@ -118,14 +118,11 @@ class Capture:
             msg = "this program is being captured already, by `traceanalyzer capture`"
             raise TraceAnalyzerError(msg)
         recorder = importlib.import_module(_RECORDER)
-        settings = recorder.Settings(
-            work=str(self._work),
-            logdir=str(self.run_path.parents[2]),
-            run=self.run_path.name,
-            host=gathering.host_name(),
-            window={"kind": "whole"},
-            **self._levels,
+        window = {"kind": "whole"}
+        given = gathering.recorder_settings(
+            self._work, self.run_path, window=window, **self._levels
         )
+        settings = recorder.Settings(**given)
         journal = recorder.Journal(settings.journal)
         journal.note(
             "captured_in_code",

@@ -128,16 +128,14 @@ class _Capture:
 
     def _write_settings(self) -> Path:
         request = self.request
-        settings = {
-            "work": str(self.work),
-            "logdir": str(self.folder.parents[2]),
-            "run": self.folder.name,
-            "host": host_name(),
-            "host_tracer_level": request.host_tracer_level,
-            "python_tracer_level": int(request.python_tracer),
-            "device_tracer_level": int(request.device_tracer),
-            "window": dict(request.window),
-        }
+        settings = gathering.recorder_settings(
+            self.work,
+            self.folder,
+            host_tracer_level=request.host_tracer_level,
+            python_tracer_level=int(request.python_tracer),
+            device_tracer_level=int(request.device_tracer),
+            window=dict(request.window),
+        )
         file = self.work / "settings.json"
         try:
             file.write_text(json.dumps(settings), encoding="utf-8", errors="surrogateescape")

@@ -12,7 +12,7 @@ import pandas as pd
 from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted
 from traceanalyzer.model.changes import Candidate, Change, Saving
-from traceanalyzer.tables.step_kinds import eager_loop, regular_steps
+from traceanalyzer.tables.steps import eager_loop, regular_steps
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.timeline.intervals import inside_ps, union
 from traceanalyzer.timeline.phase import Phase

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.diagnosis import rare_ops
 from traceanalyzer.model.changes import Saving
-from traceanalyzer.tables.step_kinds import regular_steps
+from traceanalyzer.tables.steps import regular_steps
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:

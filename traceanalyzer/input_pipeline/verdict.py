@@ -12,7 +12,7 @@ import numpy as np
 
 from traceanalyzer.input_pipeline.fixes import fixes
 from traceanalyzer.input_pipeline.throughput import Pipeline, is_positive
-from traceanalyzer.tables.step_kinds import OUTLIER, REGULAR, main_steps
+from traceanalyzer.tables.steps import OUTLIER, REGULAR, main_steps
 from traceanalyzer.timeline.intervals import inside_ps, union
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.input_pipeline.fixes import InputFix
     from traceanalyzer.model.figures import InputVerdict
-    from traceanalyzer.tables.pipelines import Pipelines
+    from traceanalyzer.tables.stages import Pipelines
     from traceanalyzer.timeline.intervals import Intervals
 
 _MIN_STEPS: Final = 3

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.memory.ledger import records_of
-from traceanalyzer.tables.step_kinds import PARTIAL, WARM_UP, main_steps
+from traceanalyzer.tables.steps import PARTIAL, WARM_UP, main_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,7 +14,7 @@ from traceanalyzer.health import trace_health
 from traceanalyzer.model import DeviceInfo, RunInfo, TfVersion
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.text import prose, sentence, table_of, terms, time
-from traceanalyzer.tables.tracer import logical_devices
+from traceanalyzer.tables.recording import logical_devices
 from traceanalyzer.timeline.device_work import durations
 from traceanalyzer.timeline.intervals import union
 from traceanalyzer.units import NS_PER_S, PS_PER_US

@@ -14,7 +14,7 @@ from traceanalyzer.diagnosis import cpu_ops, rare_ops
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.report.steps import step_parts
-from traceanalyzer.tables.step_kinds import regular_steps
+from traceanalyzer.tables.steps import regular_steps
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.intervals import inside_ps, union
 from traceanalyzer.units import PS_PER_US

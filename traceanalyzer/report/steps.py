@@ -18,7 +18,7 @@ from traceanalyzer.model.figures import (
     Timeline,
 )
 from traceanalyzer.report.records import to_record
-from traceanalyzer.tables.step_kinds import (
+from traceanalyzer.tables.steps import (
     OUTLIER,
     PARTIAL,
     REGULAR,

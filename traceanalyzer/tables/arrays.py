@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,16 +18,26 @@ if TYPE_CHECKING:
 
     from traceanalyzer.trace.columns import Plane
 
+    Flags = NDArray[np.bool_]
+    Codes = NDArray[np.int32]
+    Ints = NDArray[np.int64]
+    Test = Callable[[str], object]  # such as `pattern.fullmatch`
 
-def mask(flags: Iterable[bool]) -> NDArray[np.bool_]:
-    """Return flags as an array."""
-    return np.array(list(flags), np.bool_)
+
+def mask(flags: Iterable[object]) -> Flags:
+    """Return the truth of some values as an array."""
+    return np.fromiter(map(bool, flags), np.bool_)
 
 
-def named_like(plane: Plane, is_wanted: Callable[[str], object]) -> NDArray[np.int64]:
-    """Return the events of a plane whose name fits, e.g. `pattern.fullmatch`."""
-    wanted = mask(bool(is_wanted(name)) for name in plane.names)
+def named_like(plane: Plane, is_wanted: Test) -> Ints:
+    """Return the events of a plane whose name fits; each distinct name is tested once."""
+    wanted = mask(map(is_wanted, plane.names))
     return np.flatnonzero(wanted[plane.name_of]) if wanted.any() else np.empty(0, np.int64)
+
+
+def matches(column: Strings, is_wanted: Test) -> Flags:
+    """Tell in which rows a column holds a wanted string; each distinct string is tested once."""
+    return pick(mask(map(is_wanted, column.values)), column.codes, missing=False)
 
 
 def pick(values: NDArray[Any], index: NDArray[Any], missing: Any = -1) -> NDArray[Any]:  # noqa: ANN401
@@ -37,7 +46,14 @@ def pick(values: NDArray[Any], index: NDArray[Any], missing: Any = -1) -> NDArra
     return picked
 
 
-def place_of(keys: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.int64]:
+def flags_at(index: Ints, size: int) -> Flags:
+    """Return flags that are set at some places; -1 is no place."""
+    flags = np.zeros(size, np.bool_)
+    flags[index[index >= 0]] = True
+    return flags
+
+
+def place_of(keys: NDArray[Any], wanted: NDArray[Any]) -> Ints:
     """Return the place of each wanted key among distinct ones that rise; -1 for none of them."""
     if not len(keys):
         return np.full(len(wanted), -1, np.int64)
@@ -46,21 +62,55 @@ def place_of(keys: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def last_of(
-    keys: NDArray[Any],
-    values: NDArray[Any],
-    wanted: NDArray[Any],
-    missing: Any = -1,  # noqa: ANN401
+    keys: NDArray[Any], values: NDArray[Any], wanted: NDArray[Any], missing: int = -1
 ) -> NDArray[Any]:
     """Return the last value with each wanted key, or `missing`; `keys` of values need not rise."""
     distinct, at = np.unique(keys[::-1], return_index=True)
     return pick(values[::-1][at], place_of(distinct, wanted), missing)
 
 
-def matches(column: Strings, is_wanted: Callable[[str], object]) -> NDArray[np.bool_]:
-    """Tell in which rows a column holds a wanted string; each distinct string is tested once."""
-    return pick(
-        np.array([bool(is_wanted(v)) for v in column.values], np.bool_), column.codes, missing=False
-    )
+def last_before(keys: Ints, at_ps: Ints, wanted: Ints, until_ps: Ints) -> Ints:
+    """Return the place of the last entry with each wanted key that began by then, -1 for none."""
+    both = np.concatenate([keys, wanted])
+    is_wanted = np.arange(len(both)) >= len(keys)
+    order = np.lexsort((is_wanted, np.concatenate([at_ps, until_ps]), both))
+    last = np.maximum.accumulate(np.where(is_wanted[order], -1, np.arange(len(both))))
+    fits = (last >= 0) & (both[order[last]] == both[order])
+    found = np.empty(len(both), np.int64)
+    found[order] = np.where(fits, order[last], -1)
+    return found[len(keys) :]
+
+
+def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[Ints, Ints]:
+    """Return the number of each row of some columns, and the distinct rows.
+
+    Values are whole numbers from -1 up. Distinct rows come in the order of their first occurrence.
+    """
+    packed, room = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns:
+        size = int(column.max(initial=-1)) + 2
+        if room * size >= 2**63:  # more than one number can hold
+            packed = pd.factorize(packed)[0].astype(np.int64)
+            room = len(packed)
+        packed = packed * size + (column + 1)
+        room *= size
+    codes, distinct = pd.factorize(packed)
+    first = np.empty(len(distinct), np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return codes, np.column_stack([column[first] for column in columns]).astype(np.int64)
+
+
+# --- dictionary-coded texts --------------------------------------------------------------------
+
+
+def coded(codes: NDArray[Any], values: Sequence[str]) -> Strings:
+    """Return a column of strings by index, -1 for none."""
+    return Strings(codes.astype(np.int32), tuple(values))
+
+
+def constant(value: str, size: int) -> Strings:
+    """Return the same string `size` times."""
+    return Strings(np.zeros(size, np.int32), (value,))
 
 
 def concatenate(columns: Sequence[Strings]) -> Strings:
@@ -76,9 +126,8 @@ def concatenate(columns: Sequence[Strings]) -> Strings:
 def filled(column: Strings, other: Strings) -> Strings:
     """Return `column`, with `other` where it has no string."""
     merged = concatenate([column, other])
-    n = len(column)
-    codes = np.where(merged.codes[:n] >= 0, merged.codes[:n], merged.codes[n:])
-    return Strings(codes.astype(np.int32), merged.values)
+    own, more = np.split(merged.codes, [len(column)])
+    return Strings(np.where(own >= 0, own, more), merged.values)
 
 
 def mapped(column: Strings, function: Callable[[str], str | None]) -> Strings:
@@ -91,19 +140,9 @@ def mapped(column: Strings, function: Callable[[str], str | None]) -> Strings:
     return Strings(pick(np.array(table, np.int32), column.codes), tuple(numbers))
 
 
-def constant(value: str, size: int) -> Strings:
-    """Return the same string `size` times."""
-    return Strings(np.zeros(size, np.int32), (value,))
-
-
-def empty(size: int) -> Strings:
-    """Return a column of gaps."""
-    return Strings(np.full(size, -1, np.int32), ())
-
-
 def categorical(column: Strings) -> pd.Categorical:
     """Return the column for a dataframe, with only the categories that occur."""
-    used = np.flatnonzero(np.bincount(column.codes + 1, minlength=len(column.values) + 1)[1:])
+    used = np.flatnonzero(np.bincount(column.codes + 1, minlength=1)[1:])
     # Several codes can stand for equal texts; categories must be distinct.
     numbers: dict[str, int] = {}
     table = np.full(len(column.values), -1, np.int32)
@@ -113,35 +152,10 @@ def categorical(column: Strings) -> pd.Categorical:
     )
 
 
-def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the number of each row of some columns, and the distinct rows.
-
-    Values are whole numbers from -1 up. Distinct rows come in the order of their first occurrence.
-    """
-    sizes = [int(column.max(initial=-1)) + 2 for column in columns]
-    if prod(sizes) >= 2**63:  # more than one number can hold: sort the rows instead
-        rows, first, codes = np.unique(
-            np.column_stack(columns), axis=0, return_index=True, return_inverse=True
-        )
-        rank = np.argsort(np.argsort(first))
-        return rank[codes.reshape(-1)], rows[np.argsort(first)].astype(np.int64)
-    packed = np.zeros(len(columns[0]), np.int64)
-    for column, size in zip(columns, sizes, strict=True):
-        if size > 1:  # otherwise the column is a gap throughout
-            packed = packed * size + (column + 1)
-    codes, packed_rows = pd.factorize(packed)
-    rest = np.asarray(packed_rows, np.int64).copy()
-    rows = np.empty((len(rest), len(columns)), np.int64)
-    for k in reversed(range(len(columns))):
-        rows[:, k] = rest % sizes[k] - 1
-        rest //= sizes[k]
-    return codes, rows
-
-
 # --- events that nest: those of a line do not cross --------------------------------------------
 
 
-def in_line_order(plane: Plane) -> NDArray[np.int64]:
+def in_line_order(plane: Plane) -> Ints:
     """Return the plane's events line by line, by start, an enclosing event before its content.
 
     Each line keeps the range of `Lines.event_begin`.
@@ -151,48 +165,39 @@ def in_line_order(plane: Plane) -> NDArray[np.int64]:
     for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         start, duration = plane.start_ps[begin:end], plane.duration_ps[begin:end]
         step = np.diff(start)
-        if (step > 0).all() or (
-            (step >= 0).all() and (duration[1:] < duration[:-1])[step == 0].all()
-        ):
-            continue  # as TensorFlow mostly writes them
-        order[begin:end] = begin + np.lexsort((-duration, start))
+        if (step < 0).any() or (duration[1:] >= duration[:-1])[step == 0].any():
+            # Mostly TensorFlow writes them in this order.
+            order[begin:end] = begin + np.lexsort((-duration, start))
     return order
 
 
-def nested(plane: Plane, order: NDArray[np.int64]) -> events.Nested:
+def nested(plane: Plane, order: Ints) -> events.Nested:
     """Return the plane's events for native code, `order` as from `in_line_order`."""
     return events.Nested(order, plane.lines.event_begin, plane.start_ps, plane.end_ps)
 
 
-def innermost(
-    plane: Plane, order: NDArray[np.int64], is_container: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def innermost(plane: Plane, order: Ints, is_container: Flags) -> Ints:
     """Return the innermost container around each event, -1 for none."""
     if not is_container.any():
         return np.full(len(plane), -1, np.int64)
     return events.innermost(nested(plane, order), is_container)
 
 
-def by_line(plane: Plane, event: NDArray[np.int64]) -> NDArray[np.int64]:
+def by_line(plane: Plane, event: Ints) -> Ints:
     """Return some events line by line, by start, an enclosing event before its content."""
     start, duration = plane.start_ps[event], plane.duration_ps[event]
     return event[np.lexsort((-duration, start, plane.line_of[event]))]
 
 
-def is_outermost(plane: Plane, event: NDArray[np.int64]) -> NDArray[np.bool_]:
+def is_outermost(plane: Plane, event: Ints) -> Flags:
     """Tell which of some events no other of them encloses, given in the order of `by_line`."""
-    line, start, end = plane.line_of[event], plane.start_ps[event], plane.end_ps[event]
-    outer = np.ones(len(event), np.bool_)
-    bounds = np.concatenate([[0], np.flatnonzero(np.diff(line)) + 1, [len(event)]])
-    for begin, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        if stop - begin > 1:
-            latest = np.maximum.accumulate(end[begin:stop])[:-1]
-            outer[begin + 1 : stop] = start[begin + 1 : stop] >= latest
-    return outer
+    line = plane.line_of[event]
+    latest = pd.Series(plane.end_ps[event]).groupby(line).cummax()
+    before = latest.groupby(line).shift(fill_value=np.iinfo(np.int64).min)
+    return plane.start_ps[event] >= before.to_numpy()
 
 
-def self_durations(duration_ps: NDArray[np.int64], parent: NDArray[np.int64]) -> NDArray[np.int64]:
+def self_durations(duration_ps: Ints, parent: Ints) -> Ints:
     """Return each event's duration without its children's; `parent` is -1 for none."""
-    children = sum_by(parent, duration_ps, len(duration_ps))
-    own: NDArray[np.int64] = np.maximum(duration_ps - children, 0)
+    own: Ints = np.maximum(duration_ps - sum_by(parent, duration_ps, len(duration_ps)), 0)
     return own

@@ -21,24 +21,25 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.tables.arrays import (
+    coded,
     concatenate,
     constant,
-    empty,
     filled,
+    flags_at,
+    last_before,
     mapped,
     mask,
     matches,
     named_like,
     pick,
 )
-from traceanalyzer.tables.vocabulary import GPU_PLANE, is_derived_line, op_and_type
+from traceanalyzer.tables.vocabulary import GPU_PLANE, is_derived_line, op_label
 from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from traceanalyzer.tables.arrays import Codes, Flags, Ints
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Plane, Trace
 
@@ -65,51 +66,29 @@ _DRIFT_PS: Final = 100_000_000  # what is earlier than that is not so because of
 class DeviceEvents:
     """Events of the device planes of one host; arrays have one entry an event."""
 
-    #: Name of the kernel or transfer.
-    name: Strings
-    #: Name of the plane, `/device:GPU:0`.
-    device: Strings
-    #: Name of the line.
-    stream: Strings
-    start_ps: NDArray[np.int64]
-    duration_ps: NDArray[np.int64]
-    #: 0 where there is none, int64.
-    correlation_id: NDArray[np.int64]
-    #: Event of the host plane that launched it, -1 where unknown; int64.
-    launch: NDArray[np.int64]
-    #: Whether no other event can have been it: correlation ids recur.
-    launch_is_sure: NDArray[np.bool_]
-    #: By how much the clock of its device is early, int64.
-    early_ps: NDArray[np.int64]
-    #: Op it was launched for, `name:Type`, or none.
-    op: Strings
-    #: Stat `from` of a transfer, or none.
-    producer: Strings
-    #: Stat `to` of a transfer, or none.
-    consumer: Strings
-    #: Stat `edge_name` of a transfer, or none.
-    edge: Strings
-    #: `h2d`, `d2h`, `d2d`, `p2p`, `h2h` for a transfer; none for a kernel.
-    direction: Strings
-    #: Stat `memcpy_details` of a transfer, or none.
-    details: Strings
-    #: XLA op, or none.
-    hlo_op: Strings
-    #: Name of the op in the program that XLA compiled, or none.
-    hlo_name: Strings
-    #: XLA module, or none.
-    hlo_module: Strings
-
-    def __len__(self) -> int:
-        return len(self.start_ps)
+    name: Strings  #: of the kernel or transfer
+    device: Strings  #: name of the plane, `/device:GPU:0`
+    stream: Strings  #: name of the line
+    start_ps: Ints
+    duration_ps: Ints
+    correlation_id: Ints  #: 0 where there is none
+    launch: Ints  #: event of the host plane that launched it, -1 where unknown
+    #: as `launch`, but -1 also where another event can have been it: correlation ids recur.
+    sure_launch: Ints
+    early_ps: Ints  #: by how much the clock of its device is early
+    function: Strings  #: that it was launched in, where that is known
+    op: Strings  #: it was launched for, `name:Type`, or none
+    producer: Strings  #: stat `from` of a transfer, or none
+    consumer: Strings  #: stat `to` of a transfer, or none
+    edge: Strings  #: stat `edge_name` of a transfer, or none
+    direction: Strings  #: `h2d`, `d2h`, `d2d`, `p2p`, `h2h` for a transfer; none for a kernel
+    details: Strings  #: stat `memcpy_details` of a transfer, or none
+    hlo_op: Strings  #: XLA op, or none
+    hlo_name: Strings  #: name of the op in the program that XLA compiled, or none
+    hlo_module: Strings  #: XLA module, or none
 
     @property
-    def sure_launch(self) -> NDArray[np.int64]:
-        """The event that launched each, -1 also where it may have been another."""
-        return np.where(self.launch_is_sure, self.launch, -1)
-
-    @property
-    def end_ps(self) -> NDArray[np.int64]:
+    def end_ps(self) -> Ints:
         """When each ended, by the host's clock."""
         return self.start_ps + self.early_ps + self.duration_ps
 
@@ -127,22 +106,19 @@ def device_events(trace: Trace, host: HostOps) -> DeviceEvents:
     def texts(column: Callable[[Plane], Strings]) -> Strings:
         return concatenate([column(p).take(r) for p, r in zip(planes, rows, strict=True)])
 
-    def numbers(column: Callable[[Plane], NDArray[np.int64]]) -> NDArray[np.int64]:
+    def numbers(column: Callable[[Plane], Ints]) -> Ints:
         parts = [column(p)[r] for p, r in zip(planes, rows, strict=True)]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
     correlation_id = numbers(lambda p: p.integers("correlation_id").values)
     start_ps = numbers(lambda p: p.start_ps)
     device = texts(lambda p: constant(p.name, len(p)))
-    calls = host.launches
-    launched = launched_by(
-        host.plane.integers("correlation_id").values[calls],
-        host.plane.start_ps[calls],
-        correlation_id,
-        start_ps,
-        device.codes,
-    )
+    calls, plane = host.launches, host.plane
+    call_ids = plane.integers("correlation_id").values[calls]
+    launched = launched_by(call_ids, plane.start_ps[calls], correlation_id, start_ps, device.codes)
     launch = pick(calls, launched.call)
+    sure_launch = np.where(launched.is_sure, launch, -1)
+    known = host.function_of_event
     name = texts(_names)
     return DeviceEvents(
         name=name,
@@ -152,13 +128,14 @@ def device_events(trace: Trace, host: HostOps) -> DeviceEvents:
         duration_ps=numbers(lambda p: p.duration_ps),
         correlation_id=correlation_id,
         launch=launch,
-        launch_is_sure=launched.is_sure,
+        sure_launch=sure_launch,
         early_ps=launched.early_ps[device.codes],
+        function=Strings(pick(known.codes, sure_launch), known.values),
         op=texts(_ops),
         producer=texts(lambda p: p.strings("from")),
         consumer=texts(lambda p: p.strings("to")),
         edge=texts(lambda p: p.strings("edge_name")),
-        direction=_directions(name, Strings(pick(host.plane.name_of, launch), host.plane.names)),
+        direction=_directions(name, Strings(pick(plane.name_of, launch), plane.names)),
         details=texts(lambda p: p.strings("memcpy_details")),
         hlo_op=texts(_hlo_ops),
         hlo_name=texts(lambda p: p.strings("name")),
@@ -166,53 +143,46 @@ def device_events(trace: Trace, host: HostOps) -> DeviceEvents:
     )
 
 
-def _own_events(plane: Plane) -> NDArray[np.int64]:
+def _own_events(plane: Plane) -> Ints:
     """Return what ran on the device: no derived lines, and no records of memory."""
-    lines = plane.lines
-    derived = mask(map(is_derived_line, lines.name, lines.id.tolist()))
+    derived = mask(map(is_derived_line, plane.lines.name, plane.lines.id.tolist()))
     chosen = np.flatnonzero(~derived[plane.line_of])
-    for stat in _MEMORY_RECORDS:
-        if plane.has_stat(stat):
-            chosen = chosen[~plane.strings(stat).present[chosen]]
+    for stat in filter(plane.has_stat, _MEMORY_RECORDS):
+        chosen = chosen[~plane.strings(stat).present[chosen]]
     return chosen
+
+
+def _is_tpu(plane: Plane) -> bool:
+    return plane.name.startswith("/device:TPU")
 
 
 def _names(plane: Plane) -> Strings:
     # XLA's TPU events have the whole instruction as name, and its short name for display.
-    if not plane.name.startswith("/device:TPU"):
+    if not _is_tpu(plane):
         return Strings(plane.name_of, plane.names)
     pairs = zip(plane.names, plane.display_names, strict=True)
-    return Strings(plane.name_of, tuple(display or name for name, display in pairs))
+    return coded(plane.name_of, [display or name for name, display in pairs])
 
 
 def _hlo_ops(plane: Plane) -> Strings:
     # On a TPU every event is an XLA op, and few of them say so.
     found = plane.strings("hlo_op")
-    return filled(found, _names(plane)) if plane.name.startswith("/device:TPU") else found
+    return filled(found, _names(plane)) if _is_tpu(plane) else found
 
 
 def _ops(plane: Plane) -> Strings:
     """Read the op from `tf_op`, or else from `annotation` or `level 0` (TensorFlow 2.2 to 2.5)."""
-    column = empty(len(plane))
-    for stat in ("tf_op", "annotation", "level 0"):
-        if plane.has_stat(stat):
-            column = filled(column, mapped(plane.strings(stat), _normalised_op))
+    column = coded(np.full(len(plane), -1), ())
+    for stat in filter(plane.has_stat, ("tf_op", "annotation", "level 0")):
+        column = filled(column, mapped(plane.strings(stat), op_label))
     return column
 
 
-def _normalised_op(text: str) -> str | None:
-    parsed = op_and_type(text)
-    return ":".join(parsed) if parsed else None
-
-
 def _directions(name: Strings, launch_name: Strings) -> Strings:
-    own = mapped(name, _direction)
     is_copy_kernel = matches(name, _COPY_KERNEL.fullmatch)
-    if not is_copy_kernel.any():
-        return own
     by_launch = mapped(launch_name, _direction)
-    codes = np.where(is_copy_kernel, by_launch.codes, np.int32(-1))
-    return filled(own, Strings(codes, by_launch.values))
+    of_kernel = np.where(is_copy_kernel, by_launch.codes, -1)
+    return filled(mapped(name, _direction), coded(of_kernel, by_launch.values))
 
 
 def _direction(name: str) -> str | None:
@@ -225,15 +195,12 @@ def _direction(name: str) -> str | None:
 class Launched(NamedTuple):
     """What launched each piece of work."""
 
-    #: Place of the call among those given, -1 where none is known; int64.
-    call: NDArray[np.int64]
-    #: Whether no other of these calls can have been it.
-    is_sure: NDArray[np.bool_]
-    #: By how much the clock of each device is early, int64.
-    early_ps: NDArray[np.int64]
+    call: Ints  #: place of the call among those given, -1 where none is known
+    is_sure: Flags  #: whether no other of these calls can have been it
+    early_ps: Ints  #: by how much the clock of each device is early
 
 
-def launch_calls(plane: Plane) -> NDArray[np.int64]:
+def launch_calls(plane: Plane) -> Ints:
     """Return the events of a host that can launch work, by correlation id and then by start.
 
     Calls that merely wait for a device have an id too, and launch nothing.
@@ -242,16 +209,12 @@ def launch_calls(plane: Plane) -> NDArray[np.int64]:
     can = column.present & (column.values != 0)
     can[named_like(plane, SYNCHRONIZES.fullmatch)] = False
     events = np.flatnonzero(can)
-    by_id: NDArray[np.int64] = events[np.lexsort((plane.start_ps[events], column.values[events]))]
+    by_id: Ints = events[np.lexsort((plane.start_ps[events], column.values[events]))]
     return by_id
 
 
 def launched_by(
-    call_id: NDArray[np.int64],
-    call_ps: NDArray[np.int64],
-    work_id: NDArray[np.int64],
-    work_ps: NDArray[np.int64],
-    device: NDArray[np.int32],
+    call_id: Ints, call_ps: Ints, work_id: Ints, work_ps: Ints, device: Codes
 ) -> Launched:
     """Find the call that launched each piece of work.
 
@@ -268,8 +231,7 @@ def launched_by(
     early_ps = _early_ps(late_ps, first[only], device[only], int(device.max(initial=-1)) + 1)
     is_near = late_ps + early_ps[device[only]] >= -_DRIFT_PS
     # Where other work with the id is the call's, work from long before is of one not recorded.
-    followed = np.zeros(len(call_id), np.bool_)
-    followed[first[only[is_near]]] = True
+    followed = flags_at(first[only[is_near]], len(call_id))
     known = only[is_near | ~followed[first[only]]]
     call[known] = first[known]
     is_sure[known] = True
@@ -277,15 +239,13 @@ def launched_by(
         again = np.flatnonzero(call_id[1:] == call_id[:-1])
         shared = np.union1d(again, again + 1)
         at_ps = work_ps[several] + early_ps[device[several]]
-        found = _last_before(call_id[shared], call_ps[shared], work_id[several], at_ps)
+        found = last_before(call_id[shared], call_ps[shared], work_id[several], at_ps)
         call[several] = pick(shared, found)
         is_sure[several] = _is_sure(call_id[shared], found)
     return Launched(call, is_sure, early_ps)
 
 
-def _early_ps(
-    late_ps: NDArray[np.int64], call: NDArray[np.int64], device: NDArray[np.int32], devices: int
-) -> NDArray[np.int64]:
+def _early_ps(late_ps: Ints, call: Ints, device: Codes, devices: int) -> Ints:
     """Return by how much the clock of each device is early.
 
     Of each call only the earliest work counts: what follows depends on that work, not on the clock.
@@ -293,39 +253,20 @@ def _early_ps(
     """
     early_ps = np.zeros(devices, np.int64)
     none = np.iinfo(np.int64).max
-    for number in range(devices):
-        on_it = device == number
-        first_ps = np.full(int(call.max(initial=-1)) + 1, none)
-        np.minimum.at(first_ps, call[on_it], late_ps[on_it])
-        own = first_ps[first_ps != none].clip(-none)  # the least number has no opposite
-        if len(own):
-            rank = min(max(1, int(len(own) * _TOO_EARLY_SHARE)), len(own) - 1)
-            early_ps[number] = max(0, -int(np.partition(own, rank)[rank]))
+    for number in np.unique(device).tolist():
+        first_ps = np.full(int(call.max()) + 1, none)
+        np.minimum.at(first_ps, call[device == number], late_ps[device == number])
+        of_calls = first_ps[first_ps != none].clip(-none)  # the least number has no opposite
+        rank = min(max(1, int(len(of_calls) * _TOO_EARLY_SHARE)), len(of_calls) - 1)
+        early_ps[number] = max(0, -int(np.partition(of_calls, rank)[rank]))
     return early_ps
 
 
-def _last_before(
-    call_id: NDArray[np.int64],
-    call_ps: NDArray[np.int64],
-    work_id: NDArray[np.int64],
-    at_ps: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the last call with the id of each piece of work that began by then, -1 for none."""
-    ids = np.concatenate([call_id, work_id])
-    is_work = np.arange(len(ids)) >= len(call_id)
-    order = np.lexsort((is_work, np.concatenate([call_ps, at_ps]), ids))
-    last = np.maximum.accumulate(np.where(is_work[order], -1, np.arange(len(ids))))
-    fits = (last >= 0) & (ids[order[last]] == ids[order])
-    found = np.empty(len(ids), np.int64)
-    found[order] = np.where(fits, order[last], -1)
-    return found[len(call_id) :]
-
-
-def _is_sure(call_id: NDArray[np.int64], call: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _is_sure(call_id: Ints, call: Ints) -> Flags:
     """Tell for which work no earlier call with its id, nor the next, has none of its own."""
     without = np.bincount(call[call >= 0], minlength=len(call_id)) == 0
     before = np.cumsum(without) - without
     is_first_without = before == before[np.searchsorted(call_id, call_id)]
     is_next_without = np.append(without[1:] & (call_id[1:] == call_id[:-1]), np.False_)
-    sure: NDArray[np.bool_] = (is_first_without & ~is_next_without)[call] & (call >= 0)
+    sure: Flags = (is_first_without & ~is_next_without)[call] & (call >= 0)
     return sure

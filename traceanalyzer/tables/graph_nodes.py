@@ -5,8 +5,10 @@ to the placer's input, which has the requested device, to the function it was in
 the line of the definition that made it. Where one function was placed several times, or several
 functions are possible, only what is the same for all of them counts.
 
-Types are those of the node that ran, by its attributes. Where these were not recorded (as in
-TensorFlow 2.12), they are those that a node of the same name in the placer's input must have kept.
+Types are those of the node that ran, by its attributes, and unknown where these were not recorded
+(as in TensorFlow 2.12). A trace of host tracer level 2 has no types, and one of level 3 none of
+resources and references (op_kernel.cc, ShapeTraceString). TensorFlow's definition of the op says
+which attributes are types; only a definition that is sure to be the program's is believed.
 """
 
 from __future__ import annotations
@@ -14,12 +16,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.document import SESSION, is_session
 from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.placement.calls import called_in, functions_of_steps, with_requests
-from traceanalyzer.tables.node_types import NOT_KNOWN, NodeTypes, Types
+from traceanalyzer.placement.op_definitions import AttributesError
+from traceanalyzer.placement.registry import nearest
 from traceanalyzer.tables.vocabulary import Role, role_of_type
 
 if TYPE_CHECKING:
@@ -28,39 +31,96 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, Frame
     from traceanalyzer.capture_file.function_records import Graph, Instance, Partition
 
-
 _CPU: Final = "/device:CPU:"
+_LONGEST_LIST: Final = 1000  # entries that a capture file keeps of one (capture_file/attributes.py)
+_THIS_PROCESS: Final = "/job:localhost/replica:0/task:0"
 
-# unary_ops_composition: arithmetic_optimizer.cc names the fused op after the last of the chain.
-_COMPOSITION: Final = re.compile(r"(.+)/unary_ops_composition")
+# How TensorFlow makes a node's name from another's; a group is what is left of that one.
+_MADE_FROM: Final = (
+    # unary_ops_composition: arithmetic_optimizer.cc names the fused op after the last of the chain.
+    re.compile(r"(.+)/unary_ops_composition"),
+    # constant_folding.cc, OptimizedNodeName: ConstantFolding/SCOPE/NAME, and words after it.
+    re.compile(r"ConstantFolding/(.+?)(?:-[^/]*|_recip|_partial_split_\d+)?"),
+    # generic_layout_optimizer_transposer.cc, auto_mixed_precision.cc: NAME-0-0-WHAT-OPTIMIZER.
+    re.compile(r"(.+?)(?:-\d+)+-\w+-(?:LayoutOptimizer|AutoMixedPrecision)"),
+)
 # graph_optimizer_stage.h, MakeOptimizedNodeName: SCOPE/ArithmeticOptimizer/STAGE_NAME; the stage's
 # own words may hold underscores, and so may the name.
 _ARITHMETIC: Final = re.compile(r"(?:(.+)/)?ArithmeticOptimizer/(.+)")
-# constant_folding.cc, OptimizedNodeName: ConstantFolding/SCOPE/NAME, and words after it.
-_FOLDED: Final = re.compile(r"ConstantFolding/(.+?)(?:-[^/]*|_recip|_partial_split_\d+)?")
-# generic_layout_optimizer_transposer.cc, auto_mixed_precision.cc: NAME-0-0-WHAT-OPTIMIZER.
-_CONVERSION: Final = re.compile(r"(.+?)(?:-\d+)+-\w+-(?:LayoutOptimizer|AutoMixedPrecision)")
 # inline_function_utils.cc, lower_while_op.cc, lower_if_op.cc: what replaces a call or a loop.
 _STAND_IN: Final = re.compile(r"(?:Func/)?(.+)/_\d+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Node:
-    """What a capture file says about an op of a graph; None where that is unknown."""
+class OpRecord:
+    """What a capture file says about one row of the op table; None where that is unknown."""
 
-    #: The user's line that made it.
-    frame: Frame | None
-    #: The requested device, "" for none.
-    requested_device: str | None
-    #: The device of the partition that ran it.
-    device: str | None
-    #: The function that was instantiated.
-    function: str
-    #: The node of the placer's input, or of the definition where that was not recorded.
-    node: str
-    #: Where calls of the function were placed differently: on which devices, "" for an unknown one.
+    frame: Frame | None  #: the user's line that made it
+    requested_device: str | None  #: without the name of this process; "" for none
+    input_types: str | None = None  #: `float;int32`
+    output_types: str | None = None
+    device: str | None = None  #: of the partition that ran it, or of its results; full string
+    #: where calls placed it differently: on which devices, "" for an unknown one.
     devices: tuple[str, ...] = ()
-    types: Types = NOT_KNOWN
+    is_device_certain: bool = True  #: whether that is proof
+    is_on_host: bool = False  #: whether all its results were in host memory, its device no CPU
+    has_host_inputs: bool = False  #: whether, if so, all its inputs were there, too
+    function: str = ""  #: that was instantiated; "" for an eager op
+    node: str = ""  #: node of the placer's input, or of the definition where that was not recorded
+    signatures: tuple[int, ...] = ()  #: of an eager op; empty for one of a graph
+
+
+def as_typed(device: str | None) -> str | None:
+    """Return a request as it was typed: TensorFlow completes those of eager scopes.
+
+    An empty rest requests no device: `tf.py_function` names only the process.
+    """
+    return None if device is None else device.removeprefix(_THIS_PROCESS)
+
+
+class Types(NamedTuple):
+    """The types of a node's tensors, `float;int32`, "" for no tensor, None where unknown."""
+
+    inputs: str | None  #: `resource` for a handle, `float_ref` for a reference
+    outputs: str | None
+
+
+NOT_KNOWN: Final = Types(inputs=None, outputs=None)
+
+
+class NodeTypes:
+    """Finds the types of nodes of one capture file."""
+
+    def __init__(self, capture_file: CaptureFile) -> None:
+        self._capture_file = capture_file
+        self._nearest = nearest(capture_file.tensorflow_version)
+        self._known: dict[tuple[str, int], Types] = {}
+
+    def of(self, op: str, attributes: int) -> Types:
+        """Return the types of a node that ran, by its attribute set; -1 if that was left out."""
+        key = (op, attributes)
+        if key not in self._known:
+            self._known[key] = self._find(op, attributes)
+        return self._known[key]
+
+    def _find(self, op: str, index: int) -> Types:
+        definition = None if index == UNKNOWN else self._nearest.registry.definition(op)
+        if definition is None:  # of a library of the program's own
+            return NOT_KNOWN
+        attributes = self._capture_file.attribute_set(index)
+        if any(isinstance(v, list) and len(v) >= _LONGEST_LIST for v in attributes.values()):
+            return NOT_KNOWN
+        # A public op's types may change from one version to the next only as its attributes do
+        # (op_def_util.cc, OpDefCompatible): one with just the attributes of the node is the node's.
+        own = {name for name in attributes if not name.startswith("_")}
+        is_its_own = not op.startswith("_") and own == {*definition.attributes}
+        if not (self._nearest.exact or is_its_own):
+            return NOT_KNOWN
+        try:
+            types = definition.input_types(attributes), definition.output_types(attributes)
+        except AttributesError:
+            return NOT_KNOWN
+        return Types(*map(";".join, types))
 
 
 class GraphNodes:
@@ -77,7 +137,7 @@ class GraphNodes:
             f.name: with_requests(f.instances) for f in capture_file.session_graphs()
         }
 
-    def find(self, function: str, name: str, op_type: str) -> Node | None:
+    def find(self, function: str, name: str, op_type: str) -> OpRecord | None:
         """Return the node of an op that ran in a function, or in one that it calls."""
         if role_of_type(op_type) == Role.TRANSFER:
             return None  # made where a graph is cut into partitions
@@ -88,58 +148,57 @@ class GraphNodes:
             self._in_function(called, name, op_type) for called in self._called_by(function)
         )
 
-    def find_in_datasets(self, name: str, op_type: str) -> Node | None:
+    def find_in_datasets(self, name: str, op_type: str) -> OpRecord | None:
         """Return the node of an op that tf.data called, if all functions that have it agree."""
         if self._lacks_functions:
             return None  # the one that it is of may be missing
         return self._find_anywhere(name, op_type, lambda f: f not in self._not_of_pipelines)
 
-    def find_in_any(self, name: str, op_type: str) -> Node | None:
+    def find_in_any(self, name: str, op_type: str) -> OpRecord | None:
         """Return the node of an op of unknown function: a session's, or one that all agree on.
 
         TensorFlow also runs ops outside of any function, on the CPU, to learn shapes while Python
         makes a graph (eval_const_tensor.cc, graph_runner.cc). So a node that was placed elsewhere
         has no known device, and one that no instantiated graph needs is found in a definition.
-        Where there are both, the line is the graph's, and the types are those that both share.
+        Where there are both, the line is the graph's, and the types are unknown.
         """
         if role_of_type(op_type) == Role.TRANSFER or self._lacks_functions:
             return None
         found = self._find_anywhere(name, op_type, lambda _: True)
-        defined = [n for d in self._defined(name) if (n := self._in_inlined(d, name, op_type))]
+        # The definitions that hold a node which no graph of theirs does.
+        holders = self._holders.get(name, {})
+        definers = [d for d in self._definers.get(name, ()) if d not in holders]
+        defined = [n for d in definers if (n := self._in_definition(d, name))]
         if found is None:
             return _agreed(defined)
+        if defined:
+            found = replace(found, input_types=None, output_types=None)
         if not is_session(found.function) or defined:
             on_cpu = found.device is not None and _CPU in found.device
             found = replace(found, device=found.device if on_cpu else None, devices=())
-        return replace(found, types=_agreed_types([n.types for n in (found, *defined)]))
+        return found
 
-    def _find_anywhere(self, name: str, op_type: str, may_be: Callable[[str], bool]) -> Node | None:
-        names = [name, *base_names(name)]
+    def _find_anywhere(
+        self, name: str, op_type: str, may_be: Callable[[str], bool]
+    ) -> OpRecord | None:
+        names = (name, *base_names(name))
         holders = dict.fromkeys(f for n in names for f in self._holders.get(n, ()) if may_be(f))
         return _agreed(self._in_function(f, name, op_type) for f in holders)
-
-    def _defined(self, name: str) -> list[str]:
-        """Return the definitions that hold a node which no graph of theirs does."""
-        holders = self._holders.get(name, {})
-        return [d for d in self._definers.get(name, ()) if d not in holders]
 
     @cached_property
     def _holders(self) -> dict[str, dict[str, None]]:
         """The functions whose graphs hold a node of each name, in order."""
+        graphs = [
+            (graph.names, function.name)
+            for function in self._capture_file.functions
+            for instance in function.instances
+            for graph in (instance.input, *instance.partitions)
+        ]
+        sessions = [d for d in self._capture_file.definitions if is_session(d.name or SESSION)]
         holders: dict[str, dict[str, None]] = {}
-
-        def add(names: Iterable[str], function: str) -> None:
+        for names, function in (*graphs, *((d.nodes, d.name or SESSION) for d in sessions)):
             for name in names:
                 holders.setdefault(name, {})[function] = None
-
-        for function in self._capture_file.functions:
-            for instance in function.instances:
-                add(instance.input.names, function.name)
-                for partition in instance.partitions:
-                    add(partition.names, function.name)
-        for definition in self._capture_file.definitions:
-            if is_session(definition.name or SESSION):
-                add(definition.nodes, definition.name or SESSION)
         return holders
 
     @cached_property
@@ -151,44 +210,21 @@ class GraphNodes:
                 definers.setdefault(node, []).append(definition.name or SESSION)
         return definers
 
-    @cached_property
-    def _inlined(self) -> dict[tuple[str, str], set[tuple[str, int]]]:
-        """Op types and attribute sets of the nodes that were inlined from each definition's."""
-        inlined: dict[tuple[str, str], set[tuple[str, int]]] = {}
-        for function in self._capture_file.functions:
-            for instance in function.instances:
-                graph = instance.input
-                for at in range(len(graph)):
-                    origin = _origin(graph, at)
-                    if origin is not None:
-                        inlined.setdefault(origin, set()).add((graph.ops[at], graph.attributes[at]))
-        return inlined
-
-    def _in_inlined(self, definition: str, name: str, op_type: str) -> Node | None:
-        """Look a node up in a definition, and its type where graphs hold it inlined."""
-        copies = self._inlined.get((definition, name))
-        if copies is None:
-            return self._in_definition(definition, name)
-        types = [self._types.that_was_placed(op, at) for op, at in copies if op == op_type]
-        node = self._in_definition(definition, name) if types else None
-        return node and replace(node, types=_agreed_types(types))
-
     def _called_by(self, function: str) -> tuple[str, ...]:
         """Return the functions that a function calls, directly or not, by its nodes' attributes."""
         if function not in self._reached:
-            reached: dict[str, None] = {}
+            reached = {function: None}
             waiting = [function]
             while waiting:
-                for called in _called(self._capture_file, waiting.pop()):
-                    if called != function and called not in reached:
-                        reached[called] = None
-                        waiting.append(called)
-            self._reached[function] = tuple(reached)
+                new = [f for f in _called(self._capture_file, waiting.pop()) if f not in reached]
+                reached.update(dict.fromkeys(new))
+                waiting += dict.fromkeys(new)
+            self._reached[function] = tuple(reached)[1:]
         return self._reached[function]
 
     def _in_function(
         self, function: str, name: str, op_type: str, *, is_its_own: bool = False
-    ) -> Node | None:
+    ) -> OpRecord | None:
         """Look an op up in a function; `is_its_own`: the op is known to have run there."""
         instantiated = self._capture_file.function(function)
         instances = () if instantiated is None else instantiated.instances
@@ -200,68 +236,61 @@ class GraphNodes:
             for instance in instances
         )
 
-    def _in_definition(self, function: str, name: str) -> Node | None:
+    def _in_definition(self, function: str, name: str) -> OpRecord | None:
         """Look a node up under its own name, where no graph of its function was recorded."""
+        known = self._defined_as(function, name)
+        if known is None:
+            return None
+        frame = self._capture_file.frame_of_node(function, known)
+        return OpRecord(frame=frame, requested_device=None, function=function, node=known)
+
+    def _defined_as(self, function: str, name: str) -> str | None:
+        """Return the name under which a definition holds a node, or what it was made from."""
         definition = self._capture_file.definition(function)
         if definition is None:
             return None
-        for known in (name, *base_names(name)):
-            if definition.index(known) != UNKNOWN:
-                return Node(
-                    frame=self._capture_file.frame_of_node(function, known),
-                    requested_device=None,
-                    device=None,
-                    function=function,
-                    node=known,
-                )
-        return None
+        names = (name, *base_names(name))
+        return next((n for n in names if definition.index(n) != UNKNOWN), None)
 
     def _in_instance(
         self, function: str, instance: Instance, name: str, op_type: str, *, is_its_own: bool
-    ) -> Node | None:
+    ) -> OpRecord | None:
         graph = instance.input
         ran = [
             (p, at)
             for p in instance.partitions
             if (at := p.index(name)) != UNKNOWN and p.ops[at] == op_type
         ]
-        place = _place(graph, name)
-        # TensorFlow 2.12 does not record what ran. Where the function is sure, so is the name:
-        # Grappler keeps it when it turns a node into another op (`RealDiv` into `Mul`).
-        is_named = is_its_own and place != UNKNOWN and not instance.partitions
-        if not ran and not is_named and not _is_of_type(graph, place, op_type):
-            return None
+        names = (name, *base_names(name))
+        place = next((k for n in names if (k := graph.index(n)) != UNKNOWN), UNKNOWN)
+        if not ran:
+            if place == UNKNOWN:
+                return None
+            # TensorFlow 2.12 does not record what ran. Where the function is sure, so is the name:
+            # Grappler keeps it when it turns a node into another op (`RealDiv` into `Mul`). It and
+            # oneDNN's rewrites name ops of their own, whose types begin with an underscore, after
+            # the node whose value they compute.
+            is_named = is_its_own and not instance.partitions
+            if not is_named and graph.ops[place] != op_type and not op_type.startswith("_"):
+                return None
         origin = next((o for p, at in ran if (o := _origin(p, at))), None)
         if place != UNKNOWN:
-            origin = origin or _origin(graph, place) or (function, graph.names[place])
-        devices = {p.device for p, _ in ran}
+            origin = origin or _origin(graph, place)
+        node = name if place == UNKNOWN else graph.names[place]
+        maker, made = origin or (function, node)
         is_argument = place != UNKNOWN and graph.ops[place] == "_Arg"
-        return Node(
-            frame=self._frame(*(origin or (function, name))),
-            requested_device=None if place == UNKNOWN or is_argument else graph.devices[place],
-            device=devices.pop() if len(devices) == 1 else None,
+        requested = None if place == UNKNOWN or is_argument else graph.devices[place]
+        types = {self._types.of(op_type, p.attributes[at]) for p, at in ran}
+        inputs, outputs = (_only({t[k] for t in types}) for k in range(2))
+        return OpRecord(
+            frame=self._capture_file.frame_of_node(maker, self._defined_as(maker, made) or made),
+            requested_device=as_typed(requested),
+            input_types=inputs,
+            output_types=outputs,
+            device=_only({p.device for p, _ in ran}),
             function=function,
-            node=name if place == UNKNOWN else graph.names[place],
-            types=self._types_of(graph, name, op_type, ran),
+            node=node,
         )
-
-    def _types_of(
-        self, graph: Graph, name: str, op_type: str, ran: list[tuple[Partition, int]]
-    ) -> Types:
-        known = [self._types.that_ran(op_type, p.attributes[at]) for p, at in ran]
-        if known and NOT_KNOWN not in known:
-            return _agreed_types(known)
-        at = graph.index(name)
-        if at == UNKNOWN:
-            return NOT_KNOWN
-        return self._types.that_became(op_type, graph.ops[at], graph.attributes[at])
-
-    def _frame(self, function: str, node: str) -> Frame | None:
-        definition = self._capture_file.definition(function)
-        if definition is None:
-            return None
-        known = next((n for n in (node, *base_names(node)) if definition.index(n) != UNKNOWN), node)
-        return self._capture_file.frame_of_node(function, known)
 
 
 def base_names(name: str) -> Iterator[str]:
@@ -269,36 +298,16 @@ def base_names(name: str) -> Iterator[str]:
 
     Only a name of a node of the same graph is its base.
     """
-    if match := _COMPOSITION.fullmatch(name):
-        yield match[1]
+    for pattern in _MADE_FROM:
+        if match := pattern.fullmatch(name):
+            yield match[1]
     if match := _ARITHMETIC.fullmatch(name):
         scope = f"{match[1]}/" if match[1] else ""
         words = match[2].split("_")
         yield from (scope + "_".join(words[k:]) for k in range(1, len(words)))
-    if match := _FOLDED.fullmatch(name):
-        yield match[1]
-    if match := _CONVERSION.fullmatch(name):
-        yield match[1]
     if match := _STAND_IN.fullmatch(name):
         path = match[1].split("/")
         yield from ("/".join(path[:k]) for k in range(len(path), 0, -1))
-
-
-def _place(graph: Graph, name: str) -> int:
-    """Return where a graph holds a node, or else the one that its name was made from."""
-    at = graph.index(name)
-    if at != UNKNOWN:
-        return at
-    return next((k for base in base_names(name) if (k := graph.index(base)) != UNKNOWN), UNKNOWN)
-
-
-def _is_of_type(graph: Graph, place: int, op_type: str) -> bool:
-    """Tell whether an op that no recorded partition holds may be a node of the placer's input.
-
-    Grappler and oneDNN's rewrites keep the name of the node whose value they compute, and change
-    its type to one that begins with an underscore.
-    """
-    return place != UNKNOWN and (graph.ops[place] == op_type or op_type.startswith("_"))
 
 
 def _origin(graph: Graph | Partition, at: int) -> tuple[str, str] | None:
@@ -306,38 +315,28 @@ def _origin(graph: Graph | Partition, at: int) -> tuple[str, str] | None:
     return (function, node) if function and node else None
 
 
-def _agreed(found: Iterable[Node | None]) -> Node | None:
+def _agreed(found: Iterable[OpRecord | None]) -> OpRecord | None:
     """Return the node that all agree on, with the device and types that all have."""
     nodes = [node for node in found if node is not None]
-    if not nodes:
+    if not nodes or len({(n.frame, n.requested_device) for n in nodes}) > 1:
         return None
-    first = nodes[0]
-    if any((n.frame, n.requested_device) != (first.frame, first.requested_device) for n in nodes):
-        return None
-    first = replace(first, types=_agreed_types([n.types for n in nodes]))
     devices = {n.device for n in nodes}
-    if len(devices) > 1:
-        return replace(first, device=None, devices=tuple(sorted(d or "" for d in devices)))
-    return first
-
-
-def _agreed_types(found: list[Types]) -> Types:
-    """Return the types that all have, of inputs and of outputs."""
-    inputs, outputs = {t.inputs for t in found}, {t.outputs for t in found}
-    return Types(
-        inputs=inputs.pop() if len(inputs) == 1 else None,
-        outputs=outputs.pop() if len(outputs) == 1 else None,
+    return replace(
+        nodes[0],
+        input_types=_only({n.input_types for n in nodes}),
+        output_types=_only({n.output_types for n in nodes}),
+        device=_only(devices),
+        devices=tuple(sorted(d or "" for d in devices)) if len(devices) > 1 else nodes[0].devices,
     )
+
+
+def _only(found: set[str | None] | set[str]) -> str | None:
+    return next(iter(found)) if len(found) == 1 else None
 
 
 def _called(capture_file: CaptureFile, function: str) -> Iterator[str]:
     instantiated = capture_file.function(function)
-    if instantiated is None:
-        return
-    sets: set[int] = set()
-    for instance in instantiated.instances:
-        sets.update(instance.input.attributes)
-        for partition in instance.partitions:
-            sets.update(partition.attributes)
-    for at in sorted(sets):
+    instances = () if instantiated is None else instantiated.instances
+    graphs = [graph for each in instances for graph in (each.input, *each.partitions)]
+    for at in sorted({at for graph in graphs for at in graph.attributes}):
         yield from called_in(capture_file.attribute_set(at).values())

@@ -1,40 +1,52 @@
-"""All tables of one host, from its trace."""
+"""All tables of one host, from its trace; those of kernels, allocations and all events."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.tables.allocations import allocation_events, with_op_ids
-from traceanalyzer.tables.arrays import categorical, constant
+from traceanalyzer.capture_file.attributes import type_name
+from traceanalyzer.tables.arrays import categorical, coded, constant, filled, mapped
 from traceanalyzer.tables.device_events import device_events
 from traceanalyzer.tables.functions import with_recorded_functions
 from traceanalyzer.tables.host_ops import host_ops, host_plane
 from traceanalyzer.tables.joined import join_eager, join_rows
-from traceanalyzer.tables.op_occurrences import gather_occurrences
-from traceanalyzer.tables.ops import op_rows
-from traceanalyzer.tables.pipelines import NO_PIPELINES, no_stages, pipelines
+from traceanalyzer.tables.ops import gather_occurrences, op_rows
 from traceanalyzer.tables.program_calls import NOTHING_MADE, function_making
+from traceanalyzer.tables.recording import tracer_facts
+from traceanalyzer.tables.stages import NO_PIPELINES, no_stages, pipelines
 from traceanalyzer.tables.steps import step_rows
 from traceanalyzer.tables.thread_activity import thread_activity
-from traceanalyzer.tables.tracer import tracer_facts
 from traceanalyzer.tables.transfers import count_transfers, transfer_rows
-from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.tables.joined import Joined
-    from traceanalyzer.tables.op_occurrences import OpOccurrences
-    from traceanalyzer.tables.pipelines import Pipelines
+    from traceanalyzer.tables.ops import OpOccurrences
     from traceanalyzer.tables.program_calls import FunctionMaking
+    from traceanalyzer.tables.recording import TracerFacts
+    from traceanalyzer.tables.stages import Pipelines
     from traceanalyzer.tables.thread_activity import ThreadActivity
-    from traceanalyzer.tables.tracer import TracerFacts
-    from traceanalyzer.trace.columns import Trace
+    from traceanalyzer.trace.columns import Plane, Trace
+
+
+_ALLOCATION_NUMBERS: Final = (
+    "requested_bytes",
+    "allocation_bytes",
+    "bytes_allocated",
+    "bytes_reserved",
+    "bytes_available",
+    "peak_bytes_in_use",
+    "addr",
+)
+# `BFCAllocator::AddTraceMe` (bfc_allocator.cc) of older versions, where no op was at work.
+_NOTHING: Final = {"", "(null)"}
+_LONGEST_NUMBER: Final = 9  # digits; types have three
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,20 +58,14 @@ class HostTables:
     transfers: pd.DataFrame
     allocations: pd.DataFrame
     steps: pd.DataFrame
-    #: What its tracers recorded.
     facts: TracerFacts
-    #: What its threads did when; None without a host plane.
-    threads: ThreadActivity | None = None
-    #: What its capture file says about the ops.
-    joined: Joined | None = None
-    #: The stages of its input pipelines.
-    stages: pd.DataFrame = field(default_factory=no_stages)
-    #: When elements were requested from these, and when they were at work.
-    pipelines: Pipelines = NO_PIPELINES
-    #: When the clock of each line begins, by plane and line; int picoseconds.
+    threads: ThreadActivity | None = None  #: none without a host plane
+    joined: Joined | None = None  #: what its capture file says about the ops
+    stages: pd.DataFrame = field(default_factory=no_stages)  #: of its input pipelines
+    pipelines: Pipelines = NO_PIPELINES  #: when elements were requested, and when stages worked
+    #: when the clock of each line begins, by plane and line; picoseconds.
     line_begins: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    #: When functions were traced and instantiated.
-    making: FunctionMaking = NOTHING_MADE
+    making: FunctionMaking = NOTHING_MADE  #: when functions were traced and instantiated
 
 
 def host_tables(
@@ -74,7 +80,7 @@ def host_tables(
     if capture_file is not None:
         host = with_recorded_functions(host, capture_file)
     device = device_events(trace, host)
-    allocations = allocation_events(host.plane)
+    allocations = _allocation_rows(host.plane)
     facts = tracer_facts(trace, host, device, allocations, capture_file, session)
     if capture_file is None:
         occurrences, joined = gather_occurrences(host, device, facts.host_level), None
@@ -88,14 +94,13 @@ def host_tables(
     stages, work = pipelines(occurrences, ops)
 
     def of_host(table: pd.DataFrame) -> pd.DataFrame:
-        table["host"] = categorical(constant(host_name, len(table)))
-        return table
+        return table.assign(host=categorical(constant(host_name, len(table))))
 
     return HostTables(
         ops=of_host(ops),
         kernels=of_host(_kernel_rows(occurrences, ops)),
         transfers=of_host(transfers),
-        allocations=of_host(with_op_ids(allocations, ops)),
+        allocations=of_host(_with_op_ids(allocations, ops)),
         steps=of_host(step_rows(trace, host, device)),
         facts=facts,
         threads=thread_activity(occurrences, ops) if facts.has_host_plane else None,
@@ -103,7 +108,7 @@ def host_tables(
         stages=of_host(stages) if len(stages) else stages,
         pipelines=work,
         line_begins=_line_begins(trace),
-        making=function_making(host.plane),
+        making=function_making(host.plane, host.order),
     )
 
 
@@ -122,20 +127,66 @@ def _line_begins(trace: Trace) -> dict[tuple[str, str], int]:
 def _kernel_rows(occurrences: OpOccurrences, ops: pd.DataFrame) -> pd.DataFrame:
     device = occurrences.device
     rows = np.flatnonzero(~device.direction.present)
-    row_of = occurrences.of_device_event[rows].astype(np.int32)
+    row_of = occurrences.of_device_event[rows]
     labels = (ops["name"].astype(object) + ":" + ops["type"].astype(object)).tolist()
     return pd.DataFrame(
         {
             "device": categorical(device.device.take(rows)),
             "stream": categorical(device.stream.take(rows)),
             "name": categorical(device.name.take(rows)),
-            "op_id": categorical(Strings(row_of, tuple(ops["op_id"]))),
-            "op": categorical(Strings(row_of, tuple(labels))),
+            "op_id": categorical(coded(row_of, ops["op_id"].tolist())),
+            "op": categorical(coded(row_of, labels)),
             "start_ps": device.start_ps[rows],
             "duration_ps": device.duration_ps[rows],
             "correlation_id": device.correlation_id[rows],
         }
     )
+
+
+def _allocation_rows(plane: Plane) -> pd.DataFrame:
+    """Read `MemoryAllocation` and `MemoryDeallocation` events (bfc_allocator.cc), in order of time.
+
+    The rows lack the column `op_id`: see `_with_op_ids`.
+    """
+    made = plane.named("MemoryAllocation")
+    event = np.concatenate([made, plane.named("MemoryDeallocation")])
+    order = np.argsort(plane.start_ps[event], kind="stable")
+    event = event[order]
+    # Allocators of TPUs have no name, only the number of their device.
+    by_number = mapped(plane.strings("index_on_host", event), lambda number: f"device {number}")
+    columns: dict[str, object] = {
+        "start_ps": plane.start_ps[event],
+        "is_allocation": (np.arange(len(event)) < len(made))[order],
+        "allocator": categorical(filled(plane.strings("allocator_name", event), by_number)),
+    }
+    for stat in _ALLOCATION_NUMBERS:
+        column = plane.integers(stat, event)
+        columns[stat] = pd.arrays.IntegerArray(column.values, ~column.present)
+    share = plane.floats("fragmentation", event)
+    # Where nothing is free it is a quotient of zeros.
+    columns["fragmentation"] = pd.arrays.FloatingArray(share, ~np.isfinite(share))
+    for name, stat in (("op_name", "tf_op"), ("region_type", "region_type"), ("shape", "shape")):
+        texts = mapped(plane.strings(stat, event), lambda t: None if t in _NOTHING else t)
+        columns[name] = categorical(texts)
+    columns["data_type"] = categorical(mapped(plane.strings("data_type", event), _type))
+    return pd.DataFrame(columns)
+
+
+def _type(text: str) -> str | None:
+    """Return a type by name, `float`, or None for that of nothing (types.proto: DT_INVALID)."""
+    if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
+        return text
+    return type_name(int(text)) if int(text) else None
+
+
+def _with_op_ids(allocations: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
+    """Link allocations, which name an op without its type, to the row that alone has this name."""
+    named = ops[~ops["is_eager"]]
+    single = named[~named["name"].duplicated(keep=False)]
+    ids = dict(zip(single["name"], single["op_id"], strict=True))
+    names = allocations["op_name"].cat
+    op_names = coded(names.codes.to_numpy(), names.categories.tolist())
+    return allocations.assign(op_id=categorical(mapped(op_names, ids.get)))
 
 
 def event_rows(host_name: str, trace: Trace) -> pd.DataFrame:
@@ -148,9 +199,9 @@ def event_rows(host_name: str, trace: Trace) -> pd.DataFrame:
             {
                 "host": categorical(constant(host_name, len(plane))),
                 "plane": categorical(constant(plane.name, len(plane))),
-                "line": categorical(Strings(plane.line_of, plane.lines.name)),
+                "line": categorical(coded(plane.line_of, plane.lines.name)),
                 "line_id": plane.lines.id[plane.line_of],
-                "name": categorical(Strings(plane.name_of, plane.names)),
+                "name": categorical(coded(plane.name_of, plane.names)),
                 "start_ps": plane.start_ps,
                 "duration_ps": plane.duration_ps,
             }

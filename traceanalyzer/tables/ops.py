@@ -1,28 +1,268 @@
-"""The op table: a row for each op of each host, with its durations and where it ran."""
+"""The op table: a row for each op of each host, with its durations and where it ran.
+
+An op is seen on a host thread, on a device, or on both; in each place some of what identifies it
+(its function, its device, its input types) may be missing. Occurrences that differ only by what one
+of them lacks are one op.
+
+With one caution. Below host tracer level 3 an op placed on a GPU leaves no host event, so a host
+event and a kernel of the same name are two ops, one on each device: of two functions, or of one
+that was called under two devices. They are one op only if the kernel was launched within the event.
+"""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from pathlib import PureWindowsPath
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from traceanalyzer.native.events import sum_by
-from traceanalyzer.tables.functions import CONSTANTS
+from traceanalyzer.tables.arrays import (
+    coded,
+    concatenate,
+    distinct_rows,
+    filled,
+    flags_at,
+    mask,
+    pick,
+)
+from traceanalyzer.tables.functions import CONSTANTS, DATASET_LOOP, TF_DATA
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.placements import decide
-from traceanalyzer.tables.vocabulary import Role, role_of_type
+from traceanalyzer.tables.vocabulary import (
+    EVERY_OP_LEVEL,
+    PYTHON_CALLBACKS,
+    Kind,
+    Role,
+    role_of_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
+    from traceanalyzer.tables.arrays import Flags, Ints
     from traceanalyzer.tables.device_events import DeviceEvents
-    from traceanalyzer.tables.joined import Joined, OpRecord
-    from traceanalyzer.tables.op_occurrences import OpOccurrences
-    from traceanalyzer.tables.tracer import TracerFacts
+    from traceanalyzer.tables.graph_nodes import OpRecord
+    from traceanalyzer.tables.host_ops import HostOps
+    from traceanalyzer.tables.joined import Joined
+    from traceanalyzer.tables.recording import TracerFacts
+    from traceanalyzer.trace.strings import Strings
+
+_KEYS: Final = ("function", "label", "device", "input_types", "side", "record")
+_NO_FUNCTIONS: Final = frozenset({CONSTANTS, DATASET_LOOP, TF_DATA})
+_HOST_ONLY: Final = 1  # value of the key `side` for an op seen on the host alone; otherwise 0
+_UNIQUE_NUMBER: Final = re.compile(r"(\.\d+)+\Z")  # of an XLA instruction
+
+
+class _Label(NamedTuple):
+    """What an op is called."""
+
+    name: str
+    type: str
+    is_eager: bool = False
+    is_xla: bool = False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OpOccurrences:
+    """What was seen of the ops of one host, and the rows of the op table that it belongs to."""
+
+    host: HostOps
+    device: DeviceEvents
+    #: one row an op: `function`, `name`, `type`, `device`, `input_types`, `is_eager`, `is_xla`;
+    #: missing text is None. `record` is the record of an eager op, -1 for none. `device_assumed`:
+    #: some of its occurrences lack the device, and were taken for the same op as those that have
+    #: it.
+    rows: pd.DataFrame
+    of_occurrence: Ints  #: row of each entry of `HostOps`
+    #: row of each entry of `DeviceEvents` that is a kernel, -1 for a transfer or a kernel that no
+    #: op could be found for.
+    of_device_event: Ints
+    #: which device events show where their row's op ran: a kernel that names it, or that an eager
+    #: op launched. A kernel that merely was launched within a graph op does not: a Python callback
+    #: or a custom op on the CPU may launch kernels of its own.
+    is_placing: Flags
+
+
+def gather_occurrences(host: HostOps, device: DeviceEvents, host_level: int) -> OpOccurrences:
+    """Gather a host's occurrences into rows."""
+    labels: dict[_Label, int] = {}
+    is_kernel = ~device.direction.present
+    owner = pick(host.owner, device.sure_launch)
+
+    on_host = _host_labels(host, labels)
+    label = _kernel_labels(device, labels, pick(on_host, owner))
+    is_callback = mask(t in PYTHON_CALLBACKS for t in host.names.type)[host.name]
+    by_eager_op = pick((host.kind == Kind.EAGER_OP) & ~is_callback, owner, missing=False)
+    names_its_op = device.op.present | device.hlo_op.present
+    is_placing = is_kernel & (label >= 0) & (names_its_op | by_eager_op)
+    kernels = np.flatnonzero(is_placing)
+    # A kernel that names another op than the one it was launched within is the other's.
+    launched_by = np.where(pick(on_host, owner) == label, owner, -1)[kernels]
+    side = np.where(host.kind == Kind.OP, _HOST_ONLY, 0)
+    side[launched_by[launched_by >= 0]] = 0
+
+    kernel_devices = _full_names(host, device.device).take(kernels)
+    functions = concatenate(
+        [host.function, filled(device.hlo_module, device.function).take(kernels)]
+    )
+    devices = concatenate([_host_devices(host, kernel_devices, launched_by), kernel_devices])
+    types = concatenate([host.input_types, coded(np.full(len(kernels), -1), ())])
+    number, keys = distinct_rows(
+        [
+            functions.codes,
+            np.concatenate([on_host, label[kernels]]),
+            devices.codes,
+            types.codes,
+            np.append(side, np.zeros(len(kernels), np.int64)),
+            np.append(host.record, pick(host.record, launched_by)),
+        ]
+    )
+    known = list(labels)
+    apart = [k for k, name in enumerate(functions.values) if name in _NO_FUNCTIONS]
+    table = pd.DataFrame(keys, columns=list(_KEYS))
+    is_graph_op = ~mask(label.is_eager for label in known)[keys[:, 1]]
+    table["device_assumed"] = _fill_gaps(table, is_graph_op, host_level, apart)
+    groups = table.groupby(list(_KEYS), sort=True)
+    row_of = groups.ngroup().to_numpy().astype(np.int64)[number]
+    rows = groups.any().reset_index()
+    named = [known[k] for k in rows["label"].tolist()]
+
+    def texts(column: Strings, key: str) -> pd.Series:
+        return pd.Series(coded(rows[key].to_numpy(), column.values).to_list(), dtype=object)
+
+    of_occurrence = row_of[: len(host.event)]
+    of_device_event = np.where(is_kernel, pick(of_occurrence, owner), -1)
+    of_device_event[kernels] = row_of[len(host.event) :]
+    return OpOccurrences(
+        host=host,
+        device=device,
+        rows=pd.DataFrame(
+            {
+                "function": texts(functions, "function"),
+                "name": pd.Series([label.name for label in named], dtype=object),
+                "type": pd.Series([label.type for label in named], dtype=object),
+                "device": texts(devices, "device"),
+                "input_types": texts(types, "input_types"),
+                "is_eager": mask(label.is_eager for label in named),
+                "is_xla": mask(label.is_xla for label in named),
+                "record": rows["record"],
+                "device_assumed": rows["device_assumed"],
+            }
+        ),
+        of_occurrence=of_occurrence,
+        of_device_event=of_device_event,
+        is_placing=is_placing,
+    )
+
+
+def _host_labels(host: HostOps, labels: dict[_Label, int]) -> Ints:
+    """Number the labels of the host's occurrences."""
+    names = host.names
+    kinds = 2 * host.name.astype(np.int64) + (host.kind == Kind.EAGER_OP)
+    distinct, inverse = np.unique(kinds, return_inverse=True)
+    known = [_Label(names.op[k // 2], names.type[k // 2], k % 2 == 1) for k in distinct.tolist()]
+    numbers = [labels.setdefault(label, len(labels)) for label in known]
+    return np.array(numbers, np.int64)[inverse.reshape(-1)]
+
+
+def _kernel_labels(device: DeviceEvents, labels: dict[_Label, int], launcher: Ints) -> Ints:
+    """Number each device event's label: the op it names, or else the op that launched it.
+
+    `launcher` is the label of the occurrence that launched each event, -1 for none. New labels are
+    added.
+    """
+    eager = {(known.type, known.type): k for known, k in labels.items() if known.is_eager}
+    own = np.full(len(device.op.values), -1, np.int64)
+    own_eager = own.copy()
+    for code in np.unique(device.op.codes[device.op.present]).tolist():
+        name, _, op_type = device.op.values[code].rpartition(":")
+        known = _Label(name, op_type)
+        # An eager op's kernels may be annotated `X:X`; unless it was seen to have launched them, a
+        # graph op of that name comes first.
+        own_eager[code] = eager.get((name, op_type), -1)
+        if known not in labels and own_eager[code] >= 0:
+            own[code] = own_eager[code]
+        else:
+            own[code] = labels.setdefault(known, len(labels))
+    named = pick(own, device.op.codes)
+    by_eager_op = (pick(own_eager, device.op.codes) == launcher) & (launcher >= 0)
+    label = np.where((named < 0) | by_eager_op, launcher, named)
+
+    compiled = np.flatnonzero(device.hlo_op.present)
+    ops, names = device.hlo_op, device.hlo_name
+    codes = np.column_stack([names.codes[compiled], ops.codes[compiled]])
+    pairs, inverse = np.unique(codes, axis=0, return_inverse=True)
+    found = [
+        _Label(
+            names.values[name] if name >= 0 else ops.values[op],
+            _UNIQUE_NUMBER.sub("", ops.values[op]),
+            is_xla=True,
+        )
+        for name, op in pairs.tolist()
+    ]
+    numbers = [labels.setdefault(known, len(labels)) for known in found]
+    label[compiled] = np.array(numbers, np.int64)[inverse.reshape(-1)]
+    return label
+
+
+def _host_devices(host: HostOps, kernel_devices: Strings, launched_by: Ints) -> Strings:
+    """Return each occurrence's device: proved by transfers, or else where it launched kernels."""
+    launched = np.flatnonzero(launched_by >= 0)
+    merged = concatenate([host.device, kernel_devices.take(launched)])
+    known, of_launched = np.split(merged.codes, [len(host.event)])
+    of_kernel = np.full(len(known), -1, np.int32)
+    of_kernel[launched_by[launched]] = of_launched
+    by_kernel = ~host.device_is_proved & (of_kernel >= 0)
+    return coded(np.where(by_kernel, of_kernel, known), merged.values)
+
+
+def _full_names(host: HostOps, device: Strings) -> Strings:
+    """Write plane names as TensorFlow writes devices, where the trace shows job and task."""
+    full = (d for d in host.device.values if d.startswith("/job:"))
+    prefix = next((d.partition("/device:")[0] for d in full), "")
+    return coded(device.codes, [prefix + value for value in device.values])
+
+
+def _fill_gaps(table: pd.DataFrame, is_graph_op: Flags, host_level: int, apart: list[int]) -> Flags:
+    """Fill in what an occurrence lacks and a single other one has; tell which lacked the device."""
+    if host_level >= EVERY_OP_LEVEL:
+        table["side"] = 0
+    # Eager ops of one type are many ops, and only their record distinguishes them: the function or
+    # device of one says nothing about the others. What tf.data calls, and what is computed to make
+    # a graph ready, runs on the CPU; an op of that name elsewhere is another op.
+    outside = ~table["function"].isin(apart).to_numpy()
+    _fill_single(table, "function", ["label", "side"], is_graph_op, known_in=outside)
+    lacked = (table["device"] < 0).to_numpy()
+    everywhere = np.ones(len(table), np.bool_)
+    _fill_single(table, "device", ["function", "label", "side"], is_graph_op)
+    lacked = lacked & (table["device"] >= 0).to_numpy()
+    _fill_single(
+        table, "input_types", ["function", "label", "device", "side", "record"], everywhere
+    )
+    return lacked
+
+
+def _fill_single(
+    table: pd.DataFrame, column: str, by: list[str], where: Flags, known_in: Flags | None = None
+) -> None:
+    """Fill the gaps of `column` where the rows equal in `by` know exactly one value of it.
+
+    `where` are the rows to fill, `known_in` those to learn from: all by default.
+    """
+    gaps = table[column] < 0
+    learn = ~gaps if known_in is None else ~gaps & known_in
+    known = table.loc[learn, [*by, column]].drop_duplicates()
+    single = known.drop_duplicates(by, keep=False)
+    found = table[by].merge(single, "left", by)[column].fillna(-1).to_numpy(np.int64)
+    table[column] = np.where(gaps & where, found, table[column])
+
+
+# --- the table ---------------------------------------------------------------------------------
 
 
 def op_rows(
@@ -40,12 +280,8 @@ def op_rows(
     rows, host, device = occurrences.rows, occurrences.host, occurrences.device
     n = len(rows)
     row_of, kernel_row = occurrences.of_occurrence, occurrences.of_device_event
-    seen_in_pipeline = np.zeros(n, np.bool_)
-    seen_in_pipeline[row_of[host.in_pipeline]] = True
-    own_types = frozenset[str]() if joined is None else joined.own_types
-    role = np.array(
-        [Role.COMPUTE if t in own_types else role_of_type(t) for t in rows["type"]], dtype=object
-    )
+    seen_in_pipeline = flags_at(row_of[host.in_pipeline], n)
+    role = np.array([role_of_type(t) for t in rows["type"]], dtype=object)
     in_pipeline = seen_in_pipeline | (role == Role.INPUT_PIPELINE)
     role[in_pipeline & (role == Role.COMPUTE)] = Role.INPUT_PIPELINE
     # Whatever its type: no op of the program is placed by it, and its sends go to no device.
@@ -53,12 +289,11 @@ def op_rows(
     records: Sequence[OpRecord | None] = [None] * n if joined is None else joined.records
     placements = decide(occurrences, facts, allocations, seen_in_pipeline, records)
     counts = host.plane.occurrences
-    number = (
-        np.bincount(row_of, minlength=n)
-        if counts is None
-        else sum_by(row_of, counts[host.event], n)
+    number = sum_by(row_of, np.ones_like(row_of) if counts is None else counts[host.event], n)
+    input_types = _texts(
+        _complete(seen, record.input_types if record else None)
+        for seen, record in zip(rows["input_types"], records, strict=True)
     )
-    input_types = _input_types(rows["input_types"], records)
     frames = [record.frame if record else None for record in records]
     return pd.DataFrame(
         {
@@ -67,7 +302,7 @@ def op_rows(
             "name": rows["name"],
             "type": rows["type"],
             "device": _texts(p.device for p in placements),
-            "signature": _signatures(input_types, records),
+            "signature": _texts(map(_signature, input_types, records)),
             "role": role,
             "placement": _texts(p.placement for p in placements),
             "placement_certainty": _texts(p.certainty for p in placements),
@@ -79,9 +314,6 @@ def op_rows(
             "host_total_ps": sum_by(row_of, host.plane.duration_ps[host.event], n),
             "kernel_ps": sum_by(kernel_row, device.duration_ps, n),
             "kernels": np.bincount(kernel_row[kernel_row >= 0], minlength=n),
-            "h2d_bytes": np.zeros(n, np.int64),
-            "d2h_bytes": np.zeros(n, np.int64),
-            "copy_ps": np.zeros(n, np.int64),
             "exposed_ps": pd.array([pd.NA] * n, dtype="Int64"),
             "input_types": input_types,
             "output_types": _texts(r.output_types if r else None for r in records),
@@ -94,12 +326,6 @@ def op_rows(
 
 def _texts(values: Iterable[str | None]) -> pd.Series:
     return pd.Series(list(values), dtype=object)
-
-
-def _input_types(seen: pd.Series, records: Sequence[OpRecord | None]) -> pd.Series:
-    """Return the types of each row's inputs as they were seen, with what records add to them."""
-    recorded = [record.input_types if record else None for record in records]
-    return _texts(_complete(*pair) for pair in zip(seen, recorded, strict=True))
 
 
 def _complete(seen: str | None, recorded: str | None) -> str | None:
@@ -116,33 +342,22 @@ def _complete(seen: str | None, recorded: str | None) -> str | None:
     return recorded if agree else seen
 
 
-def _signatures(input_types: pd.Series, records: Sequence[OpRecord | None]) -> pd.Series:
+def _signature(input_types: str | None, record: OpRecord | None) -> str | None:
     """Describe what else distinguishes rows: of eager ops the types, the scope and the line."""
-    return _texts(
-        _signature(record) if record and record.signatures else types
-        for types, record in zip(input_types, records, strict=True)
-    )
-
-
-def _signature(record: OpRecord) -> str:
+    if record is None or not record.signatures:
+        return input_types
     frame = record.frame
-    where = f"{_name(frame.file)}:{frame.line}" if frame else ""
+    where = f"{_file_name(frame.file)}:{frame.line}" if frame else ""
     memory = "in host memory" if record.is_on_host else ""
     types = f"{record.input_types} -> {record.output_types}"
-    parts = (types, record.requested_device, memory, where)
-    return ", ".join(part for part in parts if part)
+    return ", ".join(filter(None, (types, record.requested_device, memory, where)))
 
 
-def _launches(kernel_rows: NDArray[np.int64], device: DeviceEvents, n: int) -> NDArray[np.int64]:
+def _launches(kernel_row: Ints, device: DeviceEvents, n: int) -> Ints:
     """Return how often each op's most frequent kernel ran: the best guess without host events."""
-    out = np.zeros(n, np.int64)
-    known = np.flatnonzero(kernel_rows >= 0)
-    if len(known):
-        names = len(device.name.values) + 1
-        pairs = kernel_rows[known] * names + device.name.codes[known]
-        codes, distinct = pd.factorize(pairs)
-        np.maximum.at(out, np.asarray(distinct) // names, np.bincount(codes))
-    return out
+    known = pd.DataFrame({"row": kernel_row, "name": device.name.codes})[kernel_row >= 0]
+    most = known.groupby(["row", "name"]).size().groupby(level="row").max()
+    return most.reindex(np.arange(n), fill_value=0).to_numpy(np.int64).astype(np.int64)
 
 
 def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | None]) -> pd.Series:
@@ -157,10 +372,10 @@ def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | No
     parts["is_eager"] = rows["is_eager"].astype(str)
     parts["request"] = [_request(record) for record in records]
     eager = [record.frame if record and record.signatures else None for record in records]
-    lines = np.array([frame.line if frame else 0 for frame in eager], np.int64)
-    order = rows["device"].fillna("").argsort(kind="stable").to_numpy()
-    order = order[np.argsort(lines[order], kind="stable")]
-    number = parts.iloc[order].groupby(list(parts.columns), sort=False).cumcount().sort_index()
+    order = pd.DataFrame(
+        {"line": [f.line if f else 0 for f in eager], "device": rows["device"].fillna("")}
+    ).sort_values(["line", "device"], kind="stable")
+    number = parts.loc[order.index].groupby(list(parts.columns), sort=False).cumcount().sort_index()
     texts = [
         "\0".join((str(host_index), *values, str(k))) + request
         for (*values, request), k in zip(parts.itertuples(index=False), number, strict=True)
@@ -175,10 +390,10 @@ def _request(record: OpRecord | None) -> str:
     if record is None or not record.signatures:
         return ""
     frame = record.frame
-    place = (_name(frame.file), frame.code) if frame else ("", "")
+    place = (_file_name(frame.file), frame.code) if frame else ("", "")
     return "\0".join(("", record.output_types or "", record.requested_device or "", *place))
 
 
-def _name(path: str) -> str:
+def _file_name(path: str) -> str:
     """Return the last part of a path of whatever system."""
-    return path.replace("\\", "/").rpartition("/")[2]
+    return PureWindowsPath(path).name

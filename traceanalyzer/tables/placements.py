@@ -34,22 +34,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.placement.kernel_types import is_for_cpus_alone
-from traceanalyzer.tables.arrays import distinct_rows, matches, pick
+from traceanalyzer.tables.arrays import distinct_rows, flags_at, matches, pick
 from traceanalyzer.tables.functions import CONSTANTS
-from traceanalyzer.tables.op_occurrences import launch_functions
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
 
+    from traceanalyzer.tables.arrays import Codes, Flags, Ints
     from traceanalyzer.tables.device_events import DeviceEvents
+    from traceanalyzer.tables.graph_nodes import OpRecord
     from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.tables.joined import OpRecord
-    from traceanalyzer.tables.op_occurrences import OpOccurrences
-    from traceanalyzer.tables.tracer import TracerFacts
+    from traceanalyzer.tables.ops import OpOccurrences
+    from traceanalyzer.tables.recording import TracerFacts
 
 _DEVICE: Final = re.compile(r"(.*)/device:([A-Z_]+):(\d+)")
 _ANY_FUNCTION: Final = "*"  # no function has this name
@@ -66,14 +65,10 @@ _STAGES_WITH_GPU_KERNEL: Final = frozenset(
 class Placement(NamedTuple):
     """Where an op ran."""
 
-    #: `cpu`, `gpu:N`, `host_memory`, `xla`, `tpu:N`, `pluggable` or `unknown`.
-    placement: str
-    #: `certain`, `likely` or `possible`.
-    certainty: str
-    #: The witness.
-    source: str
-    #: Full device string where the trace has it.
-    device: str | None = None
+    placement: str  #: `cpu`, `gpu:N`, `host_memory`, `xla`, `tpu:N`, `pluggable` or `unknown`
+    certainty: str  #: `certain`, `likely` or `possible`
+    source: str  #: the witness
+    device: str | None = None  #: full device string where the trace has it
 
 
 def placement_of_device(device: str) -> str:
@@ -98,7 +93,7 @@ def decide(
     occurrences: OpOccurrences,
     facts: TracerFacts,
     allocations: pd.DataFrame,
-    in_pipeline: NDArray[np.bool_],
+    in_pipeline: Flags,
     records: Sequence[OpRecord | None],
 ) -> list[Placement]:
     """Decide the placement of each row of a host's op table.
@@ -106,35 +101,35 @@ def decide(
     `in_pipeline` are the rows that were seen to run on behalf of tf.data. A type alone does not
     show that, since an op that takes an element can be placed on a GPU.
     """
-    witnesses = _Witnesses(occurrences, facts, allocations, in_pipeline, records)
-    return [witnesses.placement(row) for row in occurrences.rows.itertuples()]
+    host, n = occurrences.host, len(occurrences.rows)
+
+    def seen(chosen: Flags) -> Flags:
+        return flags_at(occurrences.of_occurrence[chosen], n)
+
+    before_a_summary = _before_a_summary(host)
+    rows = occurrences.rows.assign(
+        in_pipeline=in_pipeline,
+        has_kernel=flags_at(occurrences.of_device_event[occurrences.is_placing], n),
+        of_executor=seen(host.device_is_proved),
+        on_host=seen(host.kind == Kind.OP),
+        is_stage=seen(host.kind == Kind.STAGE),
+        of_summary=seen(before_a_summary) & ~seen(~before_a_summary),
+    )
+    witnesses = _Witnesses(occurrences, facts, allocations)
+    return [
+        witnesses.placement(row, record)
+        for row, record in zip(rows.itertuples(), records, strict=True)
+    ]
 
 
 class _Witnesses:
-    """What shows where each row of a host's op table ran."""
+    """What shows where the rows of a host's op table ran."""
 
     def __init__(
-        self,
-        occurrences: OpOccurrences,
-        facts: TracerFacts,
-        allocations: pd.DataFrame,
-        in_pipeline: NDArray[np.bool_],
-        records: Sequence[OpRecord | None],
+        self, occurrences: OpOccurrences, facts: TracerFacts, allocations: pd.DataFrame
     ) -> None:
-        host, rows = occurrences.host, occurrences.rows
-
-        def flags(chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-            return _flags(occurrences.of_occurrence[chosen], len(rows))
-
-        self._records = records or [None] * len(rows)
-        self._in_pipeline = in_pipeline
-        self._has_kernel = _flags(occurrences.of_device_event[occurrences.is_placing], len(rows))
-        self._of_executor = flags(host.device_is_proved)
-        self._on_host = flags(host.kind == Kind.OP)
-        self._is_stage = flags(host.kind == Kind.STAGE)
-        before_a_summary = _before_a_summary(host)
-        self._of_summary = flags(before_a_summary) & ~flags(~before_a_summary)
-        self._ends = _transfer_ends(host, occurrences.device)
+        rows = occurrences.rows
+        self._ends = _transfer_ends(occurrences.host, occurrences.device)
         self._allocated = _gpu_outputs(allocations)
         # Two functions may each have an op of the same name: a name alone identifies only a single
         # one. What TensorFlow computes to make a graph ready has the names of the graph.
@@ -152,35 +147,17 @@ class _Witnesses:
         )
         self._every_op = facts.host_level >= EVERY_OP_LEVEL
 
-    def placement(self, row: Any) -> Placement:  # noqa: ANN401 - a named tuple of pandas'
+    def placement(self, row: Any, record: OpRecord | None) -> Placement:  # noqa: ANN401 - pandas'
+        """Return where a row ran, with the witnesses `decide` noted of it."""
         if row.function == CONSTANTS:
             return Placement("cpu", "certain", "executor", row.device)
-        record = self._records[row.Index]
         if record is not None and record.device is not None and not row.is_xla:
-            recorded = self._recorded(record, record.device, row)
+            recorded = _recorded(record, record.device, row)
             if recorded is not None:
                 return recorded
         if record is not None and record.devices and row.device_assumed:
             return _divided(record.devices)
         return self._by_events(row) or self._by_name(row) or self._by_type(row)
-
-    def _recorded(self, record: OpRecord, device: str, row: Any) -> Placement | None:  # noqa: ANN401
-        """Return where the capture file says that an op ran, unless the trace shows otherwise.
-
-        An op on a GPU whose results are in host memory mostly computes there too, but a kernel may
-        have run all the same; and one that took values in GPU memory may have read them.
-        """
-        if row.device is not None and not device.endswith(row.device):  # a plane has no job
-            return None
-        if self._has_kernel[row.Index] and (record.is_on_host or not record.is_device_certain):
-            return None
-        if record.is_on_host:
-            sure = "certain" if record.has_host_inputs else "likely"
-            return Placement("host_memory", sure, "capture_file", device)
-        sure = "certain" if record.is_device_certain else "likely"
-        placement = placement_of_device(device)
-        for_data = self._in_pipeline[row.Index] and not row.is_eager and placement == "cpu"
-        return Placement(placement, sure, "input_pipeline" if for_data else "capture_file", device)
 
     def _by_events(self, row: Any) -> Placement | None:  # noqa: ANN401
         """Return where the op's own events show that it ran."""
@@ -189,14 +166,12 @@ class _Witnesses:
             placement = placement_of_device(device or "")
             on_tpu = placement.startswith("tpu")
             return Placement(placement if on_tpu else "xla", "certain", "compiled", device)
-        if device and self._has_kernel[row.Index]:
+        if device and row.has_kernel:
             return Placement(placement_of_device(device), sure, "kernel", device)
-        if device and self._of_executor[row.Index]:
+        if device and row.of_executor:
             return Placement(placement_of_device(device), sure, "executor", device)
         is_off_gpu = self._gpu_unseen or not self._every_op
-        if self._is_stage[row.Index] or (
-            self._in_pipeline[row.Index] and not row.is_eager and is_off_gpu
-        ):
+        if row.is_stage or (row.in_pipeline and not row.is_eager and is_off_gpu):
             may_leave_cpu = not self._gpu_unseen and row.type in _STAGES_WITH_GPU_KERNEL
             sure = "likely" if may_leave_cpu else "certain"
             return Placement("cpu", sure, "input_pipeline", device)
@@ -214,7 +189,7 @@ class _Witnesses:
         where = placement_of_device(end.device) if end else allocated
         if where is None:
             return None
-        if self._on_host[row.Index] and not self._every_op and where != "cpu":
+        if row.on_host and not self._every_op and where != "cpu":
             # It left an event as only ops on a CPU do; the name must be that of another op.
             return Placement("cpu", "possible", "host_event")
         if end is None:
@@ -226,11 +201,11 @@ class _Witnesses:
         """Return where an op of its type must have run, or else that this is unknown."""
         if self._gpu_unseen:
             return Placement("cpu", "likely", "no_gpu")
-        if self._on_host[row.Index] and not self._every_op:
+        if row.on_host and not self._every_op:
             return Placement("cpu", "likely", "host_event")
         if self._gpus_alone and is_for_cpus_alone(row.type):
             return Placement("cpu", "likely", "registry")
-        if self._gpus_alone and self._of_summary[row.Index]:
+        if self._gpus_alone and row.of_summary:
             return Placement("cpu", "possible", "summary")
         return Placement("unknown", "possible", "none")
 
@@ -246,18 +221,37 @@ class _Witnesses:
         return _End(proofs[0].device, is_proof=proofs[0].is_proof and is_own)
 
 
+def _recorded(record: OpRecord, device: str, row: Any) -> Placement | None:  # noqa: ANN401
+    """Return where the capture file says that an op ran, unless the trace shows otherwise.
+
+    An op on a GPU whose results are in host memory mostly computes there too, but a kernel may have
+    run all the same; and one that took values in GPU memory may have read them.
+    """
+    if row.device is not None and not device.endswith(row.device):  # a plane has no job
+        return None
+    if row.has_kernel and (record.is_on_host or not record.is_device_certain):
+        return None
+    if record.is_on_host:
+        sure = "certain" if record.has_host_inputs else "likely"
+        return Placement("host_memory", sure, "capture_file", device)
+    sure = "certain" if record.is_device_certain else "likely"
+    placement = placement_of_device(device)
+    for_data = row.in_pipeline and not row.is_eager and placement == "cpu"
+    return Placement(placement, sure, "input_pipeline" if for_data else "capture_file", device)
+
+
 def _divided(devices: tuple[str, ...]) -> Placement:
     """Return where an op ran that some calls placed on one device and others on another.
 
     The trace shows the device of some of its calls only, which must not stand for all of them.
     """
-    kinds = {placement_of_device(device) if device else "unknown" for device in devices}
+    kinds = {placement_of_device(device) for device in devices}
     if kinds == {"cpu"}:
         return Placement("cpu", "certain", "capture_file")
     return Placement("unknown", "possible", "capture_file")
 
 
-def _before_a_summary(host: HostOps) -> NDArray[np.bool_]:
+def _before_a_summary(host: HostOps) -> Flags:
     """Return which occurrences are eager identities right before their thread writes a summary."""
     flags = np.zeros(len(host.event), np.bool_)
     eager = np.flatnonzero(host.kind == Kind.EAGER_OP)
@@ -268,12 +262,6 @@ def _before_a_summary(host: HostOps) -> NDArray[np.bool_]:
     types = np.array(host.names.type, object)[host.name[eager[order]]]
     follows = (line[order][1:] == line[order][:-1]) & (types[1:] == "WriteSummary")
     flags[eager[order][:-1][follows & (types[:-1] == "Identity")]] = True
-    return flags
-
-
-def _flags(row_of: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
-    flags = np.zeros(size, np.bool_)
-    flags[row_of[row_of >= 0]] = True
     return flags
 
 
@@ -304,7 +292,7 @@ def _transfer_ends(host: HostOps, device: DeviceEvents) -> dict[tuple[str | None
         & (device.producer.present | device.consumer.present)
     )
     columns = (
-        launch_functions(host, device), device.producer, device.consumer, device.direction,
+        device.function, device.producer, device.consumer, device.direction,
         device.device, device.op,
     )  # fmt: skip
     copies = _calls_by(
@@ -334,9 +322,7 @@ def _transfer_ends(host: HostOps, device: DeviceEvents) -> dict[tuple[str | None
     return ends
 
 
-def _calls_by(
-    columns: Sequence[NDArray[np.int32]], call: NDArray[np.int64]
-) -> dict[tuple[int, ...], set[int]]:
+def _calls_by(columns: Sequence[Codes], call: Ints) -> dict[tuple[int, ...], set[int]]:
     """Return the calls in which each combination of codes occurs."""
     calls, number = np.unique(call, return_inverse=True)
     found: dict[tuple[int, ...], set[int]] = defaultdict(set)

@@ -16,44 +16,38 @@ class Schema:
     """A table's columns, in order."""
 
     name: str
-    #: The pandas dtype of each; `text` is a categorical of strings, null where unknown.
+    #: the pandas dtype of each; `text` is a categorical of strings, null where unknown.
     columns: Mapping[str, str]
 
     def frame(self, parts: Sequence[Mapping[str, object]]) -> pd.DataFrame:
         """Build the table from one set of columns a host, with the declared dtypes and order."""
         frames = [pd.DataFrame({name: part[name] for name in self.columns}) for part in parts]
-        joined = {
-            name: _join([frame[name] for frame in frames], dtype)
-            for name, dtype in self.columns.items()
-        }
-        return pd.DataFrame(joined)
+        return pd.DataFrame(
+            {name: _join([f[name] for f in frames], t) for name, t in self.columns.items()}
+        )
 
     def problems(self, table: pd.DataFrame) -> list[str]:
         """Return how `table` differs from the schema; empty when it conforms."""
-        if list(table.columns) != list(self.columns):
-            return [f"columns {list(table.columns)}, expected {list(self.columns)}"]
-        return [
-            f"{name}: {table[name].dtype}, expected {dtype}"
-            for name, dtype in self.columns.items()
-            if ("category" if dtype == "text" else dtype) != str(table[name].dtype)
-        ]
+        declared = {n: "category" if t == "text" else t for n, t in self.columns.items()}
+        found = {name: str(dtype) for name, dtype in table.dtypes.items()}
+        if list(found) != list(declared):
+            return [f"columns {list(found)}, expected {list(declared)}"]
+        return [f"{n}: {found[n]}, expected {t}" for n, t in declared.items() if found[n] != t]
 
 
 def _join(series: list[pd.Series], dtype: str) -> pd.Series:
     if dtype == "text":
         parts = [_categorical(s) for s in series] or [pd.Categorical([])]
-        one = parts[0] if len(parts) == 1 else pd.api.types.union_categoricals(parts)
-        return pd.Series(one)
+        return pd.Series(pd.api.types.union_categoricals(parts) if len(parts) > 1 else parts[0])
     joined = pd.concat(series, ignore_index=True) if series else pd.Series([], dtype=object)
     typed: pd.Series = joined.astype(pd.api.types.pandas_dtype(dtype))
     return typed
 
 
 def _categorical(series: pd.Series) -> pd.Categorical:
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        found = pd.Categorical(series)
-    else:
-        found = pd.Categorical(series.astype(object).where(series.notna(), None))
+    if not isinstance(series.dtype, pd.CategoricalDtype):
+        series = series.astype(object).where(series.notna(), None)
+    found = pd.Categorical(series)
     # One dtype for the categories whatever pandas infers, so that hosts can be joined.
     return found.rename_categories(pd.Index(found.categories.astype(object), dtype=object))
 
@@ -61,15 +55,11 @@ def _categorical(series: pd.Series) -> pd.Categorical:
 OPS = Schema(
     "ops",
     {
-        # Made from host, function, name, type and types; for an eager op also its scope, its file's
-        # name and the Python function around it. Never from a line: an edit above would change it.
-        # Rows that are equal in these are numbered by line, then by device.
-        "op_id": "object",  # stable key of the row
+        "op_id": "object",  # key of the row, the same when the same program is recorded again
         "host": "text",  # host, as its file is named
-        # `tf.data` for what a pipeline calls, `loop over a dataset` for what reduces one in an
-        # unknown function, `constant folding` for what TensorFlow computes while it makes a graph
-        # ready.
-        "function": "text",  # function it ran in, without TensorFlow's counter
+        # function it ran in, without TensorFlow's counter; `tf.data` if a pipeline called it, `loop
+        # over a dataset` if it reduced one, `constant folding` if it made a graph ready
+        "function": "text",
         "name": "text",  # op name; of an eager op, which has no name, its type
         "type": "text",  # op type
         "device": "text",  # device, full string; null where unknown
@@ -88,8 +78,8 @@ OPS = Schema(
         "h2d_bytes": "int64",  # bytes copied to the device for it, as producer or consumer
         "d2h_bytes": "int64",  # bytes copied to the host for it, as producer or consumer
         "copy_ps": "int64",  # time of these copies
-        # time a device was idle because of it; null if not computed: no device ran kernels, or a
-        # compute op's placement is unknown
+        # time a device was idle because of it; null if no device ran kernels, or an op's placement
+        # is unknown
         "exposed_ps": "Int64",
         "input_types": "text",  # types of its inputs, ? for an unknown one; null where unknown
         "output_types": "text",  # types of its outputs; null without a capture file
@@ -148,16 +138,14 @@ ALLOCATIONS = Schema(
         "host": "text",  # host
         "start_ps": "int64",  # when
         "is_allocation": "bool",  # false: memory was freed
-        # allocator, GPU_0_bfc ...; `device 0` where only its device's number is recorded
-        "allocator": "text",
+        "allocator": "text",  # GPU_0_bfc ...; `device 0` if only the device's number is recorded
         "requested_bytes": "Int64",  # bytes requested
         "allocation_bytes": "Int64",  # bytes allocated
         "bytes_allocated": "Int64",  # in use by the allocator then, this included
         "bytes_reserved": "Int64",  # reserved by it then, as TPUs do for stacks
         "bytes_available": "Int64",  # still available to it then
         "peak_bytes_in_use": "Int64",  # its peak so far
-        # share of its free memory that was not in the largest free piece then
-        "fragmentation": "Float64",
+        "fragmentation": "Float64",  # share of its free memory outside the largest free piece
         "addr": "Int64",  # address: pairs allocation and deallocation
         "op_id": "text",  # row of `ops`; null where it could not be linked
         "op_name": "text",  # op that it was for
@@ -175,8 +163,7 @@ STEPS = Schema(
         "name": "text",  # kind of step: what the marker is called, or train, test
         "start_ps": "int64",  # start
         "duration_ps": "int64",  # duration
-        # how it is known: step_num, unmarked call, Keras function, line Steps; inferred from
-        # function calls, repeated ops, XLA Modules, repeated kernels
+        # step_num, Keras function, line Steps, function calls, repeated ops
         "source": "text",
         "is_inferred": "bool",  # inferred from what repeats, not marked
         # regular; warm_up, slower at the start; outlier, far from the median; partial, cut by the
@@ -200,8 +187,7 @@ STAGES = Schema(
         "iterators": "int64",  # iterators seen: one an epoch, or a file of an interleave
         "elements": "int64",  # requests for an element, the one at the end included
         "total_ps": "int64",  # time in these requests, summed over threads
-        # of this, outside of requests to inputs; if is_async the wait for an element
-        "self_ps": "int64",
+        "self_ps": "int64",  # of this, outside of requests to inputs; if is_async, waiting
         "input_ps": "int64",  # time in requests to its inputs, on any thread
         "first_ps": "int64",  # time in the first request seen of each iterator: its start
         "calls": "int64",  # calls of its function
@@ -220,8 +206,7 @@ STAGES = Schema(
         "source_file": "text",  # file that made the dataset; null without a capture file
         "source_line": "Int64",  # line in it; null without a capture file
         "function_file": "text",  # file of its function; null without a capture file
-        # line of the function's most expensive op; null without a capture file
-        "function_line": "Int64",
+        "function_line": "Int64",  # line of its most expensive op; null without a capture file
     },
 )
 

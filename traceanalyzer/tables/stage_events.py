@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from traceanalyzer.native.events import Nested, innermost, sum_by
-from traceanalyzer.tables.arrays import by_line, last_of, mask, pick
+from traceanalyzer.native.events import Nested, flatten, innermost
+from traceanalyzer.tables.arrays import by_line, distinct_rows, last_before, last_of, mask, pick
 from traceanalyzer.tables.vocabulary import CAPTURED_FUNCTION, EXECUTOR, STAGE, Kind, without_counts
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from traceanalyzer.tables.arrays import Flags, Ints
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Plane
     from traceanalyzer.trace.strings import Column, Strings
@@ -44,36 +44,29 @@ COUNTED: Final = re.compile(r"[A-Za-z]\w*:\d+")
 class Spans(NamedTuple):
     """Times, each of a stage or a pipeline."""
 
-    #: Whose, int64.
-    row: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
+    row: Ints  #: whose
+    start_ps: Ints
+    end_ps: Ints
 
 
 class Requests(NamedTuple):
     """What the program itself requested from its pipelines."""
 
-    #: Event of the plane, int64: the op that hands the element over where that is known, or else
-    #: the outermost stage.
-    event: NDArray[np.int64]
-    #: Entry of `StageEvents` within it, -1 where the trace holds none; int64.
-    stage: NDArray[np.int64]
-    #: Size of the element, -1 where unknown; int64.
-    element_bytes: NDArray[np.int64]
+    #: event of the plane: the op that hands the element over where that is known, or else the
+    #: outermost stage.
+    event: Ints
+    stage: Ints  #: entry of `StageEvents` within it, -1 where the trace holds none
+    element_bytes: Ints  #: -1 where unknown
 
 
 class FunctionCalls(NamedTuple):
     """Calls of the functions that stages apply."""
 
-    #: Path of the stage that called, as an index into `StageEvents.paths`, int64.
-    path: NDArray[np.int64]
-    #: Entry of `StageEvents` that is of the stage, or is its input; int64.
-    near: NDArray[np.int64]
-    #: Step id of the call, int64.
-    step: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    #: Ends; of one that the caller did not wait for, when its last op was done; int64.
-    end_ps: NDArray[np.int64]
+    path: Ints  #: path of the stage that called, as an index into `StageEvents.paths`
+    near: Ints  #: entry of `StageEvents` that is of the stage, or is its input
+    step: Ints  #: step id of the call
+    start_ps: Ints
+    end_ps: Ints  #: of one that the caller did not wait for, when its last op was done
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,24 +74,16 @@ class StageEvents:
     """The events of stages on one host, line by line and by start within a line."""
 
     plane: Plane
-    #: Event of the plane, int64.
-    event: NDArray[np.int64]
-    #: The distinct paths, without the indices that count restarts, stages before their inputs.
+    event: Ints  #: event of the plane
+    #: the distinct paths, without the indices that count restarts, stages before their inputs.
     paths: tuple[str, ...]
-    #: Which paths lie below a stage that restarts its inputs, such as interleave.
-    restarts: NDArray[np.bool_]
-    #: Which paths are of stages that make elements ahead.
-    is_async: NDArray[np.bool_]
-    #: Index into `paths`, int64.
-    path: NDArray[np.int64]
-    #: Entry of the stage event around each, on the same thread; -1 for none; int64.
-    outer: NDArray[np.int64]
-    #: Duration without that of stage events within, int64.
-    self_ps: NDArray[np.int64]
+    restarts: Flags  #: which paths lie below a stage that restarts its inputs, such as interleave
+    is_async: Flags  #: which paths are of stages that make elements ahead
+    path: Ints  #: index into `paths`
+    outer: Ints  #: entry of the stage event around each, on the same thread; -1 for none
     requests: Requests
     calls: FunctionCalls
-    #: The times in which a stage was the innermost on its thread; `row` is the entry.
-    alone: Spans
+    alone: Spans  #: the times in which a stage was the innermost on its thread; `row` is the entry
 
     def __len__(self) -> int:
         return len(self.event)
@@ -114,27 +99,21 @@ class StageEvents:
 
 def stage_events(host: HostOps) -> StageEvents | None:
     """Collect the events of a host's input pipelines; None where there are none."""
-    if not host.names.is_pipeline.any():
-        return None
     nest = _Nest(host)
     if not (nest.is_stage | nest.is_hand_over).any():
         return None
-    plane, event, outer = host.plane, nest.event[nest.is_stage], nest.outer[nest.is_stage]
-    duration = plane.duration_ps[event]
+    alone = flatten(nest.nested, np.where(nest.is_stage, 0, -1).astype(np.int8))
     return StageEvents(
-        plane=plane,
-        event=event,
+        plane=host.plane,
+        event=nest.event[nest.is_stage],
         paths=nest.paths,
         restarts=nest.restarts,
-        is_async=mask(
-            _ASYNCHRONOUS.fullmatch(p.rpartition("::")[2]) is not None for p in nest.paths
-        ),
+        is_async=mask(_ASYNCHRONOUS.fullmatch(p.rpartition("::")[2]) for p in nest.paths),
         path=nest.path,
-        outer=outer,
-        self_ps=np.maximum(duration - sum_by(outer, duration, len(event)), 0),
+        outer=nest.outer[nest.is_stage],
         requests=_requests(nest),
         calls=_calls(nest),
-        alone=_alone(plane, event, outer),
+        alone=Spans(nest.entry[alone.event], alone.start_ps, alone.end_ps),
     )
 
 
@@ -149,7 +128,7 @@ class _Nest:
     def __init__(self, host: HostOps) -> None:
         plane, names = host.plane, host.names
         is_stage = names.kind == Kind.STAGE
-        is_call = mask(CAPTURED_FUNCTION.fullmatch(n) is not None for n in plane.names)
+        is_call = mask(map(CAPTURED_FUNCTION.fullmatch, plane.names))
         # Of an eager request, the op around it is the wait; its kernel is within.
         is_get_next = mask(t.startswith(_GET_NEXT) for t in names.type)
         is_hand_over = names.is_pipeline & ~is_stage & ~is_call
@@ -160,71 +139,59 @@ class _Nest:
         self.event = by_line(plane, np.flatnonzero(wanted[plane.name_of]))
         name = plane.name_of[self.event]
         self.line = plane.line_of[self.event]
-        self.is_stage = is_stage[name]
-        self.is_call = is_call[name]
-        self.is_hand_over = is_hand_over[name]
-        self.is_making = is_making[name]
+        self.is_stage, self.is_call = is_stage[name], is_call[name]
+        self.is_hand_over, self.is_making = is_hand_over[name], is_making[name]
+        order = np.arange(len(self.event), dtype=np.int64)
+        begin = np.searchsorted(self.line, np.arange(len(plane.lines) + 1)).astype(np.int64)
+        self.nested = Nested(order, begin, plane.start_ps[self.event], plane.end_ps[self.event])
         # The stage event at each place, by its number among these; -1 for others.
         self.entry = np.where(self.is_stage, np.cumsum(self.is_stage) - 1, -1)
         # The stage event around each place, by its number.
-        self.outer = pick(self.entry, self.within(self.is_stage))
+        self.outer = pick(self.entry, innermost(self.nested, self.is_stage))
         self.paths, path_of_name, self.restarts = _paths(plane, np.unique(name[self.is_stage]))
         self.path = path_of_name[name[self.is_stage]]
 
-    def within(self, is_container: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the place of the innermost container around each event; -1 for none."""
-        order = np.arange(len(self.event), dtype=np.int64)
-        begin = np.searchsorted(self.line, np.arange(len(self.plane.lines) + 1)).astype(np.int64)
-        start, end = self.plane.start_ps[self.event], self.plane.end_ps[self.event]
-        return innermost(Nested(order, begin, start, end), is_container)
 
+def _paths(plane: Plane, names: Ints) -> tuple[tuple[str, ...], Ints, Flags]:
+    """Name the stages by distinct event names, parents before their inputs.
 
-def _paths(
-    plane: Plane, names: NDArray[np.int64]
-) -> tuple[tuple[str, ...], NDArray[np.int64], NDArray[np.bool_]]:
-    """Name the stages by distinct event names, parents before their inputs."""
-    plain = {int(n): _path(plane.names[n]) for n in names.tolist()}
-    distinct = dict.fromkeys(path for path, _ in plain.values())
-    ordered = tuple(sorted(distinct, key=lambda p: (p.count("::"), p)))
-    number = {path: k for k, path in enumerate(ordered)}
+    Returns:
+        The paths, the path of each name, and which paths leave out an index that counts restarts.
+    """
+    path_of, counted = {}, set()
+    for name in names.tolist():
+        full = plane.names[name].removeprefix(STAGE)
+        path = without_counts(full)
+        is_counted = path != full
+        path = path if "MemoryCache::" in path else path.replace(*_CACHE)
+        path_of[name] = path
+        if is_counted:
+            counted.add(path)
+    ordered = tuple(sorted(set(path_of.values()), key=lambda p: (p.count("::"), p)))
     codes = np.full(len(plane.names), -1, np.int64)
-    restarts = np.zeros(len(ordered), np.bool_)
-    for name, (path, is_counted) in plain.items():
-        codes[name] = number[path]
-        restarts[number[path]] |= is_counted
-    return ordered, codes, restarts
-
-
-def _path(name: str) -> tuple[str, bool]:
-    """Return a stage's path, and whether that leaves out an index that counts restarts."""
-    full = name.removeprefix(STAGE)
-    path = without_counts(full)
-    is_counted = path != full
-    return path.replace(*_CACHE) if "MemoryCache::" not in path else path, is_counted
+    codes[names] = [ordered.index(path) for path in path_of.values()]
+    return ordered, codes, mask(path in counted for path in ordered)
 
 
 def _requests(nest: _Nest) -> Requests:
     """Find the outermost events in which the program waits: no thread of tf.data does."""
-    is_end = mask(not parent_path(p) for p in nest.paths)  # of a pipeline
-    hand_over = nest.within(nest.is_hand_over)
     n = len(nest.event)
-    # A pipeline within a pipeline's function is requested by tf.data, not by the program.
-    requested = nest.is_hand_over & (hand_over < 0) & (nest.outer < 0)
-    ends = np.flatnonzero(nest.is_stage & (nest.outer < 0))
-    ends = ends[is_end[nest.path[nest.entry[ends]]]]
-    free = ends[hand_over[ends] < 0]
-    at = np.sort(np.concatenate([np.flatnonzero(requested), free]))
-    stage_of = np.full(n, -1, np.int64)
-    inside = ends[hand_over[ends] >= 0]
+    hand_over = innermost(nest.nested, nest.is_hand_over)
     outermost = np.where(hand_over >= 0, hand_over, np.arange(n))
     outermost = outermost[outermost]  # of a kernel within its eager op
-    stage_of[outermost[hand_over[inside]][::-1]] = nest.entry[inside][::-1]  # of several the first
-    stage_of[free] = nest.entry[free]
+    is_end = nest.is_stage & (nest.outer < 0)
+    is_end[nest.is_stage] &= mask(not parent_path(p) for p in nest.paths)[nest.path]
+    is_free = is_end & (hand_over < 0)
+    # A pipeline within a pipeline's function is requested by tf.data, not by the program.
+    requested = is_free | (nest.is_hand_over & (hand_over < 0) & (nest.outer < 0))
+    stage_of = np.full(n, -1, np.int64)
+    ends = np.flatnonzero(is_end)[::-1]  # of several the first
+    stage_of[outermost[ends]] = nest.entry[ends]
     handing = np.flatnonzero(nest.is_hand_over)
     sizes = nest.plane.integers("element_size", nest.event[handing])
     size = np.full(n, -1, np.int64)
     size[outermost[handing]] = np.where(sizes.present & (sizes.values >= 0), sizes.values, -1)
-    return Requests(nest.event[at], stage_of[at], size[at])
+    return Requests(nest.event[requested], stage_of[requested], size[requested])
 
 
 def _calls(nest: _Nest) -> FunctionCalls:
@@ -234,16 +201,15 @@ def _calls(nest: _Nest) -> FunctionCalls:
     calls on a thread of its own, after it requested an element from its input there: the stage is
     the one that takes that input's elements. Calls while an iterator is made belong to no element.
     """
-    is_outer_call = nest.is_call & (nest.within(nest.is_making) < 0)
-    at = np.flatnonzero(is_outer_call & (nest.within(nest.is_call) < 0))
+    is_outer_call = nest.is_call & (innermost(nest.nested, nest.is_making | nest.is_call) < 0)
+    at = np.flatnonzero(is_outer_call)
     # The stage event before each on the thread, or else the one after it.
     top = np.flatnonzero(nest.is_stage & (nest.outer < 0))
     slot = np.searchsorted(top, at)
-    before = pick(top, slot - 1)
-    after = pick(top, np.where(slot < len(top), slot, -1))
-    before = np.where((before >= 0) & (nest.line[before] == nest.line[at]), before, -1)
-    after = np.where((after >= 0) & (nest.line[after] == nest.line[at]), after, -1)
-    beside = np.where(before >= 0, before, after)
+    beside = np.full(len(at), -1, np.int64)
+    for place in (np.where(slot < len(top), slot, -1), slot - 1):
+        found = pick(top, place)
+        beside = np.where((found >= 0) & (nest.line[found] == nest.line[at]), found, beside)
     numbers = {p: k for k, p in enumerate(nest.paths)}
     parent = np.array([numbers.get(parent_path(p), -1) for p in nest.paths], np.int64)
 
@@ -252,41 +218,102 @@ def _calls(nest: _Nest) -> FunctionCalls:
     of_near = pick(nest.path, near)
     whose = np.where(own >= 0, of_near, pick(parent, of_near))
     known = whose >= 0
-    event = nest.event[at[known]]
-    step = nest.plane.integers("id", event)
-    done_ps = _done_ps(nest.plane, step.values, step.present)
+    plane, event = nest.plane, nest.event[at[known]]
+    step = plane.integers("id", event)
+    # When the executor's last turn at the call ended.
+    turns = plane.named(EXECUTOR)
+    turns = turns[np.argsort(plane.end_ps[turns], kind="stable")]
+    ids = plane.integers("id", turns)
+    done_ps = last_of(
+        ids.values[ids.present], plane.end_ps[turns][ids.present], step.values, _NEVER
+    )
     return FunctionCalls(
         path=whose[known],
         near=near[known],
         step=np.where(step.present, step.values, 0),
-        start_ps=nest.plane.start_ps[event],
-        end_ps=np.maximum(nest.plane.end_ps[event], done_ps),
+        start_ps=plane.start_ps[event],
+        end_ps=np.maximum(plane.end_ps[event], np.where(step.present, done_ps, _NEVER)),
     )
 
 
-def _done_ps(
-    plane: Plane, step: NDArray[np.int64], present: NDArray[np.bool_]
-) -> NDArray[np.int64]:
-    """Return when the executor's last turn at each call ended; far in the past for none."""
-    turns = plane.named(EXECUTOR)
-    turns = turns[np.argsort(plane.end_ps[turns], kind="stable")]
-    ids = plane.integers("id", turns)
-    done = last_of(ids.values[ids.present], plane.end_ps[turns[ids.present]], step, _NEVER)
-    return np.where(present, done, _NEVER)
+# --- which pipeline each event is of -----------------------------------------------------------
 
 
-def _alone(plane: Plane, event: NDArray[np.int64], outer: NDArray[np.int64]) -> Spans:
-    """Return the times of each stage event that lie in none of the stage events within it."""
-    start, end = plane.start_ps[event], plane.end_ps[event]
-    inner = np.flatnonzero(outer >= 0)
-    order = inner[np.lexsort((start[inner], outer[inner]))]
-    parent = outer[order]
-    first = np.append(True, parent[1:] != parent[:-1]) if len(parent) else np.zeros(0, np.bool_)
-    before = np.where(first, start[parent], np.append(0, end[order][:-1])[: len(order)])
-    since = start.copy()
-    since[parent] = end[order]  # of several inner ones the last counts: they are in order of start
-    row = np.concatenate([parent, np.arange(len(event))])
-    begin = np.concatenate([before, since])
-    stop = np.concatenate([start[order], end])
-    lasting = stop > begin
-    return Spans(row[lasting], begin[lasting], stop[lasting])
+def pipeline_of(events: StageEvents) -> Ints:
+    """Number the pipelines, in the order in which they began.
+
+    Paths alone do not distinguish two pipelines of the same stages, and an iterator lives for one
+    epoch. From an element, `parent_id` leads up to the iterator at the end; two of these are of one
+    pipeline if they share a stage of the same name, which has a number of its own. Where a trace
+    names no stages (before TensorFlow 2.13), those of the same path are one.
+    """
+    ids, names = events.integers("id"), events.strings("name")
+    start_ps = events.plane.start_ps[events.event]
+    label = np.full(len(events), -1, np.int64)
+    same: list[int] = []  # another label of the same pipeline, or the label itself
+    by_name: dict[tuple[int, str | None], int] = {}
+    numbers = {p: k for k, p in enumerate(events.paths)}
+    for number, path in enumerate(events.paths):
+        at = np.flatnonzero(events.path == number)
+        above = numbers.get(parent_path(path))
+        if above is not None:
+            label[at] = _by_parent(events, at, above, label)
+        lost = at[label[at] < 0]
+        label[lost] = _of_ancestors(events, path, lost, numbers, label)
+        lost = at[label[at] < 0]
+        # Iterators that are restarted all the time are not worth a pipeline each.
+        apart = np.zeros(len(lost), np.int64) if events.restarts[number] else ids.values[lost]
+        _, which = np.unique(apart, return_inverse=True)
+        place, keyed = distinct_rows([names.codes[lost], which.reshape(-1)])
+        label[lost] = len(same) + place
+        same.extend(range(len(same), len(same) + len(keyed)))
+        if events.restarts[number]:
+            continue  # restarted for each file or epoch: its names mean nothing
+        for one, code in distinct_rows([label[at], names.codes[at]])[1].tolist():
+            text = names.values[code] if code >= 0 else None
+            if text is None or COUNTED.search(text):
+                other = by_name.setdefault((number, text), one)
+                low, high = sorted((_first_label(same, other), _first_label(same, one)))
+                same[high] = low
+    joined = np.array([_first_label(same, k) for k in range(len(same))], np.int64)[label]
+    first_ps = pd.Series(start_ps).groupby(joined).min().sort_values(kind="stable")
+    return pd.Series(np.arange(len(first_ps)), first_ps.index)[joined].to_numpy()
+
+
+def _first_label(same: list[int], label: int) -> int:
+    while same[label] != label:
+        same[label] = label = same[same[label]]
+    return label
+
+
+def _by_parent(events: StageEvents, at: Ints, above: int, label: Ints) -> Ints:
+    """Return the labels of the iterators above some events; -1 where there is none."""
+    ids, parents = events.integers("id").values, events.integers("parent_id")
+    start_ps = events.plane.start_ps[events.event]
+    over = np.flatnonzero(events.path == above)
+    over = over[np.argsort(-start_ps[over], kind="stable")]
+    # An id is an address: once an iterator is gone, that of another pipeline may have it. The last
+    # one to make a request before is the one that is alive.
+    alive = last_before(ids[over], start_ps[over], parents.values[at], start_ps[at])
+    first = last_of(ids[over], np.arange(len(over)), parents.values[at])
+    found = pick(label[over], np.where(alive >= 0, alive, first))
+    by_id = np.where(parents.present[at], found, -1)
+    around = events.outer[at]  # on the same thread there is no doubt
+    is_direct = pick(events.path, around) == above
+    return np.where(is_direct, pick(label, around), by_id)
+
+
+def _of_ancestors(
+    events: StageEvents, path: str, lost: Ints, numbers: dict[str, int], label: Ints
+) -> Ints:
+    """Return the labels of events whose stage above has no event; -1 where unknown.
+
+    This happens where a trace begins or ends within a request. The event around one is of the same
+    pipeline; or else the nearest stage further up, if only one pipeline has it.
+    """
+    found = pick(label, events.outer[lost])
+    path = parent_path(path)
+    while path and path not in numbers:
+        path = parent_path(path)
+    labels = np.unique(label[events.path == numbers.get(path, -1)])
+    return np.where(found >= 0, found, labels[0]) if len(labels) == 1 else found

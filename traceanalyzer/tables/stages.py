@@ -1,27 +1,25 @@
-"""The table of stages of input pipelines: what each did, how long it took, how it is set up."""
+"""The table of stages of input pipelines: what each did and when, how long, how it is set up."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
 from traceanalyzer.native.events import sum_by
-from traceanalyzer.tables.arrays import distinct_rows, mask, pick, place_of
-from traceanalyzer.tables.stage_events import COUNTED, parent_path
+from traceanalyzer.tables.arrays import distinct_rows, last_of, mask, pick, place_of, self_durations
+from traceanalyzer.tables.schema import STAGES
+from traceanalyzer.tables.stage_events import COUNTED, Spans, parent_path, pipeline_of, stage_events
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.tables.op_occurrences import OpOccurrences
+    from traceanalyzer.tables.arrays import Flags, Ints
+    from traceanalyzer.tables.ops import OpOccurrences
     from traceanalyzer.tables.stage_events import StageEvents
 
 # Bytes of a value (types.proto), by the name that dataset.h writes.
@@ -36,43 +34,97 @@ _BYTES_OF_TYPE: Final = {
 # map_and_batch_dataset_op.cc).
 _BUFFER: Final = ("buffer_limit", "buffer_size", "max_batch_results")
 _MOST_TYPES: Final = 8  # op types named of a stage's function
+_NONE: Final = np.empty(0, np.int64)
+_NO_SPANS: Final = Spans(_NONE, _NONE, _NONE)
 _Line = tuple[str | None, int | None]
 
 
-class StageColumns:
-    """Computes the columns of one host's table of stages."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pipelines:
+    """What one host's input pipelines did when; rows are those of its table of stages."""
 
-    def __init__(
-        self,
-        events: StageEvents,
-        keys: NDArray[np.int64],
-        row: NDArray[np.int64],
-        call_row: NDArray[np.int64],
-    ) -> None:
-        """Take the pipeline and path of each row, and the row of each event and of each call."""
+    #: the times in which the program requested an element and had to wait, with the row of the
+    #: outermost stage, -1 where unknown.
+    requests: Spans = _NO_SPANS
+    #: which of them were the first of their iterator: it starts then.
+    is_first: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+    #: the times in which a stage was at work itself: not those in which it waited for its input,
+    #: and of one that makes elements ahead those in which its function ran.
+    work: Spans = _NO_SPANS
+
+
+NO_PIPELINES: Final = Pipelines()
+
+
+@cache
+def no_stages() -> pd.DataFrame:
+    """Return a table of stages without a row, always the same one."""
+    return STAGES.frame([])
+
+
+def pipelines(occurrences: OpOccurrences, ops: pd.DataFrame) -> tuple[pd.DataFrame, Pipelines]:
+    """Build one host's rows of the table of stages, and the times behind them."""
+    events = stage_events(occurrences.host)
+    if events is None:
+        return no_stages(), NO_PIPELINES
+    plane, requested, alone, calls = events.plane, events.requests, events.alone, events.calls
+    at_ps = plane.start_ps[requested.event], plane.end_ps[requested.event]
+    if not len(events):
+        is_first = np.zeros(len(requested.event), np.bool_)
+        return no_stages(), Pipelines(requests=Spans(requested.stage, *at_ps), is_first=is_first)
+    stages = _Stages(events)
+    own = ~events.is_async[events.path[alone.row]]
+    ahead = (stages.call_row >= 0) & events.is_async[calls.path]
+    work = Spans(
+        row=np.concatenate([stages.row[alone.row[own]], stages.call_row[ahead]]),
+        start_ps=np.concatenate([alone.start_ps[own], calls.start_ps[ahead]]),
+        end_ps=np.concatenate([alone.end_ps[own], calls.end_ps[ahead]]),
+    )
+    return stages.table(occurrences, ops), Pipelines(
+        requests=Spans(pick(stages.row, requested.stage), *at_ps),
+        is_first=pick(stages.is_first, requested.stage, missing=False),
+        work=work,
+    )
+
+
+class _Stages:
+    """The stages of one host: a row for each path of each pipeline."""
+
+    def __init__(self, events: StageEvents) -> None:
+        pipeline = pipeline_of(events)
+        keys = np.column_stack([pipeline, events.path])
+        keys, row = np.unique(keys, axis=0, return_inverse=True)
         self._events = events
-        self._keys = keys
-        self._row = row
-        self._call_row = call_row
+        self._pipeline, self._path = keys.T
         self._size = len(keys)
-        self._paths = [events.paths[k] for k in keys[:, 1].tolist()]
-        rows = {key: k for k, key in enumerate(zip(keys[:, 0].tolist(), self._paths, strict=True))}
+        self.row = row.reshape(-1)  #: of each event
+        rows = {tuple(key): k for k, key in enumerate(keys.tolist())}
+        place, pairs = distinct_rows([pipeline[events.calls.near], events.calls.path])
+        of_pairs = [rows.get(tuple(pair), -1) for pair in pairs.tolist()]
+        #: of the stage that made each call; -1 where it has none.
+        self.call_row = np.array(of_pairs, np.int64)[place]
+        numbers = {path: k for k, path in enumerate(events.paths)}
+        above = [numbers.get(parent_path(path)) for path in events.paths]
         # The row of the stage that takes each stage's elements; -1 for none.
-        self._row_above = np.array([rows.get((g, parent_path(p)), -1) for g, p in rows], np.int64)
-        #: Which events were the first of their iterator.
-        self.is_first = self._first_of_iterator()
+        self._row_above = np.array([rows.get((g, above[p]), -1) for g, p in rows], np.int64)
+        start_ps = events.plane.start_ps[events.event]
+        iterators = [self.row, events.integers("id").values]
+        order = np.lexsort((start_ps, *iterators[::-1]))
+        is_new = np.any([np.diff(column[order]) != 0 for column in iterators], axis=0)
+        #: which events were the first of their iterator.
+        self.is_first = np.zeros(len(order), np.bool_)
+        self.is_first[order[np.append(True, is_new)]] = True
 
     def table(self, occurrences: OpOccurrences, ops: pd.DataFrame) -> pd.DataFrame:
         """Return the table, without the host."""
+        paths = np.array(self._events.paths, object)[self._path]
         return pd.DataFrame(
             {
-                "pipeline": self._keys[:, 0],
-                "stage": self._paths,
-                "parent": [
-                    self._paths[above] if above >= 0 else None for above in self._row_above.tolist()
-                ],
-                "type": [re.sub(r"\[\d+\]$", "", p.rpartition("::")[2]) for p in self._paths],
-                "is_async": self._events.is_async[self._keys[:, 1]],
+                "pipeline": self._pipeline,
+                "stage": paths,
+                "parent": pick(paths, self._row_above, None),
+                "type": [re.sub(r"\[\d+\]$", "", p.rpartition("::")[2]) for p in paths],
+                "is_async": self._events.is_async[self._path],
                 **self._times(),
                 **self._settings(),
                 **self._functions(occurrences, ops),
@@ -80,29 +132,20 @@ class StageColumns:
             }
         )
 
-    def _first_of_iterator(self) -> NDArray[np.bool_]:
-        start = self._events.plane.start_ps[self._events.event]
-        iterator = self._events.integers("id").values
-        order = np.lexsort((start, iterator, self._row))
-        is_new = (np.diff(self._row[order]) != 0) | (np.diff(iterator[order]) != 0)
-        first = np.zeros(len(self._row), np.bool_)
-        first[order[np.append(True, is_new)]] = True
-        return first
-
     def _times(self) -> dict[str, Any]:
         """Return how often the stages were requested, and for how long."""
-        events, row, is_first = self._events, self._row, self.is_first
+        events, row, is_first, size = self._events, self.row, self.is_first, self._size
         duration = events.plane.duration_ps[events.event]
-        total = sum_by(row, duration, self._size)
+        total = sum_by(row, duration, size)
         line = events.plane.line_of[events.event]
         return {
-            "iterators": np.bincount(row[is_first], minlength=self._size),
-            "elements": np.bincount(row, minlength=self._size),
+            "iterators": np.bincount(row[is_first], minlength=size),
+            "elements": np.bincount(row, minlength=size),
             "total_ps": total,
-            "self_ps": sum_by(row, events.self_ps, self._size),
-            "input_ps": sum_by(self._row_above, total, self._size),
-            "first_ps": sum_by(row[is_first], duration[is_first], self._size),
-            "threads": np.bincount(distinct_rows([row, line])[1][:, 0], minlength=self._size),
+            "self_ps": sum_by(row, self_durations(duration, events.outer), size),
+            "input_ps": sum_by(self._row_above, total, size),
+            "first_ps": sum_by(row[is_first], duration[is_first], size),
+            "threads": np.bincount(distinct_rows([row, line])[1][:, 0], minlength=size),
         }
 
     def _settings(self) -> dict[str, Any]:
@@ -113,7 +156,7 @@ class StageColumns:
         numbers = ("parallelism", "batch_size", "cycle_length", "cpu_budget")
         flag = self._events.strings("autotune")
         values = np.array([{"true": 1, "false": 0}.get(v, -1) for v in flag.values], np.int64)
-        autotune = self._maximum(self._row, pick(values, flag.codes))
+        autotune = self._maximum(self.row, pick(values, flag.codes))
         return {
             **{stat: _known(self._largest(stat)) for stat in numbers},
             "autotune": pd.arrays.BooleanArray(autotune > 0, autotune < 0),
@@ -121,97 +164,90 @@ class StageColumns:
             "element_bytes": _known(self._element_bytes()),
         }
 
-    def _largest(self, stat: str) -> NDArray[np.int64]:
+    def _largest(self, stat: str) -> Ints:
         """Return the largest value of a stat; autotuning raises it while the program runs."""
         column = self._events.integers(stat)
-        return self._maximum(self._row, np.where(column.present, column.values, -1))
+        return self._maximum(self.row, np.where(column.present, column.values, -1))
 
-    def _maximum(self, row: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _maximum(self, row: Ints, values: Ints) -> Ints:
         """Return the largest value of each row, -1 for none."""
         found = np.full(self._size, -1, np.int64)
         np.maximum.at(found, row, values)
         return found
 
-    def _element_bytes(self) -> NDArray[np.int64]:
+    def _element_bytes(self) -> Ints:
         """Return the size of an element: as recorded for the last stage, or by shape and type."""
-        shapes, types = self._events.strings("shapes"), self._events.strings("types")
+        shapes, types = (self._events.strings(stat).to_list() for stat in ("shapes", "types"))
         requests = self._events.requests
         known = requests.stage >= 0
-        found = self._maximum(self._row[requests.stage[known]], requests.element_bytes[known])
-        event_of = np.zeros(self._size, np.int64)
-        event_of[self._row] = np.arange(len(self._row))  # any event of each row
-        for k, event in enumerate(event_of.tolist()):
-            if found[k] < 0 and shapes.codes[event] >= 0 and types.codes[event] >= 0:
-                found[k] = _size_of(
-                    shapes.values[shapes.codes[event]], types.values[types.codes[event]]
-                )
+        found = self._maximum(self.row[requests.stage[known]], requests.element_bytes[known])
+        last = last_of(self.row, np.arange(len(self.row)), np.arange(self._size))
+        for k, event in enumerate(last.tolist()):  # any event of each row
+            shape, type_ = shapes[event], types[event]
+            if found[k] < 0 and shape is not None and type_ is not None:
+                found[k] = _size_of(shape, type_)
         return found
 
     def _functions(self, occurrences: OpOccurrences, ops: pd.DataFrame) -> dict[str, Any]:
         """Return how long the functions ran that the stages apply, and what runs in them."""
-        host, calls = occurrences.host, self._events.calls
-        known = self._call_row >= 0
-        count = np.bincount(self._call_row[known], minlength=self._size)
-        occurrence, row = self._ops_of_calls(host)
-        own_ps = host.self_ps[occurrence]
-        name = host.name[occurrence].astype(np.int64)
-        is_python = mask(t in PYTHON_CALLBACKS for t in host.names.type)[name]
-        python_ps = sum_by(row[is_python], own_ps[is_python], self._size)
-        files, lines = self._lines_of_functions(
-            occurrences.of_occurrence[occurrence], row, own_ps, ops
+        host, calls, size = occurrences.host, self._events.calls, self._size
+        is_called = self.call_row >= 0
+        count = np.bincount(self.call_row[is_called], minlength=size)
+        # The op occurrences within calls, and the rows of the stages that called.
+        known = is_called & (calls.step != 0)
+        step, first = np.unique(calls.step[known], return_index=True)
+        row = pick(self.call_row[known][first], place_of(step, host.call))
+        occurrence = np.flatnonzero(row >= 0)
+        ran = pd.DataFrame(
+            {
+                "row": row[occurrence],
+                "op": occurrences.of_occurrence[occurrence],
+                "type": np.array(host.names.type, object)[host.name[occurrence]],
+                "own_ps": host.self_ps[occurrence],
+            }
         )
+        is_python = ran["type"].isin(PYTHON_CALLBACKS)
+        by_type = ran.groupby(["row", "type"])["own_ps"].sum().reset_index()
+        by_type = by_type.sort_values(["own_ps", "type"], ascending=[False, True])
+        types = by_type.groupby("row")["type"].agg(lambda types: ", ".join(types[:_MOST_TYPES]))
+        # A line of each function: that of its most expensive op with a recorded line.
+        lined = ran[ops["source_line"].notna().to_numpy()[ran["op"].to_numpy()]]
+        by_op = lined.groupby(["row", "op"])["own_ps"].sum().reset_index()
+        by_op = by_op.sort_values(["own_ps", "op"], ascending=[False, True])
+        best = by_op.drop_duplicates("row").set_index("row")["op"].reindex(range(size))
+        places = ops[["source_file", "source_line"]].reindex(best)
 
-        def of_called(values: NDArray[np.int64]) -> pd.arrays.IntegerArray:
+        def of_called(values: Ints) -> pd.arrays.IntegerArray:
             return pd.arrays.IntegerArray(values, count == 0)
+
+        def summed(part: pd.DataFrame) -> Ints:
+            return sum_by(part["row"].to_numpy(), part["own_ps"].to_numpy(), size)
 
         return {
             "calls": count,
-            "call_ps": of_called(sum_by(self._call_row, calls.end_ps - calls.start_ps, self._size)),
-            "op_ps": of_called(sum_by(row, own_ps, self._size)),
-            "python_ps": of_called(python_ps),
-            "ops": _types_by_time(row, name, host.names.type, own_ps, self._size),
-            "function_file": files,
-            "function_line": pd.array(lines, dtype="Int64"),
+            "call_ps": of_called(sum_by(self.call_row, calls.end_ps - calls.start_ps, size)),
+            "op_ps": of_called(summed(ran)),
+            "python_ps": of_called(summed(ran[is_python])),
+            "ops": types.reindex(range(size)).to_numpy(object),
+            "function_file": places["source_file"].to_numpy(object),
+            "function_line": places["source_line"].array,
         }
-
-    def _ops_of_calls(self, host: HostOps) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the op occurrences within calls, and the rows of the stages that called."""
-        calls = self._events.calls
-        known = (self._call_row >= 0) & (calls.step != 0)
-        step, first = np.unique(calls.step[known], return_index=True)
-        row = pick(self._call_row[known][first], place_of(step, host.call))
-        occurrence = np.flatnonzero(row >= 0)
-        return occurrence, row[occurrence]
-
-    def _lines_of_functions(
-        self,
-        op: NDArray[np.int64],
-        row: NDArray[np.int64],
-        own_ps: NDArray[np.int64],
-        ops: pd.DataFrame,
-    ) -> tuple[list[str | None], list[int | None]]:
-        """Return a line of each function: that of its most expensive op with a recorded line."""
-        files: list[str | None] = [None] * self._size
-        lines: list[int | None] = [None] * self._size
-        lined = ops["source_line"].notna().to_numpy()[op]
-        place, pairs = distinct_rows([row[lined], op[lined]])
-        total = sum_by(place, own_ps[lined], len(pairs))
-        for k, candidate in pairs[np.lexsort((-pairs[:, 1], total))].tolist():
-            files[k] = ops["source_file"].iloc[candidate]  # the most expensive one comes last
-            lines[k] = int(ops["source_line"].iloc[candidate])
-        return files, lines
 
     def _lines(self, occurrences: OpOccurrences, ops: pd.DataFrame) -> dict[str, Any]:
         """Return TensorFlow's names of the datasets, and the lines that made them."""
         names = self._events.strings("name")
         of_row: list[set[str]] = [set() for _ in range(self._size)]
-        for k, code in distinct_rows([self._row, names.codes])[1].tolist():
+        for k, code in distinct_rows([self.row, names.codes])[1].tolist():
             if code >= 0:
                 of_row[k].add(names.values[code])
-        single = [next(iter(found)) if len(found) == 1 else None for found in of_row]
+        single = [found.pop() if len(found) == 1 else None for found in of_row]
         counted = {match for text in names.values for match in COUNTED.findall(text)}
         made = _making_lines(occurrences, ops, counted)
-        lines = [_line_of(name, made) for name in single]
+        # Of a dataset that TensorFlow made of several, the line of the first.
+        lines = [
+            next((made[part] for part in COUNTED.findall(name or "") if part in made), (None, None))
+            for name in single
+        ]
         return {
             "name": single,
             "source_file": [file for file, _ in lines],
@@ -230,27 +266,8 @@ def _size_of(shapes: str, types: str) -> int:
     return sum(n * _BYTES_OF_TYPE[kind] for n, kind in zip(counts, kinds, strict=True))
 
 
-def _known(values: NDArray[np.int64]) -> pd.arrays.IntegerArray:
+def _known(values: Ints) -> pd.arrays.IntegerArray:
     return pd.arrays.IntegerArray(values, values < 0)
-
-
-def _types_by_time(
-    row: NDArray[np.int64],
-    name: NDArray[np.int64],
-    types: Sequence[str],
-    own_ps: NDArray[np.int64],
-    size: int,
-) -> list[str | None]:
-    """Return the op types of each row that took most time."""
-    sums: list[dict[str, int]] = [defaultdict(int) for _ in range(size)]
-    place, pairs = distinct_rows([row, name])
-    total = sum_by(place, own_ps, len(pairs))
-    for (k, kind), ps in zip(pairs.tolist(), total.tolist(), strict=True):
-        sums[k][types[kind]] += ps
-    return [
-        ", ".join(sorted(found, key=lambda t: (-found[t], t))[:_MOST_TYPES]) or None
-        for found in sums
-    ]
 
 
 def _making_lines(
@@ -283,11 +300,3 @@ def _making_lines(
         elif len(lines) == len(numbered):
             found |= dict(zip(numbered, lines, strict=True))
     return found
-
-
-def _line_of(name: str | None, made: dict[str, _Line]) -> _Line:
-    """Return the line of a dataset; of one that TensorFlow made of several, of the first."""
-    for part in COUNTED.findall(name or ""):
-        if part in made:
-            return made[part]
-    return None, None

@@ -1,31 +1,53 @@
-"""Steps, from whatever marks them, or else from what repeats."""
+"""Steps, from whatever marks them, or else from what repeats; and which of them are alike."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
 from traceanalyzer.tables.arrays import by_line, filled, is_outermost, mask
-from traceanalyzer.tables.program_calls import program_calls, session_runs
-from traceanalyzer.tables.step_inference import inferred_steps
-from traceanalyzer.tables.step_kinds import prepared_ps, step_kinds
+from traceanalyzer.tables.program_calls import inferred_steps, ops_of_runs, program_calls
+from traceanalyzer.tables.vocabulary import Kind, Role
 from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from traceanalyzer.tables.arrays import Flags, Ints
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.program_calls import ProgramCalls
+    from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Plane, Trace
 
+REGULAR: Final = "regular"
+WARM_UP: Final = "warm_up"
+OUTLIER: Final = "outlier"
+PARTIAL: Final = "partial"
+
+_FEWEST: Final = 3  # steps: of fewer none can be said to be like the rest
+# How far from the median a step may lie: so many standard deviations, as the median of deviations
+# gives them for a normal distribution; and at least a quarter of the median, since steps may differ
+# by next to nothing.
+_DEVIATIONS: Final = 5.0
+_SIGMA_OF_MAD: Final = 1.4826
+_LEAST_SHARE: Final = 0.25
+# Of XLA (`CpuCompiler::...Compile`, `backend_compile`) and of the choice of kernels by trial.
+_PREPARES: Final = re.compile(r"[Cc]ompile|[Aa]utotun")
+
+_REPEATED: Final = re.compile(r"(\d+) ops")  # how `program_calls` names such steps
+_FEWEST_OPS: Final = 10  # a step in a function has some eager ops around it
+_OF_EACH_STEP: Final = 0.9  # of the steps: what runs less often is not part of a step
+_MOST_OF_THEM: Final = 0.75
 
 _STEPS_LINE: Final = "Steps"
 _NUMBER: Final = re.compile(r"\s*\d+$")  # `train 108` is a step of `train`
-_NO_GROUP: Final = -1
+_STEP: Final = re.compile(r"[0-9]{1,18}")
 _COLUMNS: Final = ("step", "name", "start_ps", "duration_ps", "source", "is_inferred", "is_partial")
 
 # keras/engine/training.py: the functions that Keras 2.2 and later call for one batch or several.
@@ -38,6 +60,7 @@ _KERAS_KINDS: Final = {
 # (training_v2_utils.py), of Keras 3 (backend/tensorflow/trainer.py).
 _KERAS_FUNCTIONS: Final = frozenset(
     {
+        *_KERAS_KINDS,
         "distributed_function",
         "multi_step_on_iterator",
         "one_step_on_data",
@@ -55,30 +78,26 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
     1. A marker, an event with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras'
        `TraceContext`, JAX' `StepTraceAnnotation`); of nested ones the outermost. A step's name is
        its kind: the marker's own name, or what Keras says it ran (`train`, `test`). Markers of
-       several threads with one name and number at the same time are one step. A call before the
-       first or after the last step, of the function that is called in each, is a step that the
-       recording holds only a part of.
+       several threads with one name and number at the same time are one step.
     2. A call of the function in which Keras runs a batch.
     3. The lines `Steps` that older profilers added: one a device, so that a step spans what all
-       devices did in it at the same time, and what the host did for it (by `group_id`). Devices
-       that took turns have a step each. They leave out a step in which no device did anything; the
-       host's groups add it again.
-    4. What repeats: see `step_inference`.
+       devices did in it at the same time. Devices that took turns have a step each.
+    4. What repeats: see `program_calls`.
 
     A step of 2 or 4 lasts until the next one begins, and the last one until the call returned and
     what it launched on devices was done.
     """
     calls = program_calls(host.plane, host.names)
     ends = _Ends(host, device)
-    table = _marked_steps(trace, host, calls, ends)
+    table = _merged(_join([_marked(plane) for plane in trace.planes]))
     if table.empty:
-        table = _keras_calls(host, calls, ends)
+        table = _keras_steps(host, calls, ends)
     if table.empty:
-        table = _step_lines(trace, host, calls)
+        table = _merged(_join([_steps_line(plane) for plane in trace.planes]))
     if table.empty:
-        table = _inferred(trace, host, calls, ends)
+        table = _inferred(host, calls, ends)
     table = table.sort_values("start_ps", kind="stable", ignore_index=True)
-    prepared = prepared_ps(host.plane, host.names, calls)
+    prepared = _prepared_ps(host.plane, host.names, calls)
     kinds = np.empty(len(table), object)
     for rows in table.groupby("name", sort=False).indices.values():
         start, duration = (table[c].to_numpy(np.int64)[rows] for c in ("start_ps", "duration_ps"))
@@ -111,33 +130,6 @@ def _join(parts: list[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=list(_COLUMNS))
 
 
-# ------------------------------------------------------------------------------- markers
-
-
-def _marked_steps(trace: Trace, host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
-    planes = [plane for plane in trace.planes if plane.has_stat("step_num")]
-    table = _join([_marked(plane)[list(_COLUMNS)] for plane in planes])
-    if table.empty:
-        return table
-    cut = _cut_steps(_marked(host.plane), calls, ends) if host.plane in planes else []
-    return _join([_merged(table), *cut])
-
-
-def _marked(plane: Plane) -> pd.DataFrame:
-    number = plane.integers("step_num")
-    event = by_line(plane, np.flatnonzero(number.present))
-    event = event[is_outermost(plane, event)]
-    names = Strings(plane.name_of, plane.names)
-    table = _rows(
-        step=number.values[event],
-        name=filled(plane.strings("graph_type").take(event), names.take(event)).to_list(),
-        start_ps=plane.start_ps[event],
-        duration_ps=plane.duration_ps[event],
-        source="step_num",
-    )
-    return table.assign(line=plane.line_of[event])
-
-
 def _merged(table: pd.DataFrame) -> pd.DataFrame:
     """Make one step of those with one name and number, of threads or devices, that overlap."""
     table = table.sort_values(["name", "step", "start_ps"], kind="stable", ignore_index=True)
@@ -150,181 +142,65 @@ def _merged(table: pd.DataFrame) -> pd.DataFrame:
             begins[row] = False
             end[row] = max(end[row], end[row - 1])
     first = np.flatnonzero(begins)
-    last = np.append(first[1:], len(table)) - 1
+    last = np.append(first, len(table))[1:] - 1
     return table.iloc[first].assign(duration_ps=end[last] - start[first])
 
 
-def _cut_steps(marked: pd.DataFrame, calls: ProgramCalls, ends: _Ends) -> list[pd.DataFrame]:
-    """Find the steps that the recording cut: their markers are missing, their calls are there.
-
-    If there are several before the first marker, or after the last, they were not cut: the program,
-    or what recorded it, left these steps unmarked.
-    """
-    if marked.empty:
-        return []
-    kinds = marked.groupby(["name", "line"], sort=True)
-    main = int(kinds["duration_ps"].sum().to_numpy().argmax())
-    rows = marked[(kinds.ngroup() == main).to_numpy()].sort_values("start_ps")
-    name, line = str(rows["name"].iloc[0]), int(rows["line"].iloc[0])
-    start = rows["start_ps"].to_numpy(np.int64)
-    end = start + rows["duration_ps"].to_numpy(np.int64)
-    call = np.flatnonzero((calls.line == line) & calls.is_function)
-    within = np.searchsorted(start, calls.start_ps[call], side="right") - 1
-    inside = (within >= 0) & (calls.start_ps[call] < end[within])
-    label, duration = calls.label[call], calls.end_ps[call] - calls.start_ps[call]
-    leader = np.bincount(label[inside], weights=duration[inside], minlength=1).argmax()
-    of_leader = label == leader
-    if (np.bincount(within[inside & of_leader], minlength=len(start)) != 1).any():
-        return []
-    before = call[of_leader & (calls.end_ps[call] <= start[0])]
-    after = call[of_leader & (calls.start_ps[call] >= end[-1])]
-    numbers = rows["step"].to_numpy(np.int64)
-    cut = []
-    for side, number in ((before, int(numbers[0]) - 1), (after, int(numbers[-1]) + 1)):
-        if len(side) == 1:
-            step, begin = min(max(number, -(2**63)), 2**63 - 1), int(calls.start_ps[side[0]])
-            took = ends.after(begin, int(calls.end_ps[side[0]])) - begin
-            about = {"start_ps": begin, "duration_ps": took, "source": "unmarked call"}
-            cut.append(_rows(step=[step], name=name, is_partial=True, **about))
-    return cut
+def _marked(plane: Plane) -> pd.DataFrame:
+    number = plane.integers("step_num")
+    event = by_line(plane, np.flatnonzero(number.present))
+    event = event[is_outermost(plane, event)]
+    names = Strings(plane.name_of, plane.names)
+    return _rows(
+        step=number.values[event],
+        name=filled(plane.strings("graph_type", event), names.take(event)).to_list(),
+        start_ps=plane.start_ps[event],
+        duration_ps=plane.duration_ps[event],
+        source="step_num",
+    )
 
 
-# ---------------------------------------------------------------------- Keras' functions
-
-
-def _keras_calls(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
-    is_keras = mask(label in _KERAS_KINDS or label in _KERAS_FUNCTIONS for label in calls.labels)
-    is_batch = is_keras[calls.label] & calls.is_function
-    threads = (rows[is_batch[rows]] for rows in calls.by_line())
-    return _join([_keras_thread(host, calls, ends, rows) for rows in threads if len(rows)])
-
-
-def _keras_thread(
-    host: HostOps, calls: ProgramCalls, ends: _Ends, rows: NDArray[np.int64]
-) -> pd.DataFrame:
-    start = calls.start_ps[rows]
-    end = np.append(start[1:], ends.after(int(start[-1]), int(calls.end_ps[rows[-1]])))
+def _keras_steps(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
+    is_keras = mask(label in _KERAS_FUNCTIONS for label in calls.labels)
+    rows = np.flatnonzero(is_keras[calls.label] & calls.is_function)
+    if not len(rows):
+        return _join([])
     labels = {definition: label for label, definition in host.definitions.items()}
     names = []
-    for label, definition in zip(calls.label[rows], calls.definition[rows], strict=True):
-        own = calls.labels[label]
-        full = calls.definitions[definition] if definition >= 0 else ""
-        names.append(_KERAS_KINDS.get(own) or labels.get(full, own))
-    name = pd.Series(names, dtype=object)
+    for row in rows.tolist():
+        own = calls.labels[calls.label[row]]
+        names.append(_KERAS_KINDS.get(own) or labels.get(calls.definition[row], own))
+    name, line, start = pd.Series(names, dtype=object), calls.line[rows], calls.start_ps[rows]
+    end = np.append(start[1:], 0)
+    is_last = np.append(line[1:] != line[:-1], True)  # of its thread
+    for k in np.flatnonzero(is_last).tolist():
+        end[k] = ends.after(int(start[k]), int(calls.end_ps[rows[k]]))
     return _rows(
-        step=name.groupby(name).cumcount(),
+        step=name.groupby([line, name]).cumcount(),
         name=name,
         start_ps=start,
         duration_ps=end - start,
         source="Keras function",
-        is_partial=(np.arange(len(rows)) == len(rows) - 1) & (len(rows) > 1),
-    )
-
-
-# ------------------------------------------------------------------- the lines of devices
-
-
-def _step_lines(trace: Trace, host: HostOps, calls: ProgramCalls) -> pd.DataFrame:
-    table = _join([_steps_line(plane) for plane in trace.planes])
-    if table.empty:
-        return table
-    table = _merged(table)
-    table["end_ps"] = table["start_ps"] + table["duration_ps"]
-    table["turn"] = table.groupby(["step", "name"]).cumcount()
-    of_host = _of_groups(table, _grouped_calls(host.plane, calls))
-    # Where devices took turns at a step, the trace does not show whose turn a call began.
-    unclear = table.loc[table["turn"] > 0, "group"]
-    table = _join([table, of_host[~of_host["group"].isin(unclear)].assign(turn=0)])
-    steps = (
-        table.groupby(["step", "name", "turn"], sort=True)
-        .agg(start_ps=("start_ps", "min"), end_ps=("end_ps", "max"))
-        .reset_index()
-    )
-    return _rows(
-        step=steps["step"],
-        name=steps["name"],
-        start_ps=steps["start_ps"],
-        duration_ps=steps["end_ps"] - steps["start_ps"],
-        source="line Steps",
+        is_partial=is_last & np.append(False, ~is_last[:-1]),
     )
 
 
 def _steps_line(plane: Plane) -> pd.DataFrame:
     lines = [k for k, name in enumerate(plane.lines.name) if name == _STEPS_LINE]
     event = np.flatnonzero(np.isin(plane.line_of, lines))
-    label = plane.strings("step_name").take(event).to_list()
-    own = Strings(plane.name_of, plane.names).take(event).to_list()
-    groups = _groups(plane)
-    return pd.DataFrame(
-        {
-            "step": [
-                int(text) if text and text.isdecimal() and len(text) < 19 else k  # noqa: PLR2004
-                for k, text in enumerate(own)
-            ],
-            "name": [
-                _NUMBER.sub("", text or name or "") or "step"
-                for text, name in zip(label, own, strict=True)
-            ],
-            "start_ps": plane.start_ps[event],
-            "duration_ps": plane.duration_ps[event],
-            "group": _NO_GROUP if groups is None else groups[event],
-        }
+    own = [plane.names[k] for k in plane.name_of[event].tolist()]
+    labels = zip(plane.strings("step_name", event).to_list(), own, strict=True)
+    return _rows(
+        step=[int(text) if _STEP.fullmatch(text) else k for k, text in enumerate(own)],
+        name=[_NUMBER.sub("", label or name) or "step" for label, name in labels],
+        start_ps=plane.start_ps[event],
+        duration_ps=plane.duration_ps[event],
+        source="line Steps",
     )
 
 
-def _groups(plane: Plane) -> NDArray[np.int64] | None:
-    """Return the group that a profiler put each event in, -1 for none."""
-    if not plane.has_stat("group_id"):
-        return None
-    group = plane.integers("group_id")
-    return np.where(group.present, group.values, _NO_GROUP)
-
-
-def _grouped_calls(plane: Plane, calls: ProgramCalls) -> pd.DataFrame:
-    """Return the calls of functions that groups begin in."""
-    groups = _groups(plane)
-    if groups is None or not len(calls):
-        return pd.DataFrame({"group": [], "label": [], "start_ps": [], "end_ps": []})
-    event = np.flatnonzero((groups >= 0) & np.isin(plane.line_of, calls.line))
-    event = event[np.lexsort((plane.start_ps[event], groups[event]))]
-    event = event[np.diff(groups[event], prepend=-1) != 0]
-    call = np.full(len(event), -1, np.int64)
-    for rows in calls.by_line():
-        here = plane.line_of[event] == calls.line[rows[0]]
-        at = plane.start_ps[event[here]]
-        slot = np.searchsorted(calls.start_ps[rows], at, side="right") - 1
-        inside = (slot >= 0) & (at < calls.end_ps[rows[slot]]) & calls.is_function[rows[slot]]
-        call[here] = np.where(inside, rows[slot], -1)
-    group, call = groups[event[call >= 0]], call[call >= 0]
-    about: dict[str, NDArray[Any]] = {
-        "label": calls.label,
-        "start_ps": calls.start_ps,
-        "end_ps": calls.end_ps,
-    }
-    return pd.DataFrame({"group": group, **{name: of[call] for name, of in about.items()}})
-
-
-def _of_groups(steps: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
-    """Return the host's part in each step, and the steps that no device took part in.
-
-    These are calls of the function that is called in every other step.
-    """
-    named = steps[steps["group"] != _NO_GROUP].drop_duplicates("group").set_index("group")
-    of_steps = calls[calls["group"].isin(named.index)]
-    labels = of_steps["label"].unique()
-    if len(labels) != 1 or len(of_steps) != len(named):
-        return pd.DataFrame(of_steps.join(named[["step", "name"]], on="group"))
-    chosen = calls[calls["label"] == labels[0]].join(named[["step", "name"]], on="group")
-    number = chosen["step"].fillna(chosen["group"]).astype(np.int64)
-    name = chosen["name"].fillna(str(named["name"].mode()[0]))
-    return pd.DataFrame(chosen.assign(step=number, name=name))
-
-
-# ------------------------------------------------------------------------------ inference
-
-
-def _inferred(trace: Trace, host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
-    steps = inferred_steps(trace, calls, session_runs(host, calls))
+def _inferred(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
+    steps = inferred_steps(calls, ops_of_runs(host, calls))
     if steps is None:
         return _join([])
     steps.end_ps[-1] = ends.after(int(steps.start_ps[-1]), int(steps.end_ps[-1]))
@@ -338,3 +214,97 @@ def _inferred(trace: Trace, host: HostOps, calls: ProgramCalls, ends: _Ends) -> 
         is_inferred=True,
         is_partial=numbers == len(numbers) - 1,
     )
+
+
+def step_kinds(
+    start_ps: Ints, duration_ps: Ints, is_partial: Flags, prepared: Ints
+) -> NDArray[np.object_]:
+    """Return the kind of each of the steps of one name, given by rising start.
+
+    `warm_up`: the first ones, as long as they are slower than the rest or something is traced,
+    compiled or tuned in them. `outlier`: far from the median of all. `partial`: the recording holds
+    only a part. `regular`: the others.
+    """
+    kinds = np.where(is_partial, PARTIAL, REGULAR).astype(object)
+    whole = np.flatnonzero(~is_partial)
+    duration = duration_ps[whole].astype(np.float64)
+    far = np.zeros(len(whole))
+    if len(whole) >= _FEWEST:
+        median = np.median(duration)
+        spread = _SIGMA_OF_MAD * np.median(np.abs(duration - median))
+        limit = max(_DEVIATIONS * spread, _LEAST_SHARE * median)
+        far = np.sign(duration - median) * (np.abs(duration - median) > limit)
+    kinds[whole[far != 0]] = OUTLIER
+    begin, end = start_ps[whole], start_ps[whole] + duration_ps[whole]
+    prepares = np.searchsorted(prepared, end) > np.searchsorted(prepared, begin)
+    for leads in ((far > 0) | prepares, far > 0):
+        first = int(np.argmin(np.append(leads, False)))
+        if first * 2 <= len(whole):  # what all of them do is no warming up
+            kinds[whole[:first]] = WARM_UP
+            break
+    return kinds
+
+
+def _prepared_ps(plane: Plane, names: Names, calls: ProgramCalls) -> Ints:
+    """Return when a function was traced, a program compiled or kernels tuned; sorted."""
+    prepares = mask(
+        kind == Kind.OTHER and not name.startswith("$") and _PREPARES.search(name)
+        for name, kind in zip(plane.names, names.kind.tolist(), strict=True)
+    )
+    at_ps = plane.start_ps[prepares[plane.name_of]]
+    return np.sort(np.append(calls.start_ps[calls.traced], at_ps))
+
+
+def main_steps(steps: pd.DataFrame) -> pd.DataFrame:
+    """Return the steps of the name that took most time: training, where it also evaluates."""
+    if steps.empty:
+        return steps
+    names = steps["name"].astype(str)
+    return steps[names == steps.groupby(names)["duration_ps"].sum().idxmax()]
+
+
+def regular_steps(steps: pd.DataFrame) -> pd.DataFrame:
+    """Return the main steps that are no warm-up, outlier or cut; all of them if none is regular."""
+    main = main_steps(steps)
+    regular = main[main["kind"].astype(str) == REGULAR]
+    return regular if len(regular) else main
+
+
+@dataclass(frozen=True, kw_only=True)
+class EagerLoop:
+    """Steps whose ops Python runs one by one."""
+
+    ops: int  #: how many eager ops a step runs
+    step_ps: int  #: the median duration of a regular step
+    place: str  #: the file, and the lines in it, that most of them come from; "" if not recorded
+
+
+def eager_loop(ops: pd.DataFrame, steps: pd.DataFrame) -> EagerLoop | None:
+    """Return the eager loop that a program's steps are; None where graphs do most of their work."""
+    regular = regular_steps(steps)
+    if len(regular) < _FEWEST:
+        return None
+    of_steps = ops[
+        (ops["occurrences"] >= _OF_EACH_STEP * len(regular))
+        & ~ops["in_input_pipeline"]
+        & (ops["role"] == Role.COMPUTE)
+    ]
+    eager = of_steps[of_steps["is_eager"]]
+    runs = eager["occurrences"].sum()
+    repeated = _REPEATED.fullmatch(str(regular["name"].iloc[0]))
+    number = int(repeated[1]) if repeated else round(runs / len(regular))
+    if number < _FEWEST_OPS or runs < _MOST_OF_THEM * of_steps["occurrences"].sum():
+        return None
+    duration_ps = int(np.median(regular["duration_ps"]))
+    return EagerLoop(ops=number, step_ps=duration_ps, place=_place(eager))
+
+
+def _place(eager: pd.DataFrame) -> str:
+    known = eager.dropna(subset=["source_file", "source_line"])
+    if known.empty:
+        return ""
+    by_file = known.groupby(known["source_file"].astype(str))
+    file = str(by_file["occurrences"].sum().idxmax())
+    lines = by_file.get_group(file)["source_line"].astype(int)
+    last = f"-{lines.max()}" if lines.max() > lines.min() else ""
+    return f"{PurePath(file).name}:{lines.min()}{last}"

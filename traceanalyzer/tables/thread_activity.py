@@ -1,7 +1,15 @@
-"""What each host thread did when.
+"""What each host thread did when, and what made it begin: the basis for why a device was idle.
 
 A thread's events nest. Its segments do not: at each moment there is one, that of the innermost
-event which says what the thread was doing. See `thread_links` for what made it begin.
+event which says what the thread was doing.
+
+A link leads from a thread to what made it begin. There are two kinds. TensorFlow's thread pools
+record who handed work over, and who took it (`ThreadpoolListener`,
+tsl/profiler/backends/cpu/threadpool_listener.cc, TensorFlow 2.13 and later): that is proof.
+Elsewhere a turn of an executor is assumed to follow what ended last before it in the same call
+(step id): a call's executors begin only because of each other, their caller, and transfers that
+arrive; but of several the last need not have been the cause. Where nothing ended before, the call
+itself is. A thread that polls a device does not show which work it waits for.
 """
 
 from __future__ import annotations
@@ -13,19 +21,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.native.events import flatten
-from traceanalyzer.tables.arrays import innermost, mask, named_like, nested, pick
-from traceanalyzer.tables.device_events import SYNCHRONIZES
-from traceanalyzer.tables.thread_links import (
-    ON_DEVICE,
-    Calls,
-    Links,
-    calls_of_host,
-    element_events,
-    links_of_threads,
+from traceanalyzer.native.events import Turns, begun_by_call, flatten
+from traceanalyzer.tables.arrays import (
+    innermost,
+    last_of,
+    mask,
+    matches,
+    named_like,
+    nested,
+    pick,
+    place_of,
 )
+from traceanalyzer.tables.device_events import SYNCHRONIZES
 from traceanalyzer.tables.vocabulary import (
     FUNCTION_RUN,
+    GET_NEXT,
     SESSION_RUN,
     Kind,
     Role,
@@ -36,8 +46,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from traceanalyzer.tables.arrays import Codes, Flags, Ints
+    from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.tables.op_occurrences import OpOccurrences
+    from traceanalyzer.tables.ops import OpOccurrences
     from traceanalyzer.trace.columns import Plane
 
 # The runtimes' own calls that return when the device has got so far, copies that are not
@@ -49,42 +61,59 @@ _WAIT: Final = re.compile(rf"{SYNCHRONIZES.pattern}|(?:cu|cuda|hip)Memcpy(?!\w*A
 _VALUE_WAIT: Final = re.compile(r"TensorHandle::(?!GetResourceHandle)\w+ WaitReady")
 _PYTHON: Final = re.compile(r"(?:python|main)\S*", re.IGNORECASE)
 _ON_THE_HOST: Final = ("cpu", "host_memory")
+_HANDED_OVER: Final = "ThreadpoolListener::Record"
+_TAKEN_UP: Final = "ThreadpoolListener::StartRegion"
+# gpu_event_mgr.cc, device_event_mgr.cc: polls the device and calls back what waited for it.
+_EVENT_MANAGER: Final = re.compile(r"tf_(?:GPU|Device)_Event_Manager.*")
+_MOST_NESTED: Final = 8  # functions within functions that are followed; ids might form a circle
+
+# In place of a thread: the link leads to what a device finished last.
+ON_DEVICE: Final = -1
 
 
 class ThreadState(IntEnum):
     """What a thread was doing; the first few are also what a device may have waited for."""
 
-    HOST_OP = 0
-    """An op that computes on the host."""
-    INPUT = 1
-    """tf.data: a stage, or the op that waits for the next element."""
-    LAUNCH = 2
-    """Launching work on the device: launch calls, and the host side of ops placed on it."""
-    RUNTIME = 3
-    """TensorFlow itself: executors, calls, handing work from thread to thread."""
-    PROGRAM = 4
-    """The program between TensorFlow's calls, mostly Python."""
-    WAIT = 5
-    """Waiting for the device."""
-    CALL = 6
-    """Waiting for what other threads run: a function, or, where no call is known, some value."""
-    UNPLACED = 7
-    """An op of unknown placement: it computes here, or on a device that it launches to."""
+    HOST_OP = 0  # an op that computes on the host
+    INPUT = 1  # tf.data: a stage, or the op that waits for the next element
+    LAUNCH = 2  # launching work on the device: calls, and the host side of ops placed on it
+    RUNTIME = 3  # TensorFlow itself: executors, calls, handing work from thread to thread
+    PROGRAM = 4  # the program between TensorFlow's calls, mostly Python
+    WAIT = 5  # waiting for the device
+    CALL = 6  # waiting for what other threads run: a function, or, with no known call, some value
+    UNPLACED = 7  # an op of unknown placement: it computes here, or on a device it launches to
+
+
+class Links(NamedTuple):
+    """What made threads begin; one entry a link, by thread and then by time."""
+
+    begin: Ints  #: first link of each thread, one longer
+    at_ps: Ints  #: when the thread began
+    from_thread: Codes  #: the thread that made it begin, or `ON_DEVICE`
+    from_ps: Ints  #: when that thread did so
+    #: whether it is recorded, or nothing else can have been it; otherwise it is what ended last.
+    is_proved: Flags
+
+
+class Calls(NamedTuple):
+    """What ended in calls, and where these began; by call, and then by time."""
+
+    id: Ints
+    at_ps: Ints
+    thread: Codes  #: on which thread, or `ON_DEVICE`
+    begins: Flags  #: whether it is the call itself, which begins then
+    ends: Flags  #: whether nothing that is recorded of the call went on after it
 
 
 class Launches(NamedTuple):
     """The launch of each of some device events."""
 
-    #: The thread that made it, `ON_DEVICE` where unknown; int32.
-    thread: NDArray[np.int32]
-    #: When it began, int64.
-    start_ps: NDArray[np.int64]
-    #: When it returned, int64.
-    end_ps: NDArray[np.int64]
-    #: Whether no other call can have been it.
-    is_proved: NDArray[np.bool_]
+    thread: Codes  #: the thread that made it, `ON_DEVICE` where unknown
+    start_ps: Ints  #: when it began
+    end_ps: Ints  #: when it returned
+    is_proved: Flags  #: whether no other call can have been it
 
-    def take(self, rows: NDArray[np.int64]) -> Launches:
+    def take(self, rows: Ints) -> Launches:
         """Return those at `rows`."""
         return Launches._make(column[rows] for column in self)
 
@@ -93,46 +122,33 @@ class Launches(NamedTuple):
 class ThreadActivity:
     """What the threads of one host did."""
 
-    #: Name of each thread (XLine).
-    name: tuple[str, ...]
-    #: Which threads are the program's own threads.
-    is_program: NDArray[np.bool_]
-    #: The thread that marked each marked step, int32.
-    step_thread: NDArray[np.int32]
-    #: When that step began, rising; int64.
-    step_ps: NDArray[np.int64]
-    #: First segment of each thread, one longer; int64.
-    begin: NDArray[np.int64]
-    #: Start of each segment, rising within a thread; int64.
-    start_ps: NDArray[np.int64]
-    #: End of each segment, int64.
-    end_ps: NDArray[np.int64]
-    #: `ThreadState` of each segment, uint8.
-    state: NDArray[np.uint8]
-    #: Row of the op table, -1 for none; int32.
-    row: NDArray[np.int32]
-    #: The event's name: an index into `event_names`, int32.
-    event: NDArray[np.int32]
+    name: tuple[str, ...]  #: of each thread (XLine)
+    is_program: Flags  #: which threads are the program's own threads
+    step_thread: Codes  #: the thread that marked each marked step
+    step_ps: Ints  #: when that step began, rising
+    begin: Ints  #: first segment of each thread, one longer
+    start_ps: Ints  #: start of each segment, rising within a thread
+    end_ps: Ints  #: end of each segment
+    state: NDArray[np.uint8]  #: `ThreadState` of each segment
+    row: Codes  #: row of the op table, -1 for none
+    event: Codes  #: the event's name: an index into `event_names`
     event_names: tuple[str, ...]
-    #: Step id of the call it ran in, or that it waits for; 0 where unknown, int64.
-    call: NDArray[np.int64]
-    #: What made threads begin.
+    call: Ints  #: step id of the call it ran in, or that it waits for; 0 where unknown
     links: Links
-    #: What happened in calls.
     calls: Calls
-    #: The launch of what ran on the devices, kernels and then transfers, each as in its table.
+    #: the launch of what ran on the devices, kernels and then transfers, each as in its table.
     launches: Launches
-    #: By how much the clock of its device is early, int64.
-    early_ps: NDArray[np.int64]
+    early_ps: Ints  #: by how much the clock of its device is early
 
 
 def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActivity:
     """Lay out what the threads of a host did; `ops` are its rows of the op table."""
     host, device = occurrences.host, occurrences.device
     plane = host.plane
-    state, row, call = _labels(host, occurrences.of_occurrence, ops)
+    of_calls = _OfCalls(host)
+    state, row, call = _labels(host, of_calls, occurrences.of_occurrence, ops)
     begin, start_ps, end_ps, event = flatten(nested(plane, host.order), state)
-    calls = calls_of_host(host, device, state)
+    calls = _calls_of_host(host, device, of_calls, state)
     marks = _step_marks(plane)
     work = np.argsort(device.direction.present, kind="stable")  # kernels, then transfers
     launch = device.launch[work]
@@ -149,21 +165,37 @@ def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActi
         event=plane.name_of[event].astype(np.int32),
         event_names=tuple(plane.names),
         call=call[event],
-        links=links_of_threads(host, calls),
+        links=_links_of_threads(host, calls),
         calls=calls,
         launches=Launches(
             pick(plane.line_of, launch, ON_DEVICE),
             pick(plane.start_ps, launch, 0),
             pick(plane.end_ps, launch, 0),
-            device.launch_is_sure[work],
+            device.sure_launch[work] >= 0,
         ),
         early_ps=device.early_ps[work],
     )
 
 
+class _OfCalls:
+    """The events of a host that have the id of a call."""
+
+    def __init__(self, host: HostOps) -> None:
+        plane, ids = host.plane, host.plane.integers("id")
+        turns = np.flatnonzero(host.names.is_executor[plane.name_of])
+        runs, elements = (
+            plane.named(FUNCTION_RUN, SESSION_RUN),
+            named_like(plane, GET_NEXT.fullmatch),
+        )
+        self.id = ids.values
+        self.turns = turns[ids.present[turns]]  # of executors
+        self.runs = runs[ids.present[runs]]  # of functions and sessions
+        self.elements = elements[ids.present[elements]]  # of a pipeline, handed to a call
+
+
 def _labels(
-    host: HostOps, row_of: NDArray[np.int64], ops: pd.DataFrame
-) -> tuple[NDArray[np.int8], NDArray[np.int32], NDArray[np.int64]]:
+    host: HostOps, of_calls: _OfCalls, row_of: Ints, ops: pd.DataFrame
+) -> tuple[NDArray[np.int8], Codes, Ints]:
     """Return the state that each event of the plane shows (-1: none), its row, and its call."""
     plane, names = host.plane, host.names
     name_of = plane.name_of
@@ -189,42 +221,178 @@ def _labels(
     state[of_values] = ThreadState.CALL
 
     call = host.call_of_event.copy()
-    ids = plane.integers("id")
-    turns = np.flatnonzero(names.is_executor[name_of] & ids.present)
-    elements = element_events(plane)
-    call[turns], call[elements] = ids.values[turns], ids.values[elements]
-    of_runs = ids.values[runs]
-    call[waiting] = np.concatenate([of_runs, of_runs[around >= 0]])
+    for events in (of_calls.turns, of_calls.elements, runs):
+        call[events] = of_calls.id[events]
+    call[around[around >= 0]] = of_calls.id[runs[around >= 0]]
     call[of_values] = 0
     return state, row, call
 
 
 def _state_of_rows(ops: pd.DataFrame) -> NDArray[np.int8]:
-    placement = ops["placement"].astype(object).to_numpy()
-    role = ops["role"].astype(object).to_numpy()
-    on_host = np.isin(placement, _ON_THE_HOST)
-    state = np.where(on_host, ThreadState.HOST_OP, ThreadState.LAUNCH)
+    placement, role = (ops[c].astype(object).to_numpy() for c in ("placement", "role"))
+    state = np.where(np.isin(placement, _ON_THE_HOST), ThreadState.HOST_OP, ThreadState.LAUNCH)
     state = np.where(placement == "unknown", ThreadState.UNPLACED, state)
     state = np.where(np.isin(role, (Role.RUNTIME, Role.TRANSFER)), ThreadState.RUNTIME, state)
     return np.where(role == Role.INPUT_PIPELINE, ThreadState.INPUT, state).astype(np.int8)
 
 
-def _program_threads(host: HostOps) -> NDArray[np.bool_]:
+def _program_threads(host: HostOps) -> Flags:
     """Tell which threads are the program's: Python's, those with eager ops, calls or steps."""
     plane = host.plane
     calls = (host.names.kind == Kind.EAGER_OP) | (host.names.kind == Kind.FUNCTION_CALL)
     # A call within an executor's turn is that graph's.
     is_call = calls[plane.name_of] & (host.call_of_event == 0)
     is_call[_step_marks(plane)] = True
-    found = mask(_PYTHON.fullmatch(name) is not None for name in plane.lines.name)
+    found = mask(map(_PYTHON.fullmatch, plane.lines.name))
     found[plane.line_of[is_call]] = True
     return found & ~mask(map(is_eager_executor_line, plane.lines.name))
 
 
-def _step_marks(plane: Plane) -> NDArray[np.int64]:
+def _step_marks(plane: Plane) -> Ints:
     """Return the events that mark steps, by start."""
-    if not plane.has_stat("step_num"):
-        return np.empty(0, np.int64)
     marks = np.flatnonzero(plane.integers("step_num").present)
-    by_time: NDArray[np.int64] = marks[np.argsort(plane.start_ps[marks], kind="stable")]
+    by_time: Ints = marks[np.argsort(plane.start_ps[marks], kind="stable")]
     return by_time
+
+
+# --- calls -------------------------------------------------------------------------------------
+
+
+class _Nested(NamedTuple):
+    """The calls that ops of other calls made, rising, and the others."""
+
+    call: Ints
+    outer: Ints
+
+
+def _calls_of_host(
+    host: HostOps, device: DeviceEvents, of_calls: _OfCalls, state: NDArray[np.int8]
+) -> Calls:
+    """Return when ops and transfers ended in each call, and where; and when the call began.
+
+    `state` is the `ThreadState` of each event of the plane, -1 for none.
+    """
+    plane, runs = host.plane, of_calls.runs
+    # A function that is not inlined runs under a step id of its own (function_ops.cc).
+    outer = host.call_of_event[runs]
+    is_nested = (outer != 0) & (outer != of_calls.id[runs])
+    inner, first = np.unique(of_calls.id[runs][is_nested], return_index=True)
+    nested_calls = _Nested(inner, outer[is_nested][first])
+
+    ops = host.event[(host.call != 0) & (state[host.event] >= 0)]
+    transfers = _waking_transfers(host, device, of_calls)
+    launch = device.sure_launch[transfers]
+    named = np.concatenate([of_calls.elements, runs])
+    on_host = np.concatenate([ops, named])
+    call = np.concatenate([host.call_of_event[ops], of_calls.id[named], host.call_of_event[launch]])
+    begins = np.arange(len(call)) >= len(ops) + len(of_calls.elements)
+    begins &= np.arange(len(call)) < len(on_host)
+    is_run = begins[: len(on_host)]
+    host_ps = np.where(is_run, plane.start_ps[on_host], plane.end_ps[on_host])
+    at_ps = np.concatenate([host_ps, device.end_ps[transfers]])
+    thread = np.concatenate([plane.line_of[on_host], np.full(len(transfers), ON_DEVICE, np.int32)])
+    ends = _outlast_turns(plane, of_calls, nested_calls, (call, at_ps, thread)) & ~begins
+    entry, part_of = _parts(call, nested_calls)
+    is_own = np.arange(len(entry)) < len(call)
+    order = np.lexsort((at_ps[entry], part_of))
+    entry, part_of, is_own = entry[order], part_of[order], is_own[order]
+    is_last = np.append(part_of[1:] != part_of[:-1], np.True_)[: len(part_of)]
+    return Calls(
+        part_of, at_ps[entry], thread[entry], begins[entry] & is_own, ends[entry] & is_own & is_last
+    )
+
+
+def _waking_transfers(host: HostOps, device: DeviceEvents, of_calls: _OfCalls) -> Ints:
+    """Return the transfers between host and device that ops of a call waited for.
+
+    The op that receives one is done, and its executor goes on, when the transfer is
+    (copy_tensor.cc). After the last turn of its call nothing waited for a transfer to a device.
+    """
+    plane, launch = host.plane, device.sure_launch
+    from_device = matches(device.direction, {"d2h", "p2p"}.__contains__)
+    to_device = matches(device.direction, "h2d".__eq__)
+    transfers = np.flatnonzero((from_device | to_device) & (launch >= 0))
+    transfers = transfers[host.call_of_event[launch[transfers]] != 0]
+    turns = of_calls.turns[np.argsort(plane.start_ps[of_calls.turns], kind="stable")]
+    last = last_of(of_calls.id[turns], turns, host.call_of_event[launch[transfers]])
+    followed = (last >= 0) & (plane.start_ps[last] >= device.end_ps[transfers])
+    waking: Ints = transfers[from_device[transfers] | followed]
+    return waking
+
+
+def _outlast_turns(
+    plane: Plane, of_calls: _OfCalls, nested_calls: _Nested, ended: tuple[Ints, Ints, Codes]
+) -> Flags:
+    """Tell what ended in the last turn that an executor took in its call, or after that.
+
+    Ops without an event may have run in that turn. In a call without turns this is unknown.
+    """
+    call, at_ps, thread = ended
+    entry, part_of = _parts(of_calls.id[of_calls.turns], nested_calls)
+    turns = of_calls.turns[entry]
+    order = np.argsort(plane.end_ps[turns], kind="stable")
+    last = last_of(part_of[order], turns[order], call)
+    in_it = (plane.line_of[last] == thread) & (plane.start_ps[last] <= at_ps)
+    outlasting: Flags = (last >= 0) & (in_it | (plane.end_ps[last] <= at_ps))
+    return outlasting
+
+
+def _parts(call: Ints, nested_calls: _Nested) -> tuple[Ints, Ints]:
+    """Return places in `call`, its own and then those nested in it, and what each is part of."""
+    entry = np.arange(len(call))
+    entries, calls = [entry], [call]
+    for _ in range(_MOST_NESTED):
+        slot = place_of(nested_calls.call, call)
+        inside = slot >= 0
+        if not inside.any():
+            break
+        entry, call = entry[inside], nested_calls.outer[slot[inside]]
+        entries.append(entry)
+        calls.append(call)
+    return np.concatenate(entries), np.concatenate(calls)
+
+
+# --- links -------------------------------------------------------------------------------------
+
+
+def _links_of_threads(host: HostOps, calls: Calls) -> Links:
+    """Return what made the threads of a host begin."""
+    plane = host.plane
+    giver, taker = _handed_over(plane)
+    is_manager = mask(map(_EVENT_MANAGER.fullmatch, plane.lines.name))
+    from_thread = plane.line_of[giver]
+    from_thread = np.where(is_manager[from_thread], np.int32(ON_DEVICE), from_thread)
+
+    turns = np.flatnonzero(host.names.is_executor[plane.name_of])
+    turns = turns[np.lexsort((plane.start_ps[turns], plane.line_of[turns]))]
+    ids = plane.integers("id").values[turns]
+    source = begun_by_call(
+        Turns(plane.line_of[turns], plane.start_ps[turns], plane.end_ps[turns], ids),
+        (plane.line_of[taker], plane.start_ps[taker]),
+        (calls.id, calls.at_ps),
+    )
+    begun = np.concatenate([taker, turns[source >= 0]])
+    source = source[source >= 0]
+    thread, at_ps = plane.line_of[begun], plane.start_ps[begun]
+    order = np.lexsort((at_ps, thread))
+    return Links(
+        begin=np.searchsorted(thread[order], np.arange(len(plane.lines) + 1)),
+        at_ps=at_ps[order],
+        from_thread=np.concatenate([from_thread, calls.thread[source]])[order],
+        from_ps=np.concatenate([plane.start_ps[giver], calls.at_ps[source]])[order],
+        is_proved=np.concatenate([from_thread != ON_DEVICE, calls.begins[source]])[order],
+    )
+
+
+def _handed_over(plane: Plane) -> tuple[Ints, Ints]:
+    """Pair the events that handed work to a pool's thread with those that took it up."""
+    given, taken = plane.named(_HANDED_OVER), plane.named(_TAKEN_UP)
+    keys, wanted = plane.integers("_p", given), plane.integers("_c", taken)
+    given, taken = given[keys.present], taken[wanted.present]
+    key = keys.values[keys.present]
+    # Of several that handed over the same, the first counts.
+    giver = last_of(key[::-1], given[::-1], wanted.values[wanted.present])
+    fits = (giver >= 0) & (plane.start_ps[giver] <= plane.start_ps[taken])
+    giver, taken = giver[fits], taken[fits]
+    order = np.lexsort((plane.start_ps[taken], plane.line_of[taken]))
+    return giver[order], taken[order]

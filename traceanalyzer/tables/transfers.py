@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import pandas as pd
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.arrays import (
     categorical,
+    coded,
     distinct_rows,
     filled,
     mapped,
@@ -19,17 +19,14 @@ from traceanalyzer.tables.arrays import (
     matches,
     pick,
 )
-from traceanalyzer.tables.op_occurrences import launch_functions
 from traceanalyzer.tables.placements import placement_of_device
 from traceanalyzer.tables.vocabulary import Role, role_of_type
-from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traceanalyzer.tables.host_ops import Move, Transfer
-    from traceanalyzer.tables.op_occurrences import OpOccurrences
-    from traceanalyzer.tables.tracer import TracerFacts
+    from traceanalyzer.tables.arrays import Ints
+    from traceanalyzer.tables.ops import OpOccurrences
+    from traceanalyzer.tables.recording import TracerFacts
+    from traceanalyzer.trace.strings import Strings
 
 # tensor_handle.cc, copy_to_device_node.h: the edge of a copy of a tensor that Python holds.
 _TENSOR: Final = "copy"
@@ -94,47 +91,40 @@ class _OpNames:
     """
 
     def __init__(self, ops: pd.DataFrame) -> None:
+        self._function = (
+            ops["function"].astype(object).where(ops["function"].notna(), None).tolist()
+        )
+        self._rows: dict[tuple[str | None, str] | str, int] = {}
         is_op = (~ops["is_eager"] & (ops["role"] != Role.TRANSFER)).to_numpy()
-        self._exact: dict[tuple[str | None, str], int] = {}
-        self._any: dict[str, int] = {}
-        rows = np.flatnonzero(is_op).tolist()
-        functions = ops["function"].astype(object).where(ops["function"].notna(), None)
-        self._function = functions.tolist()
-        for row, name in zip(rows, ops["name"][is_op].tolist(), strict=True):
-            key = (self._function[row], name)
-            self._exact[key] = -1 if key in self._exact else row
-            self._any[name] = -1 if name in self._any else row
+        names = ops["name"][is_op].tolist()
+        for row, name in zip(np.flatnonzero(is_op).tolist(), names, strict=True):
+            for key in ((self._function[row], name), name):
+                self._rows[key] = -1 if key in self._rows else row
 
-    def find(self, function: str | None, name: str | None) -> int:
-        """Return the row, or -1."""
-        if name is None:
-            return -1
-        found = self._exact.get((function, name))
-        if found is not None:
-            return found
-        single = self._any.get(name, -1)
-        other = single >= 0 and None not in {function, self._function[single]}
-        return -1 if other else single
-
-    def find_all(self, functions: Strings, names: Strings) -> NDArray[np.int64]:
-        """Return the row of each function and name; each distinct pair is looked up once."""
+    def find_all(self, functions: Strings, names: Strings) -> Ints:
+        """Return the row of each function and name, or -1; each distinct pair is looked up once."""
         number, pairs = distinct_rows([functions.codes, names.codes])
-        known_functions, known_names = (*functions.values, None), (*names.values, None)
-        found = [self.find(known_functions[f], known_names[n]) for f, n in pairs.tolist()]
-        rows: NDArray[np.int64] = np.array(found, np.int64)[number]
+        found = [
+            self._find(functions.values[f] if f >= 0 else None, names.values[n]) if n >= 0 else -1
+            for f, n in pairs.tolist()
+        ]
+        rows: Ints = np.array(found, np.int64)[number]
         return rows
+
+    def _find(self, function: str | None, name: str) -> int:
+        single = self._rows.get(name, -1)
+        is_others = single >= 0 and None not in {function, self._function[single]}
+        return self._rows.get((function, name), -1 if is_others else single)
 
 
 def _device_rows(
     names: _OpNames, placements: pd.Series, occurrences: OpOccurrences
 ) -> pd.DataFrame:
-    device = occurrences.device
+    device, plane = occurrences.device, occurrences.host.plane
     rows = np.flatnonzero(device.direction.present)
     details = [*map(_parse_details, device.details.values), _Details(None, "unknown", None)]
     at = device.details.codes[rows] % len(details)  # the last is of a transfer without any
-    host = occurrences.host
     launch = device.sure_launch[rows]
-    line = pick(host.plane.line_of, launch)
     return pd.DataFrame(
         {
             "device": categorical(device.device.take(rows)),
@@ -148,9 +138,9 @@ def _device_rows(
             **_ends(names, placements, occurrences, rows),
             "correlation_id": device.correlation_id[rows],
             "via": categorical(_via(occurrences, rows)),
-            "function": categorical(launch_functions(host, device).take(rows)),
-            "thread": categorical(Strings(line, host.plane.lines.name)),
-            "launch_ps": pd.arrays.IntegerArray(pick(host.plane.start_ps, launch, 0), launch < 0),
+            "function": categorical(device.function.take(rows)),
+            "thread": categorical(coded(pick(plane.line_of, launch), plane.lines.name)),
+            "launch_ps": pd.arrays.IntegerArray(pick(plane.start_ps, launch, 0), launch < 0),
         }
     )
 
@@ -166,7 +156,7 @@ def _parse_details(text: str) -> _Details:
     return _Details(int(size) if is_size else None, memory, is_async)
 
 
-def _via(occurrences: OpOccurrences, rows: NDArray[np.int64]) -> Strings:
+def _via(occurrences: OpOccurrences, rows: Ints) -> Strings:
     """Tell what the host did to start the transfers at `rows` of the device events.
 
     A transfer may name the send or receive that it is part of. Otherwise it depends on what it was
@@ -174,13 +164,12 @@ def _via(occurrences: OpOccurrences, rows: NDArray[np.int64]) -> Strings:
     launched in none of them, nor in an executor's turn, a program moves or reads itself.
     """
     host, device = occurrences.host, occurrences.device
-    label = device.op.take(rows)
-    named = mapped(label, lambda text: text.rpartition(":")[2] if _is_transfer(text) else None)
-    is_tensor = matches(device.edge.take(rows), lambda edge: edge == _TENSOR)
+    named = mapped(device.op.take(rows), _transfer_type)
+    is_tensor = matches(device.edge.take(rows), _TENSOR.__eq__)
     launch = device.sure_launch[rows]
     owner = pick(occurrences.of_occurrence, pick(host.owner, launch))
     types = [t if role_of_type(t) == Role.TRANSFER else "op" for t in occurrences.rows["type"]]
-    via = filled(named, Strings(owner.astype(np.int32), tuple(types)))
+    via = filled(named, coded(owner, types))
 
     is_known = launch >= 0
     in_graph = pick(host.call_of_event, launch, 0) != 0
@@ -189,97 +178,95 @@ def _via(occurrences: OpOccurrences, rows: NDArray[np.int64]) -> Strings:
     # TensorFlow's own threads move tensors, too: the parts of an argument for several devices.
     is_of_pool = mask(name.startswith("tf_") for name in host.plane.lines.name)
     of_program = ~pick(is_of_pool, pick(host.plane.line_of, launch), missing=False)
-    has_function = launch_functions(host, device).present[rows]
+    has_function = device.function.present[rows]
     is_call = is_outside & has_function
     is_own = ((is_outside & ~has_function) | (is_tensor & ~is_known)) & of_program
-    rest = np.select([is_call, is_own], [0, 1], -1).astype(np.int32)
-    return filled(via, Strings(rest, ("argument", "python")))
+    return filled(via, coded(np.select([is_call, is_own], [0, 1], -1), ("argument", "python")))
 
 
 def _ends(
-    names: _OpNames, placements: pd.Series, occurrences: OpOccurrences, rows: NDArray[np.int64]
+    names: _OpNames, placements: pd.Series, occurrences: OpOccurrences, rows: Ints
 ) -> dict[str, object]:
     """Find producer and consumer of the transfers at `rows` of the device events.
 
     The transfer itself may name both, or else the send within which it was launched. A transfer
     launched by any other op is that op's own: a value it reads back, or one it copies in.
     """
-    host, device = occurrences.host, occurrences.device
+    host, device, ops = occurrences.host, occurrences.device, occurrences.rows
     label = device.op.take(rows)
     owner = pick(host.owner, device.sure_launch[rows])
     edge = pick(host.transfer, owner)
     producer = filled(device.producer.take(rows), mapped(label, _sent_value))
-    producer = filled(producer, Strings(edge, tuple(t.producer for t in host.transfers)))
-    consumer = filled(
-        device.consumer.take(rows), Strings(edge, tuple(t.consumer for t in host.transfers))
-    )
-    functions = launch_functions(host, device).take(rows)
+    producer = filled(producer, coded(edge, [t.producer for t in host.transfers]))
+    consumer = filled(device.consumer.take(rows), coded(edge, [t.consumer for t in host.transfers]))
+    functions = device.function.take(rows)
 
-    own_label = mapped(label, lambda text: None if _is_transfer(text) else text.rpartition(":")[0])
+    own_label = mapped(
+        label, lambda text: None if _transfer_type(text) else text.rpartition(":")[0]
+    )
     named = names.find_all(functions, own_label)
     own = np.where(named >= 0, named, pick(occurrences.of_occurrence, owner))
-    is_transfer = mask(role_of_type(t) == Role.TRANSFER for t in occurrences.rows["type"])
+    is_transfer = mask(role_of_type(t) == Role.TRANSFER for t in ops["type"])
     own = np.where(pick(is_transfer, own, missing=False), -1, own)
     # An op on a GPU whose transfer has its name reads its result back or has an input copied in;
     # for an op on the CPU it is the other way about. Where the op's device is unknown, so is which
     # end it is, except that an input is copied to the device only for an eager op that is there.
     unnamed = ~producer.present & ~consumer.present
-    to_host = matches(device.direction.take(rows), lambda d: d == "d2h")
-    to_device = matches(device.direction.take(rows), lambda d: d == "h2d")
+    to_host, to_device = (matches(device.direction.take(rows), d.__eq__) for d in ("d2h", "h2d"))
     on_gpu = pick(mask(str(p).startswith("gpu") for p in placements), own, missing=False)
     on_gpu |= named >= 0
     on_cpu = pick(mask(p == "cpu" for p in placements), own, missing=False) & ~on_gpu
-    is_eager = pick(occurrences.rows["is_eager"].to_numpy(np.bool_), own, missing=False)
+    is_eager = pick(ops["is_eager"].to_numpy(np.bool_), own, missing=False)
     makes = unnamed & ((to_host & on_gpu) | (to_device & on_cpu))
     takes = unnamed & ((to_device & (on_gpu | (is_eager & ~on_cpu))) | (to_host & on_cpu))
-    row_names = tuple(occurrences.rows["name"])
     found: dict[str, object] = {}
     for end, names_of_end, is_own in (("producer", producer, makes), ("consumer", consumer, takes)):
-        own_names = Strings(np.where(is_own, own, -1).astype(np.int32), row_names)
+        own_names = coded(np.where(is_own, own, -1), ops["name"].tolist())
         found[end] = np.where(is_own, own, names.find_all(functions, names_of_end))
         found[f"{end}_name"] = categorical(filled(names_of_end, own_names))
     return found
 
 
-def _is_transfer(label: str) -> bool:
-    return role_of_type(label.rpartition(":")[2]) == Role.TRANSFER
+def _transfer_type(label: str) -> str | None:
+    """Return `_Send` for `X/_13:_Send`, None for an op that is no transfer."""
+    op_type = label.rpartition(":")[2]
+    return op_type if role_of_type(op_type) == Role.TRANSFER else None
 
 
 def _sent_value(label: str) -> str | None:
     """Return the op whose output a send or receive carries: `X` for `X/_13:_Recv`."""
-    return _EDGE_SUFFIX.sub("", label.rpartition(":")[0]) if _is_transfer(label) else None
+    return _EDGE_SUFFIX.sub("", label.rpartition(":")[0]) if _transfer_type(label) else None
 
 
 def _sent_rows(names: _OpNames, occurrences: OpOccurrences, facts: TracerFacts) -> pd.DataFrame:
     """Return what was sent that no device plane shows: by sends, and as inputs of eager ops."""
-    host, device, n_edges = occurrences.host, occurrences.device, len(occurrences.host.transfers)
+    host, device, edges = occurrences.host, occurrences.device, occurrences.host.transfers
     copying = device.device.take(np.flatnonzero(device.direction.present)).used()
     shown = {placement_of_device(d) for d in copying}
-
-    @cache
-    def hidden(source: str, target: str) -> str | None:
-        is_shown = shown & {placement_of_device(source), placement_of_device(target)}
-        return None if is_shown else _direction(source, target, facts)
-
-    is_hidden = np.array([hidden(e.source, e.target) is not None for e in host.transfers], np.bool_)
+    directions = [
+        None
+        if shown & {placement_of_device(e.source), placement_of_device(e.target)}
+        else _direction(e.source, e.target, facts)
+        for e in edges
+    ]
+    is_hidden = mask(directions)
     is_send = mask(t.endswith("Send") for t in host.names.type)[host.name]
     sends = np.flatnonzero(is_send & pick(is_hidden, host.transfer, missing=False))
-    moves = [move for move in host.moves if hidden(move.source, move.target)]
+    moves = np.flatnonzero(is_hidden[host.moves.edge])
     # A row for each send, then one for each move: its edge, its event, and the op that takes it.
-    edges: list[Transfer | Move] = [*host.transfers, *moves]
-    edge = np.concatenate([host.transfer[sends], np.arange(n_edges, len(edges))]).astype(np.int32)
-    event = np.append(host.event[sends], np.array([m.event for m in moves], np.int64))
-    taken_by = occurrences.of_occurrence[[m.occurrence for m in moves]]
-    none = np.full(len(moves), -1, np.int32)
+    edge = np.append(host.transfer[sends], host.moves.edge[moves])
+    event = np.append(host.event[sends], host.moves.event[moves])
+    taken_by = occurrences.of_occurrence[host.moves.occurrence[moves]]
+    none = np.full(len(moves), -1)
 
-    function = Strings(np.concatenate([host.function.codes[sends], none]), host.function.values)
-    producer = Strings(edge, tuple(e.producer for e in host.transfers) + ("",) * len(moves))
-    takers = occurrences.rows["name"].to_numpy()[taken_by].tolist()
-    consumer = Strings(edge, (*(e.consumer for e in host.transfers), *takers))
-    producer, consumer = (mapped(end, lambda name: name or None) for end in (producer, consumer))
+    function = coded(np.append(host.function.codes[sends], none), host.function.values)
+    producer, consumer = (
+        mapped(coded(edge, ends), lambda name: name or None)
+        for ends in ([e.producer for e in edges], [e.consumer for e in edges])
+    )
+    taker = coded(np.append(np.full(len(sends), -1), taken_by), occurrences.rows["name"].tolist())
     types = (*host.names.type, "op")
-    via = Strings(np.append(host.name[sends], np.full(len(moves), len(types) - 1)), types)
-    directions = tuple(hidden(e.source, e.target) or "" for e in edges)
+    via = coded(np.append(host.name[sends], np.full(len(moves), len(types) - 1)), types)
     # Within one task's memory the buffer is shared.
     is_free = mask(
         d == "h2h" and e.source.partition("/device:")[0] == e.target.partition("/device:")[0]
@@ -290,20 +277,20 @@ def _sent_rows(names: _OpNames, occurrences: OpOccurrences, facts: TracerFacts) 
         {
             "device": None,
             "stream": None,
-            "direction": Strings(edge, directions).to_list(),
+            "direction": np.array(directions, object)[edge],
             "bytes": pd.array([pd.NA] * len(edge), dtype="Int64"),
             "start_ps": start_ps,
             "duration_ps": pd.arrays.IntegerArray(np.zeros(len(edge), np.int64), ~is_free),
             "memory": "unknown",
             "is_async": pd.array([pd.NA] * len(edge), dtype="boolean"),
-            "producer": np.append(names.find_all(function, producer)[: len(sends)], none),
+            "producer": names.find_all(function, producer),
             "consumer": np.append(names.find_all(function, consumer)[: len(sends)], taken_by),
             "producer_name": producer.to_list(),
-            "consumer_name": consumer.to_list(),
+            "consumer_name": filled(consumer, taker).to_list(),
             "correlation_id": 0,
             "via": via.to_list(),
             "function": function.to_list(),
-            "thread": Strings(host.plane.line_of[event], host.plane.lines.name).to_list(),
+            "thread": coded(host.plane.line_of[event], host.plane.lines.name).to_list(),
             "launch_ps": pd.array(start_ps, dtype="Int64"),
         }
     )

@@ -18,6 +18,7 @@ from traceanalyzer.tables.arrays import mask
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from traceanalyzer.tables.arrays import Flags
     from traceanalyzer.trace.columns import Plane
 
 HOST_PLANE: Final = "/host:CPU"
@@ -77,14 +78,10 @@ class Kind(IntEnum):
     """What an event of a host line is."""
 
     OTHER = 0
-    OP = 1
-    """A graph op, `name:Type` (executor.cc)."""
-    EAGER_OP = 2
-    """An op run eagerly, `EagerLocalExecute: Type` (eager/execute.cc)."""
-    STAGE = 3
-    """A stage of a tf.data pipeline, `Iterator::A::B` (dataset.h)."""
-    FUNCTION_CALL = 4
-    """A function called eagerly, `EagerLocalExecute: __inference_f_12`."""
+    OP = 1  # a graph op, `name:Type` (executor.cc)
+    EAGER_OP = 2  # an op run eagerly, `EagerLocalExecute: Type` (eager/execute.cc)
+    STAGE = 3  # a stage of a tf.data pipeline, `Iterator::A::B` (dataset.h)
+    FUNCTION_CALL = 4  # a function called eagerly, `EagerLocalExecute: __inference_f_12`
 
 
 class Role:
@@ -134,10 +131,10 @@ def role_of_type(op_type: str) -> str:
     return Role.COMPUTE
 
 
-def op_and_type(text: str) -> tuple[str, str] | None:
-    """Split `name:Type`, or the annotation `name:Type#key=value,...#...`; None if it is neither."""
+def op_label(text: str) -> str | None:
+    """Return the `name:Type` that an annotation, `name:Type#key=value,...#`, begins with."""
     match = _OP.fullmatch(text.partition("::")[0].partition("#")[0])
-    return (match[1], match[2]) if match else None
+    return match and match[0]
 
 
 def is_derived_line(name: str, line_id: int) -> bool:
@@ -165,49 +162,31 @@ def is_pipeline_line(name: str) -> bool:
 class Names:
     """The event names of a host plane, classified; each field is parallel to `Plane.names`."""
 
-    #: `Kind`, uint8.
-    kind: NDArray[np.uint8]
-    #: Op name, stage name, or called function; empty for other events.
-    op: tuple[str, ...]
-    #: Op type; for a stage `Iterator::Map`; empty for other events.
-    type: tuple[str, ...]
-    #: Whether an op is named after its type, `X:X`, as eager ops were.
-    is_unnamed: NDArray[np.bool_]
-    #: Whether it is a turn of the executor.
-    is_executor: NDArray[np.bool_]
-    #: Whether it is an event of tf.data, as everything that it encloses is.
-    is_pipeline: NDArray[np.bool_]
+    kind: NDArray[np.uint8]  #: `Kind`
+    op: tuple[str, ...]  #: op name, stage name, or called function; empty for other events
+    type: tuple[str, ...]  #: op type; for a stage `Iterator::Map`; empty for other events
+    is_unnamed: Flags  #: whether an op is named after its type, `X:X`, as eager ops were
+    is_executor: Flags  #: whether it is a turn of the executor
+    is_pipeline: Flags  #: whether it is an event of tf.data, as everything that it encloses is
 
 
 def classify(plane: Plane) -> Names:
     """Classify the event names of a host plane."""
-    classified = [
-        _classify_name(name, display_name)
-        for name, display_name in zip(plane.names, plane.display_names, strict=True)
-    ]
-    types = tuple(op_type for _, _, op_type in classified)
+    kinds, ops, types = zip(*map(_classify, plane.names, plane.display_names), strict=True)
     return Names(
-        kind=np.array([kind for kind, _, _ in classified], np.uint8),
-        op=tuple(op for _, op, _ in classified),
+        kind=np.array(kinds, np.uint8),
+        op=ops,
         type=types,
         is_unnamed=mask(n == f"{t}:{t}" for n, t in zip(plane.names, types, strict=True)),
         is_executor=mask(n == EXECUTOR for n in plane.names),
         is_pipeline=mask(
-            n.startswith(STAGE)
-            or CAPTURED_FUNCTION.fullmatch(n) is not None
-            or GET_NEXT.fullmatch(n) is not None
+            n.startswith(STAGE) or CAPTURED_FUNCTION.fullmatch(n) or GET_NEXT.fullmatch(n)
             for n in plane.names
         ),
     )
 
 
-def without_counts(path: str) -> str:
-    """Return a stage's path without the indices that count its restarts."""
-    parts = path.split("::")
-    return "::".join(p if _SEVERAL_INPUTS.match(p) else _INDEX.sub("", p) for p in parts)
-
-
-def _classify_name(name: str, display_name: str) -> tuple[Kind, str, str]:
+def _classify(name: str, display_name: str) -> tuple[Kind, str, str]:
     if name.startswith(STAGE):
         stage = display_name or STAGE + _INDEX.sub("", name.rpartition("::")[2])
         return Kind.STAGE, without_counts(name), stage
@@ -222,3 +201,9 @@ def _classify_name(name: str, display_name: str) -> tuple[Kind, str, str]:
     if op and display_name in {"", op[2]}:
         return Kind.OP, op[1], op[2]
     return Kind.OTHER, "", ""
+
+
+def without_counts(path: str) -> str:
+    """Return a stage's path without the indices that count its restarts."""
+    parts = path.split("::")
+    return "::".join(p if _SEVERAL_INPUTS.match(p) else _INDEX.sub("", p) for p in parts)

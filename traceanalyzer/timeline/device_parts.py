@@ -24,8 +24,7 @@ import pandas as pd
 
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.native.walk import busy_and_idle
-from traceanalyzer.tables.thread_activity import Launches
-from traceanalyzer.tables.thread_links import ON_DEVICE
+from traceanalyzer.tables.thread_activity import ON_DEVICE, Launches
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.device_work import device_work, durations
 from traceanalyzer.timeline.intervals import union

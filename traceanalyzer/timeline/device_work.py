@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.tables.thread_activity import Launches
-from traceanalyzer.tables.thread_links import ON_DEVICE
+from traceanalyzer.tables.thread_activity import ON_DEVICE, Launches
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.tables.step_kinds import REGULAR, main_steps, regular_steps
-from traceanalyzer.tables.thread_activity import ThreadState
-from traceanalyzer.tables.thread_links import ON_DEVICE
+from traceanalyzer.tables.steps import REGULAR, main_steps, regular_steps
+from traceanalyzer.tables.thread_activity import ON_DEVICE, ThreadState
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import program_thread
 

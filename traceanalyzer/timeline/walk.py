@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.native import walk as native
-from traceanalyzer.tables.thread_activity import Launches
-from traceanalyzer.tables.thread_links import ON_DEVICE
+from traceanalyzer.tables.thread_activity import ON_DEVICE, Launches
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.capture_file.function_records import Instance
-    from traceanalyzer.tables.joined import OpRecord
+    from traceanalyzer.tables.graph_nodes import OpRecord
     from traceanalyzer.transfers.round_trips import HostTransfers
 
 _Place: TypeAlias = "tuple[str, str]"  # function and node

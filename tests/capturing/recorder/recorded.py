@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import traceanalyzer
+from traceanalyzer.capturing.recorder.program import Settings
 from traceanalyzer.trace.discovery import find_runs
 from traceanalyzer.trace.files import read_host
 
@@ -89,18 +90,9 @@ class Recorder:
     def settings(self) -> Path:
         return self.work / "settings.json"
 
-    def write_settings(self, **changed: Any) -> None:  # noqa: ANN401 - JSON
-        found = {
-            "work": str(self.work),
-            "logdir": str(self.logdir),
-            "run": "run",
-            "host": "host",
-            "host_tracer_level": 2,
-            "python_tracer_level": 0,
-            "device_tracer_level": 1,
-            "window": {"kind": "auto"},
-        }
-        self.settings.write_text(json.dumps({**found, **changed}))
+    def write_settings(self) -> None:
+        found = Settings(str(self.work), str(self.logdir), "run", "host")
+        self.settings.write_text(json.dumps(found._asdict()))
 
     def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Return the environment that the launcher makes of the user's."""

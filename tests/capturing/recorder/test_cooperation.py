@@ -15,8 +15,7 @@ import pytest
 
 from tests.architecture.toolchain import ROOT
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.capturing.recorder.profiler import ScriptSession
-from traceanalyzer.capturing.recorder.program import prepare
+from traceanalyzer.capturing.recorder.program import Settings, prepare
 from traceanalyzer.trace.profile_options import profile_options_in
 
 STARTUP = ROOT / "traceanalyzer" / "capturing" / "recorder" / "startup"
@@ -44,20 +43,10 @@ class Done:
         work.mkdir()
         self.logs = folder / "logs"
         settings = work / "settings.json"
-        settings.write_text(
-            json.dumps(
-                {
-                    "work": str(work),
-                    "logdir": str(self.logs),
-                    "run": "run",
-                    "host": "host",
-                    "host_tracer_level": 3,
-                    "python_tracer_level": 0,
-                    "device_tracer_level": 1,
-                    "window": window or {"kind": "auto"},
-                }
-            )
-        )
+        recording = Settings(str(work), str(self.logs), "run", "host", host_tracer_level=3)
+        if window:
+            recording = recording._replace(window=window)
+        settings.write_text(json.dumps(recording._asdict()))
         program = folder / "program.py"
         program.write_text(textwrap.dedent(code))
         if is_fresh:
@@ -224,21 +213,6 @@ def test_a_log_directory_that_cannot_be_written(tmp_path: Path) -> None:
     assert [s["trace"] for s in done.records("session")] == [None]
     assert "trace_not_written" in [n["id"] for n in done.records("note")]
     assert done.records("finished")
-
-
-def test_the_programs_trace_is_the_newest_that_it_wrote(tmp_path: Path) -> None:
-    runs = tmp_path / "plugins" / "profile"
-    old, new = runs / "1" / "vm.xplane.pb", runs / "2" / "vm.xplane.pb"
-    for path in (old, new):
-        path.parent.mkdir(parents=True)
-        path.write_bytes(b"")
-    os.utime(old, (1, 1))
-    session = ScriptSession(str(tmp_path))
-    assert session.trace() == str(new)
-    os.utime(new, (1, 1))
-    assert session.trace() is None
-    assert ScriptSession(None).trace() is None
-    assert ScriptSession("gs://bucket/logs").trace() is None
 
 
 def test_the_function_of_a_dataset_is_let_go_while_it_is_recorded(tmp_path: Path) -> None:

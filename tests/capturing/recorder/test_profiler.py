@@ -6,10 +6,12 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from tensorflow.python.framework import versions
+from tensorflow.python.profiler.internal import _pywrap_profiler
 
 from traceanalyzer.capturing.recorder import profiler
 from traceanalyzer.capturing.recorder.journal import Journal
-from traceanalyzer.capturing.recorder.profiler import Levels, Native, Profiler, ProfilerError
+from traceanalyzer.capturing.recorder.profiler import Levels, Profiler, ProfilerError
 from traceanalyzer.capturing.recorder.program import Settings
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ class Service:
     def __init__(self, _: object) -> None:
         pass
 
-    def start(self, levels: Levels, folder: str, host: str, _: object) -> None:
+    def start(self, levels: Levels, folder: str, host: str) -> None:
         if self.error:
             raise ProfilerError(self.error)
         assert levels == Levels(3)
@@ -71,9 +73,10 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         monkeypatch.setattr(profiler, "ProfilerService", type("S", (Service,), of_service))
         logdir, journal = tmp_path / "logs", tmp_path / "journal"
         settings = Settings(str(tmp_path), str(logdir), "run", "host", host_tracer_level=level)
-        native = Native(version, session, lambda _: None, lambda: False)
+        monkeypatch.setattr(versions, "VERSION", ".".join(map(str, version)))
+        monkeypatch.setattr(_pywrap_profiler, "ProfilerSession", session)
         return (
-            Profiler(settings, Journal(str(journal)), native),
+            Profiler(settings, Journal(str(journal))),
             logdir / "plugins" / "profile" / "run" / "host.xplane.pb",
             journal,
         )

@@ -129,7 +129,6 @@ class Case:
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Case]:
     monkeypatch.setattr(recording, "Profiler", Profiler)
     monkeypatch.setattr(recording, "ProgramWatch", Watch)
-    monkeypatch.setattr(recording, "native_profiler", lambda: None)
     monkeypatch.setattr(recording, "watch_signals", lambda: None)
     monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
     monkeypatch.setattr(Profiler, "told", [])
@@ -170,21 +169,6 @@ def test_the_programs_profiler_wins(make: Callable[..., Case], tmp_path: Path) -
     assert case.evidence.told == [0, "stop", 1, "stop", 2, "stop"]
     linked = case.logdir / "plugins/profile/run-script-1/host.xplane.pb"
     assert linked.samefile(own)
-
-
-def test_steps(make: Callable[..., Case]) -> None:
-    case = make(kind="steps", first=3, last=4)
-    case.watch.used()
-    case.call(2)
-    assert not Profiler.told
-    case.call(1)
-    assert Profiler.told == ["start"]
-    case.call(2)
-    assert Profiler.told == ["start", "stop"]
-    case.call(100)
-    case.recording.finish("exit")
-    assert [s["reason"] for s in case.records("session")] == ["from call 3 of step, to call 4"]
-    assert not case.records("note")
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,6 @@ def call(window: AutoWindow | StepsWindow, times: int, name: str = STEP) -> list
     return [action for action in actions if action is not None]
 
 
-# ------------------------------------------------------------------- the usual
-
-
 def test_a_short_program_is_recorded_whole(auto: AutoWindow, clock: Clock) -> None:
     assert not call(auto, 500)
     clock.now += 19.9
@@ -73,12 +70,6 @@ def test_an_eager_loop_of_tiny_ops_is_not_recorded_for_long(auto: AutoWindow) ->
     assert ended == End("for 14,000 eager ops")
 
 
-def test_many_different_eager_ops_are_a_set_up(auto: AutoWindow) -> None:
-    for ops in range(1000, 50_000, 1000):
-        assert auto.looked(Load(eager_ops=ops, signatures=ops)) is None
-    assert isinstance(auto.looked(Load(eager_ops=50_000, signatures=50_000)), End)
-
-
 @pytest.mark.parametrize(
     ("load", "words"),
     [
@@ -90,9 +81,6 @@ def test_many_different_eager_ops_are_a_set_up(auto: AutoWindow) -> None:
 def test_a_session_is_bounded(auto: AutoWindow, load: Load, words: str) -> None:
     call(auto, 10)
     assert auto.looked(load) == End(words)
-
-
-# --------------------------------------------------------- set-up before the steps
 
 
 def fills(auto: AutoWindow) -> None:
@@ -141,17 +129,6 @@ def test_after_such_a_set_up_an_eager_loop_is_recorded(auto: AutoWindow, clock: 
     assert auto.looked(Load(eager_ops=9000)) == End("for 20 s")
 
 
-def test_a_function_that_repeats_after_an_eager_loop_is_recorded_too(
-    auto: AutoWindow, clock: Clock
-) -> None:
-    auto.looked(Load(eager_ops=1000))
-    clock.now += 20
-    assert auto.looked(Load(eager_ops=2000)) == End("for 20 s")
-    assert not auto.awaits_eager_ops
-    assert not call(auto, 1)
-    assert call(auto, 1) == [Begin("from call 2 of step")]
-
-
 def test_training_is_recorded_although_another_function_was(clock: Clock) -> None:
     is_training = False
     window = AutoWindow(clock, lambda: is_training)
@@ -169,9 +146,6 @@ def test_training_is_recorded_although_another_function_was(clock: Clock) -> Non
     call(window, 50, "__inference_one_step_on_iterator_9")
     assert window.looked(Load()) == End("for 20 s")
     assert window.over
-
-
-# ------------------------------------------------------------------------ steps
 
 
 def test_steps_are_calls_of_what_is_called_most(clock: Clock) -> None:
@@ -192,9 +166,6 @@ def test_steps_that_the_program_marks_count(clock: Clock) -> None:
     assert window.stepped() == Begin("from step 2 of the program")
     assert not call(window, 5)
     assert window.stepped() == End("to step 2")
-
-
-# ---------------------------------------------------------------- any of them
 
 
 @pytest.mark.parametrize("asked", [{"kind": "whole"}, {"kind": "steps", "first": 1, "last": 10**9}])

@@ -13,7 +13,7 @@ from traceanalyzer.capture_file.document import CaptureFile, Resource, Signature
 from traceanalyzer.causes import BlockedOps, all_causes
 from traceanalyzer.causes.knowledge.memory_fit import memory_note
 from traceanalyzer.placement.explanations import PlacementExplanation
-from traceanalyzer.tables.joined import OpRecord
+from traceanalyzer.tables.graph_nodes import OpRecord
 
 if TYPE_CHECKING:
     from traceanalyzer.cpu_ops import CpuOp

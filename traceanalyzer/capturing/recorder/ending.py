@@ -123,8 +123,8 @@ class _Ending:
         atexit.register(self._at_exit)
         os._exit = self._before(os._exit, "os._exit")
         # The other members of the family call these two.
-        os.execv = self._before_exec(os.execv)
-        os.execve = self._before_exec(os.execve)
+        os.execv = self._before(os.execv, "os.exec")
+        os.execve = self._before(os.execve, "os.exec")
         os.register_at_fork(after_in_child=self._in_child)
 
     def run(self, reason: str) -> None:
@@ -165,21 +165,12 @@ class _Ending:
     def _before(self, original: Callable[..., Any], reason: str) -> Callable[..., Any]:
         @functools.wraps(original)
         def replacement(*args: Any, **keywords: Any) -> Any:
-            self.run(reason)
+            with contextlib.suppress(Exception):
+                # execvp tries one folder after the other.
+                if reason != "os.exec" or os.access(args[0], os.X_OK):
+                    self.run(reason)
             with unseen:
                 return original(*args, **keywords)
-
-        return replacement
-
-    def _before_exec(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def replacement(path: Any, *args: Any) -> Any:
-            # execvp tries one folder after the other.
-            with contextlib.suppress(Exception):
-                if os.access(path, os.X_OK):
-                    self.run("os.exec")
-            with unseen:
-                return original(path, *args)
 
         return replacement
 

@@ -26,7 +26,6 @@ _LONGEST = 1000
 _MOST_OPS = 50
 _MOST_KERNELS = 200  # of one op
 _MOST_VALUES = 50  # of one attribute
-_LONGEST_NAME = 200  # characters of a name
 
 
 def variables() -> dict[str, str]:
@@ -151,20 +150,17 @@ def foreign_kernels(types: Iterable[str]) -> list[dict[str, Any]]:
 
 def _kernel(kernel: Any) -> dict[str, Any]:
     return {
-        "op": kernel.op[:_LONGEST_NAME],
-        "device_type": kernel.device_type[:_LONGEST_NAME],
-        "constraints": {
-            each.name[:_LONGEST_NAME]: _values(each.allowed_values.list)
-            for each in kernel.constraint
-        },
-        "host_memory_args": [name[:_LONGEST_NAME] for name in kernel.host_memory_arg],
+        "op": kernel.op,
+        "device_type": kernel.device_type,
+        "constraints": {each.name: _values(each.allowed_values.list) for each in kernel.constraint},
+        "host_memory_args": list(kernel.host_memory_arg),
         "priority": kernel.priority,
-        "label": kernel.label[:_LONGEST_NAME],
+        "label": kernel.label,
     }
 
 
 def _values(allowed: Any) -> list[Any]:
     """Return the values that a kernel takes: types by name, strings as plain text."""
     types = [dtype_name(number) for number in allowed.type]
-    texts = [text.decode("utf-8", "backslashreplace")[:_LONGEST_NAME] for text in allowed.s]
+    texts = [text.decode("utf-8", "backslashreplace") for text in allowed.s]
     return [*types, *texts, *map(int, allowed.i), *map(bool, allowed.b)][:_MOST_VALUES]

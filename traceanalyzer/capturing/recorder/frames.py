@@ -24,11 +24,9 @@ GENERATED = "__autograph_generated_file"  # what AutoGraph names its files (pyct
 # the line that calls it says more. Of `python -c` there is no other.
 _NO_FILE = "<string>"
 _IS_COMMAND = getattr(sys, "argv", [])[:1] == ["-c"]
-_PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+_PACKAGES = ("/site-packages/", "/dist-packages/")
 # Files of a library that say little about their caller: which layer or metric it is.
-_PLUMBING = tuple(
-    os.path.join("", "keras", "src", part, "") for part in ("backend", "ops", "utils")
-)
+_PLUMBING = ("keras/src/backend/", "keras/src/ops/", "keras/src/utils/")
 _MOST_KNOWN = 10_000
 known_files: dict[str, bool] = {}  # whether a file is the user's, of those asked for
 

@@ -26,15 +26,12 @@ _LONGEST = 200
 _MOST_FRAMES = 20
 # What `tf.config`, `tf.test` and `keras.distribution` put between the program and the functions
 # replaced here.
-_BETWEEN = tuple(
-    os.path.join(*parts)
-    for parts in (
-        ("tensorflow", "python", "framework", "config.py"),
-        ("tensorflow", "python", "framework", "test_util.py"),
-        ("tensorflow", "python", "util", "deprecation.py"),
-        ("keras", "src", "backend", "tensorflow", "distribution_lib.py"),
-        ("keras", "src", "distribution", "distribution_lib.py"),
-    )
+_BETWEEN = (
+    "/tensorflow/python/framework/config.py",
+    "/tensorflow/python/framework/test_util.py",
+    "/tensorflow/python/util/deprecation.py",
+    "/keras/src/backend/tensorflow/distribution_lib.py",
+    "/keras/src/distribution/distribution_lib.py",
 )
 _METHODS = (
     "list_physical_devices",
@@ -53,23 +50,19 @@ def watch_variable(journal: Journal) -> None:
 
     CUDA reads it when it is first used.
     """
+
+    def watched(original: Any) -> Any:
+        def change(self: Any, key: Any, *value: Any) -> None:
+            with unseen:
+                original(self, key, *value)
+            if key == VARIABLE and not _has_devices():
+                _write(journal, VARIABLE, str(value[0]) if value else None, sys._getframe(1))
+
+        return change
+
     mapping = type(os.environ)
-    original, delete = mapping.__setitem__, mapping.__delitem__
-
-    def set_item(self: Any, key: Any, value: Any) -> None:
-        with unseen:
-            original(self, key, value)
-        if key == VARIABLE and not _has_devices():
-            _write(journal, VARIABLE, str(value), sys._getframe(1))
-
-    def delete_item(self: Any, key: Any) -> None:
-        with unseen:
-            delete(self, key)
-        if key == VARIABLE and not _has_devices():
-            _write(journal, VARIABLE, None, sys._getframe(1))
-
-    mapping.__setitem__ = set_item  # type: ignore[method-assign]
-    mapping.__delitem__ = delete_item  # type: ignore[method-assign]
+    for name in ("__setitem__", "__delitem__"):
+        setattr(mapping, name, watched(getattr(mapping, name)))
 
 
 def _write(journal: Journal, how: str, value: str | None, frame: FrameType) -> None:

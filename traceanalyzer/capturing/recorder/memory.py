@@ -10,6 +10,7 @@ import time
 # profiler's: it keeps its events in small blocks of the C heap.
 _EXACT_FROM = 64 << 20
 _PATIENCE = 100
+_UORDBLKS = 7  # bytes in use, of the sizes that glibc states
 
 # A container may have less memory than its machine: current use and limit, of cgroups v2 and v1.
 _CGROUPS = (
@@ -22,13 +23,7 @@ _CACHE = "/sys/fs/cgroup/memory.stat"  # what the use counts of files, which giv
 class _MallocInfo(ctypes.Structure):
     """`struct mallinfo2` of glibc 2.33 (mallinfo(3))."""
 
-    _fields_ = tuple(
-        (name, ctypes.c_size_t)
-        for name in (
-            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
-            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
-        )
-    )
+    _fields_ = (("sizes", ctypes.c_size_t * 10),)
 
 
 class HeapGrowth:
@@ -102,7 +97,7 @@ def _heap_bytes() -> int | None:
     except (AttributeError, OSError):  # an older glibc, or another C library
         return None
     ask.restype = _MallocInfo
-    return int(ask().uordblks)
+    return int(ask().sizes[_UORDBLKS])
 
 
 def _fields_of(path: str, separator: str = ":") -> dict[str, int]:

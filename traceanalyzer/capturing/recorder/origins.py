@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import importlib
 import linecache
+from functools import partial
 from typing import TYPE_CHECKING, Any, List, Optional, Tuple
 
 from .hooks import Part, followed
@@ -89,7 +90,7 @@ class Origins(Part):
         tensor, operation = ops.EagerTensor, ops.Operation
         for owner, name, named in (
             (tensor, "device", self._of_tensor),
-            (tensor, "backing_device", self._of_memory),
+            (tensor, "backing_device", partial(self._of_tensor, backing=True)),
             (operation, "device", self._of_operation),
         ):
             original = getattr(owner, name)
@@ -146,17 +147,11 @@ class Origins(Part):
         """Return the text for the host of a device: that is spelt out."""
         return self.named(name, None)
 
-    def _of_tensor(self, name: str, tensor: Any) -> str:
+    def _of_tensor(self, name: str, tensor: Any, *, backing: bool = False) -> str:
         if not is_cpu_in_full(name):
             return name
         noted = getattr(tensor, "_traceanalyzer_origin", UNKNOWN)
-        return self.named(name, self.resource_of.get(tensor._id, noted))
-
-    def _of_memory(self, name: str, tensor: Any) -> str:
-        if not is_cpu_in_full(name):
-            return name
-        noted = getattr(tensor, "_traceanalyzer_origin", UNKNOWN)
-        if noted is not None and tensor._datatype_enum() in _HOST_DTYPES:
+        if backing and noted is not None and tensor._datatype_enum() in _HOST_DTYPES:
             noted = None if noted == MACHINE else UNKNOWN
         return self.named(name, self.resource_of.get(tensor._id, noted))
 

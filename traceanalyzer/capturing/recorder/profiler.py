@@ -59,38 +59,27 @@ class Levels(NamedTuple):
 _DEFAULTS = Levels()
 
 
-class Native(NamedTuple):
-    """What is used of TensorFlow."""
-
-    version: tuple[int, ...]
-    session: Callable[[], Any]  # the class `ProfilerSession`, before ours replaced it
-    start_server: Callable[[int], None]  # starts the profiler service on a port
-    is_on: Callable[[], bool]  # whether a profiler is active in this process
-
-
-def native_profiler() -> Native:
-    from tensorflow.python.framework import versions
+def _is_on() -> bool:
+    """Return whether a profiler is active in this process."""
     from tensorflow.python.profiler import trace
-    from tensorflow.python.profiler.internal import _pywrap_profiler
 
-    def is_on() -> bool:
-        # A function in 2.21; before, a variable that the profiler sets.
-        enabled = trace.enabled
-        return bool(enabled() if callable(enabled) else enabled)
-
-    version = tuple(int(number) for number in versions.VERSION.split(".")[:2])
-    own = _pywrap_profiler
-    return Native(version, own.ProfilerSession, own.start_server, is_on)
+    # A function in 2.21; before, a variable that the profiler sets.
+    return bool(trace.enabled() if callable(trace.enabled) else trace.enabled)
 
 
 class Profiler:
     """TensorFlow's profiler with the requested levels; one session at a time."""
 
-    def __init__(self, settings: Settings, journal: Journal, native: Native) -> None:
+    def __init__(self, settings: Settings, journal: Journal) -> None:
+        from tensorflow.python.framework import versions
+        from tensorflow.python.profiler.internal import _pywrap_profiler
+
         self._host = settings.host
         self._scratch = settings.scratch
         self._journal = journal
-        self._native = native
+        self._version = tuple(int(number) for number in versions.VERSION.split(".")[:2])
+        self._make_session = _pywrap_profiler.ProfilerSession  # before ours replaces it
+        self._start_server = _pywrap_profiler.start_server
         self._service: ProfilerService | None = None
         self._session: Any = None
         self.requested = Levels(
@@ -101,12 +90,12 @@ class Profiler:
     def start(self) -> None:
         """Begin a session; when this returns, the profiler records."""
         is_default = self.requested == _DEFAULTS
-        ignores = self._native.version >= _IGNORES_OPTIONS_SINCE
+        ignores = self._version >= _IGNORES_OPTIONS_SINCE
         if ignores and not is_default and self._start_by_service():
             self.method = "server"
             return
         self.method = "api"
-        session = self._native.session()
+        session = self._make_session()
         # TensorFlow 2.20 and 2.21 complain on stderr of each option, whatever its value.
         options = {} if is_default else self.requested._asdict()
         with _failing():
@@ -134,7 +123,7 @@ class Profiler:
         if self.method == "server" and self._service is not None:
             self._service.cancel()
             end_s = time.monotonic() + _LET_GO_S  # the next session needs the profiler
-            while self._native.is_on() and time.monotonic() < end_s:
+            while _is_on() and time.monotonic() < end_s:
                 time.sleep(0.001)
         self._session = None  # its destructor ends it
         shutil.rmtree(self._scratch, ignore_errors=True)
@@ -148,7 +137,7 @@ class Profiler:
     def _start_by_service(self) -> bool:
         try:
             if self._service is None:
-                self._service = ProfilerService(self._native.start_server)
+                self._service = ProfilerService(self._start_server)
                 if not self._service.is_local:
                     self._journal.note(
                         "profiler_service_open",
@@ -156,9 +145,9 @@ class Profiler:
                         "TensorFlow's profiler service, needed for the requested tracer level, "
                         "listened on every address of this machine until the program ended",
                     )
-            self._service.start(self.requested, self._scratch, self._host, self._native.is_on)
+            self._service.start(self.requested, self._scratch, self._host)
         except (ProfilerError, ImportError, OSError) as error:
-            version = ".".join(str(n) for n in self._native.version)
+            version = ".".join(map(str, self._version))
             self._journal.note(
                 "profiler_options_ignored",
                 "warning",
@@ -180,11 +169,10 @@ def _failing() -> Iterator[None]:
 
 def _only_trace(folder: str) -> str:
     """Return the trace somewhere under a folder."""
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(parent, name)
-            if name.endswith(".xplane.pb") and os.path.getsize(path):
-                return path
+    pattern = os.path.join(glob.escape(folder), "**", "*.xplane.pb")
+    found = [path for path in glob.glob(pattern, recursive=True) if os.path.getsize(path)]
+    if found:
+        return found[0]
     message = "TensorFlow wrote no trace; it can write none of more than 2 GiB"
     raise ProfilerError(message)
 
@@ -208,7 +196,7 @@ class ProfilerService:
                 except OSError:
                     self.is_local = False
 
-    def start(self, levels: Levels, folder: str, host: str, is_on: Callable[[], bool]) -> None:
+    def start(self, levels: Levels, folder: str, host: str) -> None:
         """Have the program profiled; when this returns, the profiler records."""
         import grpc
 
@@ -218,7 +206,7 @@ class ProfilerService:
         profile = self._channel.unary_unary(_SERVICE + "Profile")
         self._profile = profile.future(request, wait_for_ready=True)
         end_s = time.monotonic() + _BEGIN_S
-        while not is_on():
+        while not _is_on():
             is_refused = self._profile.done()
             if is_refused or time.monotonic() > end_s:
                 self.cancel()

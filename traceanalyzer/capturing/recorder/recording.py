@@ -13,13 +13,7 @@ from .auto_window import window_of
 from .ending import shielded, watch_signals
 from .frames import is_tracing, outwards
 from .memory import HeapGrowth, free_share, give_back
-from .profiler import (
-    Profiler,
-    ProfilerError,
-    ProgramWatch,
-    ScriptSession,
-    native_profiler,
-)
+from .profiler import Profiler, ProfilerError, ProgramWatch, ScriptSession
 from .windows import Action, Begin, End, Load
 
 if TYPE_CHECKING:
@@ -75,7 +69,7 @@ class Recording:
         """TensorFlow has been imported: record from its first use on, if the window says so."""
         try:
             self._evidence = evidence
-            self._profiler = Profiler(self._settings, self._journal, native_profiler())
+            self._profiler = Profiler(self._settings, self._journal)
             self._watch.on_script_session(self._script_begins, self._script_ends)
             os.register_at_fork(after_in_child=self._is_fork)
             watch_signals()
@@ -292,15 +286,15 @@ class Recording:
                     return
             self._wake.wait(wait_s)
             with self._shielded():
-                self._do(self._window.looked(self._load()))
-
-    def _load(self) -> Load:
-        evidence = self._evidence
-        if self._session is None:
-            return Load(evidence.eager_ops)
-        heap_bytes = self._session.heap.bytes()
-        signatures = evidence.signatures
-        return Load(evidence.eager_ops, heap_bytes, free_share(), signatures, is_tracing())
+                load = Load(self._evidence.eager_ops)
+                if self._session is not None:
+                    load = load._replace(
+                        heap_bytes=self._session.heap.bytes(),
+                        free=free_share(),
+                        signatures=self._evidence.signatures,
+                        is_tracing=is_tracing(),
+                    )
+                self._do(self._window.looked(load))
 
     @contextlib.contextmanager
     def _shielded(self) -> Iterator[None]:

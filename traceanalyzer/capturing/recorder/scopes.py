@@ -8,7 +8,6 @@ the places are noted when scopes are entered.
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import threading
 from typing import TYPE_CHECKING, Any, Callable
@@ -26,18 +25,15 @@ if TYPE_CHECKING:
 _MARK = "_traceanalyzer_frame"
 _ORIGIN = "_traceanalyzer_origin"
 # Between the `with` of the caller and the functions replaced here.
-_MACHINERY = tuple(
-    os.path.join(*parts)
-    for parts in (
-        ("tensorflow", "python", "framework", "ops.py"),
-        ("tensorflow", "python", "framework", "func_graph.py"),
-        ("tensorflow", "python", "eager", "context.py"),
-        ("tensorflow", "python", "util", "tf_contextlib.py"),
-        ("tensorflow", "python", "util", "tf_stack.py"),
-        ("contextlib.py",),
-        ("recorder", "scopes.py"),
-        ("recorder", "hooks.py"),
-    )
+_MACHINERY = (
+    "/tensorflow/python/framework/ops.py",
+    "/tensorflow/python/framework/func_graph.py",
+    "/tensorflow/python/eager/context.py",
+    "/tensorflow/python/util/tf_contextlib.py",
+    "/tensorflow/python/util/tf_stack.py",
+    "/contextlib.py",
+    "/recorder/scopes.py",
+    "/recorder/hooks.py",
 )
 _NO_SCOPE = 0
 _MOST_CHAINS = 10_000

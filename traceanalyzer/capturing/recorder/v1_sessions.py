@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 _CONFIG = 2  # its place among the arguments of a session
 _MOST_CONFIGS = 20  # different ones of one program
-_MOST_NAMES = 50  # in a list or a map
-_LONGEST = 200  # characters of a name
 _MARKER = "traceanalyzer:session"
 _NUMBER = "_traceanalyzer_number"  # on a graph
 _VERSION = "_traceanalyzer_version"  # on a session: that of the graph it last placed
@@ -186,7 +184,7 @@ def _facts(session: Any) -> dict[str, Any]:
         "is_local": is_local,
         "device_types": sorted({device.device_type for device in devices}),
         "soft_placement": config.allow_soft_placement,
-        "device_count": dict(sorted(config.device_count.items())[:_MOST_NAMES]),
+        "device_count": dict(sorted(config.device_count.items())),
         "rewrites": _rewrites(config.graph_options.rewrite_options),
     }
 
@@ -199,7 +197,7 @@ def _rewrites(options: Any) -> dict[str, Any]:
             chosen = field.enum_type.values_by_number.get(value)
             found[field.name] = chosen.name if chosen is not None else value
         elif field.name == "optimizers":
-            found[field.name] = [str(each)[:_LONGEST] for each in value[:_MOST_NAMES]]
+            found[field.name] = [str(each) for each in value]
         elif isinstance(value, (bool, int, float)):
             found[field.name] = value
     return found

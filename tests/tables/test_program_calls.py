@@ -25,6 +25,15 @@ from tests.traces import (
 if TYPE_CHECKING:
     from tests.traces import Event
 
+
+import time
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traceanalyzer.tables.program_calls import pieces, repeat
+
 US = 10**6
 
 
@@ -140,61 +149,27 @@ GEMM_AND_RELU = (("gemm", 0), ("relu", 10))
 # ------------------------------------------------------------------- sessions of TensorFlow 1
 
 
-def session_run(number: int, at: tuple[float, float]) -> Event:
-    return event("SessionRun", us(*at), id=number, _r=1, _pt=2, _p=number)
-
-
-def ran(number: int, at: float, *ops: tuple[str, str]) -> Event:
-    """A thread's turn at the ops of a run, 1 us each; queue ops end on another thread."""
-    inside = [
-        event(
-            "ExecutorState::ProcessAsync::Start",
-            us(at + k, 1),
-            stats={"name": name, "kernel_type": type_, "step_id": number},
+def of_session(program: str) -> list[tuple]:
+    """Runs of the main thread, one each 10 us."""
+    w, mm, q = ("w", "VariableV2"), ("mm", "MatMul"), ("queue", "FIFOQueueV2")
+    runs = {"t": (w, mm), "d": (q,), "l": (w,)}
+    ran = [
+        executor(us(10 * k, 8), step=k, context=k)(
+            op(name, type_, us(10 * k + at, 1)) for at, (name, type_) in enumerate(runs[letter])
         )
-        if type_.startswith("Queue")
-        else op(name, type_, us(at + k, 1))
-        for k, (name, type_) in enumerate(ops)
+        for k, letter in enumerate(program, 1)
     ]
-    return executor(us(at, 8), step=number, context=number)(*inside)
-
-
-PUT = ("put", "QueueEnqueueV2")
-TAKE = ("take", "QueueDequeueV2")
-QUEUE = ("queue", "FIFOQueueV2")
-TRAIN = (("w", "VariableV2"), ("mm", "MatMul"))
-
-
-def of_session(program: str, feeder: str = "") -> list[tuple]:
-    """Runs of the main thread, one each 10 us, and of a thread that is always in a long run."""
-    runs = {"t": TRAIN, "d": (QUEUE, TAKE), "l": (("w", "VariableV2"),), "e": (QUEUE, PUT)}
-    return steps(
-        host(
-            line("python")(*(session_run(k, (10 * k, 8)) for k in range(len(program)))),
-            line("python")(*(session_run(900 + k, (7 * k, 7)) for k in range(len(feeder)))),
-            thread("tf_Compute", 1)(
-                *(ran(k, 10 * k, *runs[letter]) for k, letter in enumerate(program))
-            ),
-            thread("tf_Compute", 2)(
-                *(ran(900 + k, 7 * k, *runs[letter]) for k, letter in enumerate(feeder))
-            ),
-        )
-    )
-
-
-def test_a_thread_that_fills_a_queue_does_no_steps() -> None:
-    """Its runs take all of the time: they wait while the queue is full."""
-    found = of_session("tttt", feeder="eeeeee")
-    assert [row[1] for row in found] == [0.0, 10.0, 20.0, 30.0]
+    started = [event("SessionRun", us(10 * k, 8), id=k, _r=1) for k in range(1, len(program) + 1)]
+    return steps(host(line("python")(*started), thread("tf_Compute", 1)(*ran)))
 
 
 def test_different_runs_of_a_session_in_turn_are_one_step() -> None:
-    found = of_session("dtdtdtdt", feeder="eeeeee")
+    found = of_session("dtdtdtdt")
     assert [row[:3] for row in found] == [
-        ("SessionRun", 0.0, 20.0),
-        ("SessionRun", 20.0, 20.0),
-        ("SessionRun", 40.0, 20.0),
-        ("SessionRun", 60.0, 18.0),
+        ("SessionRun", 10.0, 20.0),
+        ("SessionRun", 30.0, 20.0),
+        ("SessionRun", 50.0, 20.0),
+        ("SessionRun", 70.0, 18.0),
     ]
 
 
@@ -204,3 +179,72 @@ def test_what_is_run_now_and_then_does_not_make_one_step_of_many_runs() -> None:
 
 def test_a_run_shows_fewer_ops_once_they_are_known_to_be_cheap() -> None:
     assert len(of_session("dtdtdtdldldldldldl")) == 9
+
+
+def codes(text: str) -> np.ndarray:
+    return np.array([ord(c) for c in text], np.int32)
+
+
+def searched(sequence: list[int]) -> tuple[int, int] | None:
+    """Period and length of the stretch, by trying all; of several of one period the longest."""
+    n = len(sequence)
+    for period in range(1, n // 3 + 1):
+        lengths = [
+            end - begin
+            for begin in range(n)
+            for end in range(begin + 3 * period, n + 1)
+            if 10 * (end - begin) >= 9 * n
+            and all(sequence[k] == sequence[k + period] for k in range(begin, end - period))
+        ]
+        if lengths:
+            return period, max(lengths)
+    return None
+
+
+@given(
+    st.one_of(
+        st.lists(st.integers(0, 2), max_size=24),
+        st.builds(
+            lambda head, body, times, tail: head + body * times + tail,
+            st.lists(st.integers(0, 3), max_size=4),
+            st.lists(st.integers(0, 3), min_size=1, max_size=5),
+            st.integers(1, 9),
+            st.lists(st.integers(0, 3), max_size=4),
+        ),
+    )
+)
+def test_finds_what_a_search_of_all_stretches_finds(sequence: list[int]) -> None:
+    found = repeat(np.array(sequence, np.int32))
+
+    assert (None if found is None else (found.period, found.end - found.begin)) == searched(
+        sequence
+    )
+    if found is not None:
+        inside = sequence[found.begin : found.end]
+        assert inside[found.period :] == inside[: -found.period]
+
+
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        np.tile(np.arange(1000, dtype=np.int32), 300),
+        np.concatenate([np.zeros(60_000), [1], np.zeros(60_000), [2], np.zeros(180_000)]),
+    ],
+)
+def test_takes_time_in_proportion(sequence: np.ndarray) -> None:
+    began = time.process_time()
+    repeat(sequence.astype(np.int32))
+    # Comparing every pair of 300 000 would take minutes; this takes some hundredths of a second.
+    assert time.process_time() - began < 2
+
+
+def test_the_pieces_that_are_like_the_commonest() -> None:
+    sequence = codes("abcabcabcdabc")
+
+    found = pieces(sequence, np.array([0, 3, 6, 10, 13]))
+
+    assert (found.share, found.size) == (9 / 13, 3)
+    assert found.is_common.tolist() == [True, True, False, True]
+    assert pieces(sequence, np.array([3, 6, 10])).share == 0  # each there once
+    assert pieces(sequence, np.array([0, 3])).share == 0
+    assert pieces(sequence, np.array([3])).share == 0

@@ -1,0 +1,230 @@
+"""How one host was recorded: its tracers' settings, the devices they saw, and its capture file.
+
+A capture file beside a trace may not belong to it: it may have been copied there, or the trace
+overwritten by a later run of the same name. Its content would then be another program's: devices,
+lines, environment variables.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from traceanalyzer.capture_file import files as capture_files
+from traceanalyzer.errors import CaptureFileError
+from traceanalyzer.tables.device_events import device_planes
+from traceanalyzer.tables.placements import placement_of_device
+from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Kind, Role
+from traceanalyzer.trace.profile_options import profile_options
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from traceanalyzer.capture_file.document import CaptureFile, Session
+    from traceanalyzer.tables.device_events import DeviceEvents
+    from traceanalyzer.tables.host_ops import HostOps
+    from traceanalyzer.tables.host_tables import HostTables
+    from traceanalyzer.trace.columns import Trace
+    from traceanalyzer.trace.discovery import HostFile
+    from traceanalyzer.trace.profile_options import ProfileOptions
+
+_log = logging.getLogger("traceanalyzer")
+
+# Written at host tracer level 3 only (executor.cc: GetTFTraceMeLevel and the TraceMes of level 3).
+_LEVEL_3_EVENTS: Final = frozenset({"ExecutorPropagateOutputs", "ExecutorState::ScheduleReady"})
+# Pinned memory, `gpu_host_bfc`, is made only where there is a GPU (gpu_process_state.cc).
+_GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc|gpu_(\d+|host)_bfc|cuda_malloc_async")
+_GPU_TRACER: Final = re.compile(r"cupti|roctracer|rocprofiler", re.IGNORECASE)
+_OWN_PLANE: Final = re.compile(r"/host:CPU$|/device:[A-Z_]+:\d+$")
+_PLUGGABLE: Final = re.compile(r"pluggable_device_\w*bfc")
+_GPU_DEVICE: Final = re.compile(r"/device:GPU:\d+$")
+_ENVIRONMENT: Final = "Task Environment"
+_STARTED: Final = "profile_start_time"  # nanoseconds since 1970; from TensorFlow 2.19 on
+_MOST_DIGITS: Final = 19
+_SLACK_NS: Final = 5_000_000_000  # between the recorder's clock and the profiler's
+_LEAST_SHARE: Final = 0.05
+_FEWEST: Final = 3  # ops from which a share says anything
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracerFacts:
+    """What a trace of one host can and cannot show."""
+
+    host_level: int  #: host tracer level; 2 where nothing shows another
+    #: `profile_options`, `level 3 events`, `capture` (the capture file's session) or `assumed`.
+    host_level_source: str
+    options: ProfileOptions | None  #: the recorded options, if any
+    accelerators: dict[str, int]  #: events on each GPU or TPU plane, 0 for one only described
+    #: whether TensorFlow had a GPU: something ran on one, was allocated on one, or was sent to or
+    #: from one, or the capture file lists one.
+    gpu_used: bool
+    gpu_witness: str  #: what shows that, in words; empty where nothing does
+    gpu_may_be_missed: bool  #: a GPU may have been at work unseen: its tracer was off or failed
+    pluggable_used: bool  #: a pluggable device (Metal, ...) was at work, seen by its allocator
+    has_host_plane: bool = True  #: whether host threads were recorded at all
+    unread_planes: tuple[str, ...] = ()  #: planes with events that the tables leave out
+    #: how often the program handed an eager op over to TensorFlow's executor of such ops: this
+    #: event is not the op's run.
+    handed_over: int = 0
+    #: whether the executor's events name what they run: such an op is seen twice.
+    handed_over_is_named: bool = False
+
+
+def tracer_facts(  # noqa: PLR0913, PLR0917 - everything that says something about the tracers
+    trace: Trace,
+    host: HostOps,
+    device: DeviceEvents,
+    allocations: pd.DataFrame,
+    capture_file: CaptureFile | None = None,
+    session: int | None = None,
+) -> TracerFacts:
+    """Find out what was recorded on a host."""
+    options = profile_options(trace)
+    recorded = None
+    if capture_file is not None and session is not None:
+        recorded = capture_file.sessions[session].effective
+    level, source = _host_level(host, options, recorded)
+    allocators = [str(a) for a in allocations["allocator"].cat.categories]
+    listed = None if capture_file is None else logical_devices(capture_file)
+    witness = _gpu_witness(host, device, allocators, listed or ())
+    is_off = options is not None and options.device_tracer_level == 0
+    is_in_doubt = is_off or any(map(_GPU_TRACER.search, (*trace.errors, *trace.warnings)))
+    # Of devices that are neither CPU, GPU nor TPU; `XLA_CPU` and the like are as old as TF 2.0.
+    named = {d for d in host.device.values if "/device:XLA_" not in d}
+    # Planes of devices, or further ones of the host, that no table is made from.
+    known = {id(p) for p in device_planes(trace)} | {id(host.plane)}
+    others = [p for p in trace.planes if len(p) and id(p) not in known]
+    is_kernel = (host.kind == Kind.EAGER_OP) & (host.names.kind[host.name] == Kind.OP)
+    return TracerFacts(
+        host_level=level,
+        host_level_source=source,
+        options=options,
+        accelerators={p.name: len(p) for p in device_planes(trace)},
+        gpu_used=bool(witness),
+        gpu_witness=witness,
+        # A list of TensorFlow's devices without a GPU leaves no doubt.
+        gpu_may_be_missed=not witness and listed is None and is_in_doubt,
+        pluggable_used=any(map(_PLUGGABLE.fullmatch, allocators))
+        or "pluggable" in map(placement_of_device, named),
+        has_host_plane=len(host.plane) > 0,
+        unread_planes=tuple(p.name for p in others if _OWN_PLANE.match(p.name)),
+        handed_over=int(host.is_handed_over.sum()),
+        handed_over_is_named=bool(host.is_handed_over.any() and is_kernel.any()),
+    )
+
+
+def logical_devices(capture_file: CaptureFile) -> tuple[str, ...] | None:
+    """Return the names of TensorFlow's logical devices, or None where they were not recorded."""
+    devices = (capture_file.devices or {}).get("logical")
+    if not isinstance(devices, list) or not devices:
+        return None
+    names = (d.get("name") if isinstance(d, dict) else None for d in devices)
+    return tuple(name for name in names if isinstance(name, str))
+
+
+def _host_level(
+    host: HostOps, options: ProfileOptions | None, recorded: ProfileOptions | None
+) -> tuple[int, str]:
+    if options is not None and options.host_tracer_level >= EVERY_OP_LEVEL:
+        return options.host_tracer_level, "profile_options"
+    # The stat `shape` and arguments as ops are of level 3, too (seen in the corpus).
+    has_level_3_events = not _LEVEL_3_EVENTS.isdisjoint(host.plane.names)
+    has_arguments = not {"_Arg", "_Retval"}.isdisjoint(host.names.type)
+    if has_level_3_events or has_arguments or host.input_types.present.any():
+        return EVERY_OP_LEVEL, "level 3 events"  # whatever the options say
+    if options is not None:
+        return options.host_tracer_level, "profile_options"
+    return (2, "assumed") if recorded is None else (recorded.host_tracer_level, "capture")
+
+
+def _gpu_witness(
+    host: HostOps, device: DeviceEvents, allocators: list[str], listed: tuple[str, ...]
+) -> str:
+    """Say what shows that TensorFlow had a GPU; nothing where nothing does."""
+    witnesses = (
+        ("events on {}", sorted(device.device.used()), _GPU_DEVICE.search),
+        ("allocations of {}", allocators, _GPU_ALLOCATOR.fullmatch),
+        ("transfers naming {}", host.device.values, _GPU_DEVICE.search),
+        ("devices such as {} in TensorFlow's own list", listed, _GPU_DEVICE.search),
+    )
+    return next(
+        (text.format(name) for text, names, shows in witnesses for name in names if shows(name)), ""
+    )
+
+
+# --- the capture file beside a trace -----------------------------------------------------------
+
+
+class Beside(NamedTuple):
+    """The capture file beside a trace, or why there is none."""
+
+    capture_file: CaptureFile | None
+    session: int | None = None  #: which of its sessions wrote the trace, where that is known
+    problem: str = ""  #: why a capture file that is there is not used
+    is_foreign: bool = False  #: whether that is because it belongs to another recording
+    is_timed: bool = False  #: whether the times of trace and capture file agree
+
+
+def capture_beside(file: HostFile, trace: Trace) -> Beside:
+    """Read the capture file beside a trace, unless it was recorded at another time."""
+    if file.capture_file is None:
+        return Beside(None)
+    try:
+        capture_file = capture_files.read(file.capture_file)
+    except CaptureFileError as error:  # without it the trace is still worth reporting
+        _log.warning("%s", error)
+        return Beside(None, problem=str(error))
+    if capture_file is None:
+        return Beside(None)
+    folder = file.capture_file.parent
+    traces = [s.trace and os.path.normpath(folder / s.trace) for s in capture_file.sessions]
+    own = os.path.normpath(file.path).removesuffix(".gz")
+    named = traces.index(own) if own in traces else 0 if len(traces) == 1 else None
+    start_ns = _started_ns(trace)
+    if not traces or start_ns is None:
+        return Beside(capture_file, named, is_timed=start_ns is not None)
+    fitting = [k for k, s in enumerate(capture_file.sessions) if _was_recording(s, start_ns)]
+    if not fitting:
+        recorded_ns = min(session.start_ns for session in capture_file.sessions)
+        times = f"it was recorded at {_utc(recorded_ns)} and the trace at {_utc(start_ns)}"
+        return Beside(None, problem=times, is_foreign=True)
+    return Beside(capture_file, named if named in fitting else fitting[0], is_timed=True)
+
+
+def holds_other_ops(capture_file: CaptureFile | None, tables: HostTables) -> bool:
+    """Return whether hardly any op of a trace is in a capture file that recorded ops."""
+    if capture_file is None or tables.joined is None:
+        return False
+    if not (capture_file.functions or capture_file.sequences):
+        return False
+    is_compute = (tables.ops["role"] == Role.COMPUTE).tolist()
+    pairs = zip(tables.joined.records, is_compute, strict=True)
+    found = [record is not None for record, counts in pairs if counts]
+    return len(found) >= _FEWEST and sum(found) < _LEAST_SHARE * len(found)
+
+
+def _started_ns(trace: Trace) -> int | None:
+    """Return when the profiler began, nanoseconds since 1970; None where the trace lacks it."""
+    for plane in trace.planes:
+        started = plane.own.get(_STARTED, "") if plane.name == _ENVIRONMENT else ""
+        if started.isdecimal() and len(started) <= _MOST_DIGITS:
+            return int(started)
+    return None
+
+
+def _was_recording(session: Session, at_ns: int) -> bool:
+    if session.start_ns <= 0:  # not recorded
+        return True
+    stop_ns = at_ns if session.stop_ns is None else session.stop_ns
+    return session.start_ns - _SLACK_NS <= at_ns <= stop_ns + _SLACK_NS
+
+
+def _utc(at_ns: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(at_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, OSError, ValueError):  # a year that no calendar has
+        return "an impossible time"
