@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
 import json
 import stat
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +25,6 @@ from traceanalyzer.trace.limits import inflate
 from traceanalyzer.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from traceanalyzer.capture_file.document import CaptureFile, Json
@@ -82,8 +79,7 @@ def read(path: Path) -> CaptureFile | None:
         CaptureFileError: It is there but cannot be read: of another version, or damaged.
     """
     try:
-        with _no_collector():
-            return _parsed(_decompressed(path))
+        return _parsed(_decompressed(path))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -118,18 +114,6 @@ def _parsed(data: bytes) -> CaptureFile:
     except DamagedDocumentError as error:
         msg = f"it is damaged: {error}; {_AGAIN}"
         raise CaptureFileError(msg) from error
-
-
-@contextmanager
-def _no_collector() -> Iterator[None]:
-    """Spare Python's garbage collector: it takes half the time, and a tree has no cycles."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _decompressed(path: Path) -> bytes:

@@ -22,20 +22,14 @@ _LAST_COUNTS: Final = frozenset(
 
 @dataclass(kw_only=True)
 class Journal:
-    """The records of a journal.
+    """The records of a journal."""
 
-    Attributes:
-        many: The records of the kinds that recur, in order: session, session_config, function,
-            error, visibility, note.
-        last: The last record of each other kind: what came before it is contained in it.
-        unknown: How many records there were of kinds that are not known here.
-        broken: How many lines are no records; a last line that was cut off is not counted.
-    """
-
+    #: Those of the kinds that recur, in order.
     many: dict[str, list[dict[str, Json]]] = field(default_factory=lambda: defaultdict(list))
+    #: The last one of each other kind: what came before it is contained in it.
     last: dict[str, dict[str, Json]] = field(default_factory=dict)
-    unknown: Counter[str] = field(default_factory=Counter)
-    broken: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)  #: of kinds that are not known here
+    broken: int = 0  #: lines that are no records, but for a last line that was cut off
 
 
 def read_journal(path: Path) -> Journal:

@@ -11,14 +11,13 @@ from __future__ import annotations
 import ast
 import linecache
 import stat
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from importlib.util import decode_source
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import Note, Statement
-from traceanalyzer.capture_file.syntax import own, statements
+from traceanalyzer.capture_file.syntax import FUNCTIONS, constants, own, statements
 from traceanalyzer.format import counted, listed, printable
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ _MAX_READ_BYTES: Final = 50_000_000  # of all files: they are read while the use
 _CUT: Final = "…"
 _NAMED: Final = 3  # files that a note names
 _MOST_LINES: Final = 30  # of a statement
-_BOUND: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_BOUND: Final = (*FUNCTIONS, ast.ClassDef)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,15 +157,7 @@ class FileStatements:
             self._tree = ast.parse("\n".join(self._lines))
         except (SyntaxError, ValueError, RecursionError):  # a notebook's cell with a shell command
             self._tree = ast.Module([], [])
-        # What defines each name of the module that only one statement binds.
-        times_bound = Counter(name for node in ast.walk(self._tree) for name in _bound_by(node))
-        self._constants = {
-            each.targets[0].id: each
-            for each in self._tree.body
-            if isinstance(each, ast.Assign)
-            and isinstance(each.targets[0], ast.Name)
-            and times_bound[each.targets[0].id] == 1
-        }
+        self._constants = constants(self._tree)
 
     def at(self, line: int) -> Iterator[Statement]:
         """Walk the statement at a line and the definitions of the constants that it uses."""
@@ -208,14 +199,3 @@ class FileStatements:
 def _makes_strategy(node: ast.AST) -> bool:
     named = node.func if isinstance(node, ast.Call) else None
     return isinstance(named, ast.Attribute) and named.attr.endswith("Strategy")
-
-
-def _bound_by(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        yield node.id
-    elif isinstance(node, ast.arg):
-        yield node.arg
-    elif isinstance(node, _BOUND):
-        yield node.name
-    elif isinstance(node, ast.alias):
-        yield node.asname or node.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+from collections import Counter
 from functools import lru_cache
 from importlib.util import decode_source
 from pathlib import Path
@@ -71,22 +72,31 @@ def decides(node: ast.AST, *, but: Sequence[type[ast.AST]] = ()) -> bool:
 def is_text(node: ast.AST, tree: ast.Module, is_it: Callable[[object], bool]) -> bool:
     """Return whether an expression is a constant, or a name that the file gives one constant."""
     if isinstance(node, ast.Name):
-        given = [
-            each.value
-            for each in tree.body
-            if isinstance(each, ast.Assign)
-            and any(isinstance(t, ast.Name) and t.id == node.id for t in each.targets)
-        ]
-        if len(given) != 1 or _times_bound(tree, node.id) != 1:
+        given = constants(tree).get(node.id)
+        if given is None or any(isinstance(n, ast.alias) and n.name == "*" for n in ast.walk(tree)):
             return False
-        node = given[0]
+        node = given.value
     return isinstance(node, ast.Constant) and is_it(node.value)
 
 
-def _times_bound(tree: ast.Module, name: str) -> int:
-    return sum(
-        (isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load))
-        or (isinstance(node, ast.arg) and node.arg == name)
-        or (isinstance(node, ast.alias) and name in {node.name, node.asname, "*"})
-        for node in ast.walk(tree)
-    )
+def constants(tree: ast.Module) -> dict[str, ast.Assign]:
+    """Return what defines each name of a module that only one statement binds."""
+    times_bound = Counter(name for node in ast.walk(tree) for name in _bound_by(node))
+    return {
+        target.id: each
+        for each in tree.body
+        if isinstance(each, ast.Assign)
+        for target in each.targets
+        if isinstance(target, ast.Name) and times_bound[target.id] == 1
+    }
+
+
+def _bound_by(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, ast.alias):
+        yield node.asname or node.name

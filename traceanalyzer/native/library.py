@@ -44,7 +44,6 @@ class Function:
     """
 
     def __init__(self, name: str, parameters: str) -> None:
-        """Find a function by its name."""
         self._name = name
         self._parameters = parameters.split()
         self._run = _LIBRARY[name]

@@ -90,10 +90,9 @@ class PlaneBuilder:
 
 
 class TraceBuilder:
-    """A trace in the making."""
+    """A trace in the making; it refuses to grow beyond `max_bytes` of memory, about."""
 
     def __init__(self, trace_format: str, *, max_bytes: int | None = None) -> None:
-        """Begin an empty trace that refuses to grow beyond `max_bytes` of memory, about."""
         self.events = 0
         self.need = MemoryNeed(max_bytes)
         self._format = trace_format

@@ -60,15 +60,11 @@ _MAGIC: Final = b"\x1f\x8b"
 
 
 class DamagedGzipError(TraceFormatError):
-    """The compressed data cannot be read to its end.
-
-    Attributes:
-        bytes_lost: Compressed bytes from the damage on; 0 where the file is cut short.
-    """
+    """The compressed data cannot be read to its end."""
 
     def __init__(self, message: str, bytes_lost: int) -> None:
-        """Keep the loss beside the message."""
         super().__init__(f"{message}; copy it again, or record again")
+        #: Compressed bytes from the damage on; 0 where the file is cut short.
         self.bytes_lost = bytes_lost
 
 

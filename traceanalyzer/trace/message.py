@@ -14,14 +14,9 @@ _BITS: Final = 2**64 - 1
 
 
 class BrokenMessageError(Exception):
-    """These bytes are no message.
-
-    Attributes:
-        cut_short: Whether it goes on past the end of the bytes.
-    """
+    """These bytes are no message; `cut_short` is whether it goes on past their end."""
 
     def __init__(self, *, cut_short: bool = False) -> None:
-        """Keep the reason."""
         super().__init__()
         self.cut_short = cut_short
 

@@ -100,6 +100,11 @@ class _PlacedGraph:
         passable: nx.DiGraph[int] = self.flow.subgraph(passes).copy()
         return passable
 
+    @cached_property
+    def _connected(self) -> dict[int, set[int]]:
+        parts = nx.weakly_connected_components(self.passable)
+        return {node: part for part in parts for node in part}
+
     def find(self, name: str) -> int:
         """Return the node of that name, or the one that it was made from; -1 for none."""
         for base in (name, *base_names(name)):
@@ -137,7 +142,7 @@ class _PlacedGraph:
 
     def near(self, part: Sequence[int]) -> set[int]:
         """Return what may move: what a part connects to on the CPU, and what is next to that."""
-        connected = next(c for c in nx.weakly_connected_components(self.passable) if part[0] in c)
+        connected = self._connected[part[0]]
         return connected.union(*(nx.all_neighbors(self.flow, node) for node in connected))
 
 

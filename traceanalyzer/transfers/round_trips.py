@@ -148,7 +148,7 @@ class HostTransfers:
     def totals(self, transfers: Sequence[int]) -> TransferTotals:
         """Sum transfers up."""
         part = self.transfers.iloc[list(transfers)]
-        sums = [part[c].sum(min_count=1) for c in ("bytes", "duration_ps", "exposed_ps")]
+        sums = (part[c].sum(min_count=1) for c in ("bytes", "duration_ps", "exposed_ps"))
         size, took, exposed = (None if pd.isna(each) else int(each) for each in sums)
         return TransferTotals(count=len(part), bytes=size, time_ps=took, exposed_ps=exposed)
 

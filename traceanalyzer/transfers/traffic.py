@@ -158,13 +158,10 @@ def _ends(transfers: pd.DataFrame) -> dict[str, pd.Series[Any]]:
         "source_memory": np.where(from_host, _HOST, own),
         "target_memory": np.select([to_host, direction == "p2p"], [_HOST, _PEER], own),
     }
-    for end, memory, op in (
-        ("source", "source_memory", "producer"),
-        ("target", "target_memory", "consumer"),
-    ):
+    for end, op in (("source", "producer"), ("target", "consumer")):
         name = transfers[f"{op}_name"].cat.rename_categories("name:{}".format).astype(object)
         op_id = transfers[op].astype(object)
-        ends[end] = op_id.where(op_id.notna(), name.where(name.notna(), ends[memory]))
+        ends[end] = op_id.where(op_id.notna(), name.where(name.notna(), ends[f"{end}_memory"]))
     return {name: pd.Series(column, transfers.index, "category") for name, column in ends.items()}
 
 
