@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.causes import all_causes
 from traceanalyzer.changes.beside import changes_beside
-from traceanalyzer.changes.no_gpu import gpu_change
 from traceanalyzer.changes.placement import PlacementChanges
 from traceanalyzer.changes.saving import Savings
 from traceanalyzer.changes.source import Sources
-from traceanalyzer.changes.unexplained import find_cause_changes
+from traceanalyzer.changes.unexplained import find_cause_changes, gpu_change
 from traceanalyzer.findings import finding_id
 from traceanalyzer.model.changes import Change, with_distinct_ids
 from traceanalyzer.source_files import shown_files
