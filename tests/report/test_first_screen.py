@@ -347,13 +347,15 @@ def test_what_runs_once_before_training_is_folded() -> None:
     assert plain(fold(page, "once").summary).startswith("On the CPU, but not in each step: 1 op")
 
 
-def test_a_python_function_that_takes_much_is_not_by_design() -> None:
+def test_a_python_function_that_takes_much_is_the_first_change() -> None:
     """Version 0.1 called one harmless that took 53 % of CPU-op time."""
-    page = page_of(sample("eager_ops"))
+    page = assemble(sample("recommender")).page
 
-    texts = [plain(each.summary) for each in every(page, b.Fold)]
-    assert not [text for text in texts if text.startswith("On the CPU by design")]
-    assert "EagerPyFunc" in " ".join(texts)
+    assert page is not None
+    (table,) = every(page, b.Changes)
+    assert plain(table.rows[0].title) == "Write the Python function with TensorFlow ops"
+    assert plain(table.rows[0].where) == "program.py:85"
+    assert "Write the Python function" in plain(page.next)
 
 
 def test_figures_are_of_the_step_and_not_of_the_recording() -> None:
