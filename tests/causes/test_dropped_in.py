@@ -18,24 +18,7 @@ if TYPE_CHECKING:
 
 # Finds ops of one name.
 DROPPED = '''\
-"""Ops named zap.
-
-## What it detects
-
-Zaps.
-
-## Why it happens
-
-Nobody knows.
-
-## How to fix it
-
-Do without.
-
-## How sure it is
-
-Not at all.
-"""
+"""Ops named zap."""
 
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.causes.examples import examples_of
-from traceanalyzer.capture_file.function_records import Function, Graph, Instance, Partition
 from traceanalyzer.causes.memory_pressure import CAUSE
 from traceanalyzer.model import SourceWhere
 
@@ -78,19 +77,12 @@ def test_an_error_that_nothing_caught_is_explained_and_names_no_op(tmp_path: Pat
     assert "train.py:4" in found.title
 
 
-def with_message(run: Run, message: str) -> Run:
+def with_message(run: Run, message: str, **fields: Any) -> Run:  # noqa: ANN401 - of the capture
     (host,) = run.hosts
     assert host.capture_file is not None
     errors = tuple(replace(e, message=message) for e in host.capture_file.errors)
-    return replace(
-        run, hosts=(replace(host, capture_file=replace(host.capture_file, errors=errors)),)
-    )
-
-
-def with_capture_file(run: Run, **fields: Any) -> Run:  # noqa: ANN401 - any field of a capture file
-    (host,) = run.hosts
-    assert host.capture_file is not None
-    return replace(run, hosts=(replace(host, capture_file=replace(host.capture_file, **fields)),))
+    capture_file = replace(host.capture_file, errors=errors, **fields)
+    return replace(run, hosts=(replace(host, capture_file=capture_file),))
 
 
 OOM = (
@@ -102,8 +94,9 @@ OOM = (
 def test_the_figures_of_the_allocator_are_shown(tmp_path: Path, *, is_caught: bool) -> None:
     file = tmp_path / "train.py"
     file.write_text(PROGRAM)
-    run = with_capture_file(
-        with_message(run_of(file, 6, is_caught=is_caught), OOM.format("GPU:0", "GPU_0_bfc")),
+    run = with_message(
+        run_of(file, 6, is_caught=is_caught),
+        OOM.format("GPU:0", "GPU_0_bfc"),
         devices={
             "logical": [{"name": "/device:CPU:0"}, {"name": "/device:GPU:0"}],
             "memory": {"/device:GPU:0": {"peak": 7 * 10**9}},
@@ -136,44 +129,3 @@ def test_neither_a_full_disk_nor_the_hosts_memory_is_want_of_the_gpus(
     file.write_text(PROGRAM)
 
     assert list(CAUSE.check(with_message(run_of(file, 6), message))) == []
-
-
-SWAPPED = Function(
-    name="__inference_f_1",
-    instances=(
-        Instance(
-            count=1,
-            input=Graph(
-                names=(),
-                ops=(),
-                inputs=(),
-                devices=(),
-                attributes=(),
-                origin_functions=(),
-                origin_nodes=(),
-            ),
-            assigned=(),
-            partitions=(
-                Partition(
-                    device="/device:GPU:0",
-                    names=("swap_out_a_0", "swap_in_b_0", "a"),
-                    ops=("_CopyFromGpuToHost", "_CopyFromHostToGpu", "MatMul"),
-                    attributes=(-1, -1, -1),
-                    origin_functions=("", "", ""),
-                    origin_nodes=("", "", ""),
-                ),
-            ),
-        ),
-    ),
-)
-
-
-def test_what_is_swapped_is_said_to_compute_on_the_gpu() -> None:
-    run = with_capture_file(run_of(None, 6), errors=(), functions=(SWAPPED,))
-
-    (found,) = CAUSE.check(run)
-
-    assert (found.sub_reason, found.certainty, found.op_ids) == ("swapped_to_host", "certain", ())
-    assert found.title.startswith("1 tensor swapped to host memory")
-    assert "still run on the GPU" in found.why
-    assert "swap_in_b_0, swap_out_a_0" in found.evidence[0].text

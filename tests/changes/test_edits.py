@@ -10,8 +10,13 @@ from tests.capture_files import Book
 from tests.changes.applied import diff_of
 from traceanalyzer.capture_file.source_lines import FileStatements
 from traceanalyzer.changes import Edit
-from traceanalyzer.changes.dtype_edits import OpAdvice, op_edit, variable_edits
-from traceanalyzer.changes.edits import device_edit, unhiding_edit
+from traceanalyzer.changes.edits import (
+    OpAdvice,
+    device_edit,
+    op_edit,
+    unhiding_edit,
+    variable_edits,
+)
 from traceanalyzer.changes.source import Sources
 
 

@@ -1,25 +1,20 @@
 """No GPU kernel for an attribute.
 
 ## What it detects
-
 Ops that have GPU kernels for their dtypes, but not for another attribute: a kernel label
 (`_kernel`), or a setting such as `bad_indices_policy="ERROR"` of `GatherNd`.
 
 ## Why it happens
-
 Kernels are registered for certain attribute values, not only for dtypes. A GPU cannot report a bad
 index, for example, so the GPU kernels of `GatherNd` do not accept the policy that raises an error.
 A node with a `_kernel` label can only use kernels with that label, and most labels have kernels for
-one type of device (`FindKernelRegistration`, op_kernel.cc). TensorFlow places the op on the CPU
-without a warning, even inside `tf.device("/GPU:0")`.
+one type of device (`FindKernelRegistration`, op_kernel.cc).
 
 ## How to fix it
-
 Choose a value that has a GPU kernel. Remove the label: in TensorFlow 1 code, a graph's
 `_kernel_label_map` sets it.
 
 ## How sure it is
-
 Certain if the op's attributes were captured and the kernel tables cover TensorFlow's version. A
 trace without a capture does not show attributes.
 """

@@ -1,24 +1,20 @@
 """Function called inside a CPU scope.
 
 ## What it detects
-
 Ops of a `tf.function` that ran on the CPU because the call of the function was placed there: the
 program, or another function, made the call inside a `tf.device` scope for the CPU.
 
 ## Why it happens
-
 A call is an op too. Inside `tf.device("/CPU:0")` it is placed on the CPU, and the device of the
 call is the default device of the function's body (process_function_library_runtime.cc). All ops
 without a requested device go there if they have a CPU kernel; ops that request a GPU still get it.
 The function's graph shows none of this, so the line to change is the caller's.
 
 ## How to fix it
-
 Call the function outside the scope. Ops that must run on the CPU can request it inside the
 function.
 
 ## How sure it is
-
 Certain if the capture recorded the call and its scope. Likely if another function made the call: a
 replay shows that the call was placed on the CPU, but not why.
 """

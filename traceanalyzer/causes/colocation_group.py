@@ -1,11 +1,9 @@
 """Colocated with an op on the CPU.
 
 ## What it detects
-
 Ops with a `_class` attribute that binds them to another op, if that op keeps the group on the CPU.
 
 ## Why it happens
-
 All ops of a group get one device, which must suit each of them (colocation_graph.cc): one member
 without a GPU kernel keeps the whole group on the CPU. `tf.compat.v1.colocate_with` makes such
 groups. So do gradients that are colocated with the forward pass, and optimizer slots.
@@ -13,14 +11,11 @@ groups. So do gradients that are colocated with the forward pass, and optimizer 
 CPU itself.
 
 ## How to fix it
-
 If the program requests the colocation, remove it: drop `colocate_with`, and the argument
 `colocate_gradients_with_ops` of `tf.compat.v1.gradients`; use `tf.GradientTape` instead of
-`tf.gradients`, which always colocates. TensorFlow itself colocates an optimizer's slots with their
-variable, and they move with it. Otherwise fix what keeps the named member on the CPU.
+`tf.gradients`, which always colocates. Otherwise fix what keeps the named member on the CPU.
 
 ## How sure it is
-
 Certain: the capture recorded the attribute, and a replay of the placement shows which member keeps
 the group on the CPU.
 """

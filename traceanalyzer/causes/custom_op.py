@@ -1,25 +1,19 @@
 """Op of another library.
 
 ## What it detects
-
 Ops on the CPU that no version of TensorFlow has. They come from a library that the program loads
 with `tf.load_op_library`, such as TensorFlow Text, TensorFlow Addons, or your own.
 
 ## Why it happens
-
 Such an op has only the kernels that its library registers. If there is no GPU kernel, or none for
 these dtypes, or the library was built without CUDA, the op runs on the CPU. TensorFlow's kernel
 tables cannot show which; a capture asks the process that loaded the library
-(`get_registered_kernels_for_op`). Ops that a request or a resource keeps on the CPU belong to those
-causes, if a capture shows it.
+(`get_registered_kernels_for_op`).
 
 ## How to fix it
-
-Check the library's documentation, or its registered kernels. Use a GPU build of the library, write
-the missing kernel, or use TensorFlow ops.
+Use a GPU build of the library, write the missing kernel, or use TensorFlow ops.
 
 ## How sure it is
-
 Certain if a capture recorded the registered kernels and none of them can run the op on a GPU.
 Without them, likely if a capture shows that nothing else keeps the op on the CPU; otherwise
 possible, because traces do not hold registered kernels.

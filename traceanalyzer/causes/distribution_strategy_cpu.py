@@ -1,12 +1,10 @@
 """A distribution strategy requests the CPU.
 
 ## What it detects
-
 Ops and variables that a `tf.distribute` strategy puts on the CPU: the strategy's code opens the
 device scope in which they are created.
 
 ## Why it happens
-
 Some strategies use the host by design. `CentralStorageStrategy` keeps variables on the CPU if it
 has more than one GPU, or if its `parameter_device` says so. `ParameterServerStrategy` keeps them on
 the CPUs of its parameter servers. A strategy runs its replicas on the devices it was created with:
@@ -15,17 +13,14 @@ if no GPU was visible and none was named, that is the CPU. Its datasets are crea
 Results of replicas are reduced where they are needed: gradients on the device of their variable,
 or, if not all devices of a `MirroredStrategy` are GPUs, on one device and without NCCL. The result
 of `strategy.reduce` goes to the current device, and to the CPU if there is none, whatever GPUs the
-strategy has (`_reduce`, python/distribute/distribute_lib.py, in 2.12, 2.18, and 2.21). Keys of
-collectives are integers on the host.
+strategy has (`_reduce`, python/distribute/distribute_lib.py, in 2.12, 2.18, and 2.21).
 
 ## How to fix it
-
 Give the strategy the GPUs, or use one that keeps variables on them: `MirroredStrategy` for several
 GPUs of one machine, and no strategy for a single GPU. To get a large result of `strategy.reduce` on
 a GPU, call it inside `tf.device("/GPU:0")`; for a loss it does not matter.
 
 ## How sure it is
-
 Certain: the capture recorded the line that opened the scope, and it is the strategy's. The class of
 the strategy is named if that line belongs to one class only. For a resource that is passed to a
 function, the capture must have recorded the scope in which it was created; otherwise the cause is

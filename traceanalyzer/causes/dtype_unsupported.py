@@ -1,30 +1,24 @@
 """No GPU kernel for the dtype.
 
 ## What it detects
-
 Ops that have GPU kernels, but none for the dtypes they were given: `MatMul` of `int32`, `Mean` of
 `int64`, a variable of `int32`. It can be the dtype of the data (`T`, `dtype`) or of indices or
 results (`Tidx`, `index_type`, `output_type`). Also ops on lists of strings.
 
 ## Why it happens
-
 A kernel is registered for certain dtypes and cannot be used for others. Most gaps are integers
 narrower than 64 bits, for which few GPU kernels exist; `int32`, which TensorFlow uses for sizes and
 indices and mostly computes on the host; and strings, resources, and variants, which are never in
-GPU memory (`DataTypeAlwaysOnHost`, types.cc). `float64` is slow on many GPUs, but hardly ever
-missing. A list's handle does not show what the list holds: the placer keeps ops on lists of strings
-off GPUs (`AddHostOnlyDataTypesConstraints`, colocation_graph.cc).
-
-TensorFlow places the op on the CPU without a warning, even inside `tf.device("/GPU:0")`.
+GPU memory (`DataTypeAlwaysOnHost`, types.cc). A list's handle does not show what the list holds:
+the placer keeps ops on lists of strings off GPUs (`AddHostOnlyDataTypesConstraints`,
+colocation_graph.cc).
 
 ## How to fix it
-
 Cast to a dtype that has a kernel, and back where the other one is needed. A cast costs one pass
 over the data on the GPU, less than a copy to the host and back. Make sure that the dtype can hold
 the values: `float32` holds integers exactly up to 2**24.
 
 ## How sure it is
-
 Certain if the op's attributes were captured and the kernel tables cover TensorFlow's version.
 Without a capture the dtypes of the inputs are needed, which only traces at host tracer level 3
 hold.

@@ -1,22 +1,18 @@
 """The program requests the CPU.
 
 ## What it detects
-
 Ops for which the program itself requests the CPU with `tf.device`: in a scope that one of its lines
 opens, or by a request in the graph.
 
 ## Why it happens
-
 TensorFlow honors the request, eagerly and in graphs, whatever kernels the op has and however busy
 the devices are. Such scopes often date from a time when an op had no GPU kernel, or from a test.
 
 ## How to fix it
-
 Move the op out of the scope, or remove the scope, and measure. If the scope keeps a large table in
 host memory, keep only the table in it: computation on its values can run outside.
 
 ## How sure it is
-
 Certain if the capture recorded the scope and the line that opened it. Likely if it recorded a
 request without a scope: a device function or a loaded graph can make one. The reason for a scope is
 never certain. If what it keeps on the CPU is larger than the GPU's memory, lack of memory is likely
@@ -73,7 +69,7 @@ def describe(ops: BlockedOps) -> FindingText:
         f"explicit_cpu_placement{case}",
         is_checked=moves,
         types=listed(list(dict.fromkeys(cpu_op.explanation.type for cpu_op in ops.ops))),
-        moves="They then run on the GPU." if moves else "Remove their other blockers, too.",
+        moves="They then run on the GPU." if moves else "Remove the other blockers, too.",
     )
 
 

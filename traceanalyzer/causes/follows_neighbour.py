@@ -1,22 +1,18 @@
 """Follows a neighbor.
 
 ## What it detects
-
 Ops placed on the CPU because their inputs or consumers are there.
 
 ## Why it happens
-
 Three kinds of ops follow a neighbor instead of taking the first device (placer.cc). An op with no
 inputs and one output, usually a constant, goes where all its consumers are. `Shape`, `Size`, and
 `Rank`, which use only metadata, go where their input is. An `Identity` between two ops goes where
 its input is.
 
 ## How to fix it
-
 Nothing to change here: move the neighbor, and these ops follow.
 
 ## How sure it is
-
 Certain: a replay reproduces the recorded placement, and moves the op when the neighbor moves.
 """
 

@@ -1,23 +1,19 @@
 """Moved to the host by a graph optimizer.
 
 ## What it detects
-
 Ops that TensorFlow's placer put on a GPU and that ran on the CPU anyway, in a program that switched
 on `pin_to_host_optimization`.
 
 ## Why it happens
-
 The optimizer (pin_to_host_optimizer.cc) rewrites a graph after placement. It moves ops with small
 inputs and outputs to the host if their inputs are there. Small means a string tensor, or at most 64
 elements of int32, int64, or float, known before the graph runs. The option is off unless a program
 sets it, in `tf.config.optimizer` or in the configuration of a TensorFlow 1 session.
 
 ## How to fix it
-
 Leave the option off, and measure. It moves only small ops; what counts is whether the GPU waits.
 
 ## How sure it is
-
 Certain if the capture recorded the option, the device that the placer chose, and the partition that
 ran the op. A trace alone does not show whether the option was on: there it is one of several
 possible causes, for ops whose inputs may all be small in a graph that is also on a GPU. A capture

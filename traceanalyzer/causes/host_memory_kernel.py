@@ -1,28 +1,23 @@
 """Placed on the GPU, computed on the host.
 
 ## What it detects
-
 Ops that TensorFlow places on a GPU, but whose GPU kernel has all of its data in host memory, so
 that a host thread computes them: arithmetic and reductions of `int32`, `Shape`, `Fill`; and `Qr`,
-whatever its dtype. They are not counted as ops on the CPU. For a capture without a GPU, these ops
-are predicted.
+whatever its dtype. For a capture without a GPU, these ops are predicted.
 
 ## Why it happens
-
 By design. In TensorFlow, sizes, axes, and indices are `int32`, and the host needs them to allocate
 tensors and to launch kernels. For such dtypes, kernels are registered for GPUs (or for `DEFAULT`,
 which is any device) with all data in host memory: the op stays in the GPU's graph, and nothing is
-copied. `tensor.device` then names the GPU, and `tensor.backing_device` the CPU.
+copied.
 
 ## How to fix it
-
 Nothing to change while the tensors are small. If large `int32` tensors are computed, make them
 `int64` or floating point; the finding lists the ops that a GPU computes with those dtypes. `Shape`
 and similar ops have no such kernel for any dtype. Neither does `Qr`, which has its own finding: its
 input is copied from the GPU to the host, and its result back.
 
 ## How sure it is
-
 Certain if a capture recorded the op's device and that its values were in host memory, or if a
 replay puts the op on a GPU and the kernels of that TensorFlow version are known. Likely if only
 part of that is known.

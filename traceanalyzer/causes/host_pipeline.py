@@ -1,13 +1,11 @@
 """Part of the input pipeline.
 
 ## What it detects
-
 Ops that tf.data runs: dataset stages, the functions that `map`, `filter`, and similar stages call,
 and the ops that hand elements to the model. With a capture, also ops of such functions that a trace
 does not show on tf.data threads, by the name of their function.
 
 ## Why it happens
-
 By design: the pipeline prepares the next element while the GPU works on this one. Dataset ops have
 only CPU kernels, except for a few at the end of a pipeline, for which TensorFlow prefers the CPU
 kernel. Functions that a dataset calls are placed on the CPU whatever kernels their ops have, unless
@@ -15,14 +13,12 @@ the ops request another device or use a variable on one (captured_function.cc in
 functions with the CPU as default device).
 
 ## How to fix it
-
 The placement is fine, but a pipeline can be too slow: then steps wait for input. The finding names
 the slow stage and what helps: parallel calls, `prefetch`, `cache`, a vectorized `map`. An op with a
 GPU kernel runs on the GPU if the function requests it with `tf.device`, but then each element is
 copied there and back.
 
 ## How sure it is
-
 Certain for ops inside the pipeline: the trace names tf.data's threads, stages, and function calls,
 and the graph names the functions. Likely for the model's ops that take its elements: a program can
 put an iterator on a GPU.

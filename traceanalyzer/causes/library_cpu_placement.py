@@ -1,12 +1,10 @@
 """A library requests the CPU.
 
 ## What it detects
-
 Ops inside a `tf.device` scope for the CPU that TensorFlow, Keras, or another installed package
 opens, not the program.
 
 ## Why it happens
-
 Some library code is written to run on the host. According to the source code of the versions that
 `causes/data/library_code.toml` names:
 
@@ -21,13 +19,11 @@ Some library code is written to run on the host. According to the source code of
 Whatever the program passes to such code, such as the function of a summary, runs in the scope too.
 
 ## How to fix it
-
 Preprocessing layers: move them to the input pipeline, `dataset.map(layer)`. Summaries and
 checkpoints: write them less often, or asynchronously, and compute their values outside the scope.
 Metrics in Python: write them with TensorFlow ops. The others are small and can stay.
 
 ## How sure it is
-
 Certain: the capture recorded the line that opened the scope. Likely for the variables of an
 optimizer, because their scope follows the model's variable. Without a capture: possible for the
 eager `Identity` that copies a value just before its summary is written; for graph ops, the names of

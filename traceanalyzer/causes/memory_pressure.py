@@ -1,33 +1,25 @@
 """The program continued on the CPU after memory ran out.
 
 ## What it detects
-
 Programs that catch TensorFlow's ResourceExhaustedError and continue in a `tf.device` scope for the
-CPU; such errors that no handler caught; and tensors that Grappler swaps to host memory and back.
-The last two put no op on the CPU.
+CPU, and such errors that no handler caught, which put no op on the CPU.
 
 ## Why it happens
-
 TensorFlow itself never moves an op because memory is short. Its allocator frees what it can, waits
 up to ten seconds for other ops to release memory (bfc_allocator.cc), and then the op fails. Only
 the program can continue elsewhere: in an `except` that repeats the work under
 `tf.device("/CPU:0")`. Every step that takes this path pays for it.
 
 ## How to fix it
-
 Make the work fit: a smaller batch, gradients accumulated over several batches, float16 or bfloat16
 if the model tolerates it (`mixed_bfloat16`), and large tables sharded or kept in host memory, with
-only the needed rows gathered. If another process holds the GPU's memory, stop that process. Let the
-program stop, or report it clearly, when it continues on the CPU.
+only the needed rows gathered. If another process holds the GPU's memory, stop that process.
 
 ## How sure it is
-
 Certain if the capture recorded the error and its handler, and the source shows that the scope is
 opened inside that handler. Likely if the source cannot be read: then the scope is opened further
 down in the same function. That the error was raised is always certain. The reason for a scope
-elsewhere is unknown: its cause is `explicit_cpu_placement` or `resource_on_cpu`. If what it keeps
-on the CPU is larger than the GPU's memory, lack of memory is likely the reason; if it would easily
-fit, lack of memory is ruled out.
+elsewhere is unknown: its cause is `explicit_cpu_placement` or `resource_on_cpu`.
 """
 
 from __future__ import annotations
@@ -41,7 +33,7 @@ from traceanalyzer.causes.knowledge.error_handlers import seen_error
 from traceanalyzer.causes.knowledge.exhaustion import Exhaustion, exhaustion
 from traceanalyzer.causes.knowledge.finding_text import observed, types_at
 from traceanalyzer.causes.knowledge.gpu_memory import gpu_memory
-from traceanalyzer.format import counted, listed, size_text
+from traceanalyzer.format import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,15 +43,7 @@ if TYPE_CHECKING:
     from traceanalyzer.model import Evidence
     from traceanalyzer.run import Host, Run
 
-# `MemoryOptimizer` of Grappler (memory_optimizer.cc, `BuildSwapPair`) inserts them.
-SWAPS: Final = ("_CopyFromGpuToHost", "_CopyFromHostToGpu")
 _BFC: Final = re.compile(r"GPU_(\d+)_bfc")  # `GetGPUAllocator` (gpu_process_state.cc)
-
-
-def not_applicable(run: Run) -> str | None:
-    if run.captured or any(map(_swaps, run.hosts)):
-        return None
-    return "the program's errors are not recorded without a capture"
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -72,10 +56,6 @@ def check(run: Run) -> Iterator[Finding]:
                 distinct.setdefault(error.handler if is_caught else error.raised[:1], error)
         for error in distinct.values():
             yield from _exhausted(run, host, capture_file, error)
-    for host in run.hosts:
-        swaps = _swaps(host)
-        if swaps:
-            yield _swapped(host, swaps)
 
 
 def _exhausted(
@@ -130,42 +110,10 @@ def _allocator(host: Host, failed: Exhaustion) -> Iterator[Evidence]:
         yield observed("other_processes", text)
 
 
-def _swaps(host: Host) -> dict[str, str]:
-    """Return the types of the ops that Grappler inserts to swap tensors, by name.
-
-    A capture holds them in the graphs that ran; a trace alone, as rows of the op table.
-    """
-    functions = () if host.capture_file is None else host.capture_file.functions
-    parts = [part for f in functions for instance in f.instances for part in instance.partitions]
-    nodes = [pair for part in parts for pair in zip(part.names, part.ops, strict=True)]
-    ops = host.tables.ops
-    rows = ops[ops["type"].isin(SWAPS)]
-    nodes += zip(rows["name"].astype(str), rows["type"].astype(str), strict=True)
-    return {name: op_type for name, op_type in nodes if op_type in SWAPS}
-
-
-def _swapped(host: Host, swaps: dict[str, str]) -> Finding:
-    out = sum(op_type == SWAPS[0] for op_type in swaps.values()) or len(swaps)
-    transfers = host.tables.transfers
-    is_swap = transfers["producer_name"].isin(swaps) | transfers["consumer_name"].isin(swaps)
-    moved = int(transfers.loc[is_swap, "bytes"].sum()) if len(transfers) else 0
-    size = f", {size_text(moved)} during the recording" if moved else ""
-    text = text_of("memory_pressure/swapped_to_host", count=counted(out, "tensor"), size=size)
-    nodes = observed("graph", f"swapping nodes: {listed(sorted(swaps))}", "functions")
-    return text.as_finding(
-        cause=CAUSE.id,
-        sub_reason="swapped_to_host",
-        scope=f"{host.name} swapped",
-        certainty="certain",
-        op_ids=(),
-        evidence=(nodes,),
-    )
-
-
 def _message(error: CaughtError) -> str:
     lines = error.message.strip().splitlines() or [""]
     # A session's message begins with where the op was created.
     return next((each for each in lines if "OOM" in each or "emory" in each), lines[0])
 
 
-CAUSE = Cause(__name__, __doc__, check=check, not_applicable=not_applicable)
+CAUSE = Cause(__name__, __doc__, needs="capture", check=check)

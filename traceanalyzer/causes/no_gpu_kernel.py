@@ -1,21 +1,18 @@
 """No GPU kernel.
 
 ## What it detects
-
 Ops of a type for which TensorFlow has no GPU kernel, whatever the dtypes of their inputs.
 
 ## Why it happens
-
 Nobody wrote one. Most often the work does not suit a GPU: strings, image files, hash tables,
 sequences of unknown length. TensorFlow places such an op on the CPU, even inside
 `tf.device("/GPU:0")`: soft placement, the default in TensorFlow 2, drops the request without a
-warning. No driver, library, or setting changes that.
+warning.
 
 Work on strings, files, hash tables, summaries, and checkpoints belongs on the host. Computation
 does not: its inputs are copied from the GPU, and its results are copied back.
 
 ## How to fix it
-
 Use other ops for the same purpose, if there are any. The ops that a finding suggests have GPU
 kernels in all versions from 2.12 on, for the dtype of the data. A fix is called checked if its code
 ran beside the op with the same result, and TensorFlow placed all of it on the GPU. Otherwise move
@@ -23,7 +20,6 @@ the op out of the way of the GPU: into the input pipeline, before or after the w
 out of the step. If a library creates the op, the finding names the library's line and option.
 
 ## How sure it is
-
 Certain if TensorFlow's version is known and covered by the kernel tables. Likely for older
 versions: a kernel that is missing today was almost certainly missing then.
 """
@@ -31,7 +27,7 @@ versions: a kernel that is missing today was almost certainly missing then.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import SUBSTITUTES, around, host_work, substitute_for
@@ -48,14 +44,6 @@ from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
     from traceanalyzer.causes.knowledge.advice import HostWork
-
-_MOVE: Final = Fix(
-    text=(
-        "No substitute is known. Move the op out of the step if you can: into the input pipeline "
-        "(`dataset.map`), or before or after the work on the GPU."
-    ),
-    title="Move it out of the step",
-)
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -90,8 +78,16 @@ def _fix(ops: BlockedOps, work: HostWork | None) -> Fix:
     found = [substitute_for(op_type, blocker.given, function) for blocker in ops.blockers]
     first = found[0]
     if first is None or None in found:
-        return _MOVE if work is None else work.as_fix
+        return _move(op_type) if work is None else work.as_fix
     return first.as_fix(op_type, [blocker.given for blocker in ops.blockers])
+
+
+def _move(op_type: str) -> Fix:
+    text = (
+        "No substitute is known. Move the op out of the step if you can: into the input pipeline "
+        "(`dataset.map`), or before or after the work on the GPU."
+    )
+    return Fix(text=text, title=f"Move {op_type} out of the step")
 
 
 CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

@@ -1,16 +1,11 @@
 """TensorFlow used no GPU.
 
 ## What it detects
-
 Runs in which nothing shows that TensorFlow had a GPU: no GPU event, no GPU allocation, and no
 transfer that names a GPU. With a capture: programs for which no GPU was recorded, and why
 TensorFlow saw none.
 
-For a trace alone, the finding also says how many of the ops have types with GPU kernels, and would
-likely have been placed on a GPU. With a capture, the report says that for each op.
-
 ## Why it happens
-
 TensorFlow was built without CUDA; a driver or libraries could not be loaded; the GPU is hidden by
 the environment (`CUDA_VISIBLE_DEVICES`), by `tf.config.set_visible_devices`, or by `device_count`
 of a TensorFlow 1 session; TensorFlow considers the GPU too old or too small; or the machine has
@@ -18,7 +13,6 @@ none. With soft placement, the default in TensorFlow 2, every op then runs on th
 warning, even inside `tf.device("/GPU:0")`.
 
 ## How to fix it
-
 Undo what hides the GPU, or install what is missing: with a capture, the finding names it. A program
 that hides the GPU from itself with a constant does so on every machine: remove the line that the
 finding names. If the line computes the value, depends on a condition, or sets a default, the
@@ -27,7 +21,6 @@ GPUs it sees: `tf.config.list_physical_devices("GPU")`. On import, it prints to 
 ignored a GPU.
 
 ## How sure it is
-
 Certain with a capture: the program's own list of devices has no GPU, or it ran only in sessions
 that were configured without one. Likely for a trace alone: a GPU may have been used while its
 tracer was off or failed. If the profiler reports that, or was configured not to trace devices, only

@@ -1,12 +1,10 @@
 """Python called from a graph.
 
 ## What it detects
-
 `tf.numpy_function` and `tf.py_function`, by the ops they create: `PyFunc`, `PyFuncStateless`, and
 `EagerPyFunc`.
 
 ## Why it happens
-
 The function is Python: it runs on the host, in the interpreter, one call at a time because of the
 interpreter lock, whatever the op's device is. `PyFunc` has no GPU kernel (py_func.cc), so its
 inputs are copied to the host and its outputs back. `EagerPyFunc` can be placed on a GPU, unless an
@@ -14,13 +12,11 @@ input or output is `int32`, a string, or similar: then the TensorFlow ops that t
 run on the GPU, but Python still runs on the host.
 
 ## How to fix it
-
 Write the function with TensorFlow ops: `tf.function` translates Python loops and conditions. If
 that is not possible, move the call into the input pipeline, ahead of the model, or call it less
 often.
 
 ## How sure it is
-
 Certain: the op type shows it.
 """
 

@@ -1,21 +1,17 @@
 """Placed on another task of the cluster.
 
 ## What it detects
-
 Ops that were placed on a CPU of another job or task: a parameter server, or another worker.
 
 ## Why it happens
-
 In a cluster, a device name contains the job and task: `/job:ps/task:0/device:CPU:0`. The program or
 its strategy sent such an op there. That it runs on a CPU says nothing about the GPUs of this host.
 
 ## How to fix it
-
 Nothing to change about the placement on this host. To see what the other host does, record its
 trace into the same run.
 
 ## How sure it is
-
 Certain if the capture recorded the program's own task (`TF_CONFIG`) and ops ran on devices of that
 task. Likely if none did, because a program can take another task than the variable names; if the
 variable is not set and only one task's GPUs appear in the captured graphs, which is then taken to

@@ -1,12 +1,10 @@
 """Uses a resource on the CPU.
 
 ## What it detects
-
 Ops that use a variable, table, iterator, queue, or other resource that is on the CPU; or that share
 one with an op that keeps it there.
 
 ## Why it happens
-
 An op runs where its resource is. That takes precedence over `tf.device`, eagerly
 (`MaybePinToResourceDevice`, placement_utils.cc) and in graphs (colocation_graph.cc). A resource is
 on the CPU because one or more nested scopes requested the CPU when it was created; because it has
@@ -14,13 +12,10 @@ no GPU kernel, like hash tables and variables of int32 or strings; or because on
 none.
 
 ## How to fix it
-
 Create the variable where it is used: outside CPU scopes, and not as int32. A table that is too
 large for the GPU can stay; gather the rows that a step needs and compute on the GPU from there.
-Move hash table lookups into the input pipeline.
 
 ## How sure it is
-
 Certain if the capture recorded where the resource is. A replay of the placement finds which op
 shares it and has no GPU kernel.
 """
@@ -140,9 +135,10 @@ def _fix(ops: BlockedOps, library: str) -> Fix:
         )
     scopes = [frame for member in ops.members for frame in _scope_lines(*member)]
     lines = lines_text(scopes)
+    name = f"`{_name(blocker)}`" if _name(blocker) else "the resource"
     several = "s" if len(set(scopes)) > 1 else ""
     return Fix.of(
-        f"Create it outside the CPU scope{several}{f' ({lines})' if lines else ''}",
+        f"Create {name} outside the CPU scope{several}{f' ({lines})' if lines else ''}",
         "If it must stay in host memory, read only what the step needs, and compute outside the "
         "scope.",
         checked=bool(lines) and ops.have_no_other_blocker,

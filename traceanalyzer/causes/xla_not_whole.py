@@ -1,13 +1,11 @@
 """XLA cannot compile a function.
 
 ## What it detects
-
 Functions that XLA was to compile, with `jit_compile=True` or by Keras, and that contain an op it
 cannot compile; and how the program handled the error: ops on the CPU because the error's handler
 requests it.
 
 ## Why it happens
-
 XLA compiles its own implementations of ops. It has none for string ops, Python callbacks, and some
 others, such as `Eig`, `ResizeArea`, and `CTCGreedyDecoder`. A function with `jit_compile=True` is
 compiled completely or not at all: TensorFlow raises InvalidArgumentError (`Detected unsupported
@@ -21,12 +19,10 @@ ops outside, where they have their usual placement and causes. Keras 3 decides m
 `jit_compile="auto"`; the trace's health section says what switched XLA off.
 
 ## How to fix it
-
 Compile less: give `jit_compile=True` only to the part that XLA can compile, and call the other op
-outside it. String ops belong in the input pipeline. The error names only one such op at a time.
+outside it. The error names only one such op at a time.
 
 ## How sure it is
-
 Certain that XLA cannot compile the function: TensorFlow's error says so. For ops that the handler
 put on the CPU: certain if its source shows the scope, otherwise likely.
 """

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.causes import all_causes
 from traceanalyzer.changes.beside import changes_beside
-from traceanalyzer.changes.no_gpu import gpu_change
 from traceanalyzer.changes.placement import PlacementChanges
 from traceanalyzer.changes.saving import Savings
 from traceanalyzer.changes.source import Sources
-from traceanalyzer.changes.unexplained import find_cause_changes
+from traceanalyzer.changes.unexplained import find_cause_changes, gpu_change
 from traceanalyzer.findings import finding_id
 from traceanalyzer.model.changes import Change, with_distinct_ids
 from traceanalyzer.source_files import shown_files
@@ -50,7 +49,7 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
     gpu = gpu_change(diagnosis, sources)
     if gpu is not None and there is not None and there.hides_gpus:
         found = [replace(c, needs=(*c.needs, gpu.id)) if c.is_prediction else c for c in found]
-    found += [*unknown, *([] if gpu is None else [gpu]), *changes_beside(diagnosis)]
+    found += [*unknown, *([] if gpu is None else [gpu]), *changes_beside(diagnosis, savings)]
     found = sorted(with_distinct_ids(found), key=_order)
     if run.hosts and not capture_files and (unknown or gpu is not None):
         at = next((k for k, c in enumerate(found) if c.kind in _SETTLED), -1)

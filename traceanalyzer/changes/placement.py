@@ -11,17 +11,25 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.causes import BlockedOps
 from traceanalyzer.causes.knowledge.finding_text import scope_text
-from traceanalyzer.changes.dtype_edits import combined_edit, op_edit, variable_edits
-from traceanalyzer.changes.edits import device_edit, strategy_edit
-from traceanalyzer.changes.group import (
+from traceanalyzer.changes.edits import (
+    combined_edit,
+    device_edit,
+    op_edit,
+    strategy_edit,
+    variable_edits,
+)
+from traceanalyzer.changes.remedies import (
+    STRATEGY,
+    Blocked,
     Group,
+    Remedies,
+    Remedy,
     detail,
     line_of,
     op_advice,
     title,
     variable_types,
 )
-from traceanalyzer.changes.remedies import STRATEGY, Blocked, Remedies, Remedy
 from traceanalyzer.changes.variable_users import combinations
 from traceanalyzer.findings import CERTAINTIES
 from traceanalyzer.model import SourceWhere
@@ -37,7 +45,7 @@ if TYPE_CHECKING:
     from traceanalyzer.changes.source import Sources
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.findings import Finding
-    from traceanalyzer.model import Certainty, Fix
+    from traceanalyzer.model import Fix
     from traceanalyzer.model.changes import Edit, Effort, Kind, Place
 
 _PIPELINE: Final = "dataset.map("
@@ -118,11 +126,12 @@ class PlacementChanges:
             for remedy, group in made.items()
         ]
         changes = dict(zip(made, with_distinct_ids(own), strict=True))
+        for remedy, change in changes.items():
+            others = {each for op_id in change.op_ids for each in of_op[op_id]} - {remedy}
+            needs = tuple(sorted(changes[each].id for each in others if each in changes))
+            changes[remedy] = replace(change, needs=needs)
         return [
-            *(
-                replace(change, needs=_needs(change, remedy, of_op, changes))
-                for remedy, change in changes.items()
-            ),
+            *changes.values(),
             *(
                 self._of_finding(finding, is_prediction=is_prediction)
                 for finding in findings
@@ -209,6 +218,9 @@ class PlacementChanges:
         op_ids = [op_id for op_id in group.op_ids if found[op_id].harm == "harmful"]
         alone = [op_id for op_id in op_ids if of_op[op_id] == {remedy}]
         place = (remedy.file, remedy.line) if remedy.file else edited.place
+        explained = [each.cpu_op.explanation for each in group.harmful]
+        certainties = [e.certainty for e in explained] + [m.match.certainty for m in group.harmful]
+        replayed = all(e.is_complete and e.certainty == "certain" for e in explained)
         change = Change(
             id=_id(group),
             kind="edit",
@@ -220,7 +232,7 @@ class PlacementChanges:
             instead="" if edits else _instead(group),
             why=_why(group),
             saving=self._savings.of_placement(op_ids, alone, is_prediction=is_prediction),
-            certainty=_certainty(group.harmful),
+            certainty=max(certainties, key=CERTAINTIES.index),
             effort=_effort(fixes, edits),
             is_verified=bool(fixes) and fixes[0].checked,
             finding_ids=tuple(dict.fromkeys(found[op_id].id for op_id in group.op_ids)),
@@ -229,7 +241,7 @@ class PlacementChanges:
         )
         match remedy.kind:
             case "scope":
-                return replace(change, effort="one line", is_verified=_moves(group))
+                return replace(change, effort="one line", is_verified=replayed)
             case "variable":
                 return replace(change, is_verified=bool(variable_types(group)))
             case "library":
@@ -327,26 +339,3 @@ def _id(group: Group) -> str:
     remedy, first = group.remedy, group.lead[0]
     parts = (remedy.kind, PurePath(remedy.file).name, remedy.advice, first.match.scope)
     return blake2b("\0".join(parts).encode(errors="replace"), digest_size=5).hexdigest()
-
-
-def _certainty(members: Sequence[Blocked]) -> Certainty:
-    given = [c for m in members for c in (m.cpu_op.explanation.certainty, m.match.certainty)]
-    return max(given, key=CERTAINTIES.index)
-
-
-def _moves(group: Group) -> bool:
-    """Return whether a replay shows that each op moves, as far as this change keeps it."""
-    return all(
-        each.cpu_op.explanation.is_complete and each.cpu_op.explanation.certainty == "certain"
-        for each in group.harmful
-    )
-
-
-def _needs(
-    change: Change,
-    remedy: Remedy,
-    of_op: Mapping[str, set[Remedy]],
-    changes: Mapping[Remedy, Change],
-) -> tuple[str, ...]:
-    others = {each for op_id in change.op_ids for each in of_op[op_id]} - {remedy}
-    return tuple(sorted(changes[each].id for each in others if each in changes))

@@ -30,15 +30,12 @@ class Savings:
         self._host_ps = dict(
             zip(self._run.ops["op_id"], self._run.ops["host_self_ps"].astype(int), strict=True)
         )
-        self.step_ps = self._costs.step_ps() or self._mean_step_ps()
-
-    def _mean_step_ps(self) -> float | None:
         steps = regular_steps(self._run.steps)
-        return float(steps["duration_ps"].mean()) if len(steps) else None
+        mean_ps = float(steps["duration_ps"].mean()) if len(steps) else None
+        self._step_ps = self._costs.step_ps() or mean_ps
 
-    def share(self, ps: float) -> float | None:
-        """Return a time as a share of the step; None without steps."""
-        return min(1.0, ps / self.step_ps) if self.step_ps else None
+    def _share(self, ps: float) -> float | None:
+        return min(1.0, ps / self._step_ps) if self._step_ps else None
 
     def is_rare(self, op_ids: Collection[str]) -> bool:
         """Return whether none of some ops is part of each step."""
@@ -68,14 +65,14 @@ class Savings:
             kind="estimated" if is_bounded else "upper_bound",
             low_us=low_ps / PS_PER_US if is_bounded else None,
             high_us=bounds.high_ps / PS_PER_US,
-            share=self.share(bounds.high_ps),
+            share=self._share(bounds.high_ps),
             note="" if alone else _TOGETHER,
         )
 
     def _proxy(self, op_ids: Collection[str]) -> Saving:
         per_step = self._costs.host_ps(op_ids)
         if per_step:
-            share = self.share(per_step)
+            share = self._share(per_step)
             us = per_step / PS_PER_US
             return Saving(kind="proxy", high_us=us, share=share, note=_HOST_TIME)
         total = sum(self._host_ps.get(op_id, 0) for op_id in op_ids)

@@ -119,7 +119,7 @@ class Source:
 
     def _spliced(self, spans: Iterable[tuple[int, int, int, int, str]]) -> Edit:
         lines = [line.encode() for line in self._lines]
-        for first, start, last, end, new in sorted(spans, key=_place)[::-1]:
+        for first, start, last, end, new in sorted(spans, key=lambda span: span[:2])[::-1]:
             begin, rest = lines[first - 1][:start], lines[last - 1][end:]
             lines[first - 1 : last] = [begin + new.encode() + rest]
         size = len(self.statement.text) + len(lines) - len(self._lines)
@@ -170,7 +170,3 @@ def argument(call: ast.Call, position: int | None, *names: str) -> ast.expr | No
     if position is None or any(isinstance(arg, ast.Starred) for arg in call.args):
         return None
     return call.args[position] if position < len(call.args) else None
-
-
-def _place(span: tuple[int, int, int, int, str]) -> tuple[int, int]:
-    return span[:2]

@@ -1,4 +1,4 @@
-"""Changes for ops without a known cause: find it, with a check for each possible one."""
+"""Changes for what is unknown: why ops are on the CPU, and why there is no GPU."""
 
 from __future__ import annotations
 
@@ -10,19 +10,26 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from traceanalyzer.capture_file.visibility import obstacles
 from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.causes.knowledge.finding_text import name_scope
+from traceanalyzer.causes.no_gpu_visible import is_doubtful, obstacle_fix
+from traceanalyzer.changes.edits import unhiding_edit
 from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model.changes import Candidate, Change
+from traceanalyzer.model.changes import Candidate, Change, Saving
 from traceanalyzer.placement.scopes import last_minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from traceanalyzer.capture_file.visibility import Obstacle
     from traceanalyzer.changes.saving import Savings
+    from traceanalyzer.changes.source import Sources
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.findings import Finding
+    from traceanalyzer.model.changes import Edit
 
 _RESOURCE: Final = "resource_on_cpu"
 _FOLLOWS: Final = "follows_neighbour"
@@ -112,9 +119,6 @@ def find_cause_changes(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
     return found
 
 
-# --- parts ---------------------------------------------------------------------------------------
-
-
 def _parts(ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]) -> dict[_Part, list[CpuOp]]:
     """Group ops by name scope or line; what an optimizer does with a variable is in its scope.
 
@@ -130,9 +134,9 @@ def _parts(ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]) -> dict[
         parts[outer] += every[part]
     users: dict[tuple[str, str], list[_Part]] = defaultdict(list)
     for part, members in parts.items():
-        if not _is_of_optimizer(part) and any(_RESOURCE in possible[op.op_id] for op in members):
+        if not part.scope[:1].isupper() and any(_RESOURCE in possible[op.op_id] for op in members):
             users[part.host, part.function].append(part)
-    for part in [each for each in parts if _is_of_optimizer(each)]:
+    for part in [each for each in parts if each.scope[:1].isupper()]:
         of_function = users[part.host, part.function]
         named = [each for each in of_function if each.scope.rpartition("/")[2] in part.scope]
         owner = named if len(named) == 1 else of_function
@@ -162,13 +166,6 @@ def _around(part: _Part) -> Iterator[_Part]:
     names = part.scope.split("/")
     for depth in range(2, len(names)):
         yield part._replace(scope="/".join(names[:depth]))
-
-
-def _is_of_optimizer(part: _Part) -> bool:
-    return part.scope[:1].isupper()
-
-
-# --- candidates ----------------------------------------------------------------------------------
 
 
 def _candidates(
@@ -222,9 +219,6 @@ def _of_old_embedding(
         yield replace(_OLD_EMBEDDING, explains_directly=direct, explains_following=following)
 
 
-# --- words ---------------------------------------------------------------------------------------
-
-
 def _title(part: _Part, ops: Sequence[CpuOp], candidates: Sequence[Candidate]) -> str:
     if candidates and candidates[0].cause == _RESOURCE:
         of = f"of `{part.scope}`" if part.scope else f"behind {_types(ops)}"
@@ -247,3 +241,79 @@ def _detail(ops: Sequence[CpuOp]) -> str:
 
 def _place(ops: Sequence[CpuOp]) -> tuple[str, int] | None:
     return next(((op.file, op.line) for op in ops if op.file and op.line is not None), None)
+
+
+_CAUSE: Final = "no_gpu_visible"
+_UNKNOWN: Final = "Find out why TensorFlow sees no GPU"
+_SHOW_LIBRARIES: Final = 'python -c "import tensorflow as tf; print(tf.sysconfig.get_build_info())"'
+_SHOW_HIDDEN: Final = "python -c \"import os; print(os.getenv('CUDA_VISIBLE_DEVICES'))\""
+_NOT_MEASURED: Final = "what a GPU would save is not in this trace"
+
+
+def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
+    """Return the change that makes a GPU visible; None if the run used one."""
+    findings = [f for f in diagnosis.findings if f.cause == _CAUSE]
+    predicted = () if diagnosis.on_a_gpu is None else diagnosis.on_a_gpu.findings
+    findings += [f for f in predicted if f.cause == _CAUSE]
+    if not findings:
+        return None
+    capture_files = [capture_file for _, capture_file in diagnosis.run.captured]
+    every = list(
+        dict.fromkeys(o for capture_file in capture_files for o in obstacles(capture_file))
+    )
+    every.sort(key=is_doubtful)  # those that are sure first
+    edits = tuple(_edits(every, sources))
+    first = findings[0]
+    frame = next((each.frame for each in every if each.frame is not None), None)
+    fixes = [fix for finding in findings for fix in finding.fixes]
+    hiding = {each.frame.text for each in every if each.frame is not None}
+    edited = {edit.old[0].strip() for edit in edits}
+    advice = [
+        fix.text if fix.code in hiding else fix.code or fix.text
+        for fix in fixes
+        if fix.code not in edited
+    ]
+    candidates = () if every else tuple(_checklist(first))
+    if candidates:
+        advice = [fix.code for fix in fixes if fix.code]
+    return Change(
+        id=first.id,
+        kind="gpu",
+        title=(obstacle_fix(every[0]).title if every else None) or _UNKNOWN,
+        detail="; ".join(each.text.rstrip(".") for each in every),
+        place=None if frame is None else (frame.file, frame.line),
+        edits=edits,
+        instead="\n".join(dict.fromkeys(advice)),
+        why=first.why,
+        saving=Saving(kind="none", per="run", note=_NOT_MEASURED),
+        certainty=first.certainty,
+        effort="one line" if edits and len(every) == 1 else "command",
+        finding_ids=tuple(finding.id for finding in findings),
+        op_ids=first.op_ids,
+        candidates=candidates,
+    )
+
+
+def _edits(every: Sequence[Obstacle], sources: Sources) -> Iterable[Edit]:
+    for obstacle in every:
+        if obstacle.frame is not None and not is_doubtful(obstacle):
+            edit = unhiding_edit(sources, obstacle.frame.file, obstacle.frame.line)
+            if edit is not None:
+                yield edit
+
+
+def _checklist(finding: Finding) -> Iterable[Candidate]:
+    """Walk what to check if the reason is unknown."""
+    count = len(finding.op_ids)
+    for fix in finding.fixes:
+        asks = fix.code is not None and fix.code.startswith("python")
+        check = (fix.code if asks else _SHOW_LIBRARIES if fix.code else _SHOW_HIDDEN) or ""
+        edit = "Do what TensorFlow's messages say." if asks else fix.code or "Unset it."
+        yield Candidate(
+            cause=finding.cause,
+            title=fix.text,
+            explains_directly=count,
+            explains_following=0,
+            check=check,
+            edit=edit,
+        )

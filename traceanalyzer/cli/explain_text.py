@@ -85,7 +85,8 @@ def print_cause(cause: Cause, console: Console) -> None:
 
 def _page(cause: Cause, screen: Screen) -> Iterator[RenderableType]:
     yield screen.prose(cause.title, "bold") + screen(f" · {cause.id}", QUIET)
-    _, *paragraphs = re.split(r"\n(?:[ \t]*\n)+", _documentation(cause))  # without the title
+    text = re.sub(r"(?m)^(#.*)$", r"\1\n", _documentation(cause))
+    _, *paragraphs = re.split(r"\n(?:[ \t]*\n)+", text)  # without the title
     for paragraph in paragraphs:
         if paragraph.startswith("#"):
             yield screen.heading(paragraph.lstrip("# "))

@@ -43,11 +43,6 @@ def test_where_all_tables_have_a_gpu_kernel_that_is_no_candidate(version: str | 
     assert "no_gpu_kernel" not in left_of("ReadVariableOp", version=version)
 
 
-def test_it_may_be_missing_in_a_version_that_is_older_than_all_tables() -> None:
-    assert left_of("ReadVariableOp", version="2.4")[-1] == "no_gpu_kernel"
-    assert left_of("ReadVariableOp", version="2.1 or 2.2")[-1] == "no_gpu_kernel"
-
-
 class TestFunctions:
     @pytest.mark.parametrize("row", [{}, {"input_types": "float"}, {"input_types": "?;int64"}])
     def test_what_may_be_small_may_have_been_moved(self, row: dict[str, str]) -> None:

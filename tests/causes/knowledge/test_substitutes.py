@@ -10,7 +10,7 @@ from tests.emulator.oracle import the_oracle
 from traceanalyzer.causes.knowledge.advice import SUBSTITUTES, substitute_for
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_types import all_on_host
-from traceanalyzer.placement.registry import load, supported
+from traceanalyzer.placement.registry import load, registries, supported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,7 @@ def test_every_op_of_the_code_has_a_gpu_kernel_in_every_version(codes: Sequence[
     without = {
         (code[0], code[3], version, op)
         for code, nodes in zip(codes, _in_fork("nodes_of", codes), strict=True)
-        for version in supported()
+        for version in (registry.version for registry in registries())
         for op, attributes in nodes
         if not _computes_on_gpu(version, op, attributes, code[3])
     }

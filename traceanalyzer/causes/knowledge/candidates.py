@@ -1,8 +1,8 @@
 """Possible causes of an op that nothing explains, the most likely first.
 
 First comes what the trace shows about the op, then what programs often do, then what the op's
-kernels allow, and last what leaves no mark in a trace. TensorFlow that is older than all known
-kernels may lack one; for an unknown version only a kernel that came late counts.
+kernels allow, and last what leaves no mark in a trace. For an unknown version of TensorFlow, a
+kernel that came late may be missing.
 
 An op that takes a resource or a reference is where that is, whatever a scope requests
 (`ColocateResourceOrRefEdge`, colocation_graph.cc; `MaybePinToResourceDevice`, placement_utils.cc).
@@ -17,11 +17,10 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.devices import CPU, GPU, asks_for_cpu
-from traceanalyzer.placement.registry import DEFAULT, nearest, registries, supported
+from traceanalyzer.placement.registry import DEFAULT, nearest, registries
 from traceanalyzer.placement.rewrites import MOVED_IF_SMALL, pins_nothing
-from traceanalyzer.placement.scopes import habit_of, last_minor
+from traceanalyzer.placement.scopes import habit_of
 from traceanalyzer.tables.functions import is_session_graph
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.vocabulary import Role
@@ -42,12 +41,10 @@ SETTLED_BY: Final = (
 )
 _MOST_NAMED: Final = 4
 # Common dtypes; few programs use others.
-_USUAL: Final = frozenset(
-    {
-        *("bfloat16", "bool", "double", "float", "half", "string"),
-        *("int8", "int16", "int32", "int64", "uint8"),
-    }
-)
+_USUAL: Final = {
+    *("bfloat16", "bool", "double", "float", "half", "string"),
+    *("int8", "int16", "int32", "int64", "uint8"),
+}
 _SMALL_INTEGERS: Final = frozenset({"int32", "int64"})  # that can be kept on the CPU
 # Ops that use the shape of a tensor, not its values (`IsMetadata`, graph.h).
 _METADATA: Final = frozenset({"Rank", "Shape", "Size"})
@@ -90,20 +87,19 @@ class Candidates:
         sends = ops[ops["type"].isin(_SENDS) & (ops["placement"] == "cpu")]
         self._sending = set(map(_function, sends["host"], sends["function"]))
         ops = ops[~ops["is_eager"] & (ops["role"] == Role.COMPUTE)]
-        columns = [ops[c] for c in ("host", "function", "name", "type", "placement")]
+        columns = [ops[c].astype(str) for c in ("name", "type", "placement")]
+        columns = [ops["host"], ops["function"], *columns]
         for host, function, name, op_type, placement in zip(*columns, strict=True):
-            self._look_at(_function(host, function), str(name), str(op_type), str(placement))
-
-    def _look_at(self, function: _Function, name: str, op_type: str, placement: str) -> None:
-        if _REPLICA.search(name):
-            self._with_replicas.add(function)
-        if _GRADIENTS.search(name):
-            self._with_gradients.add(function)
-        if placement == "cpu" and (gradient := _GRADIENT.search(name)):
-            self._gradients_on_cpu.add((function, gradient["of"]))
-        # An op that reads a variable is where that is, wherever its function was called.
-        if placement.startswith("gpu") and not _takes_resource(self._registry, op_type):
-            self._with_gpu.add(function._replace(call=_call(name)))
+            at = _function(host, function)
+            if _REPLICA.search(name):
+                self._with_replicas.add(at)
+            if _GRADIENTS.search(name):
+                self._with_gradients.add(at)
+            if placement == "cpu" and (gradient := _GRADIENT.search(name)):
+                self._gradients_on_cpu.add((at, gradient["of"]))
+            # An op that reads a variable is where that is, wherever its function was called.
+            if placement.startswith("gpu") and not _takes_resource(self._registry, op_type):
+                self._with_gpu.add(at._replace(call=_call(name)))
 
     def of(self, cpu_op: CpuOp | None) -> tuple[str, ...]:
         """Return the possible causes of an op on the CPU, the most likely first; four at most.
@@ -119,7 +115,6 @@ class Candidates:
             ranked = self._of_resource(cpu_op)
         else:
             ranked = self._of_other(cpu_op, definition)
-        ranked.append(("no_gpu_kernel", self._is_old()))
         excluded = frozenset(self._excluded(cpu_op))
         left = dict.fromkeys(cause for cause, is_possible in ranked if is_possible)
         return tuple(cause for cause in left if cause not in excluded)[:_MOST_NAMED]
@@ -200,13 +195,9 @@ class Candidates:
 
     def _may_be_young(self, cpu_op: CpuOp) -> bool:
         """Return whether an op's GPU kernel may be newer than the program's unknown version."""
-        return self._version is None and not _had_gpu_kernel_always(cpu_op.explanation.type)
-
-    def _is_old(self) -> bool:
-        """Return whether TensorFlow is older than the oldest kernel table."""
-        if self._version is None:
-            return False
-        return last_minor(self._version) < kernel_tables.minor_of(supported()[0])
+        of_op = [r for r in registries() if r.definition(cpu_op.explanation.type) is not None]
+        always = all(bool(r.gpu_kernels(cpu_op.explanation.type)) for r in of_op)
+        return self._version is None and not always
 
     def _may_be_small(self, cpu_op: CpuOp, definition: OpDefinition) -> bool:
         """Return whether `pin_to_host_optimization` may move an op, by its input dtypes."""
@@ -314,9 +305,3 @@ def _prefers_cpu(registry: Registry, op: str) -> bool:
     cpu = [k.priority for k in kernels if k.device_type in {CPU, DEFAULT}]
     gpu = [k.priority for k in registry.gpu_kernels(op)]
     return bool(cpu and gpu) and max(cpu) > max(gpu)
-
-
-@cache
-def _had_gpu_kernel_always(op: str) -> bool:
-    """Return whether all covered versions have a GPU kernel for an op."""
-    return all(bool(r.gpu_kernels(op)) for r in registries() if r.definition(op) is not None)
