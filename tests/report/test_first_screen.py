@@ -41,6 +41,7 @@ from traceanalyzer.model.changes import Saving
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.changes import saving_text
 from traceanalyzer.report.page import page_of
+from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.text import plain
 
 if TYPE_CHECKING:
@@ -252,6 +253,18 @@ def test_the_bar_of_the_prediction_counts_ops() -> None:
     (bar,) = block.bars
     assert (block.unit, bar.total) == ("count", 52)
     assert {part.kind: part.value for part in bar.parts} == {"on_gpu": 47, "on_cpu": 5}
+
+
+@pytest.mark.parametrize(("steps", "label"), [(6, "On the CPU in each step"), (2, "On the CPU")])
+def test_only_what_recurs_is_said_to_be_in_each_step(
+    steps: int, label: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fewer than three steps do not show what recurs: a function at the end runs once."""
+    monkeypatch.setattr(PageFacts, "steps", steps)
+
+    (bar,) = next(every(page_of(sample("recommender")), b.StepBar)).bars
+
+    assert label in {part.label for part in bar.parts}
 
 
 # --- changes ---------------------------------------------------------------------------------
