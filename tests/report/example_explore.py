@@ -8,22 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tests.report.made_timeline import Made, MadeLane, made_timeline
-from traceanalyzer.model.blocks import (
-    BigTable,
-    Chart,
-    Column,
-    Flow,
-    FlowNode,
-    Flows,
-    Icicle,
-    IcicleNode,
-    Link,
-    Series,
-    Tab,
-    Table,
-    Tabs,
-    Timeline,
-)
+from traceanalyzer.model import blocks as b
 from traceanalyzer.report.packed import Numbers, Texts, pack
 
 if TYPE_CHECKING:
@@ -34,17 +19,17 @@ STEP_US: Final = 30_000.0
 LOOKUP: Final = "0000000001"
 _TYPES: Final = ("MatMul", "Cast", "AddV2", "Conv2DBackpropFilter", "StridedSlice")
 _COLUMNS: Final = (
-    Column(name="name", title="Op", kind="code", opens="op"),
-    Column(name="type", title="Type"),
-    Column(name="placement", title="Placement", term="placement"),
-    Column(name="cause", title="Cause"),
-    Column(name="certainty", title="Certainty"),
-    Column(name="host_us", title="Host time", kind="us", term="host time"),
-    Column(name="wait_us", title="GPU wait", kind="us", term="GPU wait"),
-    Column(name="runs", title="Runs", kind="count"),
-    Column(name="h2d_bytes", title="To device", kind="bytes"),
-    Column(name="source", title="Source", kind="code", opens="source"),
-    Column(name="requested_device", title="Requested device", kind="code"),
+    b.Column(name="name", title="Op", kind="code", opens="op"),
+    b.Column(name="type", title="Type"),
+    b.Column(name="placement", title="Placement", term="placement"),
+    b.Column(name="cause", title="Cause"),
+    b.Column(name="certainty", title="Certainty"),
+    b.Column(name="host_us", title="Host time", kind="us", term="host time"),
+    b.Column(name="wait_us", title="GPU wait", kind="us", term="GPU wait"),
+    b.Column(name="runs", title="Runs", kind="count"),
+    b.Column(name="h2d_bytes", title="To device", kind="bytes"),
+    b.Column(name="source", title="Source", kind="code", opens="source"),
+    b.Column(name="requested_device", title="Requested device", kind="code"),
 )
 
 
@@ -91,7 +76,7 @@ def packed_ops(count: int = 194, odd: tuple[str, ...] = ()) -> PackedTable:
     )
 
 
-def timeline(per_lane: int = 240, names: tuple[str, ...] = ()) -> Timeline:
+def timeline(per_lane: int = 240, names: tuple[str, ...] = ()) -> b.Timeline:
     """12 steps on a stream, a copy stream, and two threads, with one arrow pair per step."""
     chance = random.Random(11)  # noqa: S311 - made the same each time
     total = 12 * STEP_US
@@ -140,24 +125,24 @@ def timeline(per_lane: int = 240, names: tuple[str, ...] = ()) -> Timeline:
         },
         2 * len(each),
     )
-    return Timeline(events=made_timeline(lanes), arrows=arrows)
+    return b.Timeline(events=made_timeline(lanes), arrows=arrows)
 
 
-def explore(ops: PackedTable, events: Timeline) -> Tabs:
-    gaps = Table(
+def explore(ops: PackedTable, events: b.Timeline) -> b.Tabs:
+    gaps = b.Table(
         id="gaps",
         columns=(
-            Column(name="waited_for", title="Waited for"),
-            Column(name="op", title="Op", opens="op"),
-            Column(name="gaps", title="Gaps", kind="count"),
-            Column(name="each_us", title="Each (mean)", kind="us"),
-            Column(name="share", title="Share", kind="share"),
-            Column(name="rate", title="Rate", kind="bytes_per_s"),
+            b.Column(name="waited_for", title="Waited for"),
+            b.Column(name="op", title="Op", opens="op"),
+            b.Column(name="gaps", title="Gaps", kind="count"),
+            b.Column(name="each_us", title="Each (mean)", kind="us"),
+            b.Column(name="share", title="Share", kind="share"),
+            b.Column(name="rate", title="Rate", kind="bytes_per_s"),
         ),
         rows=(
             (
                 "CPU op",
-                (Link(text="tower/items/embedding_lookup", to=f"op-{LOOKUP}", is_code=True),),
+                (b.Link(text="tower/items/embedding_lookup", to=f"op-{LOOKUP}", is_code=True),),
                 36,
                 400.25,
                 0.153,
@@ -169,73 +154,78 @@ def explore(ops: PackedTable, events: Timeline) -> Tabs:
         caption=("Idle time of devices, gaps that waited for the same together.",),
         ids=("time-17000.000-17900.000", "time-60000.000-60020.000"),
     )
-    flows = Flows(
-        nodes=(
-            FlowNode(label="tower/items/embedding_lookup", memory="host", op_id=LOOKUP),
-            FlowNode(label="dense/MatMul", memory="gpu:0", ops=3),
-            FlowNode(label="Adagrad/update", memory="host", ops=16),
-            FlowNode(label="IteratorGetNext", memory="host"),
-        ),
+    nodes = (
+        ("tower/items/embedding_lookup", "host", 1, LOOKUP),
+        ("dense/MatMul", "gpu:0", 3, None),
+        ("Adagrad/update", "host", 16, None),
+        ("IteratorGetNext", "host", 1, None),
+    )
+    flows = b.Flows(
+        nodes=tuple(b.FlowNode(label=n, memory=m, ops=k, op_id=i) for n, m, k, i in nodes),
         flows=(
-            Flow(source=0, target=1, bytes=24e6, count=12, us=2_000, gpu_wait_us=1_500),
-            Flow(source=1, target=2, bytes=24e6, count=12, gpu_wait_us=900),
-            Flow(source=2, target=1, bytes=3e6, count=12),
-            Flow(source=3, target=1, bytes=128_000, count=12),
-            Flow(source=1, target=0, bytes=None, count=2),
+            b.Flow(source=0, target=1, bytes=24e6, count=12, us=2_000, gpu_wait_us=1_500),
+            b.Flow(source=1, target=2, bytes=24e6, count=12, gpu_wait_us=900),
+            b.Flow(source=2, target=1, bytes=3e6, count=12),
+            b.Flow(source=3, target=1, bytes=128_000, count=12),
+            b.Flow(source=1, target=0, bytes=None, count=2),
         ),
     )
-    scopes = Icicle(
+    tree = (
+        (-1, "model", "scope", (9_000.0, 12_000.0, 150.0), None),
+        (0, "tower", "scope", (6_000.0, 2_000.0, 40.0), None),
+        (1, "embedding_lookup", "op", (3_100.0, 0.0, 1.0), LOOKUP),
+        (0, "block_1", "scope", (1_000.0, 10_000.0, 60.0), None),
+        (-1, "Adagrad", "scope", (6_100.0, 700.0, 16.0), None),
+    )
+    scopes = b.Icicle(
         measures=(("CPU", "us"), ("GPU", "us"), ("Ops", "count")),
-        nodes=(
-            IcicleNode(parent=-1, label="model", kind="scope", values=(9_000.0, 12_000.0, 150.0)),
-            IcicleNode(parent=0, label="tower", kind="scope", values=(6_000.0, 2_000.0, 40.0)),
-            IcicleNode(
-                parent=1,
-                label="embedding_lookup",
-                kind="op",
-                values=(3_100.0, 0.0, 1.0),
-                op_id=LOOKUP,
-            ),
-            IcicleNode(parent=0, label="block_1", kind="scope", values=(1_000.0, 10_000.0, 60.0)),
-            IcicleNode(parent=-1, label="Adagrad", kind="scope", values=(6_100.0, 700.0, 16.0)),
+        nodes=tuple(
+            b.IcicleNode(parent=parent, label=label, kind=kind, values=values, op_id=op_id)
+            for parent, label, kind, values, op_id in tree
         ),
     )
-    steps = Chart(
+    steps = b.Chart(
         style="bars",
         x_label="Step",
         x_unit="count",
         x=tuple(float(k) for k in range(12)),
         y_unit="us",
         series=(
-            Series(
+            b.Series(
                 label="compute", kind="compute", values=tuple(12_600.0 + 90 * k for k in range(12))
             ),
-            Series(label="transfers", kind="transfer", values=(4_200.0,) * 12),
-            Series(label="CPU ops", kind="cpu_op", values=(*(5_000.0,) * 11, None)),
+            b.Series(label="transfers", kind="transfer", values=(4_200.0,) * 12),
+            b.Series(label="CPU ops", kind="cpu_op", values=(*(5_000.0,) * 11, None)),
         ),
         to=tuple(f"time-{k * STEP_US:.3f}-{(k + 1) * STEP_US:.3f}" for k in range(12)),
     )
-    memory = Chart(
+    memory = b.Chart(
         style="steps",
         x_label="Time",
         x_unit="us",
         x=tuple(k * 3_000.0 for k in range(120)),
         y_unit="bytes",
-        series=(Series(label="GPU_0_bfc", values=tuple(1e9 + 4e8 * (k % 10) for k in range(120))),),
+        series=(
+            b.Series(label="GPU_0_bfc", values=tuple(1e9 + 4e8 * (k % 10) for k in range(120))),
+        ),
         limit=("pool of 16 GB", 16e9),
     )
-    return Tabs(
-        tabs=(
-            Tab(id="timeline", title="Timeline", blocks=(events, gaps)),
-            Tab(
-                id="ops",
-                title="Ops",
-                count=ops.rows,
-                blocks=(BigTable(id="ops-table", columns=_COLUMNS, packed=ops),),
-            ),
-            Tab(id="transfers", title="Transfers", blocks=(flows,)),
-            Tab(id="scopes", title="Scopes", blocks=(scopes,)),
-            Tab(id="steps", title="Steps and input", blocks=(steps,)),
-            Tab(id="memory", title="Memory", blocks=(memory,)),
+    tabs: dict[str, tuple[b.Block, ...]] = {
+        "Timeline": (events, gaps),
+        "Ops": (b.BigTable(id="ops-table", columns=_COLUMNS, packed=ops),),
+        "Transfers": (flows,),
+        "Scopes": (scopes,),
+        "Steps and input": (steps,),
+        "Memory": (memory,),
+    }
+    return b.Tabs(
+        tabs=tuple(
+            b.Tab(
+                id=title.partition(" ")[0].lower(),
+                title=title,
+                count=ops.rows if title == "Ops" else None,
+                blocks=blocks,
+            )
+            for title, blocks in tabs.items()
         )
     )

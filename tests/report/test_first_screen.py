@@ -192,6 +192,10 @@ def test_without_a_gpu_the_prediction_leads_and_why_there_is_none_follows() -> N
         "With a GPU, 47 of 52 ops would run on it; 5 would stay on the CPU. "
         "TensorFlow had no GPU: CUDA_VISIBLE_DEVICES hides it."
     )
+    (block,) = every(page, b.StepBar)
+    (bar,) = block.bars
+    assert (block.unit, bar.total) == ("count", 52)
+    assert {part.kind: part.value for part in bar.parts} == {"on_gpu": 47, "on_cpu": 5}
 
 
 def test_a_prediction_that_is_only_likely_is_no_plain_statement() -> None:
@@ -245,14 +249,6 @@ def test_of_several_gpus_the_answer_is_the_mean_and_each_has_its_bar() -> None:
 
     assert "On average, a GPU waits 20.0 µs per step (20.0 % of the mean, 100 µs)" in said(page)
     assert [bar.by_placement for bar in next(every(page, b.StepBar)).bars] == [40, None]
-
-
-def test_the_bar_of_the_prediction_counts_ops() -> None:
-    block = next(every(page_of(sample("recommender")), b.StepBar))
-
-    (bar,) = block.bars
-    assert (block.unit, bar.total) == ("count", 52)
-    assert {part.kind: part.value for part in bar.parts} == {"on_gpu": 47, "on_cpu": 5}
 
 
 @pytest.mark.parametrize(("steps", "label"), [(6, "On the CPU in each step"), (2, "On the CPU")])
@@ -364,13 +360,15 @@ def test_what_runs_once_before_training_is_folded() -> None:
     assert plain(fold(page, "once").summary).startswith("On the CPU, but not in each step: 1 op")
 
 
-def test_a_python_function_that_takes_much_is_not_by_design() -> None:
+def test_a_python_function_that_takes_much_is_the_first_change() -> None:
     """Version 0.1 called one harmless that took 53 % of CPU-op time."""
-    page = page_of(sample("eager_ops"))
+    page = assemble(sample("recommender")).page
 
-    texts = [plain(each.summary) for each in every(page, b.Fold)]
-    assert not [text for text in texts if text.startswith("On the CPU by design")]
-    assert "EagerPyFunc" in " ".join(texts)
+    assert page is not None
+    (table,) = every(page, b.Changes)
+    assert plain(table.rows[0].title) == "Write the Python function with TensorFlow ops"
+    assert plain(table.rows[0].where) == "program.py:85"
+    assert "Write the Python function" in plain(page.next)
 
 
 def test_figures_are_of_the_step_and_not_of_the_recording() -> None:

@@ -46,13 +46,39 @@ def test_it_leads_to_the_changes_of_the_op() -> None:
     assert Link(text="Use int64", to="change-7") in links
 
 
+def test_a_capture_shows_who_makes_and_takes_its_values() -> None:
+    rows = records(only(details_of(sample("recommender"), "concat"), Table))
+
+    inputs = {row["op"] for row in rows if row["end"] == "input"}
+    assert "embedding_lookup_1:ResourceGather" in " ".join(inputs)
+    assert ("output", "MatMul") in {(row["end"], row["op"]) for row in rows}
+    assert {row["type"] for row in rows} == {"float"}
+
+
+def test_a_captured_eager_op_has_types_shapes_and_bytes() -> None:
+    rows = records(only(details_of(sample("recommender"), "TopKV2"), Table))
+
+    assert [(row["end"], row["type"], row["bytes"]) for row in rows] == [
+        ("input", "int32 [800]", 3200), ("input", "int32", None),
+        ("output", "int32 [40]", 160), ("output", "int32 [40]", 160),
+    ]  # fmt: skip
+
+
+def test_arguments_of_a_captured_function_are_shown_as_they_were_bound() -> None:
+    rows = records(only(details_of(sample("recommender"), "ResourceScatterAdd"), Table))
+
+    assert [(row["op"], row["type"], row["bytes"]) for row in rows] == [
+        ("asked (variable)", "int32 [800]", 3200), ("loan_1 (argument)", "int64 [64]", 512),
+    ]  # fmt: skip
+
+
 def test_it_shows_inputs_and_outputs_with_their_bytes() -> None:
     worker = thread("tf_Compute", 2)(executor(us(2, 998), step=5)(op("u", "Unique", us(105, 9))))
     diagnosis = ta.diagnose(run_of(host(worker), gpu(0, stream(9)(*ROUND_TRIP))))
 
     rows = records(only(details_of(diagnosis, "u"), Table))
 
-    assert [(row["end"], row["op"], row["bytes"]) for row in rows] == [
+    assert [(row["end"], row["op"], row["transferred"]) for row in rows] == [
         ("input", "x", 64), ("output", "y", 32),
     ]  # fmt: skip
 

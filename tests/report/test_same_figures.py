@@ -94,11 +94,8 @@ def test_the_data_have_the_figures_of_the_page(name: str) -> None:
         return
     for bar, device in zip(bars, data["timeline"]["devices"], strict=True):
         assert bar.total == pytest.approx(device["us_per_step"], abs=0.002)
-        by_kind = {part.kind: part.value for part in bar.parts}
-        took = {phase["phase"]: phase["us"] for phase in device["phases"]}
-        assert by_kind.get("compute", 0) == pytest.approx(took.get("compute", 0), abs=0.002)
-        assert by_kind.get("cpu_op", 0) == pytest.approx(took.get("host_op", 0), abs=0.002)
-        assert by_kind.get("input", 0) == pytest.approx(took.get("input", 0), abs=0.002)
+        shown = {part.kind: part.value for part in bar.parts}
+        assert shown == {phase["phase"]: phase["us"] for phase in device["phases"]}
     waits = [bar.by_placement for bar in bars if bar.by_placement is not None]
     assert sum(waits) == pytest.approx(data["summary"]["exposed_us_per_step"] or 0, abs=0.002)
 

@@ -137,7 +137,7 @@ def test_what_a_step_spent_before_the_devices_first_event_is_unknown() -> None:
 
     (steps,) = step_parts(run)
 
-    assert {part.label: part.value for part in steps.parts()} == {"Compute": 60, "Unknown": 40}
+    assert {part.kind: part.value for part in steps.parts()} == {"compute": 60, "unknown": 40}
 
 
 def test_a_warm_up_step_does_not_count_in_the_mean() -> None:
@@ -169,7 +169,7 @@ def test_without_a_device_the_programs_thread_is_told_of() -> None:
     assert found is not None
     (program,) = found.devices
     assert program.device is None
-    assert {p.phase: p.us for p in program.phases} == {"host_op": 30, "program": 20}
+    assert {p.phase: p.us for p in program.phases} == {"cpu_op": 30, "program": 20}
 
 
 def test_the_gpus_idle_share_is_of_the_steps_not_of_the_recording() -> None:
@@ -189,7 +189,7 @@ def test_what_is_not_attributed_is_not_proved() -> None:
     (path,) = critical_paths(Costs(run_of(host(python), gpu(0, device))))
 
     found = {p.phase: p.us for p in path.phases}
-    assert found == {"compute": 40, "runtime": 10, "program": 10, "unattributed": 40}
+    assert found == {"compute": 40, "runtime": 10, "program": 10, "unknown": 40}
     assert path.proved_share == 0.6
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.diagnosis import RAN_ONCE
 from traceanalyzer.findings import finding_id
-from traceanalyzer.format import counted
+from traceanalyzer.format import counted, listed
 from traceanalyzer.model.changes import Candidate, Change, Saving
 from traceanalyzer.tables.steps import eager_loop, regular_steps
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from traceanalyzer.changes.saving import Savings
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.input_pipeline.fixes import InputFix
     from traceanalyzer.input_pipeline.verdict import HostInput
@@ -43,6 +45,7 @@ _INPUT_TITLES: Final = {  # by the kind of the fix
     "read_in_parallel": "Read several files at once",
 }
 _PIPELINE: Final = "host_pipeline"
+_CALLBACK: Final = "python_callback"
 # XLA compiles a function whole, or not at all: no strings, callbacks, or variables on the CPU.
 _CLOSED_TO_XLA: Final = frozenset(
     {
@@ -66,7 +69,7 @@ class _Step:
     program_ps: float  #: it waited for Python
 
 
-def changes_beside(diagnosis: Diagnosis) -> list[Change]:
+def changes_beside(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
     """Return changes that move no op, if they are worth it."""
     run = diagnosis.run
     computes = run.ops["role"] == Role.COMPUTE
@@ -77,6 +80,7 @@ def changes_beside(diagnosis: Diagnosis) -> list[Change]:
         return []
     return [
         *_input(diagnosis),
+        *_callbacks(diagnosis, savings),
         *_batches(run),
         *_read_back(run),
         *_iterators(run),
@@ -152,6 +156,48 @@ def _stage_line(run: Run, host: HostInput) -> Place | None:
     if not isinstance(row["source_file"], str) or pd.isna(row["source_line"]):
         return None
     return row["source_file"], int(row["source_line"])
+
+
+# --- Python within a graph -----------------------------------------------------------------------
+
+
+def _callbacks(diagnosis: Diagnosis, savings: Savings) -> Iterator[Change]:
+    """Walk the changes for Python functions in steps, wherever their ops are placed."""
+    there = diagnosis.on_a_gpu
+    placed = diagnosis.cpu_ops.keys() | (set() if there is None else there.analysis.cpu_ops.keys())
+    for finding in diagnosis.findings:
+        if finding.cause != _CALLBACK or finding.sub_reason or RAN_ONCE in finding.modifiers:
+            continue
+        if placed & set(finding.op_ids):
+            continue  # a change of the placement is about them
+        saving = savings.of_placement(
+            finding.op_ids, finding.op_ids, is_prediction=not diagnosis.run.gpu_used
+        )
+        if saving.kind == "none" or (saving.share or 0.0) < _LEAST:
+            continue
+        ops = diagnosis.run.ops[diagnosis.run.ops["op_id"].isin(finding.op_ids)]
+        lines = ops.dropna(subset=["source_file", "source_line"])
+        first = lines.sort_values("host_self_ps").iloc[-1] if len(lines) else None
+        yield Change(
+            id=finding.id,
+            kind="edit",
+            title="Write the Python function with TensorFlow ops",
+            detail=f"{counted(len(ops), 'op')}: {listed(sorted(set(ops['type'].astype(str))))}",
+            place=None if first is None else (first["source_file"], int(first["source_line"])),
+            why=(
+                "Python runs on the host, one call at a time, whatever device the op is placed on. "
+                "A GPU that needs the result waits for it."
+            ),
+            around=(
+                "`tf.function` translates Python loops and conditions. If the function needs no "
+                "results of the model, call it in `dataset.map` instead."
+            ),
+            saving=saving,
+            certainty=finding.certainty,
+            effort="few lines",
+            finding_ids=(finding.id,),
+            op_ids=finding.op_ids,
+        )
 
 
 def _batches(run: Run) -> Iterator[Change]:

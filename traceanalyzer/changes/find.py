@@ -49,7 +49,7 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
     gpu = gpu_change(diagnosis, sources)
     if gpu is not None and there is not None and there.hides_gpus:
         found = [replace(c, needs=(*c.needs, gpu.id)) if c.is_prediction else c for c in found]
-    found += [*unknown, *([] if gpu is None else [gpu]), *changes_beside(diagnosis)]
+    found += [*unknown, *([] if gpu is None else [gpu]), *changes_beside(diagnosis, savings)]
     found = sorted(with_distinct_ids(found), key=_order)
     if run.hosts and not capture_files and (unknown or gpu is not None):
         at = next((k for k, c in enumerate(found) if c.kind in _SETTLED), -1)

@@ -326,7 +326,8 @@ def _fix_title(group: Group) -> str:
     """Return what to do if an edit is not known: never what helps only under a condition."""
     types, fix = _few(group.types), next(iter(group.fixes), None)
     if fix is None or not fix.title:
-        return f"Avoid {types} at {line_of(group.remedy)}"
+        at = f"Avoid {types} at {line_of(group.remedy)}"
+        return at if group.remedy.file else f"Move {types} to the GPU"
     return fix.title if fix.condition is None else f"Replace {types}, or move it out of the step"
 
 

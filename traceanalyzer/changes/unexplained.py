@@ -280,7 +280,7 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
         id=first.id,
         kind="gpu",
         title=(obstacle_fix(every[0]).title if every else None) or _UNKNOWN,
-        detail="; ".join(each.text for each in every),
+        detail="; ".join(each.text.rstrip(".") for each in every),
         place=None if frame is None else (frame.file, frame.line),
         edits=edits,
         instead="\n".join(dict.fromkeys(advice)),

@@ -90,7 +90,7 @@ class Gain(Record):
     low: Us | None
     high: Us | None
     basis: str  # "exposed", "critical path" or "input wait"
-    note: str | None = None  # why the lower bound is lower
+    note: str | None = None  # what the bounds of faster input assume
 
 
 def _settled(name: str, value: Any) -> Any:  # noqa: ANN401 - any field of any record

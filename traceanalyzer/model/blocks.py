@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from traceanalyzer.model._record import Certainty, PackedTable  # noqa: TC001 - msgspec reads the annotations
-from traceanalyzer.model.figures import EventTimeline  # noqa: TC001
+from traceanalyzer.model.figures import EventTimeline, StepPart
 
 Unit: TypeAlias = Literal["us", "bytes", "share", "count", "bytes_per_s"]
 Kind: TypeAlias = Literal["text", "code", "us", "bytes", "share", "count", "bytes_per_s"]
@@ -172,10 +172,8 @@ class DataPath(_Struct, tag_field="block", tag="data_path", frozen=True, kw_only
     steps: tuple[PathStep, ...]
 
 
-BarPart: TypeAlias = Literal[
-    "compute", "transfer", "cpu_op", "input", "launch", "runtime", "program", "other", "unknown",
-    "on_gpu", "on_cpu", "on_cpu_once",
-]  # fmt: skip
+#: A part of a step; in a bar of ops, where they would be on a machine with a GPU.
+BarPart: TypeAlias = StepPart | Literal["on_gpu", "on_cpu", "on_cpu_once", "other"]
 
 
 class Part(_Struct, frozen=True, kw_only=True):

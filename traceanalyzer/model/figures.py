@@ -48,10 +48,16 @@ class Steps(Record):
     kinds: StepKinds | None = None
 
 
-class PhaseTime(Record):
-    """Time of a phase per regular step. The phases add up to the whole."""
+StepPart: TypeAlias = Literal[
+    "compute", "transfer", "cpu_op", "unplaced", "input", "launch", "runtime", "program",
+    "other_device", "unknown",
+]  # fmt: skip
 
-    phase: str  # of `traceanalyzer.timeline.phase`, in lower case
+
+class PhaseTime(Record):
+    """Time of a part of a regular step. The parts add up to the whole."""
+
+    phase: StepPart  # see `traceanalyzer.report.steps`
     us: Us
     share: Share
 

@@ -45,6 +45,11 @@ _UNKNOWN: Final = (
     "The trace does not show what the GPU waits for most of the time: record host threads too, "
     "with `traceanalyzer capture script.py`."
 )
+_FEW_STEPS: Final = (
+    "Placement needs no change. Too few steps were recorded to say what else to change: record "
+    "ten or more."
+)
+_FEWEST_STEPS: Final = 3
 _OTHER_WORK: Final = frozenset({"work_after_the_recording", "work_of_child_processes"})
 
 
@@ -83,7 +88,8 @@ def to_do(facts: PageFacts) -> Text:
         return (Strong(text="Start with:"), " ", *prose(sentence(worst.title)))
     said = "Placement needs no change for a machine with a GPU." if facts.kind == "D" else ""
     if facts.kind == "B" and facts.step_us:
-        said = _UNKNOWN if facts.part_us("unknown") >= _MOST * facts.step_us else ""
+        said = _FEW_STEPS if facts.steps < _FEWEST_STEPS else ""
+        said = _UNKNOWN if facts.part_us("unknown") >= _MOST * facts.step_us else said
         computes = facts.part_us("compute") >= _MOSTLY_COMPUTING * facts.step_us
         said = _COMPUTES if computes else said
     return prose(said)
@@ -139,13 +145,14 @@ def _of_program(facts: PageFacts) -> Text:
 
 
 def _costly(facts: PageFacts) -> Text:
-    ops = counted(len(facts.on_cpu), "op")
     if facts.wait_us is None or facts.wait_share is None:
-        took = _took(facts, f"{ops} ran on the CPU beside the GPU", len(facts.on_cpu))
+        ran = f"{counted(len(facts.on_cpu), 'op')} ran on the CPU beside the GPU"
+        took = _took(facts, ran, len(facts.on_cpu))
         why = "The trace has no GPU kernels, so it does not show how long the GPU waited."
         return (*took, f" {why}")
     who = "The GPU waits " if len(facts.waits_us) == 1 else "On average, a GPU waits "
     waited = (time(facts.wait_us), *_of_a_step(facts, facts.wait_share))
+    ops = counted(sum(us > 0 for us in facts.op_waits_us.values()), "op")
     said: Text = (who, *waited, f" for {ops} on the CPU", *_where(facts), ".")
     return (*said, *_more_goes_to(facts, facts.wait_us, "The GPU waits longer for"))
 

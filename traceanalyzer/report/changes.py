@@ -45,13 +45,19 @@ _CANDIDATE_COLUMNS: Final = (
 )
 
 
+def _detail(change: Change) -> str:
+    if change.detail:
+        return f"{change.detail[0].upper()}{change.detail[1:]}"
+    return _ops_of(change) if change.op_ids else ""
+
+
 def changes(facts: PageFacts) -> b.Section | None:
     """Return the table of changes, most saving first; None if there is nothing to change."""
     rows = tuple(
         b.ChangeRow(
             to=f"change-{change.id}",
             title=prose(change.title),
-            detail=prose(change.detail or (_ops_of(change) if change.op_ids else "")),
+            detail=prose(_detail(change)),
             where=_where(change),
             saves=saving_text(change.saving),
             share=None if change.saving.kind == "proxy" else change.saving.share,

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Host, Run
     from traceanalyzer.timeline.gaps import Gaps
 
-_SHOWN: Final = 20
+_SHOWN: Final = 10
 _LEAST_SHARE: Final = 0.005  # of the time of all gaps
 _COLUMNS: Final = (
     b.Column(name="device", title="Device", kind="code"),
-    b.Column(name="waited_for", title="Waited for"),
+    b.Column(name="waited_for", title="Waited mostly for"),
     b.Column(name="op", title="Op"),
     b.Column(name="then", title="Ran next", kind="code"),
     b.Column(name="steps", title="Steps", kind="count"),
@@ -82,7 +82,9 @@ def gap_table(run: Run) -> Iterator[b.Table]:
         rows,
         len(found),
         table_id="gaps",
-        caption=(f"{what}, gaps that waited for the same together. A row leads to the longest.",),
+        caption=(
+            f"{what}. Gaps that waited mostly for the same share a row; it leads to the longest.",
+        ),
         ids=[f"time-{start:.3f}-{end:.3f}" for start, end in longest_us],
     )
 

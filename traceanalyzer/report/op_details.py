@@ -16,16 +16,16 @@ from traceanalyzer.model import blocks as b
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.report.op_reasons import Reasoner
+from traceanalyzer.report.op_values import op_values
 from traceanalyzer.report.ops import ranked
 from traceanalyzer.report.records import line_texts, place_of, us
-from traceanalyzer.report.text import DIRECTIONS, cut, prose, sentence, table_of, time
-from traceanalyzer.report.transfers import node_link
+from traceanalyzer.report.text import cut, prose, sentence, table_of, time
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import Evidence
@@ -43,14 +43,6 @@ _ALONE: Final = "The only blocker: without it, a replay of the placer puts the o
 _ALL: Final = (
     "Fix them all: each alone blocks the op, and without them a replay of the placer puts it on "
     "the GPU."
-)
-_TRANSFERS: Final = (
-    b.Column(name="end", title="Transfers"),
-    b.Column(name="op", title="From or to"),
-    b.Column(name="direction", title="Direction"),
-    b.Column(name="count", title="Count", kind="count"),
-    b.Column(name="bytes", title="Bytes", kind="bytes"),
-    b.Column(name="time_us", title="Time", kind="us"),
 )
 _KERNELS: Final = (
     b.Column(name="kernel", title="Kernel", kind="code"),
@@ -227,7 +219,7 @@ def op_details(facts: PageFacts) -> dict[str, tuple[b.Block, ...]]:
     run, ops = facts.run, ranked(facts.run.ops)
     on_cpu = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
     ops = pd.concat([ops[on_cpu].head(_CPU_OPS), ops[~on_cpu].head(_OTHER_OPS)])
-    tables = [_transfers(run, set(ops["op_id"])), _kernels(run, set(ops["op_id"]))]
+    tables = [op_values(run, set(ops["op_id"])), _kernels(run, set(ops["op_id"]))]
     found: dict[str, tuple[b.Block, ...]] = {}
     for op_id, known, line_text in zip(
         ops["op_id"], _reasons_of(ops, facts.diagnosis), line_texts(ops, run), strict=True
@@ -246,27 +238,8 @@ def _to_change(facts: PageFacts, op_id: str) -> Iterator[b.Block]:
     changes = facts.changes_of_op.get(op_id, [])[:_ROWS]
     if changes:
         yield b.Note(text=(b.Strong(text="To change:"),))
-        links = ((b.Link(text=c.title, to=f"change-{c.id}"),) for c in changes)
+        links = ((b.Link(text=c.title.replace("`", ""), to=f"change-{c.id}"),) for c in changes)
         yield b.Bullets(items=tuple(links))
-
-
-def _transfers(run: Run, op_ids: set[str]) -> dict[str, b.Table]:
-    """Return the transfers of each op, those of most bytes first."""
-    graph, rows = run.transfer_graph, defaultdict[str, list[dict[str, b.Cell]]](list)
-    names = {node: str(known["label"]) for node, known in graph.nodes(data=True)}
-    for source, target, direction, sums in graph.edges(keys=True, data=True):
-        for op_id, other, end in ((source, target, "output"), (target, source, "input")):
-            if op_id in op_ids:
-                row = {
-                    "end": end,
-                    "op": (node_link(other, names),),
-                    "direction": DIRECTIONS[direction],
-                    "count": sums["count"],
-                    "bytes": sums["bytes"],
-                    "time_us": us(sums["total_ps"]),
-                }
-                rows[op_id].append(row)
-    return {op_id: _table(_TRANSFERS, of, "bytes") for op_id, of in rows.items()}
 
 
 def _kernels(run: Run, op_ids: set[str]) -> dict[str, b.Table]:
@@ -277,9 +250,6 @@ def _kernels(run: Run, op_ids: set[str]) -> dict[str, b.Table]:
     for (op_id, name), count, took_ps in sums.itertuples():
         row: dict[str, b.Cell] = {"kernel": str(name), "count": count, "time_us": us(took_ps)}
         rows[str(op_id)].append(row)
-    return {op_id: _table(_KERNELS, of, "time_us") for op_id, of in rows.items()}
-
-
-def _table(columns: Sequence[b.Column], rows: list[dict[str, b.Cell]], by: str) -> b.Table:
-    rows.sort(key=lambda row: -float(row[by] or 0))  # type: ignore[arg-type]
-    return table_of(columns, rows[:_ROWS], len(rows))
+    for of_op in rows.values():
+        of_op.sort(key=lambda row: -float(row["time_us"] or 0))  # type: ignore[arg-type]
+    return {op_id: table_of(_KERNELS, of[:_ROWS], len(of)) for op_id, of in rows.items()}

@@ -33,6 +33,19 @@ _MAX_BYTES: Final = 900_000  # of the packed table
 # Characters of a text: names are cut in their middle before ops are left out.
 _LONGEST: Final = (240, 96, 64)
 _DIGITS: Final = re.compile(r"\d+")
+# Their entries in the glossary, by name of the column.
+_TERMS: Final = {
+    "name": "op",
+    "placement": "placement",
+    "with_a_gpu": "placement",
+    "requested_device": "requested device",
+    "cause": "cause",
+    "gpu_wait_us": "GPU wait",
+    "host_us": "host time",
+    "kernel_us": "kernel",
+    "transfer_bytes": "transfer",
+    "host": "host",
+}
 _COLUMNS: Final[tuple[tuple[str, str, b.Kind], ...]] = (
     ("op_id", "", "text"),
     ("name", "Op", "code"),
@@ -70,7 +83,7 @@ def ops_tab(facts: PageFacts) -> b.Tab | None:
         "took": "" if costs.host_by_op_ps is None else "/step",
     }
     columns = tuple(
-        b.Column(name=name, title=title.format(**per_step), kind=kind,
+        b.Column(name=name, title=title.format(**per_step), kind=kind, term=_TERMS.get(name, ""),
                  opens="op" if name == "name" else "source" if name == "source" else "")
         for name, title, kind in _COLUMNS
         if title and name not in unknown
@@ -135,7 +148,7 @@ def _numbers(column: pd.Series[Any]) -> NDArray[np.float64]:
 
 def _joined(ids: pd.Series[str], texts: Mapping[str, Iterable[str]]) -> list[str | None]:
     """Return the distinct texts of each op as one; None if it has none."""
-    joined = {op_id: " | ".join(dict.fromkeys(of)) for op_id, of in texts.items()}
+    joined = {op: " | ".join(dict.fromkeys(of)).replace("`", "") for op, of in texts.items()}
     return [joined.get(op_id) or None for op_id in ids]
 
 

@@ -148,7 +148,7 @@ def _chart(by_device: Sequence[DeviceSteps]) -> Iterator[b.Block]:
     """Yield the parts of each step, on the device that computed least."""
     device = min(by_device, key=_computed)
     shown = slice(0, _STEPS_SHOWN)
-    took = {p: device.took_us[p.label][shown] for p in PARTS if p.label in device.took_us}
+    took = {p: device.took_us[p.kind][shown] for p in PARTS if p.kind in device.took_us}
     yield b.Chart(
         style="bars",
         x_label="Step",
@@ -179,5 +179,5 @@ def _numbers(steps: Sequence[str]) -> tuple[float, ...]:
 
 
 def _computed(device: DeviceSteps) -> float:
-    took = device.took_us.get("Compute")
+    took = device.took_us.get("compute")
     return 0.0 if took is None else float(took.sum() / device.duration_us.sum())

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.costs import Costs, HostPath
     from traceanalyzer.model import DeviceInfo
-    from traceanalyzer.model.blocks import BarPart
+    from traceanalyzer.model.figures import StepPart
     from traceanalyzer.run import Host, Run
     from traceanalyzer.timeline.walk import Parts
 
@@ -50,10 +50,6 @@ LEFT_OUT: Final = {
 """The kinds of steps that figures leave out."""
 
 _MAX_OPS: Final = 50  # of a critical path
-_ORDER: Final = (
-    Phase.COMPUTE, Phase.COPY, Phase.HOST_OP, Phase.UNPLACED, Phase.INPUT, Phase.LAUNCH,
-    Phase.RUNTIME, Phase.PROGRAM, Phase.QUEUED, Phase.OTHER_DEVICE, Phase.UNATTRIBUTED,
-)  # fmt: skip
 
 
 # --- steps -----------------------------------------------------------------------------------
@@ -94,26 +90,26 @@ def _origin(rows: pd.DataFrame) -> str:
 # --- the parts of a step ---------------------------------------------------------------------
 
 
-class StepPart(NamedTuple):
+class PartOfStep(NamedTuple):
     """A part of a step: what the device did, or waited for."""
 
-    kind: BarPart
+    kind: StepPart
     label: str
     phases: tuple[Phase, ...]
 
 
 #: In the order in which they are shown.
 PARTS: Final = (
-    StepPart("compute", "Compute", (Phase.COMPUTE,)),
-    StepPart("transfer", "Transfers", (Phase.COPY,)),
-    StepPart("cpu_op", "CPU ops", (Phase.HOST_OP,)),
-    StepPart("other", "Ops of unknown placement", (Phase.UNPLACED,)),
-    StepPart("input", "Input", (Phase.INPUT,)),
-    StepPart("launch", "Kernel launch", (Phase.LAUNCH, Phase.QUEUED)),
-    StepPart("runtime", "TensorFlow runtime", (Phase.RUNTIME,)),
-    StepPart("program", "Your program", (Phase.PROGRAM,)),
-    StepPart("other", "Another device", (Phase.OTHER_DEVICE,)),
-    StepPart("unknown", "Unknown", (Phase.UNATTRIBUTED,)),
+    PartOfStep("compute", "Compute", (Phase.COMPUTE,)),
+    PartOfStep("transfer", "Transfers", (Phase.COPY,)),
+    PartOfStep("cpu_op", "CPU ops", (Phase.HOST_OP,)),
+    PartOfStep("unplaced", "Ops of unknown placement", (Phase.UNPLACED,)),
+    PartOfStep("input", "Input", (Phase.INPUT,)),
+    PartOfStep("launch", "Kernel launch", (Phase.LAUNCH, Phase.QUEUED)),
+    PartOfStep("runtime", "TensorFlow runtime", (Phase.RUNTIME,)),
+    PartOfStep("program", "Your program", (Phase.PROGRAM,)),
+    PartOfStep("other_device", "Another device", (Phase.OTHER_DEVICE,)),
+    PartOfStep("unknown", "Unknown", (Phase.UNATTRIBUTED,)),
 )
 
 
@@ -131,7 +127,7 @@ class DeviceSteps:
     kind: tuple[str, ...]  # "regular", "warm_up", "outlier", or "partial"
     start_us: NDArray[np.float64]  # from the run's first event
     duration_us: NDArray[np.float64]
-    took_us: dict[str, NDArray[np.float64]]  # by label of `PARTS`; they add up to the durations
+    took_us: dict[StepPart, NDArray[np.float64]]  # by part; they add up to the durations
 
     @property
     def regular(self) -> NDArray[np.bool_]:
@@ -144,13 +140,18 @@ class DeviceSteps:
         """The mean duration of the regular steps."""
         return float(self.duration_us[self.regular].mean())
 
-    def parts(self) -> tuple[Part, ...]:
+    def mean_us(self) -> dict[StepPart, float]:
         """Return the parts of a regular step, the mean over all; they add up to `step_us`."""
-        means = {label: float(took[self.regular].mean()) for label, took in self.took_us.items()}
+        means = {kind: float(took[self.regular].mean()) for kind, took in self.took_us.items()}
+        return {kind: us for kind, us in means.items() if us > 0}
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return these parts as parts of a bar."""
+        means = self.mean_us()
         return tuple(
-            Part(kind=part.kind, label=part.label, value=means[part.label])
+            Part(kind=part.kind, label=part.label, value=means[part.kind])
             for part in PARTS
-            if means.get(part.label, 0.0) > 0
+            if part.kind in means
         )
 
 
@@ -181,9 +182,9 @@ def _device_steps(host: Host, device: str | None, parts: Parts, origin_ps: int) 
         duration_ps = steps["duration_ps"].to_numpy(np.int64).clip(0)
         number, kind = steps["step"].tolist(), steps["kind"].tolist()
     took = phases_within(parts, start_ps, duration_ps)
-    columns = {p.label: [PHASE_COLUMNS[phase] for phase in p.phases] for p in PARTS}
-    by_label = {label: took[of].to_numpy(np.int64).sum(axis=1) for label, of in columns.items()}
-    by_label["Unknown"] += (duration_ps - sum(by_label.values())).clip(0)
+    columns = {p.kind: [PHASE_COLUMNS[phase] for phase in p.phases] for p in PARTS}
+    by_part = {kind: took[of].to_numpy(np.int64).sum(axis=1) for kind, of in columns.items()}
+    by_part["unknown"] += (duration_ps - sum(by_part.values())).clip(0)
     return DeviceSteps(
         host=host.name,
         device=device,
@@ -192,7 +193,7 @@ def _device_steps(host: Host, device: str | None, parts: Parts, origin_ps: int) 
         kind=tuple(map(str, kind)),
         start_us=(start_ps - origin_ps) / PS_PER_US,
         duration_us=duration_ps / PS_PER_US,
-        took_us={label: ps / PS_PER_US for label, ps in by_label.items() if ps.any()},
+        took_us={kind: ps / PS_PER_US for kind, ps in by_part.items() if ps.any()},
     )
 
 
@@ -201,11 +202,8 @@ def _device_steps(host: Host, device: str | None, parts: Parts, origin_ps: int) 
 
 def timeline(run: Run) -> Timeline | None:
     """Return where the time of each device went; None if nothing was recorded."""
-    devices = [
-        _device_timeline(host, device, parts)
-        for host in run.hosts
-        for device, parts in _timelines(host)
-    ]
+    hosts = {host.name: host for host in run.hosts}
+    devices = [_device_timeline(hosts[steps.host], steps) for steps in step_parts(run)]
     if not devices:
         return None
     computed = [
@@ -236,46 +234,42 @@ def idle_share(times: Timeline | None, devices: Sequence[DeviceInfo]) -> float |
     of_steps = [
         d for d in (times.devices if times else ()) if d.steps and "GPU" in (d.device or "")
     ]
-    runs = ("compute", "copy")
+    runs = ("compute", "transfer")
     busy = [sum(p.share for p in d.phases if p.phase in runs) for d in of_steps] or [
         d.busy_share for d in devices if d.kind == "gpu" and d.kernels and d.busy_share is not None
     ]
     return max(0.0, 1 - sum(busy) / len(busy)) if busy else None
 
 
-def _device_timeline(host: Host, device: str | None, parts: Parts) -> DeviceTimeline:
-    steps = regular_steps(host.tables.steps)
+def _device_timeline(host: Host, steps: DeviceSteps) -> DeviceTimeline:
+    return DeviceTimeline(
+        host=host.name,
+        device=steps.device,
+        steps=int(steps.regular.sum()) if steps.has_steps else None,
+        us_per_step=steps.step_us,
+        phases=_phases(steps.mean_us()),
+        overlap_share=_overlap_share(host, steps.device),
+    )
+
+
+def _overlap_share(host: Host, name: str | None) -> float | None:
+    device = next((d for d in host.timeline.devices if d.device == name), None)
+    if device is None:
+        return None
+    steps, parts = regular_steps(host.tables.steps), device.parts
     within = Intervals(parts.start_ps[:1], parts.end_ps[-1:])
     if not steps.empty:
         start_ps, took_ps = (steps[c].to_numpy(np.int64) for c in ("start_ps", "duration_ps"))
         within = union(start_ps, took_ps)
-    inside = phases_within(parts, within.start_ps, within.end_ps - within.start_ps).sum()
-    took = {phase: int(inside[PHASE_COLUMNS[phase]]) for phase in _ORDER}
-    phases, us_per_step = _shares(took, max(1, len(steps)))
-    of_device = next((d for d in host.timeline.devices if d.device == device), None)
-    overlap = None
-    if of_device is not None:
-        shift_ps = host.timeline.shifts_ps[of_device.device]
-        overlap = overlap_share(host.tables, of_device, shift_ps, within)
-    return DeviceTimeline(
-        host=host.name,
-        device=device,
-        steps=len(steps) or None,
-        us_per_step=us_per_step,
-        phases=phases,
-        overlap_share=overlap,
-    )
+    shift_ps = host.timeline.shifts_ps[device.device]
+    return overlap_share(host.tables, device, shift_ps, within)
 
 
-def _shares(took_ps: Mapping[Phase, int], steps: int) -> tuple[tuple[PhaseTime, ...], float]:
-    """Return the phases that took any time, per step, and their sum in microseconds."""
-    total = sum(took_ps.values())
-    phases = tuple(
-        PhaseTime(phase=phase.name.lower(), us=ps / steps / PS_PER_US, share=ps / total)
-        for phase, ps in took_ps.items()
-        if ps
+def _phases(took_us: Mapping[StepPart, float]) -> tuple[PhaseTime, ...]:
+    total = sum(took_us.values())
+    return tuple(
+        PhaseTime(phase=part, us=us, share=us / total) for part, us in took_us.items() if us
     )
-    return phases, total / steps / PS_PER_US
 
 
 def critical_paths(costs: Costs) -> tuple[CriticalPath, ...]:
@@ -286,8 +280,11 @@ def critical_paths(costs: Costs) -> tuple[CriticalPath, ...]:
 def _path(found: HostPath) -> CriticalPath:
     path, of_row = found.path, found.of_row_ps
     total = int(path.duration_ps.sum())
-    took = {phase: int(path.duration_ps[path.phase == phase].sum()) for phase in _ORDER}
-    phases, us_per_step = _shares(took, found.steps)
+    took_us = {
+        part.kind: int(path.duration_ps[np.isin(path.phase, part.phases)].sum())
+        / (found.steps * PS_PER_US)
+        for part in PARTS
+    }
     is_known = path.is_proved & (path.phase != Phase.UNATTRIBUTED)
     rows = np.argsort(-of_row, kind="stable")
     rows = rows[of_row[rows] > 0]
@@ -296,9 +293,9 @@ def _path(found: HostPath) -> CriticalPath:
     return CriticalPath(
         host=found.host.name,
         steps=found.steps,
-        us_per_step=us_per_step,
+        us_per_step=total / found.steps / PS_PER_US,
         proved_share=int(path.duration_ps[is_known].sum()) / total if total else 0.0,
-        phases=phases,
+        phases=_phases(took_us),
         ops=tuple(
             to_record(PathOp, op, us_per_step=ps / found.steps / PS_PER_US, share=ps / total)
             for op, ps in zip(shown, of_row[rows[:_MAX_OPS]].tolist(), strict=True)

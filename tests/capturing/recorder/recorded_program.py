@@ -20,23 +20,16 @@ matrix = tf.constant(np.ones((2, 2), np.float32))
 def attributes() -> None:
     tf.matmul(matrix, matrix, transpose_b=True)  # at: matmul
     tf.cast(matrix, tf.int32)  # at: cast
-    tf.reshape(matrix, [4])  # at: reshape
-    tf.zeros([1, 2, 3], tf.float64)  # at: zeros
     tf.split(matrix, 2, axis=0)  # at: split
-    tf.nn.max_pool2d(tf.reshape(matrix, [1, 2, 2, 1]), 2, 1, "SAME")  # at: max_pool
     tf.strings.join(["a", "b"], separator="-")  # at: join
-    tf.squeeze(matrix[tf.newaxis], axis=[0])  # at: squeeze
 
 
 def inputs() -> None:
-    tf.add_n([matrix, matrix, matrix])  # at: add_n
     tf.stack([variable] * 10)  # at: stack
     tf.add(variable, variable)  # at: add_variables
-    tf.add(matrix, 1.5)  # at: add_scalar
     tf.maximum(matrix, library.Lazy(variable))  # at: maximum
     tf.stack([variable, library.Lazy(variable), 1.0 * matrix])  # at: stack_lazy
     tf.minimum(variable, library.Lazy(variable))  # at: minimum
-    tf.raw_ops.Tanh(x=matrix)  # at: raw
     values()
     for _ in range(2500):
         tf.negative(matrix)  # at: negative
@@ -46,15 +39,10 @@ def values() -> None:
     """What is made tensors in C++, of which type Python does not see."""
     double, ints = np.ones((2, 2)), np.ones(3, np.int64)
     raw = tf.raw_ops
-    for given in (double, double.astype(np.float32), 2.0, 2, 1 << 40, True):
-        raw.Equal(x=given, y=given)  # at: equal_values
     raw.Sum(input=double, axis=np.int64([0]))  # at: sum_values
-    raw.ArgMax(input=double, dimension=0)  # at: argmax_values
     raw.Pack(values=[double, ints.sum() * matrix])  # at: pack_values
     raw.IdentityN(input=[double, ints, matrix])  # at: identities
     raw.Where(condition=double)  # at: where_values
-    raw.IsNan(x=double.astype(">f8"))  # at: is_nan_values
-    raw.Shape(input=np.array(["a", "b"], object))  # at: shape_objects
     raw.Tanh(x=[0.5, 1.5])  # at: tanh_list
     raw.ZerosLike(x=np.array([b"a"], object))  # at: zeros_like_objects
     tf.py_function(lambda a, b: a + float(b), [double, 3], tf.float64)  # at: py_function_values
@@ -187,7 +175,6 @@ def calls() -> None:
     for _ in range(3):
         step(matrix, keys)  # at: call
     step(matrix, keys)  # at: other_call
-    table.lookup(keys)  # at: eager_lookup
     with_python(matrix)  # at: call_python
     makes_its_variable(matrix)
 

@@ -13,7 +13,7 @@ import pytest
 
 from traceanalyzer.capturing.recorder import recording
 from traceanalyzer.capturing.recorder.journal import Journal
-from traceanalyzer.capturing.recorder.profiler import Levels, ProfilerError, ScriptSession
+from traceanalyzer.capturing.recorder.profiler import Levels, ProfilerError
 from traceanalyzer.capturing.recorder.program import Settings
 from traceanalyzer.capturing.recorder.recording import Recording
 
@@ -82,14 +82,11 @@ class Watch:
     def __init__(self) -> None:
         type(self).last = self
         self.used: Callable[[], None] = lambda: None
-        self.begins: Callable[[ScriptSession], None]
-        self.ends: Callable[[ScriptSession], None]
 
     def on_first_use(self, used: Callable[[], None]) -> None:
         self.used = used
 
-    def on_script_session(self, begins: Any, ends: Any) -> None:  # noqa: ANN401
-        self.begins, self.ends = begins, ends
+    def on_script_session(self, begins: object, ends: object) -> None: ...
 
     def uninstall(self) -> None:
         pass
@@ -151,24 +148,6 @@ def test_records_from_the_first_use_to_the_end(make: Callable[..., Case]) -> Non
     assert session["requested"] == Levels(3)._asdict()
     assert session["start_ns"] < session["stop_ns"]
     assert case.evidence.told == [0, "stop"]
-
-
-def test_the_programs_profiler_wins(make: Callable[..., Case], tmp_path: Path) -> None:
-    case = make()
-    case.watch.used()
-    script = ScriptSession(str(tmp_path / "own"))
-    case.watch.begins(script)
-    assert Profiler.told == ["start", "stop"]
-    own = tmp_path / "own" / "plugins" / "profile" / "2026" / "vm.xplane.pb"
-    own.parent.mkdir(parents=True)
-    own.write_bytes(b"its own")
-    case.watch.ends(script)
-    assert Profiler.told == ["start", "stop", "start"]
-    case.recording.finish("exit")
-    assert case.sessions() == [("server", "run"), ("script", "run-script-1"), ("server", "run-2")]
-    assert case.evidence.told == [0, "stop", 1, "stop", 2, "stop"]
-    linked = case.logdir / "plugins/profile/run-script-1/host.xplane.pb"
-    assert linked.samefile(own)
 
 
 @pytest.mark.parametrize(

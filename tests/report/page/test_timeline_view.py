@@ -137,6 +137,6 @@ def test_a_dark_page_draws_it_dark(see: See) -> None:
     corner = """() => [...document.querySelector(".tl-box canvas").getContext("2d")
       .getImageData(3, 3, 1, 1).data]"""
     assert seen.run(corner)[:3] == [255, 255, 255]
-    seen.press("d")
+    seen.press("t")
     seen.page.wait_for_timeout(60)
     assert seen.run(corner)[:3] == [20, 23, 28]

@@ -29,6 +29,7 @@ export class TableView {
   private columns: Column[];
   private sort: { column: Column | null; isDown: boolean } = { column: null, isDown: true };
   private active = -1;
+  private isShowing = false; // draws once, when all is set
   private readonly key: string;
   private readonly box = make("input", { type: "search", spellcheck: false, autocomplete: "off" });
   private readonly error = make("p", { class: "query-error", role: "alert" });
@@ -65,8 +66,10 @@ export class TableView {
       scrollToFn: elementScroll,
       observeElementRect,
       observeElementOffset,
-      overscan: 10,
-      onChange: () => this.draw(),
+      overscan: 5,
+      onChange: () => {
+        if (!this.isShowing) this.draw();
+      },
     });
     this.listen();
   }
@@ -197,11 +200,13 @@ export class TableView {
     this.grid.setAttribute("aria-rowcount", String(this.rows.length + 1));
     this.head.replaceChildren(...this.columns.map((column) => this.heading(column)));
     const height = this.rowHeight();
+    this.isShowing = true;
     this.virtual.setOptions({
       ...this.virtual.options, count: this.rows.length, estimateSize: () => height,
     });
     this.virtual.measure();
     this.virtual._willUpdate();
+    this.isShowing = false;
     this.draw();
   }
 

@@ -99,7 +99,7 @@ export interface PackedTable {
 export interface Series {
   label: string;
   values: (number | null)[];
-  kind?: "compute" | "cpu_op" | "input" | "launch" | "on_cpu" | "on_cpu_once" | "on_gpu" | "other" | "program" | "runtime" | "transfer" | "unknown";
+  kind?: "compute" | "cpu_op" | "input" | "launch" | "other_device" | "program" | "runtime" | "transfer" | "unknown" | "unplaced" | "on_cpu" | "on_cpu_once" | "on_gpu" | "other";
 }
 
 export interface Timeline {

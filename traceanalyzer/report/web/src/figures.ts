@@ -18,7 +18,9 @@ export function draw(figure: HTMLElement): Promise<void> {
   if (!done) {
     done = drawn(figure).catch((error: unknown) => {
       console.error(error);
-      figure.querySelector(".needs-scripts")!.textContent = "This could not be drawn.";
+      const line = figure.querySelector(".needs-scripts")!;
+      line.textContent = "This could not be drawn.";
+      line.classList.add("failed");
     });
     begun.set(figure, done);
   }

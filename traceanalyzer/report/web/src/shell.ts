@@ -15,7 +15,7 @@ export function beginShell(): void {
   key(["j"], "Next change", () => walk(1));
   key(["k"], "Previous change", () => walk(-1));
   key(["e"], "Exact figures", toggleExact);
-  key(["d"], "Dark or light", toggleTheme);
+  key(["t"], "Dark or light", toggleTheme);
   key(["?"], "Shortcuts", showKeys);
 }
 

@@ -87,16 +87,10 @@ export class TableData implements Source {
     });
   }
 
+  // Texts are packed in reading order.
   private ranks({ name }: Column): Float64Array {
-    return this.once(`ranks ${name}`, () => {
-      const { codes, lower } = this.texts({ name });
-      const places = new Float64Array(lower.length + 1).fill(NaN);
-      const sorted = [...lower.keys()].sort((a, b) => (lower[a] < lower[b] ? -1 : 1));
-      sorted.forEach((code, place) => {
-        places[code] = lower[code] ? place : NaN;
-      });
-      return Float64Array.from(codes, (code) => places[Math.min(code, lower.length)]);
-    });
+    const { codes, lower } = this.texts({ name });
+    return Float64Array.from(codes, (code) => (lower[code] ? code : NaN));
   }
 
   /** Returns rows as CSV (RFC 4180); a text that a spreadsheet would compute has a `'` before it. */

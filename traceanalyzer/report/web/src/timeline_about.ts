@@ -12,12 +12,13 @@ const KINDS: Record<string, string> = {
   wait: "waiting for the device", call: "waiting for a function",
   unplaced: "op of unknown placement",
 };
-const LEGEND = ["compute", "copy", "host_op", "input", "launch", "runtime", "program"];
+const LEGEND = ["compute", "copy", "host_op", "unplaced", "input", "launch", "runtime", "program"];
 const NAMES_SUMMED = 6;
 
 /** Returns the legend of the kinds that a timeline has. */
-export function legendOf({ names }: Events): HTMLElement {
-  const used = new Set(Array.from(names.kind, (kind) => names.kinds[kind]));
+export function legendOf({ names, what }: Events): HTMLElement {
+  const kinds = new Set(Array.from(what, (name) => names.kind[name]));
+  const used = new Set(Array.from(kinds, (kind) => names.kinds[kind]));
   return make("ul", { class: "legend" }, ...LEGEND.filter((kind) => used.has(kind)).map((kind) =>
     make("li", {}, make("span", { class: `swatch ${kind}` }), KINDS[kind])));
 }

@@ -22,7 +22,7 @@ const HATCHES: Record<string, [number, number]> = {
 };
 const COLOURS: Record<string, string> = {
   step: "--line", compute: "--compute", copy: "--transfer", host_op: "--cpu-op",
-  unplaced: "--cpu-op", input: "--input", launch: "--launch", runtime: "--runtime",
+  unplaced: "--unplaced", input: "--input", launch: "--launch", runtime: "--runtime",
   program: "--program", wait: "--quiet", call: "--quiet",
 };
 
@@ -203,7 +203,7 @@ export class Painter {
   private name(name: string, x: number, width: number, colour: string): void {
     const from = Math.max(x, 0);
     const letters = Math.floor((x + width - from - 8) / LETTER);
-    if (letters < 4) return;
+    if (letters < Math.min(9, name.length)) return;
     const { context, palette } = this;
     context.fillStyle = colour;
     context.font = `11.5px ${palette!.font}`;
@@ -265,13 +265,15 @@ export class Painter {
       context.fillStyle = palette!.paper;
       context.fillRect(0, top, left, row - 1);
     }
-    const letters = Math.floor((width - 8) / 6.7);
     const note = lane.is_program ? "your program" : (lane.device ?? "").replace(/^\/device:/, "");
     context.textAlign = "left";
     context.textBaseline = "alphabetic";
     context.font = `12px ${palette!.font}`;
     context.fillStyle = palette!.ink;
-    const name = cut(lane.name, letters);
+    let name = lane.name || "thread";
+    for (let letters = 60; letters > 6 && context.measureText(name).width > width - 6; letters -= 2) {
+      name = cut(lane.name, letters);
+    }
     const y = top + (isNarrow ? 13 : 17);
     context.fillText(name, 2, y);
     const after = 8 + context.measureText(name).width;

@@ -1,0 +1,242 @@
+"""What ops take and make: values with their bytes, the ops at their other end, and transfers.
+
+The edges of a graph are known if a capture recorded it. An eager op has types and shapes there, but
+no edges. A trace alone shows only the values that were transferred.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from math import prod
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from traceanalyzer.model.blocks import Column
+from traceanalyzer.report.text import DIRECTIONS, op_label, op_link, table_of
+from traceanalyzer.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from traceanalyzer.capture_file.document import CaptureFile, Tensor
+    from traceanalyzer.capture_file.function_records import Graph
+    from traceanalyzer.model.blocks import Cell, Table
+    from traceanalyzer.run import Host, Run
+    from traceanalyzer.tables.graph_nodes import OpRecord
+
+_ROWS: Final = 8
+_COLUMNS: Final = (
+    Column(name="end", title="Value"),
+    Column(name="op", title="From or to"),
+    Column(name="type", title="Type", kind="code"),
+    Column(name="bytes", title="Bytes", kind="bytes"),
+    Column(name="direction", title="Transfer", term="transfer"),
+    Column(name="count", title="Transfers", kind="count"),
+    Column(name="transferred", title="Transferred", kind="bytes"),
+    Column(name="time_us", title="Time", kind="us"),
+)
+_PASSES_ON: Final = "Identity"
+# Types whose bytes are no multiple of their elements are left out: string, resource, variant.
+_ITEM_BYTES: Final = {
+    **{name: np.dtype(name).itemsize for name in ("bool", "complex64", "complex128")},
+    **{f"{kind}{bits}": bits // 8 for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+    "half": 2,
+    "bfloat16": 2,
+    "float": 4,
+    "double": 8,
+}
+
+
+class _Value(NamedTuple):
+    """An input or output of an op."""
+
+    end: str
+    op_id: str | None  # at its other end
+    label: str  # "" if the other end is unknown
+    type: str | None = None
+    bytes: float | None = None
+
+
+def op_values(run: Run, op_ids: Collection[str]) -> dict[str, Table]:
+    """Return the inputs and outputs of each op: those transferred first, most bytes first."""
+    sizes = _output_bytes(run)
+    known: dict[str, list[_Value]] = defaultdict(list)
+    for host, capture_file in run.captured:
+        for op_id, value in _recorded(host, capture_file, op_ids):
+            known[op_id].append(value)
+    moved = _transfers(run, op_ids)
+    found = {}
+    for op_id in known.keys() | moved.keys():
+        of_op, rows = dict(moved.get(op_id, {})), []
+        for value in known.get(op_id, ()):
+            maker = op_id if value.end == "output" else value.op_id
+            rows.append(_row(value, sizes.get(maker or "")) | of_op.pop(value[:2], {}))
+        rows = [*of_op.values(), *rows]
+        rows.sort(
+            key=lambda r: ("count" not in r, str(r["end"]), -_number(r, "transferred", "bytes"))
+        )
+        found[op_id] = table_of(_COLUMNS, rows[:_ROWS], len(rows))
+    return found
+
+
+def _row(value: _Value, size: float | None) -> dict[str, Cell]:
+    name = (op_link(value.label, value.op_id),) if value.label else None
+    size = size if value.bytes is None else value.bytes
+    return {"end": value.end, "op": name, "type": value.type, "bytes": size}
+
+
+def _number(row: Mapping[str, Cell], *names: str) -> float:
+    return next((float(v) for n in names if isinstance(v := row.get(n), int | float)), 0.0)
+
+
+# --- as captured -----------------------------------------------------------------------------
+
+
+def _recorded(
+    host: Host, capture_file: CaptureFile, op_ids: Collection[str]
+) -> Iterator[tuple[str, _Value]]:
+    """Walk the inputs and outputs of ops with an edge or a shape in the capture file."""
+    joined, ids = host.tables.joined, host.tables.ops["op_id"]
+    if joined is None:
+        return
+    records = {op_id: r for op_id, r in zip(ids, joined.records, strict=True) if r is not None}
+    ops = {(r.function, r.node): op_id for op_id, r in records.items() if r.node}
+    graphs: dict[str, _Edges] = {}
+    for op_id in sorted(op_ids & records.keys()):
+        record = records[op_id]
+        if record.signatures:
+            yield from ((op_id, value) for value in _of_signatures(capture_file, record))
+        function = capture_file.function(record.function) if record.node else None
+        if function is None:
+            continue
+        if record.function not in graphs:
+            graphs[record.function] = _Edges(function.instances[0].input)
+        edges = graphs[record.function]
+        for end, at, output, is_maker in edges.of(record.node):
+            name, op_type = edges.graph.names[at], edges.graph.ops[at]
+            if op_type == "_Arg":
+                calls = joined.calls.get(record.function, ())
+                yield op_id, _argument(capture_file, edges.graph, at, calls)
+                continue
+            other = ops.get((record.function, name))
+            maker = records.get(other or "") if is_maker else record
+            label = f"{name} (result)" if op_type == "_Retval" else op_label(name, op_type)
+            yield op_id, _Value(end, other, label, _output_type(maker, output))
+
+
+def _argument(capture_file: CaptureFile, graph: Graph, at: int, calls: Sequence[int]) -> _Value:
+    """Return an argument of a function as its calls bound it: a variable by its own name."""
+    number = capture_file.attribute_set(graph.attributes[at]).get("index")
+    bound = [
+        signature.inputs[number]
+        for signature in (capture_file.signatures[call] for call in calls)
+        if isinstance(number, int) and number < len(signature.inputs)
+    ]
+    label = f"{graph.names[at]} (argument)"
+    if not bound:
+        return _Value("input", None, label)
+    resources = {tensor.resource for tensor in bound}
+    resource = capture_file.resource_of(bound[0]) if len(resources) == 1 else None
+    if resource is None:
+        return _value("input", bound)._replace(label=label)
+    shape = "" if resource.shape is None else f" {list(resource.shape)}"
+    size = None if resource.bytes is None else float(resource.bytes)
+    name = f"{resource.name or graph.names[at]} (variable)"
+    return _Value("input", None, name, f"{resource.dtype}{shape}" or None, size)
+
+
+class _Edges:
+    """The data edges of a graph, both ways."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._consumers: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for node in range(len(graph)):
+            for source, output in graph.sources(node):
+                self._consumers[source].append((node, output))
+
+    def of(self, name: str) -> Iterator[tuple[str, int, int, bool]]:
+        """Walk a node's inputs and outputs: other node, output of the maker, which one makes it.
+
+        Constants are left out, and identities are passed over.
+        """
+        at = self.graph.index(name)
+        if at < 0:
+            return
+        for source, output in self._makers(at):
+            yield "input", source, output, True
+        for consumer, output in self._takers(at):
+            yield "output", consumer, output, False
+
+    def _makers(self, at: int) -> Iterator[tuple[int, int]]:
+        for source, output in self.graph.sources(at):
+            if self.graph.ops[source] == _PASSES_ON:
+                yield from self._makers(source)
+            elif self.graph.ops[source] != "Const":
+                yield source, output
+
+    def _takers(self, at: int) -> Iterator[tuple[int, int]]:
+        for consumer, output in self._consumers[at]:
+            if self.graph.ops[consumer] == _PASSES_ON:
+                yield from ((taker, output) for taker, _ in self._takers(consumer))
+            else:
+                yield consumer, output
+
+
+def _output_type(record: OpRecord | None, output: int) -> str | None:
+    types = (record.output_types or "").split(";") if record is not None else []
+    return types[output] if output < len(types) and types[output] else None
+
+
+def _of_signatures(capture_file: CaptureFile, record: OpRecord) -> Iterator[_Value]:
+    """Walk the inputs and outputs of an eager op, as all its calls had them."""
+    of_calls = [capture_file.signatures[number] for number in record.signatures]
+    for end in ("input", "output"):
+        for tensors in zip(*(getattr(call, f"{end}s") for call in of_calls), strict=False):
+            yield _value(end, tensors)
+
+
+def _value(end: str, tensors: Sequence[Tensor]) -> _Value:
+    first = tensors[0]
+    shape = first.shape if all(t.shape == first.shape for t in tensors) else None
+    if shape is None or min(shape, default=0) < 0 or not first.dtype:
+        return _Value(end, None, "", first.dtype or None)
+    item = _ITEM_BYTES.get(first.dtype)
+    size = None if item is None else float(item * prod(shape))
+    return _Value(end, None, "", f"{first.dtype} {list(shape)}", size)
+
+
+def _output_bytes(run: Run) -> dict[str, float]:
+    """Return the bytes of each op's outputs, of ops whose outputs are all of one size."""
+    made = run.allocations
+    made = made[(made["region_type"] == "output") & made["op_id"].notna()]
+    sizes = made.groupby(made["op_id"].astype(str))["requested_bytes"].agg(["min", "max"]).dropna()
+    same = sizes[sizes["min"] == sizes["max"]]
+    return {str(op_id): float(size) for op_id, size in same["min"].items()}
+
+
+# --- as transferred --------------------------------------------------------------------------
+
+
+def _transfers(
+    run: Run, op_ids: Collection[str]
+) -> dict[str, dict[tuple[str, str | None], dict[str, Cell]]]:
+    """Return the transfers of each op by end and other op."""
+    graph = run.transfer_graph
+    found: dict[str, dict[tuple[str, str | None], dict[str, Cell]]] = defaultdict(dict)
+    for source, target, direction, sums in graph.edges(keys=True, data=True):
+        for op_id, other, end in ((source, target, "output"), (target, source, "input")):
+            if op_id not in op_ids:
+                continue
+            label = graph.nodes[other]["label"]
+            is_op = label != other and not other.startswith("name:")
+            found[op_id][end, other if is_op else label] = {
+                "end": end,
+                "op": (op_link(label, other if is_op else None),),
+                "direction": DIRECTIONS[direction],
+                "count": sums["count"],
+                "transferred": sums["bytes"],
+                "time_us": None if sums["total_ps"] is None else sums["total_ps"] / PS_PER_US,
+            }
+    return found
