@@ -65,17 +65,12 @@ def test_the_kernels_of_its_own_version_make_certain(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", WITHOUT_TABLE)
-def test_those_of_another_make_likely(version: str | None) -> None:
+def test_those_of_another_make_likely_and_rule_nothing_out(version: str | None) -> None:
+    """A kernel that a later version has may have been missing yet."""
     report = report_of(version)
 
     assert certainties(report) == {"no_gpu_kernel": "likely", "dtype_unsupported": "likely"}
     assert report.summary.explained.certain == 0
     assert report.summary.explained.likely == pytest.approx(2 / 3)
-
-
-@pytest.mark.parametrize("version", WITHOUT_TABLE)
-def test_those_of_another_rule_nothing_out(version: str | None) -> None:
-    """A kernel that a later version has may have been missing yet."""
     (found,), _ = ops_that_match(diagnosis_of(version), re.compile(r"^scores$"))
-
     assert not {"no_gpu_kernel", "dtype_unsupported"} & {o.cause for o in found.here.ruled_out}

@@ -328,9 +328,3 @@ def test_xprof_takes_copies_for_computing(folder: str, run: str, tmp_path: Path)
     assert copied == pytest.approx(
         [step.input + step.output + step.between_devices for step in theirs], rel=ALIKE
     )
-
-
-# ----------------------------------------------------------------------- work of the host
-
-
-# ----------------------------------------------------------- what older releases had written

@@ -15,12 +15,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """A variant of a program.
-
-    Attributes:
-        target: What the op in question is to be called.
-        off: The switches that are off.
-    """
+    """A variant of a program."""
 
     target: str
     off: frozenset[str]
@@ -43,9 +38,6 @@ class Switches:
 
 def run_all(variants: Sequence[tuple[str, str, frozenset[str]]]) -> list[str]:
     """Run variants of programs, one after the other, where TensorFlow is.
-
-    Args:
-        variants: A program as `module:function` of this folder, the target's name, and what is off.
 
     Returns:
         Of each the error that it ended with, "" for none.

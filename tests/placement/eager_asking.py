@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import json
+import re
+import tomllib
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle, islice
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
@@ -14,15 +18,6 @@ from numpy import size
 from tests.emulator.eager import EagerAnswer, EagerQuestion, answers
 from tests.emulator.eager import EagerInput as EagerInputAsked
 from tests.emulator.oracle import the_oracle
-from tests.placement.eager_calls import (
-    CALLS,
-    CAPTURE_FILE_TYPES,
-    PLACES,
-    SCOPES,
-    Call,
-    choices,
-    drawn,
-)
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.eager import (
     EagerInput,
@@ -39,6 +34,120 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Json
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
+
+# TensorFlow's names in Python, and those that the project shares with TensorFlow's protos.
+CAPTURE_FILE_TYPES: Final = {"float16": "half", "float32": "float", "float64": "double"}
+
+_FLOATS: Final = ("float32", "float64", "float16", "bfloat16")
+_INTS: Final = ("int32", "int64", "int8", "int16", "uint8", "uint16", "uint32", "uint64")
+_COMPLEX: Final = ("complex64", "complex128")
+_NUMBERS: Final = (*_FLOATS, *_INTS, *_COMPLEX)
+_SETS: Final = {
+    "floats": _FLOATS,
+    "ints": _INTS,
+    "complex": _COMPLEX,
+    "numbers": _NUMBERS,
+    "any": (*_NUMBERS, "bool", "string"),
+    "index": ("int32", "int64"),
+}
+_INPUT: Final = re.compile(
+    r"(?P<variable>variable )?(?P<dtype>\w+)(?P<shape>\[[\d,]*\])?(?: = (?P<value>.*))?"
+)
+
+# Where inputs are made.
+PLACES: Final = ("", "/CPU:0", "/GPU:0")
+# What is asked for: nothing, a device, one that is not there, any of a type, a part of a name.
+SCOPES: Final = (
+    *("", "/CPU:0", "/GPU:0", "/GPU:7", "/CPU:3", "/device:GPU:*", "/device:CPU:*"),
+    *("/job:localhost", "/job:localhost/replica:0/task:0", "/job:localhost/device:GPU:0"),
+    *("/replica:0/device:CPU:0", "/job:elsewhere", "/task:1/GPU:0", "gpu:0"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A way to call an op."""
+
+    op: str
+    inputs: Mapping[str, EagerInputAsked | tuple[EagerInputAsked, ...]]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def choices(call: Call, registry: Registry) -> dict[str, tuple[str, ...]]:
+    """Return the types that each variable of a call can be, as the op's definition has it."""
+    definition = registry.definition(call.op)
+    found = {}
+    for name, types in call.types.items():
+        attribute = None if definition is None else definition.attributes.get(name)
+        allowed = None if attribute is None else attribute.allowed
+        found[name] = tuple(
+            t for t in types if allowed is None or CAPTURE_FILE_TYPES.get(t, t) in allowed
+        )
+    return found
+
+
+def drawn(
+    call: Call,
+    types: Mapping[str, str],
+    places: Sequence[str],
+    scope: str,
+    *,
+    soft_placement: bool = True,
+) -> EagerQuestion:
+    """Return a call as a question."""
+    count = 0
+
+    def made(given: EagerInputAsked) -> EagerInputAsked:
+        nonlocal count
+        count += 1
+        place = given.device or places[(count - 1) % len(places)]
+        return replace(given, dtype=types.get(given.dtype, given.dtype), device=place)
+
+    return EagerQuestion(
+        op=call.op,
+        inputs={
+            name: tuple(map(made, given)) if isinstance(given, tuple) else made(given)
+            for name, given in call.inputs.items()
+        },
+        attributes={
+            name: types.get(value, value) if isinstance(value, str) else value
+            for name, value in call.attributes.items()
+        },
+        scope=scope,
+        soft_placement=soft_placement,
+    )
+
+
+def _input(text: str) -> EagerInputAsked:
+    match = _INPUT.fullmatch(text)
+    assert match, text
+    return EagerInputAsked(
+        dtype=match["dtype"],
+        shape=tuple(json.loads(match["shape"] or "[]")),
+        value=json.loads(match["value"] or "null"),
+        is_variable=bool(match["variable"]),
+    )
+
+
+def _call(row: dict[str, Any]) -> Call:
+    return Call(
+        op=row["op"],
+        inputs={
+            name: tuple(map(_input, given)) if isinstance(given, list) else _input(given)
+            for name, given in row.get("inputs", {}).items()
+        },
+        attributes=row.get("attributes", {}),
+        types={
+            name: _SETS[types] if isinstance(types, str) else tuple(types)
+            for name, types in row.get("types", {}).items()
+        },
+    )
+
+
+_TABLE: Final = Path(__file__).with_name("eager_calls.toml").read_text(encoding="utf-8")
+CALLS: Final = tuple(map(_call, tomllib.loads(_TABLE)["calls"]))
+
 
 LOCAL: Final = "/job:localhost/replica:0/task:0"
 CPU, GPU = f"{LOCAL}/device:CPU:0", f"{LOCAL}/device:GPU:0"
@@ -194,12 +303,7 @@ def compared_all(
 
 
 def sweep(most: int, seed: int = 0) -> list[EagerQuestion]:
-    """Return every call, in so many combinations of its types, with scopes and places in turn.
-
-    Args:
-        most: How many combinations of a call at most.
-        seed: Another one begins elsewhere in each.
-    """
+    """Return every call, in so many combinations of its types, with scopes and places in turn."""
     scopes, places = (islice(cycle(of), seed, None) for of in (SCOPES, PLACES))
     soft = islice(cycle([True, True, True, False]), seed, None)
     questions = []

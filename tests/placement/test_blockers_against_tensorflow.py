@@ -47,13 +47,7 @@ def _variable(argument: str) -> Label:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """A program, and what each of its switches stands for.
-
-    Attributes:
-        program: `module:function` of `tests.counterfactuals`.
-        switches: By name, the blockers that are gone without what it switches: one, or several of
-            one cause.
-    """
+    """A program, and what each of its switches stands for."""
 
     program: str
     switches: Mapping[str, frozenset[Label]]

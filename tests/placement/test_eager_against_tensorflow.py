@@ -15,14 +15,18 @@ from tests.emulator.eager import EagerInput as EagerInputAsked
 from tests.emulator.eager import EagerQuestion, answers
 from tests.emulator.oracle import the_oracle
 from tests.placement.eager_asking import (
+    CALLS,
     CPU,
     GPU,
     PROGRAMS,
     REFUSALS,
+    SCOPES,
     Compared,
     attributes_of,
+    choices,
     compared_all,
     differing,
+    drawn,
     held_scopes,
     is_resource,
     questions_of,
@@ -30,7 +34,6 @@ from tests.placement.eager_asking import (
     sweep,
     types_of,
 )
-from tests.placement.eager_calls import CALLS, SCOPES, choices, drawn
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import GPU as GPU_TYPE
 from traceanalyzer.placement.devices import Machine

@@ -11,14 +11,17 @@ import pytest
 from tests.emulator.eager import EagerQuestion, answers
 from tests.emulator.oracle import the_oracle
 from tests.placement.eager_asking import (
+    CALLS,
     CPU,
     GPU,
+    Call,
+    choices,
+    drawn,
     is_resource,
     op_of,
     plain_setting,
     registry_of_oracle,
 )
-from tests.placement.eager_calls import CALLS, Call, choices, drawn
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.blockers import eager_blockers
 from traceanalyzer.placement.eager import (

@@ -17,7 +17,7 @@ from traceanalyzer.placement.kernel_types import (
     types_computed,
     values_taken,
 )
-from traceanalyzer.placement.registry import load, supported
+from traceanalyzer.placement.registry import load, registries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    "version",
-    [*(pytest.param(v, marks=pytest.mark.slow) for v in supported()[:-1]), supported()[-1]],
+    "version",  # that advice is for
+    [
+        *(pytest.param(r.version, marks=pytest.mark.slow) for r in registries()[:-1]),
+        registries()[-1].version,
+    ],
 )
 def test_each_type_that_is_named_gives_a_kernel_in_every_gap_of_a_version(version: str) -> None:
     """Whatever the other attributes are: they are not asked for."""

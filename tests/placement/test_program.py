@@ -179,25 +179,6 @@ def test_a_resource_of_which_nobody_knows_the_maker_is_in_doubt() -> None:
 # ------------------------------------------------------------------------------- functions
 
 
-def bound_program(scope: str = "", on: str = "CPU:0") -> Program:
-    """A function of a variable and a tensor."""
-    program = Program()
-    handle = program.variable(on=on, scope=scope)
-    program.eager("__inference_f_1", handle, tensor("float", on), tensor("int32"))
-    program.function(
-        "__inference_f_1",
-        arg("v", 0, "resource", on=on),
-        arg("x", 1, on=on),
-        arg("n", 2, "int32", on="CPU:0"),
-        read("r", "v"),
-        node("mm", "MatMul", "r", "x", T="float"),
-        node("s", "StringUpper", "x"),
-        node("i", "Identity", "x", T="float"),
-        node("out", "_Retval", "mm", T="float", index=0),
-    )
-    return program
-
-
 def test_the_scope_of_a_call_is_the_default_device_and_two_calls_are_two_placements() -> None:
     program = Program()
     program.eager("__inference_f_1", tensor("float"))
@@ -333,10 +314,9 @@ def test_an_op_of_another_library_has_the_kernels_that_it_registered(
 
 @pytest.mark.parametrize("version", [None, "1.15.0", "9.9.9", "2.21.0+nv25", "nonsense"])
 def test_the_kernels_of_another_version_prove_nothing(version: str | None) -> None:
-    placed = ProgramPlacement(bound_program().capture_file(version=version), ONE_GPU)
+    placed = ProgramPlacement(Program().capture_file(version=version), ONE_GPU)
     assert not placed.kernels.exact
     assert placed.kernels.certainty == "likely"
-    assert only(placed, "__inference_f_1")
 
 
 @given(capture_files())

@@ -193,14 +193,7 @@ Kind: TypeAlias = "tuple[str, str]"  # of an eager op: type, attributes
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A workload's placement, by a capture without a GPU, beside TensorFlow's with some.
-
-    Attributes:
-        misses: The nodes that TensorFlow puts elsewhere.
-        nodes: How many nodes there are.
-        only_with_gpu: How many of them are not in the capture.
-        eager_misses: The types of eager ops that TensorFlow runs elsewhere.
-    """
+    """A workload's placement, by a capture without a GPU, beside TensorFlow's with some."""
 
     misses: list[Miss]
     nodes: int

@@ -224,15 +224,6 @@ class TestKeys:
     def test_do_not_hang_on_the_line(self) -> None:
         assert self.keys("MatMul @7", "MatMul @9") == self.keys("MatMul @107", "MatMul @109")
 
-    def test_of_graph_ops_are_those_without_a_capture_file(self) -> None:
-        book = Book()
-        book.function(F, node("mm", "MatMul", line=21, attributes=0))
-        plane = host(in_function(op("mm", "MatMul", us(10, 5))))
-
-        with_types = tables(book.capture_file(attributes=({"T": "half"},)), plane).ops
-
-        assert rows(with_types, "op_id") == rows(tables(None, plane).ops, "op_id")
-
 
 def test_an_empty_capture_file_changes_nothing() -> None:
     plane = host(python("Abs", "Neg"), in_function(op("mm", "MatMul", us(10, 5)))[1])

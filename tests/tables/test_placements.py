@@ -209,11 +209,6 @@ class TestNoGpu:
             host(line("python")(eager("Neg", us(0, 1)), op("a", "Neg", us(5, 1)))),
         ) == {"Neg:Neg": ("cpu", "likely", "no_gpu"), "a:Neg": ("cpu", "likely", "no_gpu")}
 
-    def test_does_not_where_a_gpu_may_be_missed(self) -> None:
-        assert where(
-            TRACER_OFF, host(line("python")(eager("Neg", us(0, 1)), op("a", "Neg", us(5, 1))))
-        ) == {"Neg:Neg": ("unknown", "possible", "none"), "a:Neg": ("cpu", "likely", "host_event")}
-
 
 class TestNoProofWhereThereIsNone:
     """Each of these once was called certain, and need not be so."""

@@ -73,7 +73,7 @@ class DeviceEvents:
     duration_ps: Ints
     correlation_id: Ints  #: 0 where there is none
     launch: Ints  #: event of the host plane that launched it, -1 where unknown
-    #: as `launch`, but -1 also where another event can have been it: correlation ids recur.
+    #: As `launch`, but -1 also where another event can have been it: correlation ids recur.
     sure_launch: Ints
     early_ps: Ints  #: by how much the clock of its device is early
     function: Strings  #: that it was launched in, where that is known
@@ -187,9 +187,6 @@ def _directions(name: Strings, launch_name: Strings) -> Strings:
 
 def _direction(name: str) -> str | None:
     return next((d for pattern, d in _DIRECTIONS if pattern.fullmatch(name)), None)
-
-
-# --- launches --------------------------------------------------------------------------------
 
 
 class Launched(NamedTuple):

@@ -51,14 +51,11 @@ _NO_CALL: Final = 0  # see `HostOps.call`
 def called_functions(
     plane: Plane, names: Names, kind: NDArray[np.uint8], order: Ints, executor: Ints
 ) -> tuple[Strings, dict[str, str]]:
-    """Name the function that each event ran in; `tf.data` where a pipeline called it.
+    """Name the function that each event ran in, without TensorFlow's counter; and in full.
 
     On the calling thread the function is the enclosing call's. Elsewhere the step id identifies it:
     the executor's turn has it, and so has the `FunctionRun` within the call. What is computed to
     make a graph ready has a step of its own, also within the call that it is done for.
-
-    Returns:
-        The functions, without TensorFlow's counter, and the full name of each.
     """
     is_call = (names.kind == Kind.FUNCTION_CALL).tolist()
     definitions = _labels({op for op, calls in zip(names.op, is_call, strict=True) if calls})
@@ -151,9 +148,6 @@ def _with_labels(
     )
 
 
-# --- functions of datasets that compute for a step rather than feed it -------------------------
-
-
 def _with_functions_of_steps(host: HostOps, capture_file: CaptureFile) -> HostOps:
     """Name the functions of datasets that compute for a step.
 
@@ -204,9 +198,6 @@ def _nodes(capture_file: CaptureFile, functions: Collection[str]) -> dict[str, f
         for name, function in known.items()
         if function is not None
     }
-
-
-# --- graphs of sessions ----------------------------------------------------------------------
 
 
 def is_session_graph(function: str) -> bool:

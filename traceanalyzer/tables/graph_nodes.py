@@ -60,7 +60,7 @@ class OpRecord:
     input_types: str | None = None  #: `float;int32`
     output_types: str | None = None
     device: str | None = None  #: of the partition that ran it, or of its results; full string
-    #: where calls placed it differently: on which devices, "" for an unknown one.
+    #: Where calls placed it differently: on which devices, "" for an unknown one.
     devices: tuple[str, ...] = ()
     is_device_certain: bool = True  #: whether that is proof
     is_on_host: bool = False  #: whether all its results were in host memory, its device no CPU
@@ -167,7 +167,8 @@ class GraphNodes:
         found = self._find_anywhere(name, op_type, lambda _: True)
         # The definitions that hold a node which no graph of theirs does.
         holders = self._holders.get(name, {})
-        definers = [d for d in self._definers.get(name, ()) if d not in holders]
+        definitions = [d for d in self._capture_file.definitions if d.index(name) != UNKNOWN]
+        definers = [d.name or SESSION for d in definitions if (d.name or SESSION) not in holders]
         defined = [n for d in definers if (n := self._in_definition(d, name))]
         if found is None:
             return _agreed(defined)
@@ -200,15 +201,6 @@ class GraphNodes:
             for name in names:
                 holders.setdefault(name, {})[function] = None
         return holders
-
-    @cached_property
-    def _definers(self) -> dict[str, list[str]]:
-        """The definitions that hold a node of each name."""
-        definers: dict[str, list[str]] = {}
-        for definition in self._capture_file.definitions:
-            for node in definition.nodes:
-                definers.setdefault(node, []).append(definition.name or SESSION)
-        return definers
 
     def _called_by(self, function: str) -> tuple[str, ...]:
         """Return the functions that a function calls, directly or not, by its nodes' attributes."""

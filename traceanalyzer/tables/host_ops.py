@@ -82,7 +82,7 @@ class HostOps:
     function: Strings  #: function it ran in, `tf.data`, `constant folding`, or empty
     definitions: dict[str, str]  #: full name, with TensorFlow's counter, of each function
     in_pipeline: Flags  #: whether it ran on behalf of tf.data
-    #: whether it is an eager op that the thread did not run itself: TensorFlow's executor of eager
+    #: Whether it is an eager op that the thread did not run itself: TensorFlow's executor of eager
     #: ops did (eager/eager_executor.cc), in events that name no op, or in older traces in one
     #: `X:X`, an occurrence of its own.
     is_handed_over: Flags
@@ -204,9 +204,6 @@ def _echoes(plane: Plane, names: Names, kind: NDArray[np.uint8], parent: Ints) -
     is_echo &= pick(kind, parent, Kind.OTHER) == Kind.EAGER_OP
     is_echo &= pick(type_code, parent) == type_code
     return is_echo
-
-
-# --- what is sent between devices --------------------------------------------------------------
 
 
 def _transfers(plane: Plane, names: Names, event: Ints) -> tuple[Codes, dict[Transfer, int]]:

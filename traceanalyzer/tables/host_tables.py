@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ from traceanalyzer.tables.joined import join_eager, join_rows
 from traceanalyzer.tables.ops import gather_occurrences, op_rows
 from traceanalyzer.tables.program_calls import NOTHING_MADE, function_making
 from traceanalyzer.tables.recording import tracer_facts
+from traceanalyzer.tables.schema import ALLOCATIONS
 from traceanalyzer.tables.stages import NO_PIPELINES, no_stages, pipelines
 from traceanalyzer.tables.steps import step_rows
 from traceanalyzer.tables.thread_activity import thread_activity
@@ -35,15 +37,6 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Plane, Trace
 
 
-_ALLOCATION_NUMBERS: Final = (
-    "requested_bytes",
-    "allocation_bytes",
-    "bytes_allocated",
-    "bytes_reserved",
-    "bytes_available",
-    "peak_bytes_in_use",
-    "addr",
-)
 # `BFCAllocator::AddTraceMe` (bfc_allocator.cc) of older versions, where no op was at work.
 _NOTHING: Final = {"", "(null)"}
 _LONGEST_NUMBER: Final = 9  # digits; types have three
@@ -63,7 +56,7 @@ class HostTables:
     joined: Joined | None = None  #: what its capture file says about the ops
     stages: pd.DataFrame = field(default_factory=no_stages)  #: of its input pipelines
     pipelines: Pipelines = NO_PIPELINES  #: when elements were requested, and when stages worked
-    #: when the clock of each line begins, by plane and line; picoseconds.
+    #: When the clock of each line begins, by plane and line; picoseconds.
     line_begins: Mapping[tuple[str, str], int] = field(default_factory=dict)
     making: FunctionMaking = NOTHING_MADE  #: when functions were traced and instantiated
 
@@ -114,14 +107,11 @@ def host_tables(
 
 def _line_begins(trace: Trace) -> dict[tuple[str, str], int]:
     """Return when the clock of each line begins; not of those that share a name and differ."""
-    found: dict[tuple[str, str], int] = {}
-    unclear = set()
+    found = defaultdict[tuple[str, str], set[int]](set)
     for plane in trace.planes:
         for name, at_ns in zip(plane.lines.name, plane.lines.timestamp_ns.tolist(), strict=True):
-            key = (plane.name, name)
-            if found.setdefault(key, 1000 * at_ns) != 1000 * at_ns:
-                unclear.add(key)
-    return {key: at_ps for key, at_ps in found.items() if key not in unclear}
+            found[plane.name, name].add(1000 * at_ns)
+    return {key: at_ps.pop() for key, at_ps in found.items() if len(at_ps) == 1}
 
 
 def _kernel_rows(occurrences: OpOccurrences, ops: pd.DataFrame) -> pd.DataFrame:
@@ -159,7 +149,7 @@ def _allocation_rows(plane: Plane) -> pd.DataFrame:
         "is_allocation": (np.arange(len(event)) < len(made))[order],
         "allocator": categorical(filled(plane.strings("allocator_name", event), by_number)),
     }
-    for stat in _ALLOCATION_NUMBERS:
+    for stat in (name for name, dtype in ALLOCATIONS.columns.items() if dtype == "Int64"):
         column = plane.integers(stat, event)
         columns[stat] = pd.arrays.IntegerArray(column.values, ~column.present)
     share = plane.floats("fragmentation", event)

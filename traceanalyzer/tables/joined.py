@@ -55,7 +55,7 @@ class Joined:
     """What a capture file says about one host's op table."""
 
     records: tuple[OpRecord | None, ...]  #: the record of each row, None where there is none
-    #: the signatures with which each function was called eagerly, by its definition's name.
+    #: The signatures with which each function was called eagerly, by its definition's name.
     calls: dict[str, tuple[int, ...]]
 
 
@@ -91,17 +91,13 @@ def _graph_record(
     return nodes.find(definitions[function], name, op_type) if function in definitions else None
 
 
-# --- eager ops ---------------------------------------------------------------------------------
-
-
 def join_eager(
     host: HostOps, capture_file: CaptureFile, session: int | None
 ) -> tuple[HostOps, tuple[OpRecord, ...], dict[str, tuple[int, ...]]]:
     """Find the records of eager ops, and add them and their types and devices to the occurrences.
 
-    Returns:
-        The occurrences; the records that differ by line, scope, types or device; the signatures
-        with which each function was called.
+    Also return the records, which differ by line, scope, types or device, and the signatures with
+    which each function was called.
     """
     plane = host.plane
     of_event = eager_signatures(plane, host.order, capture_file, session)
@@ -173,9 +169,6 @@ def _types(tensors: tuple[Tensor, ...]) -> str:
 
 def _is_cpu(device: str) -> bool:
     return "/device:CPU:" in device
-
-
-# --- which record each eager op is -------------------------------------------------------------
 
 
 def eager_signatures(

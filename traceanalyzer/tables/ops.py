@@ -73,16 +73,16 @@ class OpOccurrences:
 
     host: HostOps
     device: DeviceEvents
-    #: one row an op: `function`, `name`, `type`, `device`, `input_types`, `is_eager`, `is_xla`;
+    #: One row an op: `function`, `name`, `type`, `device`, `input_types`, `is_eager`, `is_xla`;
     #: missing text is None. `record` is the record of an eager op, -1 for none. `device_assumed`:
     #: some of its occurrences lack the device, and were taken for the same op as those that have
     #: it.
     rows: pd.DataFrame
     of_occurrence: Ints  #: row of each entry of `HostOps`
-    #: row of each entry of `DeviceEvents` that is a kernel, -1 for a transfer or a kernel that no
+    #: Row of each entry of `DeviceEvents` that is a kernel, -1 for a transfer or a kernel that no
     #: op could be found for.
     of_device_event: Ints
-    #: which device events show where their row's op ran: a kernel that names it, or that an eager
+    #: Which device events show where their row's op ran: a kernel that names it, or that an eager
     #: op launched. A kernel that merely was launched within a graph op does not: a Python callback
     #: or a custom op on the CPU may launch kernels of its own.
     is_placing: Flags
@@ -260,9 +260,6 @@ def _fill_single(
     single = known.drop_duplicates(by, keep=False)
     found = table[by].merge(single, "left", by)[column].fillna(-1).to_numpy(np.int64)
     table[column] = np.where(gaps & where, found, table[column])
-
-
-# --- the table ---------------------------------------------------------------------------------
 
 
 def op_rows(

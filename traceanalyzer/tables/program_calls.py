@@ -178,9 +178,6 @@ def ops_of_runs(host: HostOps, calls: ProgramCalls) -> Ints:
     return op
 
 
-# --- how functions are made ------------------------------------------------------------------
-
-
 class FunctionMaking(NamedTuple):
     """When functions were traced and instantiated, in no order; spans may overlap."""
 
@@ -209,9 +206,6 @@ def function_making(plane: Plane, order: Ints) -> FunctionMaking:
             [plane.end_ps[traced], np.where(first_run >= 0, plane.start_ps[first_run], start_ps)]
         ),
     )
-
-
-# --- steps -------------------------------------------------------------------------------------
 
 
 class InferredSteps(NamedTuple):
@@ -348,9 +342,6 @@ def _steps(calls: ProgramCalls, at: Ints, end: int, size: int = 0) -> InferredSt
     return InferredSteps(calls.labels[calls.label[at[0]]], "function calls", start, ends)
 
 
-# --- what repeats, exactly, in a sequence of codes -------------------------------------------
-
-
 class Repeat(NamedTuple):
     """A stretch of a sequence in which each entry is the one `period` entries before it."""
 
@@ -373,7 +364,7 @@ def repeat(codes: Codes) -> Repeat | None:
 class Pieces(NamedTuple):
     """How alike the pieces of a sequence are."""
 
-    #: the share of entries, from the first bound to the last, in pieces that are like the commonest
+    #: The share of entries, from the first bound to the last, in pieces that are like the commonest
     #: one; 0 where that occurs once.
     share: float
     size: int  #: entries of the commonest piece

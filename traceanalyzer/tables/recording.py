@@ -59,7 +59,7 @@ class TracerFacts:
     host_level_source: str
     options: ProfileOptions | None  #: the recorded options, if any
     accelerators: dict[str, int]  #: events on each GPU or TPU plane, 0 for one only described
-    #: whether TensorFlow had a GPU: something ran on one, was allocated on one, or was sent to or
+    #: Whether TensorFlow had a GPU: something ran on one, was allocated on one, or was sent to or
     #: from one, or the capture file lists one.
     gpu_used: bool
     gpu_witness: str  #: what shows that, in words; empty where nothing does
@@ -67,10 +67,10 @@ class TracerFacts:
     pluggable_used: bool  #: a pluggable device (Metal, ...) was at work, seen by its allocator
     has_host_plane: bool = True  #: whether host threads were recorded at all
     unread_planes: tuple[str, ...] = ()  #: planes with events that the tables leave out
-    #: how often the program handed an eager op over to TensorFlow's executor of such ops: this
+    #: How often the program handed an eager op over to TensorFlow's executor of such ops: this
     #: event is not the op's run.
     handed_over: int = 0
-    #: whether the executor's events name what they run: such an op is seen twice.
+    #: Whether the executor's events name what they run: such an op is seen twice.
     handed_over_is_named: bool = False
 
 
@@ -154,9 +154,6 @@ def _gpu_witness(
     return next(
         (text.format(name) for text, names, shows in witnesses for name in names if shows(name)), ""
     )
-
-
-# --- the capture file beside a trace -----------------------------------------------------------
 
 
 class Beside(NamedTuple):

@@ -16,7 +16,7 @@ class Schema:
     """A table's columns, in order."""
 
     name: str
-    #: the pandas dtype of each; `text` is a categorical of strings, null where unknown.
+    #: The pandas dtype of each; `text` is a categorical of strings, null where unknown.
     columns: Mapping[str, str]
 
     def frame(self, parts: Sequence[Mapping[str, object]]) -> pd.DataFrame:

@@ -52,7 +52,7 @@ class Spans(NamedTuple):
 class Requests(NamedTuple):
     """What the program itself requested from its pipelines."""
 
-    #: event of the plane: the op that hands the element over where that is known, or else the
+    #: Event of the plane: the op that hands the element over where that is known, or else the
     #: outermost stage.
     event: Ints
     stage: Ints  #: entry of `StageEvents` within it, -1 where the trace holds none
@@ -75,7 +75,7 @@ class StageEvents:
 
     plane: Plane
     event: Ints  #: event of the plane
-    #: the distinct paths, without the indices that count restarts, stages before their inputs.
+    #: The distinct paths, without the indices that count restarts, stages before their inputs.
     paths: tuple[str, ...]
     restarts: Flags  #: which paths lie below a stage that restarts its inputs, such as interleave
     is_async: Flags  #: which paths are of stages that make elements ahead
@@ -153,11 +153,7 @@ class _Nest:
 
 
 def _paths(plane: Plane, names: Ints) -> tuple[tuple[str, ...], Ints, Flags]:
-    """Name the stages by distinct event names, parents before their inputs.
-
-    Returns:
-        The paths, the path of each name, and which paths leave out an index that counts restarts.
-    """
+    """Return the paths of stages, parents first, that of each name, and which leave out a count."""
     path_of, counted = {}, set()
     for name in names.tolist():
         full = plane.names[name].removeprefix(STAGE)
@@ -234,9 +230,6 @@ def _calls(nest: _Nest) -> FunctionCalls:
         start_ps=plane.start_ps[event],
         end_ps=np.maximum(plane.end_ps[event], np.where(step.present, done_ps, _NEVER)),
     )
-
-
-# --- which pipeline each event is of -----------------------------------------------------------
 
 
 def pipeline_of(events: StageEvents) -> Ints:

@@ -43,12 +43,12 @@ _Line = tuple[str | None, int | None]
 class Pipelines:
     """What one host's input pipelines did when; rows are those of its table of stages."""
 
-    #: the times in which the program requested an element and had to wait, with the row of the
+    #: The times in which the program requested an element and had to wait, with the row of the
     #: outermost stage, -1 where unknown.
     requests: Spans = _NO_SPANS
-    #: which of them were the first of their iterator: it starts then.
+    #: Which of them were the first of their iterator: it starts then.
     is_first: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
-    #: the times in which a stage was at work itself: not those in which it waited for its input,
+    #: The times in which a stage was at work itself: not those in which it waited for its input,
     #: and of one that makes elements ahead those in which its function ran.
     work: Spans = _NO_SPANS
 
@@ -101,7 +101,7 @@ class _Stages:
         rows = {tuple(key): k for k, key in enumerate(keys.tolist())}
         place, pairs = distinct_rows([pipeline[events.calls.near], events.calls.path])
         of_pairs = [rows.get(tuple(pair), -1) for pair in pairs.tolist()]
-        #: of the stage that made each call; -1 where it has none.
+        #: Of the stage that made each call; -1 where it has none.
         self.call_row = np.array(of_pairs, np.int64)[place]
         numbers = {path: k for k, path in enumerate(events.paths)}
         above = [numbers.get(parent_path(path)) for path in events.paths]
@@ -111,7 +111,7 @@ class _Stages:
         iterators = [self.row, events.integers("id").values]
         order = np.lexsort((start_ps, *iterators[::-1]))
         is_new = np.any([np.diff(column[order]) != 0 for column in iterators], axis=0)
-        #: which events were the first of their iterator.
+        #: Which events were the first of their iterator.
         self.is_first = np.zeros(len(order), np.bool_)
         self.is_first[order[np.append(True, is_new)]] = True
 
@@ -198,37 +198,38 @@ class _Stages:
         step, first = np.unique(calls.step[known], return_index=True)
         row = pick(self.call_row[known][first], place_of(step, host.call))
         occurrence = np.flatnonzero(row >= 0)
-        ran = pd.DataFrame(
-            {
-                "row": row[occurrence],
-                "op": occurrences.of_occurrence[occurrence],
-                "type": np.array(host.names.type, object)[host.name[occurrence]],
-                "own_ps": host.self_ps[occurrence],
-            }
-        )
-        is_python = ran["type"].isin(PYTHON_CALLBACKS)
-        by_type = ran.groupby(["row", "type"])["own_ps"].sum().reset_index()
-        by_type = by_type.sort_values(["own_ps", "type"], ascending=[False, True])
-        types = by_type.groupby("row")["type"].agg(lambda types: ", ".join(types[:_MOST_TYPES]))
+        row, own_ps = row[occurrence], host.self_ps[occurrence]
+        op, name = occurrences.of_occurrence[occurrence], host.name[occurrence]
+        kinds = sorted({host.names.type[k] for k in np.unique(name).tolist()})
+        number = {kind: k for k, kind in enumerate(kinds)}
+        kind = np.array([number.get(t, -1) for t in host.names.type], np.int64)[name]
+
+        def by_time(part: Ints, chosen: Flags) -> list[list[int]]:
+            """Return the rows with their parts of some occurrences, most time first."""
+            place, pairs = distinct_rows([row[chosen], part[chosen]])
+            total = sum_by(place, own_ps[chosen], len(pairs))
+            found: list[list[int]] = pairs[np.lexsort((pairs[:, 1], -total))].tolist()
+            return found
+
+        types: list[list[str]] = [[] for _ in range(size)]
+        for k, most in by_time(kind, np.ones(len(row), np.bool_)):
+            types[k].append(kinds[most])
         # A line of each function: that of its most expensive op with a recorded line.
-        lined = ran[ops["source_line"].notna().to_numpy()[ran["op"].to_numpy()]]
-        by_op = lined.groupby(["row", "op"])["own_ps"].sum().reset_index()
-        by_op = by_op.sort_values(["own_ps", "op"], ascending=[False, True])
-        best = by_op.drop_duplicates("row").set_index("row")["op"].reindex(range(size))
-        places = ops[["source_file", "source_line"]].reindex(best)
+        best: dict[int, int] = {}
+        for k, most in by_time(op, ops["source_line"].notna().to_numpy()[op]):
+            best.setdefault(k, most)
+        places = ops[["source_file", "source_line"]].reindex([best.get(k, -1) for k in range(size)])
+        is_python = mask(t in PYTHON_CALLBACKS for t in kinds)[kind]
 
         def of_called(values: Ints) -> pd.arrays.IntegerArray:
             return pd.arrays.IntegerArray(values, count == 0)
 
-        def summed(part: pd.DataFrame) -> Ints:
-            return sum_by(part["row"].to_numpy(), part["own_ps"].to_numpy(), size)
-
         return {
             "calls": count,
             "call_ps": of_called(sum_by(self.call_row, calls.end_ps - calls.start_ps, size)),
-            "op_ps": of_called(summed(ran)),
-            "python_ps": of_called(summed(ran[is_python])),
-            "ops": types.reindex(range(size)).to_numpy(object),
+            "op_ps": of_called(sum_by(row, own_ps, size)),
+            "python_ps": of_called(sum_by(row[is_python], own_ps[is_python], size)),
+            "ops": [", ".join(found[:_MOST_TYPES]) or None for found in types],
             "function_file": places["source_file"].to_numpy(object),
             "function_line": places["source_line"].array,
         }

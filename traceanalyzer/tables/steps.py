@@ -51,22 +51,12 @@ _STEP: Final = re.compile(r"[0-9]{1,18}")
 _COLUMNS: Final = ("step", "name", "start_ps", "duration_ps", "source", "is_inferred", "is_partial")
 
 # keras/engine/training.py: the functions that Keras 2.2 and later call for one batch or several.
-_KERAS_KINDS: Final = {
-    "train_function": "train",
-    "test_function": "test",
-    "predict_function": "predict",
-}
-# Functions that training and evaluation both call, under one name: of TensorFlow 2.0 and 2.1
+_KERAS_KIND: Final = re.compile("(train|test|predict)_function")
+# Also those that training and evaluation both call, under one name: of TensorFlow 2.0 and 2.1
 # (training_v2_utils.py), of Keras 3 (backend/tensorflow/trainer.py).
-_KERAS_FUNCTIONS: Final = frozenset(
-    {
-        *_KERAS_KINDS,
-        "distributed_function",
-        "multi_step_on_iterator",
-        "one_step_on_data",
-        "one_step_on_data_distributed",
-        "one_step_on_iterator",
-    }
+_KERAS_FUNCTION: Final = re.compile(
+    rf"{_KERAS_KIND.pattern}|distributed_function|multi_step_on_iterator"
+    "|one_step_on_(data|data_distributed|iterator)"
 )
 
 
@@ -161,7 +151,7 @@ def _marked(plane: Plane) -> pd.DataFrame:
 
 
 def _keras_steps(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
-    is_keras = mask(label in _KERAS_FUNCTIONS for label in calls.labels)
+    is_keras = mask(map(_KERAS_FUNCTION.fullmatch, calls.labels))
     rows = np.flatnonzero(is_keras[calls.label] & calls.is_function)
     if not len(rows):
         return _join([])
@@ -169,7 +159,8 @@ def _keras_steps(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFram
     names = []
     for row in rows.tolist():
         own = calls.labels[calls.label[row]]
-        names.append(_KERAS_KINDS.get(own) or labels.get(calls.definition[row], own))
+        kind = _KERAS_KIND.fullmatch(own)
+        names.append(kind[1] if kind else labels.get(calls.definition[row], own))
     name, line, start = pd.Series(names, dtype=object), calls.line[rows], calls.start_ps[rows]
     end = np.append(start[1:], 0)
     is_last = np.append(line[1:] != line[:-1], True)  # of its thread

@@ -91,7 +91,7 @@ class Links(NamedTuple):
     at_ps: Ints  #: when the thread began
     from_thread: Codes  #: the thread that made it begin, or `ON_DEVICE`
     from_ps: Ints  #: when that thread did so
-    #: whether it is recorded, or nothing else can have been it; otherwise it is what ended last.
+    #: Whether it is recorded, or nothing else can have been it; otherwise it is what ended last.
     is_proved: Flags
 
 
@@ -136,7 +136,7 @@ class ThreadActivity:
     call: Ints  #: step id of the call it ran in, or that it waits for; 0 where unknown
     links: Links
     calls: Calls
-    #: the launch of what ran on the devices, kernels and then transfers, each as in its table.
+    #: The launch of what ran on the devices, kernels and then transfers, each as in its table.
     launches: Launches
     early_ps: Ints  #: by how much the clock of its device is early
 
@@ -255,9 +255,6 @@ def _step_marks(plane: Plane) -> Ints:
     return by_time
 
 
-# --- calls -------------------------------------------------------------------------------------
-
-
 class _Nested(NamedTuple):
     """The calls that ops of other calls made, rising, and the others."""
 
@@ -350,9 +347,6 @@ def _parts(call: Ints, nested_calls: _Nested) -> tuple[Ints, Ints]:
         entries.append(entry)
         calls.append(call)
     return np.concatenate(entries), np.concatenate(calls)
-
-
-# --- links -------------------------------------------------------------------------------------
 
 
 def _links_of_threads(host: HostOps, calls: Calls) -> Links:

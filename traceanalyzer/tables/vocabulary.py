@@ -57,20 +57,9 @@ _REDUCES: Final = "tf_data_reduce_dataset"  # reduce_dataset_op.cc
 # Lines that post-processing adds; their events repeat others. Ids from 0xdeadbeef up, which older
 # files hold as a negative 32-bit number (xprof: xplane_schema.h, IsDerivedThreadId).
 _DERIVED_IDS: Final = (0xDEADBEEF, 0xDEADBEEF + 64)
-_DERIVED_NAMES: Final = frozenset(
-    {
-        "Steps",
-        "TensorFlow Name Scope",
-        "TensorFlow Ops",
-        "Framework Name Scope",
-        "Framework Ops",
-        "XLA Modules",
-        "XLA TraceMe",
-        "Source code",
-        "Source Code",
-        "Launch Stats",
-        "Async XLA Ops",
-    }
+_DERIVED_NAMES: Final = re.compile(
+    r"Steps|(TensorFlow|Framework) (Name Scope|Ops)|TensorFlow/.*|XLA (Modules|TraceMe)"
+    r"|Async XLA Ops|Source [Cc]ode|Launch Stats"
 )
 
 
@@ -140,7 +129,7 @@ def op_label(text: str) -> str | None:
 def is_derived_line(name: str, line_id: int) -> bool:
     """Return whether a line only repeats events of other lines."""
     low, high = _DERIVED_IDS
-    if name in _DERIVED_NAMES or name.startswith("TensorFlow/"):
+    if _DERIVED_NAMES.fullmatch(name):
         return True
     return -(2**31) <= line_id < 2**32 and low <= (line_id & 0xFFFFFFFF) <= high
 
