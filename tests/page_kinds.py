@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import traceanalyzer as ta
 from tests.traces import (
     call,
     copy,
@@ -325,6 +326,16 @@ def nothing(folder: Path) -> Path:
         )
     space = xspace(host(line("python")(*python)), gpu(0)(stream(13, "Compute")(*kernels)))
     return write(folder, space, run="jax-on-a-gpu")
+
+
+def write_pages(folder: Path) -> dict[str, Path]:
+    """Write the page of each kind."""
+    pages = {}
+    for kind, make in KINDS.items():
+        pages[kind] = folder / f"{kind}.html"
+        diagnosis = ta.diagnose(ta.load(make(folder / kind)))
+        ta.write_report(diagnosis, html=pages[kind])
+    return pages
 
 
 KINDS: Final[dict[str, Callable[[Path], Path]]] = {"A": costly, "B": fine, "E": nothing}

@@ -15,6 +15,7 @@ from tests.report.page.browsing import ARGUMENTS, chromium
 from tests.report.page.looking import window_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from playwright.sync_api import Browser
@@ -48,6 +49,9 @@ LOOKS = (
 )
 
 
+OF_A_KIND = Look("", 1280, 1500, {"color_scheme": "light"})
+
+
 def take(page: Path, folder: Path) -> None:
     """Takes a page's pictures.
 
@@ -55,14 +59,23 @@ def take(page: Path, folder: Path) -> None:
         page: The page.
         folder: Where they go, one file a look.
     """
+    _take_all([(page, look, folder / f"{look.name}.png") for look in LOOKS])
+
+
+def take_kinds(pages: Mapping[str, Path], folder: Path) -> None:
+    """Take a picture of a page of each kind, such as `A.png`."""
+    _take_all([(page, OF_A_KIND, folder / f"{kind}.png") for kind, page in pages.items()])
+
+
+def _take_all(pictures: Sequence[tuple[Path, Look, Path]]) -> None:
     executable = chromium()
     if executable is None:
         msg = "there is no chromium on PATH"
         raise click.ClickException(msg)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=executable, args=list(ARGUMENTS))
-        for look in LOOKS:
-            _take(browser, page, look, folder / f"{look.name}.png")
+        for page, look, file in pictures:
+            _take(browser, page, look, file)
         browser.close()
 
 
@@ -72,7 +85,10 @@ def _take(browser: Browser, page: Path, look: Look, file: Path) -> None:
     if look.name == "print":
         seen.page.emulate_media(media="print")
     seen.page.wait_for_load_state("networkidle")
-    seen.page.wait_for_timeout(500)  # what scripts draw is drawn
+    # What scripts draw is drawn when it comes near.
+    seen.run("() => document.querySelector('.tabs')?.scrollIntoView()")
+    seen.page.wait_for_timeout(500)
+    seen.run("() => scrollTo(0, 0)")
     whole = seen.page.evaluate("document.documentElement.scrollHeight")
     frame = {"x": 0, "y": 0, "width": look.width, "height": min(look.height, whole)}
     seen.page.screenshot(path=file, full_page=True, clip=frame)  # type: ignore[arg-type]

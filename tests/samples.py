@@ -6,6 +6,7 @@ their pictures anew, for which it needs a Chromium.
 
 from __future__ import annotations
 
+import tempfile
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 _SAMPLES = _ROOT / "sample_traces"
 REPORTS = _ROOT / "reports"
 PICTURED = ("keras_fit", "recommender")
+KINDS = {"C": "keras_fit", "D": "recommender"}  # `tests.page_kinds` has the other kinds of page
 PICTURE = REPORTS / "recommender" / "report.png"
 
 
@@ -68,10 +70,16 @@ def main(*, pictures: bool) -> None:
         click.secho(case.name, bold=True)
         case.write(REPORTS / case.name)
     if pictures:
-        from tests.pictures import take  # noqa: PLC0415 - needs Playwright, the reports do not
+        # These need Playwright; the reports do not.
+        from tests.page_kinds import write_pages  # noqa: PLC0415
+        from tests.pictures import take, take_kinds  # noqa: PLC0415
 
         for name in PICTURED:
             take(REPORTS / name / "report.html", REPORTS / name)
+        with tempfile.TemporaryDirectory() as folder:
+            pages = {kind: REPORTS / name / "report.html" for kind, name in KINDS.items()}
+            pages |= write_pages(Path(folder))
+            take_kinds(dict(sorted(pages.items())), REPORTS / "kinds")
 
 
 if __name__ == "__main__":

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import struct
-import zlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from traceanalyzer.model.blocks import Code, Line, Link, Quantity, Strong, Table
+from traceanalyzer.report.packed import unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
-    from traceanalyzer.model import PackedTable
     from traceanalyzer.model.blocks import BigTable, Block, Cell, Text
 
 B = TypeVar("B")
@@ -53,28 +45,3 @@ def records(table: Table | BigTable) -> list[dict[str, Any]]:
 
 def _cell(cell: Cell) -> str | float | None:
     return plain(cell) if isinstance(cell, tuple) else cell
-
-
-def unpack(table: PackedTable) -> dict[str, list[str | float | None]]:
-    """Return the columns of a packed table."""
-    plain = zlib.decompress(base64.b64decode(table.data))
-    (length,) = struct.unpack_from("<I", plain)
-    header = json.loads(plain[4 : 4 + length])
-    found, at, rows = {}, 4 + length, header["rows"]
-    for head in header["columns"]:
-        kind = np.dtype("<" + head["type"])
-        planes = np.frombuffer(plain, "u1", kind.itemsize * rows, at).reshape(kind.itemsize, rows)
-        raw = np.ascontiguousarray(planes.T).view(kind).ravel()
-        found[head["name"]] = _values(raw, head)
-        at += planes.size + -planes.size % 8
-    return found
-
-
-def _values(raw: NDArray[Any], head: Mapping[str, Any]) -> list[str | float | None]:
-    if raw.dtype.kind == "f":
-        return [None if value != value else value for value in raw.tolist()]  # noqa: PLR0124 - NaN
-    none, texts = np.iinfo(raw.dtype).max, head["texts"]
-    if texts is not None:
-        return [None if code == none else texts[code] for code in raw.tolist()]
-    per, offset = head["per"], head["offset"]
-    return [None if value == none else (offset + value) / per for value in raw.tolist()]

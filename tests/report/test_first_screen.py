@@ -41,6 +41,7 @@ from traceanalyzer.model.changes import Saving
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.changes import saving_text
 from traceanalyzer.report.page import page_of
+from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.text import plain
 
 if TYPE_CHECKING:
@@ -248,6 +249,18 @@ def test_of_several_gpus_the_answer_is_the_mean_and_each_has_its_bar() -> None:
 
     assert "On average, a GPU waits 20.0 µs per step (20.0 % of the mean, 100 µs)" in said(page)
     assert [bar.by_placement for bar in next(every(page, b.StepBar)).bars] == [40, None]
+
+
+@pytest.mark.parametrize(("steps", "label"), [(6, "On the CPU in each step"), (2, "On the CPU")])
+def test_only_what_recurs_is_said_to_be_in_each_step(
+    steps: int, label: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fewer than three steps do not show what recurs: a function at the end runs once."""
+    monkeypatch.setattr(PageFacts, "steps", steps)
+
+    (bar,) = next(every(page_of(sample("recommender")), b.StepBar)).bars
+
+    assert label in {part.label for part in bar.parts}
 
 
 # --- changes ---------------------------------------------------------------------------------

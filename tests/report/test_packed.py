@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.report.reading import unpack
-from traceanalyzer.report.packed import Numbers, Texts, pack
+from traceanalyzer.report.packed import Numbers, Texts, pack, unpack
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=30))

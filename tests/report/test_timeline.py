@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import traceanalyzer as ta
 from tests.report.made_timeline import with_many_events
-from tests.report.reading import unpack
 from tests.traces import (
     call,
     copy,
@@ -31,6 +30,7 @@ from tests.traces import (
 )
 from traceanalyzer.report import timeline as subject
 from traceanalyzer.report.lanes import KINDS
+from traceanalyzer.report.packed import unpack
 from traceanalyzer.report.timeline import Events, fewer, timeline_block
 
 if TYPE_CHECKING:

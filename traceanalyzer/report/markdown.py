@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import counted, share
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.text import cell_text, path_words, plain, quantity, visible
+from traceanalyzer.report.text import cell_text, path_words, plain, quantity, rows_of, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -146,6 +146,11 @@ def _table(block: b.Table) -> list[str]:
     lines = _rows([_name(column.title) for column in block.columns], rows, figures)
     left = block.total_rows - len(rows)
     return [*caption, *lines, *([f"and {left:,} more", ""] if left > 0 else [])]
+
+
+@_of.register
+def _cut_table(block: b.BigTable | b.Flows) -> list[str]:
+    return _table(rows_of(block, _ROWS))
 
 
 @_of.register

@@ -103,3 +103,28 @@ def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:
 def _narrowest(count: int) -> np.dtype[Any]:
     """Return the type that tells `count` values and None apart."""
     return next((k for k in _WHOLE if count <= np.iinfo(k).max), _WHOLE[-1])
+
+
+def unpack(table: PackedTable) -> dict[str, list[str | float | None]]:
+    """Return the columns of a packed table, for what cannot open it itself."""
+    plain = zlib.decompress(base64.b64decode(table.data))
+    (length,) = struct.unpack_from("<I", plain)
+    header = json.loads(plain[4 : 4 + length])
+    found, at, rows = {}, 4 + length, header["rows"]
+    for head in header["columns"]:
+        kind = np.dtype("<" + head["type"])
+        planes = np.frombuffer(plain, "u1", kind.itemsize * rows, at).reshape(kind.itemsize, rows)
+        raw = np.ascontiguousarray(planes.T).view(kind).ravel()
+        found[head["name"]] = _values(raw, head)
+        at += planes.size + -planes.size % 8
+    return found
+
+
+def _values(raw: NDArray[Any], head: Mapping[str, Any]) -> list[str | float | None]:
+    if raw.dtype.kind == "f":
+        return [None if value != value else value for value in raw.tolist()]  # noqa: PLR0124 - NaN
+    none, texts = np.iinfo(raw.dtype).max, head["texts"]
+    if texts is not None:
+        return [None if code == none else texts[code] for code in raw.tolist()]
+    per, offset = head["per"], head["offset"]
+    return [None if value == none else (offset + value) / per for value in raw.tolist()]

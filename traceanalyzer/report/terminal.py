@@ -10,12 +10,13 @@ from __future__ import annotations
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from msgspec.structs import replace
 from rich import box
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from traceanalyzer.format import counted, share
+from traceanalyzer.format import share
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.text import (
     cell_text,
@@ -25,6 +26,7 @@ from traceanalyzer.report.text import (
     path_words,
     plain,
     quantity,
+    rows_of,
     visible,
 )
 
@@ -217,8 +219,12 @@ class Screen:
         return self.inline(cell_text(column, value))
 
     @of.register(b.BigTable)
-    def _big_table(self, block: b.BigTable) -> Lines:
-        yield self(f"{counted(block.packed.total_rows, 'op')}: see the page", QUIET)
+    @of.register(b.Flows)
+    def _cut_table(self, block: b.BigTable | b.Flows) -> Lines:
+        table = rows_of(block, self._rows)
+        columns = 4 if self._console.width < 2 * _NARROW else 8
+        rows = tuple(row[:columns] for row in table.rows)
+        yield from self._table(replace(table, columns=table.columns[:columns], rows=rows))
 
     @of.register(b.Timeline)
     def _timeline(self, block: b.Timeline) -> Lines:

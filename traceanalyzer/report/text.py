@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import counted, duration, share, size
 from traceanalyzer.model import blocks as b
+from traceanalyzer.report.packed import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,13 @@ DIRECTIONS: Final = {
     "h2h": "within the host",
     "unknown": "direction unknown",
 }
+_FLOWS: Final = (
+    b.Column(name="from", title="From", kind="code"),
+    b.Column(name="to", title="To", kind="code"),
+    b.Column(name="bytes", title="Bytes", kind="bytes"),
+    b.Column(name="count", title="Transfers", kind="count"),
+    b.Column(name="gpu_wait", title="GPU wait", kind="us"),
+)
 _ACRONYMS: Final = {"cpu": "CPU", "gpu": "GPU", "xla": "XLA", "tf": "TF"}
 _CODE: Final = re.compile(r"`([^`]+)`")
 _SPACES: Final = re.compile(r"[ \t\r\n]+")
@@ -230,6 +238,24 @@ def path_words(block: b.DataPath, arrow: str) -> b.Text:
                 f" {arrow} " if moved is None else f" {arrow} {quantity(moved, 'bytes')} {arrow} "
             )
     return tuple(said)
+
+
+def rows_of(block: b.Flows | b.BigTable, most: int) -> b.Table:
+    """Return the first rows of a picture of flows or of a large table."""
+    if isinstance(block, b.BigTable):
+        values = unpack(block.packed)
+        columns = tuple(c for c in block.columns if c.name in values and c.name != block.key)
+        rows = zip(*(values[c.name][:most] for c in columns), strict=True)
+        return b.Table(columns=columns, rows=tuple(rows), total_rows=block.packed.total_rows)
+    labels = [node.label for node in block.nodes]
+    return b.Table(
+        columns=_FLOWS,
+        rows=tuple(
+            (labels[f.source], labels[f.target], f.bytes, f.count, f.gpu_wait_us)
+            for f in block.flows[:most]
+        ),
+        total_rows=len(block.flows),
+    )
 
 
 def cell_text(column: b.Column, value: b.Cell) -> b.Text:
