@@ -86,7 +86,7 @@ def test_other_processes_and_how_busy_the_gpu_was() -> None:
     )
 
     assert found["other_processes"].startswith(
-        "2 other processes (python, Xorg) on GPU 0 held 3.00 GB of its memory; it was busy 85 % of "
+        "2 other processes (python, Xorg) on GPU 0 used 3.00 GB of its memory; it was busy 85 % of "
         f"the time. That {NEVER}"
     )
 

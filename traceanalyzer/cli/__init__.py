@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _DONE, _ERROR, _INTERRUPTED = 0, 2, 130
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-# Objects made before Python collects garbage. Its default of 700 costs 8 % of a report's time and
-# finds next to nothing.
+# Objects made before Python collects garbage. Its default of 700 takes 8 % of a report's time and
+# frees almost nothing.
 _OBJECTS_PER_COLLECTION = 100_000
 
 

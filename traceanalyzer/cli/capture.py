@@ -73,12 +73,12 @@ _FOR_S = 10.0
 @click.option(
     "--device-tracer/--no-device-tracer",
     default=True,
-    help="Record what runs on GPUs. Default: on.",
+    help="Record GPU activity. Default: on.",
 )
 @click.option(
     "--source/--no-source",
     default=True,
-    help="Keep the text of the lines that made ops, for reports to show. Default: on.",
+    help="Keep the text of source lines that made ops, to show in reports. Default: on.",
 )
 def capture(  # noqa: PLR0913 - as many as it has options
     *,
@@ -100,17 +100,17 @@ def capture(  # noqa: PLR0913 - as many as it has options
 ) -> int:
     """Run a script under TensorFlow's profiler, and write a report on it.
 
-    SCRIPT and its ARGUMENTS are those of `python SCRIPT ARGUMENTS`. Its terminal, signals, output,
-    and exit code are as without the capture.
+    SCRIPT and ARGUMENTS are as in `python SCRIPT ARGUMENTS`. The script's terminal, signals,
+    output, and exit code are the same as without the capture.
 
-    A script of less than 20 s is recorded whole, but for loops of more than 10,000 eager ops. Of a
-    longer one some seconds of its steps are recorded: where a function is called repeatedly, `fit`
-    of Keras trains, or eager ops repeat. The report says how much that is. Choose another part with
-    --steps, or with --after and --for.
+    A script of less than 20 s is recorded in full, except for loops of more than 10,000 eager ops.
+    For a longer script, some seconds of steps are recorded: where a function is called repeatedly,
+    Keras `fit` trains, or eager ops repeat. The report says how much was recorded. Choose another
+    part with --steps, or with --after and --for.
 
-    The log directory gets the trace (HOST.xplane.pb) and beside it the capture file
-    (HOST.placement.json.gz): requested devices, dtypes, source lines, and the graphs that
-    TensorFlow placed. Arguments that look like secrets are masked in it.
+    The trace (HOST.xplane.pb) is written to the log directory, together with the capture file
+    (HOST.placement.json.gz), which contains requested devices, dtypes, source lines, and the
+    graphs that TensorFlow placed. It masks arguments that look like secrets.
 
     Not recorded: processes that the script starts, and anything after it was killed. In code, use
     `traceanalyzer.capture(logdir)` or `traceanalyzer.capture_callback(logdir)`.
@@ -138,7 +138,7 @@ def capture(  # noqa: PLR0913 - as many as it has options
 def _window(
     steps: tuple[int, int] | None, after: float | None, for_s: float | None
 ) -> dict[str, object]:
-    """Return the part of a script to record, as the recorder's settings have it."""
+    """Return the recorder's setting for the part of a script to record."""
     if steps is not None and (after is not None or for_s is not None):
         msg = "--steps cannot be combined with --after or --for; choose steps or times"
         raise click.UsageError(msg)

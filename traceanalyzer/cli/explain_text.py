@@ -1,4 +1,4 @@
-"""What is asked for by name, in the terminal: causes with their pages, terms, and single ops."""
+"""Answers of `explain` and `analyze --op` in the terminal: causes, terms, and single ops."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class UnknownCauseError(TraceAnalyzerError):
 
 
 class NoDocumentationError(TraceAnalyzerError):
-    """Python runs without docstrings, which the pages are made of."""
+    """Python runs without docstrings, which contain the pages."""
 
 
 def find_cause(name: str, causes: Sequence[Cause]) -> Cause:
@@ -60,7 +60,7 @@ def find_cause(name: str, causes: Sequence[Cause]) -> Cause:
 
 
 def as_json(cause: Cause) -> dict[str, str]:
-    """Return the page of a cause as JSON holds it; the documentation is Markdown."""
+    """Return the page of a cause for JSON; the documentation is Markdown."""
     return {"cause": cause.id, "title": cause.title, "documentation": _documentation(cause)}
 
 
@@ -77,7 +77,7 @@ def _documentation(cause: Cause) -> str:
 
 
 def print_cause(cause: Cause, console: Console) -> None:
-    """Print the page of a cause: what it detects, why it happens, what to do, how sure it is."""
+    """Print the page of a cause: detection, reason, fix, and certainty."""
     screen = Screen(console)
     parts = list(_page(cause, screen))
     screen.print(Constrain(part, _TEXT_WIDTH) for part in parts)
@@ -86,7 +86,7 @@ def print_cause(cause: Cause, console: Console) -> None:
 def _page(cause: Cause, screen: Screen) -> Iterator[RenderableType]:
     yield screen.prose(cause.title, "bold") + screen(f" · {cause.id}", QUIET)
     text = re.sub(r"(?m)^(#.*)$", r"\1\n", _documentation(cause))
-    _, *paragraphs = re.split(r"\n(?:[ \t]*\n)+", text)  # without the title
+    _, *paragraphs = re.split(r"\n(?:[ \t]*\n)+", text)  # leave out the title
     for paragraph in paragraphs:
         if paragraph.startswith("#"):
             yield screen.heading(paragraph.lstrip("# "))
@@ -115,7 +115,7 @@ def print_terms(glossary: Mapping[str, str], console: Console) -> None:
 
 
 def print_ops(ops: Sequence[OpReasons], total: int, console: Console) -> None:
-    """Print where ops ran, what was possible, and what keeps them there."""
+    """Print where ops ran, where they could run, and the reasons."""
     screen = Screen(console)
     for op in ops:
         title = screen(cut(op.name, _NAME_LENGTH), "bold")

@@ -1,4 +1,4 @@
-"""The answers about kernels in the terminal: a table of types and devices, and since when."""
+"""Answers about kernels in the terminal: a table of dtypes and devices, and the first version."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _verdict(answer: KernelAnswer) -> str:
     if answer.overall.cpu == answer.overall.gpu == "none":
         return "no usable kernel, for any device"
     if answer.overall.gpu == "none":
-        return "no GPU kernel, whatever the type: TensorFlow runs it on the CPU"
+        return "no GPU kernel for any dtype: TensorFlow runs it on the CPU"
     if answer.since is None:
         return f"no GPU kernel{of}: TensorFlow runs it on the CPU"
     said = f"GPU kernel{of}"
@@ -59,14 +59,14 @@ def _verdict(answer: KernelAnswer) -> str:
 
 
 def _computed_on_host(answer: KernelAnswer) -> list[str]:
-    """Return the types that are placed on a GPU and always computed on the host."""
+    """Return the dtypes for which the op is placed on a GPU but always computed on the host."""
     every = list(answer.attributes.values())
     named = {dtype for types in every for dtype in types}
     return sorted(d for d in named if all(t[d].on_host == "all" for t in every if d in t))
 
 
 def _table(answer: KernelAnswer) -> b.Table:
-    """Return devices by type, types that are alike in one row."""
+    """Return a table of devices by dtype; dtypes with the same devices share a row."""
     alike: dict[tuple[str, TypeSupport], list[str]] = {}
     for name, types in answer.attributes.items():
         for dtype, support in types.items():

@@ -1,4 +1,4 @@
-"""The types of values on the command line, and the options that several commands share."""
+"""Types of values on the command line, and options that several commands share."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def duration(value: object) -> float:
 
 
 def file_name(value: object) -> Path:
-    """Return the path of a file or folder to write; refuse "", as of an unset shell variable."""
+    """Return the path of a file or folder to write; refuse "" (from an unset shell variable)."""
     text = str(value)
     if not text.strip() or text == "-":
         msg = f"{text!r} is not a file name; give one, or leave the option out"
@@ -86,7 +86,7 @@ def regex(value: object) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class RunToRead:
-    """What a command reads, as its user says it."""
+    """The run that a command reads, as named on the command line."""
 
     path: Path
     run_name: str | None
@@ -109,7 +109,7 @@ class RunToRead:
         return diagnose(run)
 
     def refuse_to_overwrite(self, outputs: Iterable[Path]) -> None:
-        """Refuse to write over a trace, and what cannot be written."""
+        """Refuse outputs that would overwrite a trace or cannot be written."""
         from traceanalyzer.trace.discovery import find_runs
 
         files = [writable(file) for file in outputs]

@@ -1,4 +1,4 @@
-"""Output of the command line: text on stdout, progress and complaints on stderr."""
+"""Output of the command line: text on stdout, progress and errors on stderr."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _PROGRESS_AFTER_S = 1.0
-_UNWRAPPED = 100_000  # columns: more than any printed line has
+_UNWRAPPED = 100_000  # columns; longer than any printed line
 
 
 def complain(message: str) -> None:
@@ -53,7 +53,7 @@ def console() -> Iterator[Console]:
 
 
 class _Unwrapped(io.StringIO):
-    """Text that will go to stdout, and has its encoding."""
+    """Text for stdout, with its encoding."""
 
     @property
     def encoding(self) -> str:  # type: ignore[override]

@@ -1,6 +1,6 @@
-"""The report: the document that page, JSON and terminal show.
+"""The report that page, JSON and terminal show.
 
-Field for field this is ``report.json``, schema version 2. Names carry their unit: ``_us`` is
+Its fields are those of ``report.json``, schema version 2. Names contain the unit: ``_us`` is
 microseconds with three decimals, ``_share`` a fraction between 0 and 1, ``bytes`` whole bytes.
 ``None`` means unknown, never zero.
 """
@@ -42,7 +42,7 @@ class ToolInfo(Record):
 
 
 class TfVersion(Record):
-    """TensorFlow's version and how it is known."""
+    """TensorFlow's version and its source."""
 
     value: str | None
     source: str | None  # "capture file", "trace", ...; None if unknown
@@ -63,13 +63,13 @@ class RunInfo(Record):
     """The profiled run."""
 
     name: str
-    path_name: str  # the last part of the path: a report names no folder of its author
+    path_name: str  # the last part of the path; reports do not reveal folders
     hosts: tuple[str, ...]
     tf_version: TfVersion
     duration_us: Us | None
     steps: Count | None
     devices: tuple[DeviceInfo, ...]
-    command: str | None = None  # that captured the run, or that reports a trace
+    command: str | None = None  # the command that captured the run or reports a trace
     recorded_at: str | None = None  # when the recording began, in UTC: 2026-01-31 12:00:00
     host_tracer_level: int | None = None  # None if unknown
 
@@ -111,7 +111,7 @@ class Summary(Record):
 
 
 class Myth(Record):
-    """What many believe moves ops to the CPU, and what it did in this run."""
+    """A common but wrong explanation for ops on the CPU, and the facts of this run."""
 
     id: str  # "memory", "other_processes", "transfer_cost", "float64"
     question: str
@@ -128,7 +128,7 @@ class TraceWhere(Record, Where):
     host: str | None
     plane: str
     line: str | None
-    offset_ps: int | None = None  # XEvent.offset_ps, from the begin of its line
+    offset_ps: int | None = None  # XEvent.offset_ps, from the start of its line
     duration_ps: int | None = None
 
 
@@ -159,7 +159,7 @@ class Blocker(Record):
 
     cause: str
     certainty: Certainty
-    sufficient: bool  # it alone keeps the op off the GPU
+    sufficient: bool  # keeps the op off the GPU on its own
     evidence: tuple[Evidence, ...] = ()
 
 
@@ -171,7 +171,7 @@ class RuledOut(Record):
 
 
 class Cost(Record):
-    """What ops on the CPU took, and how long the GPU waited for them."""
+    """How long ops on the CPU took, and how long the GPU waited for them."""
 
     host_us: Us | None
     copy_us: Us | None
@@ -184,10 +184,10 @@ class Fix(Record):
     """Something to change."""
 
     text: str
-    title: str | None = None  # what to do, in a few words; None if there is nothing to do
-    condition: str | None = None  # when it helps; None for always
+    title: str | None = None  # a few words; None if there is nothing to do
+    condition: str | None = None  # when it helps; None: always
     code: str | None = None
-    checked: bool = False  # a replay of the placer then puts the op on the GPU
+    checked: bool = False  # with it, a replay of the placer puts the op on the GPU
 
     @classmethod
     def of(
@@ -251,16 +251,16 @@ class RuleStatus(Record):
     cause: str
     status: RuleState
     reason: str | None = None
-    title: str | None = None  # what the cause is, in a few words
+    title: str | None = None  # the cause in a few words
 
 
 class OnAGpu(Record):
-    """What would run on the CPU of a GPU machine, from a replay of the placer."""
+    """Ops that would run on the CPU of a machine with a GPU, from a replay of the placer."""
 
     assumed: str
     findings: tuple[Finding, ...]
     unexplained: Unexplained
-    program_differs: tuple[str, ...] = ()  # why the program may behave differently there
+    program_differs: tuple[str, ...] = ()  # reasons why the program may behave differently there
     replayed: Count | None = None  # number of ops
     not_replayed: Count | None = None  # ops whose node is not in the capture
 
@@ -275,7 +275,7 @@ class Tables(Record):
 
 
 class Report(Record):
-    """The whole document."""
+    """The whole report."""
 
     schema_version: Literal[2] = SCHEMA_VERSION
     tool: ToolInfo
@@ -296,5 +296,5 @@ class Report(Record):
     memory: Memory | None = None
     input_pipeline: InputPipeline | None = None
     myths: tuple[Myth, ...] = ()
-    page: Page | None = None  # what a reader sees of all this
+    page: Page | None = None  # the page that readers see
     tables: Tables

@@ -1,4 +1,4 @@
-"""What all records of the document share: the unit of each figure, rounding, and tables."""
+"""The base of all records of the report: the unit of each figure, rounding, and tables."""
 
 import math
 import numbers
@@ -18,17 +18,17 @@ Direction: TypeAlias = Literal["h2d", "d2h", "d2d", "p2p", "h2h", "unknown"]
 
 _US_DECIMALS = 3
 _SHARE_DECIMALS = 6
-# The last part of a name.
+# Matched with the last part of a field's name.
 _SHARES = frozenset({"certain", "likely", "possible", "share"})
 _WHOLE = frozenset({"bytes", "count", "kernels", "line", "occurrences", "rows"})
 _PLAIN = frozenset({str, int, bool, type(None)})
-# By name: this module is read where pandas is not, and pandas' missing values are no floats.
+# By name, because this module must not import pandas, whose missing values are no floats.
 _PANDAS_MISSING = frozenset({"NAType", "NaTType"})
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Record:
-    """A record of the document. Its values become plain and rounded as it is built."""
+    """A record of the report. Its values become plain and rounded when it is built."""
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, kw_only=True)(cls)
@@ -40,14 +40,14 @@ class Record:
 
 
 class Table(Record):
-    """A table, cut or aggregated for reading; ``total_rows`` counts what it was cut from."""
+    """A table, cut or aggregated for reading; ``total_rows`` is the number of rows before that."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     total_rows: Count
 
     def __post_init__(self) -> None:
-        """Settle each cell under its column's name, so that units hold in tables too."""
+        """Round each cell by its column's name, so that units apply in tables too."""
         columns = tuple(self.columns)
         object.__setattr__(self, "columns", columns)
         rows = tuple(
@@ -68,7 +68,7 @@ class PackedTable(Record):
     columns: tuple[str, ...]
     rows: Count
     total_rows: Count
-    data: str  # base64 of what `traceanalyzer.report.packed` describes
+    data: str  # base64; the format is in `traceanalyzer.report.packed`
 
 
 class OpRef(Record):
@@ -85,16 +85,16 @@ class OpRef(Record):
 
 
 class Gain(Record):
-    """Bounds of what a fix gains, in microseconds per step."""
+    """Bounds of the time that a fix saves, in microseconds per step."""
 
     low: Us | None
     high: Us | None
     basis: str  # "exposed", "critical path" or "input wait"
-    note: str | None = None  # what the bounds of faster input assume
+    note: str | None = None  # assumptions behind the bounds for faster input
 
 
 def _settled(name: str, value: Any) -> Any:  # noqa: ANN401 - any field of any record
-    """Return a value as the document holds it: plain, rounded, ``None`` if unknown."""
+    """Return a value as in the report: plain, rounded, ``None`` if unknown."""
     if type(value) in _PLAIN or isinstance(value, str | bool):
         return value
     if isinstance(value, list | tuple):
@@ -115,4 +115,4 @@ def _settled_float(name: str, value: float) -> float | int | None:
     if unit in _WHOLE and value.is_integer():
         return int(value)  # pandas turns a column of integers with gaps into floats
     rounded = round(value, _SHARE_DECIMALS if unit in _SHARES else _US_DECIMALS)
-    return rounded + 0.0  # -0.0 reads as a sign where there is none
+    return rounded + 0.0  # turns -0.0 into 0.0

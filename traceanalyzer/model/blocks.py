@@ -1,8 +1,8 @@
-"""The blocks that a report is shown with: typed, and the same for page, terminal, and Markdown.
+"""The typed blocks of a report, the same for page, terminal, and Markdown.
 
-A section is a title, a summary, and a list of blocks. What shows a report renders blocks and
-knows no section. A new block is a class here and one renderer each for the page (a template if it
-can be read without scripts, else a module of `report/web`), the terminal, and Markdown.
+A section is a title, a summary, and a list of blocks. Renderers know blocks, but not sections. A
+new block needs a class here and one renderer each for the page (a template if it can be read
+without scripts, otherwise a module of `report/web`), the terminal, and Markdown.
 
 Figures stay numbers with a unit (`Quantity`), so that all renderers round them the same way, and
 the page can show them exactly. Names from traces are hostile: they are plain text everywhere.
@@ -29,7 +29,7 @@ Target: TypeAlias = str
 
 
 class _Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What blocks share: immutable, built by keyword, defaults left out of JSON."""
+    """The base of all blocks: immutable, built by keyword, defaults left out of JSON."""
 
 
 # --- text within a line ----------------------------------------------------------------------
@@ -63,14 +63,14 @@ class Quantity(_Struct, tag_field="inline", tag="quantity", frozen=True, kw_only
     unit: Unit
 
     def __post_init__(self) -> None:
-        """Refuse what is no figure: an unknown one is None, and the text says so."""
+        """Refuse NaN and infinity: for an unknown figure, use words."""
         if not math.isfinite(self.value):
             msg = f"a figure must be finite, not {self.value}"
             raise ValueError(msg)
 
 
 class Strong(_Struct, tag_field="inline", tag="strong", frozen=True, kw_only=True):
-    """Words to find first."""
+    """Emphasized words."""
 
     text: str
 
@@ -93,11 +93,11 @@ class KeyValues(_Struct, tag_field="block", tag="key_values", frozen=True, kw_on
     """Facts, one per line, each with its name."""
 
     rows: tuple[tuple[str, Text], ...]
-    ids: tuple[Target, ...] = ()  # by which links lead to each row; the glossary: `term-<name>`
+    ids: tuple[Target, ...] = ()  # link target of each row; in the glossary: `term-<name>`
 
 
 class Bullets(_Struct, tag_field="block", tag="bullets", frozen=True, kw_only=True):
-    """A list: evidence, or what was ruled out."""
+    """A list, e.g. of evidence, or of excluded causes."""
 
     items: tuple[Text, ...]
 
@@ -105,7 +105,7 @@ class Bullets(_Struct, tag_field="block", tag="bullets", frozen=True, kw_only=Tr
 class Column(_Struct, frozen=True, kw_only=True):
     """A column of a table."""
 
-    name: str  # of the value in JSON and in queries
+    name: str  # in JSON and in queries
     title: str
     kind: Kind = "text"
     term: str = ""  # its entry in the glossary
@@ -132,11 +132,11 @@ class BigTable(_Struct, tag_field="block", tag="big_table", frozen=True, kw_only
     id: str
     columns: tuple[Column, ...]
     packed: PackedTable
-    key: str = "op_id"  # the column that a selection is made by
+    key: str = "op_id"  # the column that identifies selected rows
 
 
 class Source(_Struct, tag_field="block", tag="source", frozen=True, kw_only=True):
-    """Lines of source; an example, which is of no file, has no line numbers."""
+    """Lines of source; an example belongs to no file and has no line numbers."""
 
     file: str  # "" for an example
     first_line: int
@@ -167,7 +167,7 @@ class PathStep(_Struct, frozen=True, kw_only=True):
 
 
 class DataPath(_Struct, tag_field="block", tag="data_path", frozen=True, kw_only=True):
-    """How data goes through devices: GPU op, transfer, CPU op, transfer, GPU op."""
+    """The way of data through devices: GPU op, transfer, CPU op, transfer, GPU op."""
 
     steps: tuple[PathStep, ...]
 
@@ -182,7 +182,7 @@ class Part(_Struct, frozen=True, kw_only=True):
     kind: BarPart
     label: str
     value: float
-    to: Target = ""  # where it can be seen
+    to: Target = ""  # link to an example in the timeline
 
 
 class Bar(_Struct, frozen=True, kw_only=True):
@@ -195,7 +195,7 @@ class Bar(_Struct, frozen=True, kw_only=True):
 
 
 class StepBar(_Struct, tag_field="block", tag="step_bar", frozen=True, kw_only=True):
-    """Where a step goes, one bar per device."""
+    """The parts of a step, one bar per device."""
 
     unit: Unit  # "us", or "count" of ops where no device was used
     bars: tuple[Bar, ...]
@@ -233,13 +233,13 @@ class Timeline(_Struct, tag_field="block", tag="timeline", frozen=True, kw_only=
     """Every event by thread and stream."""
 
     events: EventTimeline
-    #: `from` and `to`, each a row of the packed events: a producer and its transfer, a transfer
+    #: `from` and `to` are rows of the packed events: a producer and its transfer, a transfer
     #: and its consumer, a launch and its kernel.
     arrows: PackedTable | None = None
 
 
 class IcicleNode(_Struct, frozen=True, kw_only=True):
-    """A node of a tree, with values for all that is below it."""
+    """A node of a tree; its values include all nodes below it."""
 
     parent: int  # index of an earlier node; -1 for a root
     label: str
@@ -290,7 +290,7 @@ class ChangeRow(_Struct, frozen=True, kw_only=True):
 
 
 class Changes(_Struct, tag_field="block", tag="changes", frozen=True, kw_only=True):
-    """What to change, most saving first."""
+    """The table of changes, largest saving first."""
 
     rows: tuple[ChangeRow, ...]
 
@@ -332,7 +332,7 @@ class Tab(_Struct, frozen=True, kw_only=True):
 
 
 class Tabs(_Struct, tag_field="block", tag="tabs", frozen=True, kw_only=True):
-    """One of several views, which share a selection."""
+    """Several views, of which one is shown; they share a selection."""
 
     tabs: tuple[Tab, ...]
 
@@ -356,17 +356,17 @@ PageKind: TypeAlias = Literal["A", "B", "C", "D", "E"]
 
 
 class Page(_Struct, frozen=True, kw_only=True):
-    """What a reader sees, from top to bottom."""
+    """The page that readers see, from top to bottom."""
 
     #: A: CPU placement costs time. B: placement is fine. C: no GPU used, a bare trace. D: no GPU,
     #: captured: a prediction. E: nothing to explain.
     kind: PageKind
-    title: str  # of the browser's tab
-    facts: tuple[str, ...]  # of the bar: run, host, TensorFlow's version, devices, steps
-    links: tuple[Link, ...]  # of the bar
+    title: str  # title of the browser's tab
+    facts: tuple[str, ...]  # in the title bar: run, host, TensorFlow's version, devices, steps
+    links: tuple[Link, ...]  # in the title bar
     happened: Text  # what happened, what it costs, and where
     next: Text  # what to do
     sections: tuple[Section, ...]
-    #: What the drawer of an op shows, by op id, beside its row of the table of ops.
+    #: The contents of op drawers, by op id; a drawer also shows the row of the table of ops.
     details: dict[str, tuple[Block, ...]] = {}
-    left_out: tuple[str, ...] = ()  # what a page too large for one file does not hold
+    left_out: tuple[str, ...] = ()  # omissions from a page that is too large for one file

@@ -1,4 +1,4 @@
-"""What a user can change: edits, what they save, and how sure that is."""
+"""Changes that a user can make: edits, savings, and certainty."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -37,18 +37,18 @@ class Saving(Record):
     kind: Literal["estimated", "upper_bound", "proxy", "none"]
     low_us: float | None = None
     high_us: float | None = None
-    share: float | None = None  # `high_us` as a share of the step, or of the run
+    share: float | None = None  # `high_us` as a share of the step or run
     per: Literal["step", "run", "once"] = "step"
     note: str = ""
 
 
 class Candidate(Record):
-    """A possible cause of ops that nothing explains."""
+    """A possible cause of unexplained ops."""
 
     cause: str
     title: str
     explains_directly: int  # ops
-    explains_following: int  # ops that would then be on the CPU with these
+    explains_following: int  # ops that would be on the CPU because of these
     check: str  # a command or a line of code
     edit: str  # what to change if this is the cause
 
@@ -59,13 +59,13 @@ class Change(Record):
     id: str  # the same when the program is recorded again
     kind: Kind
     title: str  # short and imperative
-    detail: str = ""  # which ops it is about
+    detail: str = ""  # names its ops
     place: Place | None = None  # the line to edit
     also: tuple[Place, ...] = ()  # further lines to edit
     edits: tuple[Edit, ...] = ()
-    instead: str = ""  # code or text if there are no edits
+    instead: str = ""  # code or text to show if there are no edits
     why: str = ""
-    around: str = ""  # inside a library: what to do around it
+    around: str = ""  # workaround if the line is inside a library
     saving: Saving = Saving(kind="none")
     certainty: Certainty = "certain"
     effort: Effort = "few lines"
@@ -73,13 +73,13 @@ class Change(Record):
     finding_ids: tuple[str, ...] = ()
     op_ids: tuple[str, ...] = ()  # ops that move, also those that need other changes too
     candidates: tuple[Candidate, ...] = ()
-    needs: tuple[str, ...] = ()  # ids of changes without which some of the ops stay
+    needs: tuple[str, ...] = ()  # ids of other changes that some of the ops need too
     is_prediction: bool = False  # about a machine with a GPU, which the run did not have
     is_by_placement: bool = True  # about ops on the CPU
 
 
 def with_distinct_ids(changes: Sequence[Change]) -> list[Change]:
-    """Return changes with distinct ids: the ones alike are numbered in order."""
+    """Return changes with distinct ids: equal ids get numbers, in order."""
     used: Counter[str] = Counter()
     ids: dict[int, str] = {}
     for change in sorted(changes, key=lambda c: c.place or ("", 0)):

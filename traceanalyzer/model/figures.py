@@ -18,7 +18,7 @@ from traceanalyzer.model._record import (
 
 LaneKind: TypeAlias = Literal["steps", "stream", "copies", "thread"]
 StepSource: TypeAlias = Literal["markers", "inferred", "missing"]
-# Whose rate a link's is: of the bus, of the device's memory, or the best that copies reached.
+# Source of a link's rate: the bus, the device's memory, or the fastest copies in the trace.
 LinkSource: TypeAlias = Literal["pcie", "memory", "seen"]
 Reader: TypeAlias = Literal["python", "predicate", "host_argument", "cpu_op", "unknown"]
 MemoryKind: TypeAlias = Literal["device", "pinned_host", "host", "unknown"]
@@ -29,7 +29,7 @@ InputVerdict: TypeAlias = Literal["keeps_up", "too_slow", "unknown"]
 
 
 class StepKinds(Record):
-    """How many steps are of each kind; ``partial`` are those that the recording cut."""
+    """Number of steps of each kind; ``partial`` steps were cut by the recording."""
 
     regular: Count
     warm_up: Count
@@ -42,8 +42,8 @@ class Steps(Record):
 
     source: StepSource
     note: str | None = None
-    count: Count | None = None  # of one host, as ``kinds``
-    median_us: Us | None = None  # of the regular steps of all hosts, as ``p95_us``
+    count: Count | None = None  # of one host; so are ``kinds``
+    median_us: Us | None = None  # of the regular steps of all hosts; so is ``p95_us``
     p95_us: Us | None = None
     kinds: StepKinds | None = None
 
@@ -65,7 +65,7 @@ class PhaseTime(Record):
 class DeviceTimeline(Record):
     """Where the time of one device went, per regular step.
 
-    An idle device is in the phase of what it waited for.
+    The phase of an idle device is the reason why it waited.
     """
 
     host: str
@@ -73,20 +73,20 @@ class DeviceTimeline(Record):
     steps: Count | None  # None if unknown: the whole recording then counts as one
     us_per_step: Us
     phases: tuple[PhaseTime, ...]
-    overlap_share: Share | None = None  # of host ops and copies, the time under some kernel
+    overlap_share: Share | None = None  # of host op and copy time: the part during a kernel
 
 
 class Timeline(Record):
     """Where the time of the devices went."""
 
     devices: tuple[DeviceTimeline, ...]
-    busiest_share: Share | None = None  # most time computing; None for fewer than two devices
-    idlest_share: Share | None = None  # least time computing
-    shift_us: Us = 0.0  # most that was added to a device's times, so that launches come first
+    busiest_share: Share | None = None  # of the device that computed most; None for one
+    idlest_share: Share | None = None  # of the device that computed least
+    shift_us: Us = 0.0  # largest shift of a device's times, so that launches precede kernels
 
 
 class PathOp(Record):
-    """An op on the critical path: as op of the host, kernel, copy or launch."""
+    """An op on the critical path: its host time, kernel, copy or launch."""
 
     op_id: str
     name: str
@@ -97,12 +97,12 @@ class PathOp(Record):
 
 
 class CriticalPath(Record):
-    """What a host's regular steps waited for, walked back from their ends; per step."""
+    """The critical path through a host's regular steps, walked back from their ends; per step."""
 
     host: str
     steps: Count
     us_per_step: Us
-    proved_share: Share  # attributed by a walk whose every step is in the trace
+    proved_share: Share  # attributed without assumptions
     phases: tuple[PhaseTime, ...]
     ops: tuple[PathOp, ...]  # the longest first
     ops_total: Count | None = None
@@ -119,8 +119,8 @@ class EventLane(Record):
     is_program: bool = False  # the program's own thread
     rows: Count  # of the packed events
     events_total: Count  # before short ones were merged
-    busy_us: Us  # no moment counted twice, waiting left out
-    begin_us: float | None = None  # where the offsets of `TraceWhere` count from
+    busy_us: Us  # overlaps counted once, without waiting
+    begin_us: float | None = None  # origin of the offsets of `TraceWhere`
 
 
 class EventTimeline(Record):
@@ -139,7 +139,7 @@ class EventTimeline(Record):
     names: PackedTable
     events: PackedTable
     events_total: Count  # of the lanes shown, before short ones were merged
-    merged_total: Count  # of these, how many are merged
+    merged_total: Count  # number of these that are merged
     merged_below_us: Us | None  # only shorter ones are merged
 
 
@@ -163,10 +163,10 @@ class TransferEdge(Record):
     bytes: Count | None
     count: Count
     total_us: Us | None
-    exposed_us: Us | None = None  # a device idled because of them
+    exposed_us: Us | None = None  # idle time of devices because of them
     hidden_us: Us | None = None  # while a kernel of their device ran
-    bytes_per_s: Rate | None = None  # of those whose size and time are known
-    link_bytes_per_s: Rate | None = None  # what the link can carry
+    bytes_per_s: Rate | None = None  # of the copies of known size and time
+    link_bytes_per_s: Rate | None = None  # the link's rate
     link_source: LinkSource | None = None
     pageable_count: Count | None = None
     pageable_bytes: Count | None = None
@@ -185,7 +185,7 @@ class SmallTransfersEdge(Record):
 
 
 class SmallTransfersRecord(Record):
-    """Many small copies per step, whose fixed cost is far above that of their bytes."""
+    """Many small copies per step, whose fixed cost far exceeds the cost of their bytes."""
 
     source: str
     target: str
@@ -195,7 +195,7 @@ class SmallTransfersRecord(Record):
     bytes_each: Rate
     each_us: Us
     total_us: Us
-    carrying_us: Us | None  # what the bytes alone would take on their link
+    carrying_us: Us | None  # time of the bytes alone on their link
     edges: tuple[SmallTransfersEdge, ...]
     edges_total: Count
 
@@ -219,7 +219,7 @@ class DeviceToHostSyncRecord(Record):
 
 
 class TransferGraph(Record):
-    """Who copied what to whom: by op, and by device."""
+    """Copies between ops, and between devices."""
 
     nodes: tuple[TransferNode, ...]
     edges: tuple[TransferEdge, ...]
@@ -240,7 +240,7 @@ class RoundTripTransfers(Record):
 
 
 class MovedOp(Record):
-    """An op to move; without an ``op_id`` if the trace has no event of it."""
+    """An op to move; without an ``op_id`` if the trace has no event for it."""
 
     op_id: str | None
     name: str
@@ -250,8 +250,8 @@ class MovedOp(Record):
 class RoundTripMove(Record):
     """The ops to move, in either direction, so that a round trip copies least.
 
-    Figures are of the whole trace, in bytes or, if no size is known, in copying time. They leave
-    out values of unknown cost.
+    Figures cover the whole trace, in bytes or, if no size is known, in copying time. They exclude
+    values of unknown cost.
     """
 
     to_gpu: tuple[MovedOp, ...]
@@ -260,12 +260,12 @@ class RoundTripMove(Record):
     stays_bytes: Count | None
     saved_us: Us | None
     stays_us: Us | None
-    unknown_before: Count  # values of unknown cost that are copied now
-    unknown_after: Count  # that would still be copied
+    unknown_before: Count  # values of unknown cost that are copied without the move
+    unknown_after: Count  # such values that would still be copied
 
 
 class RoundTripRecord(Record):
-    """A round trip: ops on the CPU that take values from a device and return some to it."""
+    """A round trip: CPU ops that take values from a device and return values to it."""
 
     host: str
     function: str | None
@@ -277,7 +277,7 @@ class RoundTripRecord(Record):
     arriving: RoundTripTransfers
     leaving: RoundTripTransfers
     move: RoundTripMove | None = None
-    is_weighed: bool = True  # False for too many ops to search for the cheapest move
+    is_weighed: bool = True  # False if it has too many ops to find the cheapest move
 
 
 # --- memory ----------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ class MemoryHolder(Record):
 
 
 class MemoryPeak(Record):
-    """The moment at which an allocator had the most in use; the parts add up to ``bytes``."""
+    """The peak of an allocator's memory in use; the parts add up to ``bytes``."""
 
     at_us: Us
     bytes: Count
@@ -308,8 +308,8 @@ class MemoryPeak(Record):
     unnamed_bytes: Count
     before_bytes: Count  # allocated before the trace began
     reserved_bytes: Count  # kept back by the allocator
-    unaccounted_bytes: int  # lost records: of allocations if positive
-    rounding_bytes: Count | None  # by which blocks are larger than requested
+    unaccounted_bytes: int  # from lost records; above 0: of allocations
+    rounding_bytes: Count | None  # bytes by which blocks exceed the requested sizes
     available_bytes: Count | None
     fragmentation_share: Share | None  # of free memory, outside the largest free block
     holders: tuple[MemoryHolder, ...]
@@ -317,18 +317,18 @@ class MemoryPeak(Record):
 
 
 class MemoryGrowth(Record):
-    """More was in use at the end of each step than at the end of the one before."""
+    """Growth: at the end of each step, more was in use than at the end of the previous one."""
 
     steps: Count
     first_bytes: Count  # at the end of the first step
     last_bytes: Count
     bytes_per_step: int  # the median
-    holders: tuple[MemoryHolder, ...]  # in the last step, beyond the first
+    holders: tuple[MemoryHolder, ...]  # more in the last step than in the first
     holders_total: Count | None = None
 
 
 class AllocatorMemory(Record):
-    """What one allocator of a host had in use."""
+    """Memory use of one allocator of a host."""
 
     host: str
     allocator: str
@@ -336,7 +336,7 @@ class AllocatorMemory(Record):
     device: str | None  # whose memory it is: "gpu:0"
     records: Count
     limit_bytes: Count | None
-    highest_bytes: Count | None  # most in use ever, also before the trace
+    highest_bytes: Count | None  # highest use ever, also before the trace
     peak: MemoryPeak | None
     timeline: Table  # at_us, bytes: at most 1000 records, all peaks among them
     steps: Table  # step, start_us, peak_bytes, end_bytes
@@ -344,9 +344,9 @@ class AllocatorMemory(Record):
 
 
 class Memory(Record):
-    """What TensorFlow's allocators had in use."""
+    """Memory use of TensorFlow's allocators."""
 
-    remarks: tuple[str, ...]  # what needs attention
+    remarks: tuple[str, ...]  # problems to look at
     allocators: tuple[AllocatorMemory, ...]
     allocators_total: Count | None = None  # before ``allocators`` was cut
 
@@ -373,12 +373,12 @@ class InputHost(Record):
     wait_mean_us: Us | None
     wait_median_us: Us | None
     wait_share: Share | None  # of the steps' time
-    other_us: Us | None  # of a step, without the wait
+    other_us: Us | None  # time of a step without the wait
     slow_stage: str | None  # the stage that bounds the rate, by its path
     slow_us: Us | None  # its work per step
-    slow_wait_share: Share | None  # of the wait, while the stage worked
+    slow_wait_share: Share | None  # of the wait: the part during which the stage worked
     startup_us: Us | None  # the longest first request of an iterator
-    shuffle_fill_us: Us | None  # if that is most of it
+    shuffle_fill_us: Us | None  # the part that filled a shuffle buffer, if most of it
     shuffle_fill_count: Count | None
 
 
@@ -387,7 +387,7 @@ class InputPipeline(Record):
 
     verdict: InputVerdict
     text: str
-    host: str  # whose steps wait longest; verdict, text and fixes are about it
+    host: str  # the host whose steps wait longest; verdict, text and fixes describe it
     fixes: tuple[InputFixRecord, ...]  # the best first
     hosts: tuple[InputHost, ...]
     stages: Table

@@ -1,4 +1,4 @@
-"""About the trace: what limits it, its devices, software, and command; and the glossary."""
+"""About the trace: its limits, devices, software, and command; and the glossary."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DEVICE_COLUMNS: Final = (
 
 
 def run_info(run: Run, devices: tuple[DeviceInfo, ...], steps: Steps) -> RunInfo:
-    """Return what the report says about the run itself."""
+    """Return the report's facts about the run."""
     facts = [host.tables.facts for host in run.hosts]
     levels = {f.host_level if f.host_level_source != "assumed" else None for f in facts}
     commands = [host.capture_file.command for host in run.hosts if host.capture_file is not None]
@@ -71,7 +71,7 @@ def _recorded_at(run: Run) -> str | None:
         return None
     try:
         return f"{datetime.fromtimestamp(min(known) // NS_PER_S, UTC):%Y-%m-%d %H:%M:%S}"
-    except (OverflowError, OSError, ValueError):  # a year that no calendar has
+    except (OverflowError, OSError, ValueError):  # a year out of range
         return None
 
 
@@ -99,14 +99,14 @@ def _host_devices(run: Run, host: Host) -> Iterator[DeviceInfo]:
         )
     if facts.pluggable_used:
         yield DeviceInfo(name=f"{host.name} pluggable device", kind="pluggable")
-    # GPUs that the capture lists and that have no plane in the trace.
+    # GPUs that the capture lists but that have no plane in the trace.
     for device in (logical_devices(host.capture_file) if host.capture_file else None) or ():
         name = device[device.rfind("/device:") :]
         if name.startswith("/device:GPU:") and name not in facts.accelerators:
             model = _recorded_model(host, name)
             yield DeviceInfo(name=f"{of_host}{name}", kind="gpu", model=model)
     cpus = {str(d) for d in host.tables.ops["device"].dropna() if "/device:CPU:" in str(d)}
-    # A short name is one of the full names there are: eager ops are recorded with either.
+    # Eager ops are recorded with short or full device names; a short one is part of a full one.
     full = {name[name.rfind("/device:") :] for name in cpus if not name.startswith("/device:")}
     for name in sorted(cpus - full) or ["CPU"]:
         yield DeviceInfo(name=f"{host.name} {name}", kind="cpu")
@@ -168,13 +168,13 @@ def about(run: Run, info: RunInfo) -> b.Section:
 
 
 def health_lines(run: Run) -> tuple[b.Text, ...]:
-    """Return what limits the trace, the most severe first; a single host is not named."""
+    """Return the limits of the trace, the most severe first; a single host is not named."""
     prefix = f"{run.hosts[0].name}: " if len(run.hosts) == 1 else ""
     return tuple(prose(sentence(e.message.removeprefix(prefix))) for e in trace_health(run))
 
 
 def _glossary() -> b.Fold:
-    """Return the glossary; its entries are what the uses of a term link to."""
+    """Return the glossary, whose entries are the link targets of terms."""
     entries = b.KeyValues(
         rows=tuple((name, prose(meaning)) for name, meaning in terms().items()),
         ids=tuple(f"term-{name.replace(' ', '-')}" for name in terms()),

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from traceanalyzer.report.page_facts import PageFacts
 
 _NO_GPU: Final = "no_gpu_visible"
-_NEARLY_ALL: Final = 0.95  # of the wait, for one place to be named alone
+_NEARLY_ALL: Final = 0.95  # share of the wait from which a single place is named
 _MOST: Final = 0.5
-_OP_LEVEL: Final = 2  # host tracer level from which ops leave events
+_OP_LEVEL: Final = 2  # lowest host tracer level that records ops
 _WORTH_NAMING: Final = 0.05  # of a step
 _MOSTLY_COMPUTING: Final = 0.7  # of a step
 _PARTS: Final[dict[str, str]] = {
@@ -36,7 +36,7 @@ _PARTS: Final[dict[str, str]] = {
     "runtime": "TensorFlow runtime",
     "program": "your program",
 }
-_BESIDE_OPS: Final = ("input", "launch", "runtime", "program")  # apart from a GPU's own work
+_BESIDE_OPS: Final = ("input", "launch", "runtime", "program")  # beside a GPU's own work
 _COMPUTES: Final = (
     "Placement needs no change. To go faster, make the kernels faster: `traceanalyzer tables` "
     "lists them; mixed precision helps most models."
@@ -54,7 +54,7 @@ _OTHER_WORK: Final = frozenset({"work_after_the_recording", "work_of_child_proce
 
 
 def facts_of_the_bar(facts: PageFacts) -> tuple[str, ...]:
-    """Return the run, its hosts, TensorFlow's version, its devices, and its steps."""
+    """Return the run's name, hosts, TensorFlow version, devices, and steps, for the title bar."""
     run = facts.run
     found = [run.name, listed([host.name for host in run.hosts])]
     if run.version is not None:
@@ -120,7 +120,7 @@ def _first_change(change: Change) -> Text:
 
 
 def happened(facts: PageFacts) -> Text:
-    """Say what happened, what it costs, and where; and what the trace leaves out."""
+    """Say what happened, what it costs, where, and what the trace does not show."""
     notes = [n for h in facts.run.hosts if h.capture_file for n in h.capture_file.notes]
     missing = [n.message for n in notes if n.severity == "warning" and n.id in _OTHER_WORK]
     left_out = dict.fromkeys(sentence(message.partition(";")[0]) for message in missing)
@@ -158,7 +158,7 @@ def _costly(facts: PageFacts) -> Text:
 
 
 def _of_a_step(facts: PageFacts, share: float) -> Text:
-    """Say what share of a step a time is; the step's duration is the mean if there are several."""
+    """Return a time's share of a step, or of the mean step if there are several."""
     whole = time(facts.step_us or 0.0)
     if not facts.has_steps:
         return (" of the ", whole, " recorded (", part(share), ")")
@@ -168,7 +168,7 @@ def _of_a_step(facts: PageFacts, share: float) -> Text:
 
 
 def _more_goes_to(facts: PageFacts, us: float, verb: str) -> Text:
-    """Say what takes more of the step than CPU placement, apart from the GPU's own work."""
+    """Name the part that takes more of the step than CPU placement, GPU work excluded."""
     took, kind = max((facts.part_us(kind), kind) for kind in _BESIDE_OPS)
     if took <= us or not facts.step_us:
         return ()
@@ -177,7 +177,7 @@ def _more_goes_to(facts: PageFacts, us: float, verb: str) -> Text:
 
 
 def _where(facts: PageFacts) -> Text:
-    """Name the place that most of the cost comes from, if there is one."""
+    """Name the place that causes most of the cost, if there is one."""
     ops, by_place = facts.on_cpu, defaultdict[Line | Code, float](float)
     files = shown_files(ops["source_file"], facts.run)
     for op, file in zip(ops.to_dict("records"), files, strict=True):
@@ -214,7 +214,7 @@ def _fine(facts: PageFacts) -> Text:
 
 
 def _shares(facts: PageFacts) -> Text:
-    """Say what a step consists of: the parts that take most of it."""
+    """Name the parts that take most of a step."""
     if not facts.has_gpu_times or not facts.step_us:
         return ()
     took = {name: facts.part_us(kind) / facts.step_us for kind, name in _PARTS.items()}
@@ -233,7 +233,7 @@ def _shares(facts: PageFacts) -> Text:
 
 
 def _without_gpu(facts: PageFacts) -> Text:
-    """Say that TensorFlow used no GPU, and what CPU ops take."""
+    """Say that TensorFlow used no GPU, and how long the CPU ops take."""
     ops, number = facts.run.ops, len(facts.on_cpu)
     is_computing = (ops["role"] == Role.COMPUTE) & ~ops["in_input_pipeline"]
     said = f" {counted(number, 'op')}"
@@ -244,7 +244,7 @@ def _without_gpu(facts: PageFacts) -> Text:
 
 
 def _took(facts: PageFacts, ran: str, number: int) -> Text:
-    """Say that ops ran, and what they take of a step."""
+    """Say that ops ran, and how much of a step they take."""
     ops_us = facts.part_us("cpu_op")
     if not facts.has_steps or not facts.step_us or not ops_us:
         return (f"{ran} (", _host_time(facts.on_cpu), ").")
@@ -315,7 +315,7 @@ def _nothing(facts: PageFacts) -> Text:
 
 
 def _doubt(facts: PageFacts) -> Text:
-    """Say what the trace leaves open."""
+    """Name the facts that the trace does not show."""
     if facts.run.ops.empty:
         return ()
     seen = [h.tables.facts for h in facts.run.hosts]

@@ -1,4 +1,4 @@
-"""From a diagnosis to the report: all data, counted and cut to size, and the page."""
+"""Build the report from a diagnosis: all data, counted and cut to size, and the page."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ def _summary(diagnosis: Diagnosis, gpu_idle_share: float | None, steps: Steps) -
 def _finding(found: findings.Finding, diagnosis: Diagnosis, *, is_measured: bool = True) -> Finding:
     run, costs = diagnosis.run, diagnosis.costs
     rows = _most_expensive(found.op_ids, run)
-    # The bounds are for moving ops to a device. That fixes neither what is by design nor a slow
-    # input pipeline, whose own section says what helps.
+    # The bounds are for moving ops to a device. That helps neither by-design ops nor a slow input
+    # pipeline, which has a section on fixes.
     can_gain = is_measured and found.harm != "by_design" and not rows["in_input_pipeline"].all()
     return to_record(
         Finding,
@@ -145,7 +145,7 @@ def _finding(found: findings.Finding, diagnosis: Diagnosis, *, is_measured: bool
 
 
 def _ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return findings by harm, each by the most a fix could save, and then by host time."""
+    """Sort findings by harm, then by the most time a fix could save, then by host time."""
 
     def rank(finding: Finding) -> tuple[int, float, float]:
         cost, bounds = finding.cost, finding.gain_us_per_step
@@ -182,7 +182,7 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
     run, left = diagnosis.run, diagnosis.unexplained
     candidates = Candidates(run)
     shown = left.head(_MAX_OPS)
-    # Another capture would show no more.
+    # For these hosts, another capture would show nothing new.
     captured = {host.name for host in run.hosts if host.capture_file is not None}
     costs = op_costs(shown, run.transfers, diagnosis.costs)
     ops = zip(_refs(shown, run), shown["occurrences"], costs, strict=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from traceanalyzer.report.page_facts import PageFacts
 
 _MOST_CHANGES: Final = 200
-_MOST_OPS: Final = 50  # of a card; the table of ops has all
+_MOST_OPS: Final = 50  # of a card; the table of ops contains all
 _MOST_FINDINGS: Final = 20  # of a card
 _MOST_EVIDENCE: Final = 12  # of a finding
 _SENTENCE: Final = re.compile(r"[A-Z][^=]* .*[^.]\.")
@@ -52,7 +52,7 @@ def _detail(change: Change) -> str:
 
 
 def changes(facts: PageFacts) -> b.Section | None:
-    """Return the table of changes, most saving first; None if there is nothing to change."""
+    """Return the table of changes, largest saving first; None if there is nothing to change."""
     rows = tuple(
         b.ChangeRow(
             to=f"change-{change.id}",
@@ -81,7 +81,7 @@ def cards(facts: PageFacts) -> b.Section | None:
 
 
 def saving_text(saving: Saving) -> b.Text:
-    """Return what a change saves, for a cell or a sentence; empty if unknown."""
+    """Return the saving of a change for a cell or a sentence; empty if unknown."""
     if saving.high_us is None or saving.kind == "none":
         return ()
     per = {"step": " per step", "run": " in total", "once": ", once"}[saving.per]
@@ -167,7 +167,7 @@ def _edits(change: Change) -> Iterator[b.Block]:
             line=edit.line,
             old=edit.old,
             new=edit.new,
-            # The replay assumes all edits: those at the other places are not in this diff.
+            # The replay assumes all edits; this diff lacks the edits at the other places.
             is_verified=change.is_verified and not also,
         )
     if not change.edits:
@@ -224,7 +224,7 @@ def _candidates(change: Change) -> Iterator[b.Block]:
 
 
 def _needs(change: Change, found: list[Finding], number: dict[str, int]) -> Iterator[b.Block]:
-    """Say what else keeps the ops off the GPU."""
+    """Name the other blockers that keep the ops off the GPU."""
     items = [
         (
             f"{cause_title(blocker.cause)} ({blocker.certainty})",
@@ -287,7 +287,7 @@ def _ops(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.Block]:
 
 
 def _ruled_out(facts: PageFacts, change: Change, found: list[Finding]) -> Iterator[b.Block]:
-    """Say which causes are excluded for the ops of a change."""
+    """List the causes that are excluded for the ops of a change."""
     excluded = {out.cause: out.because for finding in found for out in finding.ruled_out}
     cpu_op = next((facts.diagnosis.cpu_ops.get(op_id) for op_id in change.op_ids), None)
     if cpu_op is not None:
@@ -302,9 +302,9 @@ def _ruled_out(facts: PageFacts, change: Change, found: list[Finding]) -> Iterat
 
 
 def _data_path(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.DataPath]:
-    """Yield the path through ops on the CPU, if they take data from a GPU or return some to it.
+    """Yield the path through CPU ops, if they take data from a GPU or return data to it.
 
-    Bytes are the mean of one run of the ops: all transfers, divided by how often the ops ran.
+    Bytes are the mean for one run of the ops: all transfers, divided by how often the ops ran.
     """
     transfers = facts.run.transfers
     to_host, to_device = (transfers["direction"] == direction for direction in ("d2h", "h2d"))
@@ -329,7 +329,7 @@ def _data_path(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.DataPath]:
 def _path_end(
     transfers: pd.DataFrame, end: str, *, bytes_after: float | None
 ) -> Sequence[b.PathStep]:
-    """Return the op at an end of transfers that most bytes belong to."""
+    """Return the op with most bytes at one end of transfers."""
     if transfers.empty:
         return ()
     named = transfers.dropna(subset=[f"{end}_name"])

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 Form: TypeAlias = Literal["html", "json", "markdown"]
 
-# Characters that would act on a terminal or reorder a diff: inside a JSON string an escape says
-# the same.
+# Characters that control a terminal or reorder a diff. JSON strings contain them as escapes.
 _ACTIVE: Final = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")  # lone ones, which UTF-8 cannot hold
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")  # lone surrogates, which UTF-8 cannot encode
 
 
 def write_report(
@@ -42,7 +41,7 @@ def write_report(
 
 
 def write_files(report: Report, files: Mapping[Form, str | Path | None]) -> None:
-    """Write a report; all texts are made before the first file is touched."""
+    """Write a report; render all forms before touching the first file."""
     texts = {Path(file): text_of(report, form) for form, file in files.items() if file is not None}
     for file, text in texts.items():
         write_whole(file, text)
@@ -62,7 +61,7 @@ def text_of(report: Report, form: Form) -> str:
 def dumps(report: Report) -> str:
     """Return the report as JSON: keys in the order of the records, unknown values as ``null``.
 
-    What the drawers of single ops show is left out: the findings have it.
+    The contents of op drawers are left out, because the findings contain them.
     """
     if report.page is not None:
         report = replace(report, page=msgspec.structs.replace(report.page, details={}))

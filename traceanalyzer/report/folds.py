@@ -1,7 +1,7 @@
-"""What needs no change, one line each: by design, not the cause, checked, limits of the trace.
+"""Facts that need no change, one line each: by design, not the cause, checked, trace limits.
 
 TensorFlow places ops by kernels, requests, and colocation (placer.cc, colocation_graph.cc). Memory,
-load, and the cost of transfers are often suspected of moving ops to the CPU, and play no part.
+load, and the cost of transfers are often suspected of moving ops to the CPU, but never do.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def folds(facts: PageFacts) -> b.Section | None:
 
 
 def _findings(facts: PageFacts) -> Iterator[b.Fold]:
-    """Yield the findings that no change is about."""
+    """Yield the findings that no change covers."""
     in_changes = {each for change in facts.changes for each in change.finding_ids}
     by_design, once, rest = [], [], []
     for finding in facts.findings.values():
@@ -96,9 +96,9 @@ def _of_findings(
 
 
 def _checked(facts: PageFacts) -> Iterator[b.Fold]:
-    """Yield the causes that were looked for and not found, without those that are possible.
+    """Yield the causes that were checked and not found, except those that are still possible.
 
-    While ops are unexplained, only what a fact excludes counts: the trace may not show the others.
+    While ops are unexplained, list only causes that a fact excludes: the trace may not show others.
     """
     possible = _possible_causes(facts)
     titles = {cause.id: cause.title for cause in all_causes()}
@@ -121,7 +121,7 @@ def _checked(facts: PageFacts) -> Iterator[b.Fold]:
 
 
 def _possible_causes(facts: PageFacts) -> set[str]:
-    """Return the causes that a finding gives, or that are still possible for an op."""
+    """Return the causes of findings, and the causes that are still possible for an op."""
     found = {finding.cause for finding in facts.findings.values()}
     found |= {blocker.cause for f in facts.findings.values() for blocker in f.blockers}
     found |= {each.cause for change in facts.changes for each in change.candidates}
@@ -132,7 +132,7 @@ def _possible_causes(facts: PageFacts) -> set[str]:
 
 
 def _limits(run: Run) -> Iterator[b.Fold]:
-    """Yield the worst of what limits the trace; the section about the trace has everything."""
+    """Yield the worst limits of the trace; the section "About the trace" lists all."""
     entries, lines = trace_health(run), health_lines(run)
     if not entries:
         return
@@ -160,7 +160,7 @@ def _not_the_cause(run: Run) -> Iterator[b.Fold]:
 
 
 def myths(run: Run) -> tuple[Myth, ...]:
-    """Answer what the run has figures for; nothing if TensorFlow used no GPU."""
+    """Answer the myths that the run has figures for; none if TensorFlow used no GPU."""
     found = _answers(run) if run.gpu_used else ()
     return tuple(Myth(id=kind, question=_MYTHS[kind][1], answer=text) for kind, text in found)
 
@@ -169,7 +169,7 @@ def _answers(run: Run) -> Iterator[tuple[str, str]]:
     captured = [host.capture_file for host in run.hosts if host.capture_file is not None]
     if peak := memory_peak(run):
         raised = "ResourceExhausted" + (_raised(captured) if captured else "")
-        said = f"That moved no op to the CPU: out of memory, TensorFlow raises {raised}."
+        said = f"That moved no op to the CPU: when memory runs out, TensorFlow raises {raised}."
         yield "memory", f"{peak}. {said}"
     for capture_file in captured:
         yield from _other_processes(capture_file)
@@ -217,7 +217,7 @@ def _other_processes(capture_file: CaptureFile) -> Iterator[tuple[str, str]]:
         named = f" ({listed(names)})" if names else ""
         text = f"{counted(len(others), 'other process')}{named} on GPU {gpu.get('index', 0)}"
         used = sum(other.bytes or 0 for other in others)
-        text += f" held {size_text(used)} of its memory" if used else ""
+        text += f" used {size_text(used)} of its memory" if used else ""
         rates = gpu.get("utilisation_percent")
         mean = rates.get("mean") if isinstance(rates, dict) else None
         if isinstance(mean, int | float):

@@ -39,7 +39,7 @@ def timeline_tab(diagnosis: Diagnosis) -> b.Tab | None:
     run, findings = diagnosis.run, diagnosis.findings
     if not run.gpu_used and diagnosis.on_a_gpu is not None:
         findings = diagnosis.on_a_gpu.findings
-    # No event of these is to be missed.
+    # The timeline must show every event of these ops.
     explained = {op_id for f in findings if f.harm != "by_design" for op_id in f.op_ids}
     timeline = timeline_block(run, explained)
     if timeline is None:
@@ -83,7 +83,7 @@ def gap_table(run: Run) -> Iterator[b.Table]:
         len(found),
         table_id="gaps",
         caption=(
-            f"{what}. Gaps that waited mostly for the same share a row; it leads to the longest.",
+            f"{what}. Gaps with the same main reason share a row, which links to the longest gap.",
         ),
         ids=[f"time-{start:.3f}-{end:.3f}" for start, end in longest_us],
     )

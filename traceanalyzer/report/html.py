@@ -1,7 +1,7 @@
 """The report as one HTML file that loads nothing and can be read for years.
 
-jinja2 renders all blocks that can be read without scripts. Each of the others is a figure with a
-line of text, and the page's script draws it from JSON in an inert script element. The Content
+jinja2 renders all blocks that can be read without scripts. Every other block is a figure with a
+line of text; the page's script draws it from JSON in an inert script element. The Content
 Security Policy allows only the page's own style and scripts, which it lists by hash.
 """
 
@@ -35,7 +35,7 @@ LARGEST_BYTES: Final = 5_000_000
 _PACKAGE: Final = "traceanalyzer.report"
 _STATIC: Final = ("page.css", "early.js", "page.js", "licences.json")
 _PIECES: Final = re.compile(r".+?(?:/+|::|\Z)", re.DOTALL)
-_NAME_CHARACTERS: Final = 240  # of a name; the whole is its title, or in the drawer
+_NAME_CHARACTERS: Final = 240  # of a name; its title or drawer has the full name
 _TITLE_CHARACTERS: Final = 2_000
 _SCALE: Final = 2_000  # steps of widths in bars
 _BY_PLACEMENT: Final = ("transfer", "cpu_op", "input", "on_cpu")
@@ -43,9 +43,9 @@ _COLUMNS_OF_NUMBERS: Final = ("us", "bytes", "share", "count", "bytes_per_s")
 
 
 def render_page(page: Page, markdown: Mapping[str, str] | None = None) -> str:
-    """Return the page as HTML, of at most `LARGEST_BYTES`: what does not fit is left out.
+    """Return the page as HTML of at most `LARGEST_BYTES`, trimmed if necessary.
 
-    `markdown` holds what its buttons copy: the text of each card by its id, and of the whole page
+    `markdown` contains the texts that its buttons copy: each card's by its id, and the whole page's
     by the empty id.
     """
     rendered = ""
@@ -67,7 +67,7 @@ def _rendered(page: Page, markdown: Mapping[str, str]) -> str:
 
 
 class _Sheet:
-    """What a page gathers while it is rendered: rules of its style, and data for its script."""
+    """Style rules and script data, gathered while a page is rendered."""
 
     def __init__(self) -> None:
         self.data: dict[str, Markup] = {}
@@ -78,7 +78,7 @@ class _Sheet:
         return self._rule("w", "width", part, whole)
 
     def left(self, part: float, whole: float) -> str:
-        """Return the class of an element that begins after a part of its bar."""
+        """Return the class of an element that is offset by a part of its bar."""
         return self._rule("x", "left", part, whole)
 
     def _rule(self, letter: str, name: str, part: float, whole: float) -> str:
@@ -97,19 +97,19 @@ class _Sheet:
         return name
 
     def details(self, of_ops: Mapping[str, tuple[Block, ...]]) -> None:
-        """Keep what the drawer shows of each op, as HTML, deflated."""
+        """Keep the contents of each op's drawer, as deflated HTML."""
         render = environment().get_template("details.html").module.__dict__["details"]
         rendered = {op_id: str(render(self, shown)).strip() for op_id, shown in of_ops.items()}
         packed = zlib.compress(json.dumps(rendered).encode(), 7)
         self.add("details", json.dumps(base64.b64encode(packed).decode()))
 
     def style(self) -> Markup:
-        """Return the style sheet; called once all else is rendered."""
+        """Return the style sheet; call it after rendering everything else."""
         rules = "".join(f".{name}{{{rule}}}" for name, rule in sorted(self._rules.items()))
         return Markup(f"{_static('page.css')}{rules}")  # noqa: S704 - our own text
 
     def policy(self) -> str:
-        """Return the policy under which the browser loads nothing and runs only what is here."""
+        """Return the policy that lets the browser load nothing and run only the page's scripts."""
         scripts = " ".join(_hash(_static(name)) for name in ("early.js", "page.js"))
         return (
             f"default-src 'none'; style-src {_hash(self.style())}; script-src {scripts}; "
@@ -152,10 +152,10 @@ def environment() -> Environment:
 
 
 def _shown(value: object) -> object:
-    """Return a value as the page shows it: the one place through which all text passes.
+    """Return a value as the page shows it; all text passes through this function.
 
-    Jinja calls this on each expression before it escapes it. Markup was made by templates, whose
-    own expressions have been here; an undefined name is left to raise its error.
+    Jinja calls this on each expression before it escapes it. Markup comes from templates, whose
+    expressions have passed through here already; an undefined name is left to raise its error.
     """
     return value if isinstance(value, (Markup, Undefined)) else text.visible(str(value))
 
@@ -189,7 +189,7 @@ def _quantity(value: float, unit: str) -> Quantity:
 
 
 def _bracket(bar: Bar) -> tuple[float, float] | None:
-    """Return where the part of a bar that placement causes is drawn: start and length."""
+    """Return start and length of the part of a bar that placement causes."""
     if not bar.by_placement:
         return None
     start = 0.0
@@ -201,7 +201,7 @@ def _bracket(bar: Bar) -> tuple[float, float] | None:
 
 
 def _diff_head(diff: blocks.Diff) -> str:
-    """Return the first lines of a diff that `patch` understands."""
+    """Return the header of a diff, as `patch` needs it."""
     file = text.visible(diff.file)
     return (
         f"--- {file}\n+++ {file}\n@@ -{diff.line},{len(diff.old)} +{diff.line},{len(diff.new)} @@\n"
@@ -209,7 +209,7 @@ def _diff_head(diff: blocks.Diff) -> str:
 
 
 def _row_link_column(row: tuple[Cell, ...]) -> int:
-    """Return the column whose cell links to where the row leads: the first without a link."""
+    """Return the column whose cell carries the row's link: the first without a link of its own."""
     for column, cell in enumerate(row):
         if cell is not None and not (isinstance(cell, tuple) and any(map(_is_link, cell))):
             return column
@@ -221,7 +221,7 @@ def _is_link(part: Inline) -> bool:
 
 
 def _address(target: str) -> str:
-    """Return a target as part of an address, which cannot hold half a surrogate pair."""
+    """Return a target as part of a URL, which cannot contain half a surrogate pair."""
     return quote(target.encode("utf-8", "replace"), safe="-_.:~")
 
 
@@ -230,12 +230,12 @@ def _code_lines(lines: tuple[str, ...]) -> list[str]:
 
 
 def _breakable(name: str) -> list[str]:
-    """Return a name in parts between which a line may break: after slashes and `::` within it."""
+    """Split a name where a line can break: after slashes and `::`."""
     return _PIECES.findall(text.cut(name, _NAME_CHARACTERS)) or [name]
 
 
 def _whole_name(name: str) -> str | None:
-    """Return the title of a name that is cut; None of one that is shown whole."""
+    """Return the title of a name that is cut; None if it is shown in full."""
     return text.cut(name, _TITLE_CHARACTERS) if len(name) > _NAME_CHARACTERS else None
 
 

@@ -27,7 +27,7 @@ _MAX_STAGES: Final = 200
 _MAX_STEPS: Final = 500
 _STAGES_SHOWN: Final = 40
 _INJECTED: Final = "inject/"  # inject_prefetch.cc: added by tf.data
-_WRAPPERS: Final = ("Root", "Model")  # around a pipeline, and called as its last stage
+_WRAPPERS: Final = ("Root", "Model")  # wrap a pipeline, and act as its last stage
 _STAGE_COLUMNS: Final = (
     "host", "pipeline", "stage", "type", "name", "is_async", "elements", "request_us", "self_us",
     "input_us", "calls", "call_us", "python_us", "ops", "parallelism", "autotune", "buffer_size",
@@ -45,8 +45,8 @@ _STAGES: Final = (
     b.Column(name="source", title="Source", kind="code", opens="source"),
 )
 _CAPTION: Final = (
-    "Stages of the input pipeline. Work is that of a stage's function or, without one, its own, "
-    "over the whole recording, summed over threads."
+    "Stages of the input pipeline. Work is time in the stage's function (in the stage itself if it "
+    "has none), over the whole recording, summed over threads."
 )
 
 
@@ -102,9 +102,8 @@ def _text(host: HostInput, run: Run) -> str:
         return verdict
     of = "" if host.fill_size is None else f" of {host.fill_size:,} elements"
     return (
-        f"{verdict}\n\nThe first element took {duration_text(host.startup_ps)}, as a shuffle "
-        f"filled its buffer{of} before it gave one. It does so once for each iterator, mostly "
-        "once an epoch."
+        f"{verdict}\n\nThe first element took {duration_text(host.startup_ps)} because a shuffle "
+        f"filled its buffer{of} first. This happens once for each iterator, usually once an epoch."
     )
 
 
@@ -188,7 +187,7 @@ def _wait_table(hosts: Iterable[HostInput]) -> Table:
 
 
 def input_blocks(pipeline: InputPipeline) -> Iterator[b.Block]:
-    """Yield what is said of the pipelines, and their stages, each before those that it calls."""
+    """Yield the verdict and the table of stages, each stage before the stages that it calls."""
     yield from (b.Note(text=(paragraph,)) for paragraph in pipeline.text.split("\n\n"))
     if not pipeline.stages.rows:
         return

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.thread_activity import ThreadActivity
 
 KINDS: Final = (*(state.name.lower() for state in ThreadState), "compute", "copy", "step")
-"""What an event can be: what a thread did, a kernel, a transfer, a step."""
+"""Kinds of events: the states of a thread, a kernel, a transfer, a step."""
 
 COPY: Final = KINDS.index("copy")
 _COMPUTE: Final = KINDS.index("compute")
 _STEP: Final = KINDS.index("step")
 _WAITING: Final = (int(ThreadState.WAIT), int(ThreadState.CALL))
-_MOST_STEPS: Final = 20_000  # that are numbered
+_MOST_STEPS: Final = 20_000  # with a number in their name
 
 
 class EventName(NamedTuple):
@@ -64,8 +64,8 @@ class HostLane:
     kind: LaneKind
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
-    what: NDArray[np.int64]  # each an index into `Names.rows`
-    busy_ps: int  # waiting left out
+    what: NDArray[np.int64]  # an index into `Names.rows` for each event
+    busy_ps: int  # without waiting
     transfer: NDArray[np.int64] | None = None  # row of the table of transfers, -1 for a kernel
     plane: str | None = None
     device: str | None = None
@@ -74,7 +74,7 @@ class HostLane:
 
 
 def host_lanes(host: Host, names: Names) -> Iterator[HostLane]:
-    """Walk the lanes of a host: steps, streams, transfers of no stream, threads."""
+    """Yield the lanes of a host: steps, streams, transfers without a stream, threads."""
     yield from _steps(host, names)
     yield from _streams(host, names)
     yield from _loose_transfers(host, names)
@@ -112,7 +112,7 @@ def _streams(host: Host, names: Names) -> Iterator[HostLane]:
     kernels, transfers, work = host.tables.kernels, host.tables.transfers, host.timeline.work
     on_device = np.flatnonzero(transfers["device"].notna().to_numpy())
     transfers = transfers.iloc[on_device]
-    if work is None:  # no kernel, so nothing was asked of the devices' clocks
+    if work is None:  # no kernels, so the devices' clocks were not aligned
         start = transfers["start_ps"].to_numpy(np.int64)
         end = start + durations(transfers).clip(0)
         row = np.full(len(transfers), -1, np.int64)
@@ -167,7 +167,7 @@ def _lines(table: pd.DataFrame, lines: dict[tuple[str, str], int]) -> NDArray[np
 def _named(
     host: Host, name: pd.Series, row: NDArray[np.int64], kind: int, names: Names
 ) -> NDArray[np.int64]:
-    """Return what each event is, by its name and the row of its op (-1: none)."""
+    """Return the row in `names` of each event, from its name and the row of its op (-1: none)."""
     coded = name.astype("category")
     texts = [*map(str, coded.cat.categories), None]
     ids = [*host.tables.ops["op_id"], None]
@@ -176,7 +176,7 @@ def _named(
 
 
 def _loose_transfers(host: Host, names: Names) -> Iterator[HostLane]:
-    """Yield the transfers that only the host recorded; they are on no stream."""
+    """Yield the transfers that only the host recorded; they have no stream."""
     transfers = host.tables.transfers.reset_index(drop=True)
     transfers = transfers[transfers["device"].isna()].sort_values("start_ps", kind="stable")
     if transfers.empty:
@@ -229,7 +229,7 @@ def _threads(host: Host, names: Names) -> Iterator[HostLane]:
 
 
 def _merged(threads: ThreadActivity) -> NDArray[np.int64]:
-    """Return the first of each run of segments that continue unchanged, as around launches."""
+    """Return the first segment of each unbroken series in one state, e.g. around launches."""
     goes_on = threads.start_ps[1:] == threads.end_ps[:-1]
     for kept in (threads.state, threads.row):
         goes_on &= kept[1:] == kept[:-1]
@@ -242,7 +242,7 @@ def _merged(threads: ThreadActivity) -> NDArray[np.int64]:
 def _what(
     host: Host, threads: ThreadActivity, segments: NDArray[np.int64], names: Names
 ) -> NDArray[np.int64]:
-    """Return what some segments are: ops, or events by the names that the trace gives them."""
+    """Return the row in `names` of each segment: an op, or an event by its name in the trace."""
     ops = host.tables.ops
     op_names = map(op_label, ops["name"].astype(str), ops["type"].astype(str))
     labels, ids = [*op_names, *threads.event_names], ops["op_id"].tolist()

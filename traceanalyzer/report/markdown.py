@@ -1,4 +1,4 @@
-"""The page as Markdown: one change for an issue or a review, or everything that fits one."""
+"""The page as Markdown: one change for an issue or review, or all sections that fit into one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from traceanalyzer.report.text import cell_text, path_words, plain, quantity, ro
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_LARGEST: Final = 60_000  # characters: what an issue on GitHub may have, and some room
+_LARGEST: Final = 60_000  # characters; a GitHub issue can have some more
 _ROWS: Final = 50
-_ACTIVE: Final = re.compile(r"([\\*_{}\[\]<>#|~])")  # what Markdown and HTML would act on
+_ACTIVE: Final = re.compile(r"([\\*_{}\[\]<>#|~])")  # characters with a meaning in Markdown or HTML
 _NOT_WRITTEN: Final = frozenset({"glossary"})
 
 
@@ -43,13 +43,13 @@ def page_markdown(page: b.Page) -> str:
 
 
 def markdown_of(page: b.Page) -> dict[str, str]:
-    """Return what the page's buttons copy: each card by its id, and the whole page by ""."""
+    """Return the texts that the page's buttons copy: cards by id, and the whole page by ""."""
     cards = [block for s in page.sections for block in s.blocks if isinstance(block, b.Card)]
     return {"": page_markdown(page)} | {card.id: _joined(_of(card)) for card in cards}
 
 
 def _joined(lines: Iterable[str]) -> str:
-    """Join lines, with one empty line where there are several."""
+    """Join lines; several empty lines become one."""
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
     return f"{text.strip()}\n"
 
@@ -58,7 +58,7 @@ def _joined(lines: Iterable[str]) -> str:
 
 
 def _text(text: b.Text) -> str:
-    """Return text within a line. Names become code, in which nothing acts."""
+    """Return inline text. Names become code, in which no character has a meaning."""
     return "".join(map(_inline, text))
 
 
@@ -82,7 +82,7 @@ def _code(text: str) -> str:
 
 
 def _longest_run(lines: Iterable[str]) -> int:
-    """Return how many backticks follow each other at most."""
+    """Return the length of the longest run of backticks."""
     return max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
 
 
@@ -101,7 +101,7 @@ def _rows(titles: list[str], rows: Iterable[Sequence[str]], figures: Sequence[bo
 
 @singledispatch
 def _of(_: b.Block) -> list[str]:
-    """Return the lines of a block; none for what only a page can show."""
+    """Return the lines of a block; none for blocks that only a page can show."""
     return []
 
 

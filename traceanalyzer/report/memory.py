@@ -1,4 +1,4 @@
-"""Memory in the report: each allocator's peak, what held it, and what needs attention."""
+"""Memory in the report: each allocator's peak, the ops that used it, and warnings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MAX_HOLDERS: Final = 50
 _MAX_STEPS: Final = 500
 _NEARLY_FULL: Final = 0.9
-_LEAST_SHARE: Final = 1e-6  # a smaller one is rounded away
+_LEAST_SHARE: Final = 1e-6  # smaller shares would be rounded to 0
 _ALLOCATORS_SHOWN: Final = 8
 _HOLDERS_SHOWN: Final = 15
 _NEAR: Final = 0.3  # of the limit: below it, the limit would make the chart flat
@@ -62,7 +62,7 @@ _HOLDERS: Final = (
 
 
 def memory(run: Run) -> Memory | None:
-    """Return what the allocators of a run's hosts had in use; None without records."""
+    """Return the memory use of a run's allocators; None without records."""
     uses = [(host.name, use) for host in run.hosts for use in host.memory]
     if not uses:
         return None
@@ -86,7 +86,7 @@ def _name(allocator: str, host: str, *, several: bool) -> str:
 
 
 def _places(parts: Sequence[Peak | Growth], run: Run) -> dict[str, dict[str, Any]]:
-    """Return types and source lines of the ops that hold memory, by op id."""
+    """Return the types and source lines of the ops whose memory is in use, by op id."""
     keys = {op_id for found in parts for op_id in found.holders["op_id"].head(_MAX_HOLDERS)}
     ops = run.ops[run.ops["op_id"].isin(keys)]
     files = shown_files(ops["source_file"], run)
@@ -131,7 +131,7 @@ def _holders(groups: pd.DataFrame, ops: Mapping[str, dict[str, Any]]) -> dict[st
 
 
 def _share(size: int, limit_bytes: int | None) -> float | None:
-    """Return a share; None if it is impossible. A small one is not rounded to 0."""
+    """Return a share; None if it is above 1 or unknown. A small one is not rounded to 0."""
     if not limit_bytes or size > limit_bytes:
         return None
     return max(size / limit_bytes, _LEAST_SHARE) if size else 0.0
@@ -158,7 +158,7 @@ def _remarks(use: AllocatorUse, name: str) -> Iterator[str]:
         most = f"; most of it belongs to {first}" if first else ""
         yield (
             f"Memory in use of {name} grew in each of {growth.steps} steps, by "
-            f"{size_text(growth.bytes_per_step)} per step{most}. Something is kept from step to "
+            f"{size_text(growth.bytes_per_step)} per step{most}. Memory is not freed after each "
             "step; a long run may reach the limit."
         )
 
@@ -209,7 +209,7 @@ def _chart(allocator: AllocatorMemory, name: str) -> Iterator[b.Chart]:
 
 
 def _folds(allocator: AllocatorMemory, name: str) -> Iterator[b.Fold]:
-    """Yield what held most at the peak, and what grew."""
+    """Yield the largest users of memory at the peak, and its growth."""
     peak, growth, of = allocator.peak, allocator.growth, b.Code(text=name)
     if peak is not None:
         facts = b.KeyValues(rows=tuple(_peak(peak)))

@@ -1,4 +1,4 @@
-"""Single ops in full: what the page's drawer and `traceanalyzer analyze --op` show of them."""
+"""Single ops in full, for the page's drawer and `traceanalyzer analyze --op`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _CPU_OPS: Final = 150
 _OTHER_OPS: Final = 50
 _ROWS: Final = 6
-_MOST: Final = 20  # ops that an expression shows
+_MOST: Final = 20  # ops shown for an expression
 _EVIDENCE_SHOWN: Final = 6
 _SUGGESTED: Final = 3
 _ALONE: Final = "The only blocker: without it, a replay of the placer puts the op on the GPU."
@@ -52,12 +52,12 @@ _KERNELS: Final = (
 
 
 class NoSuchOpError(TraceAnalyzerError):
-    """No op of a run is called so."""
+    """No op of a run matches."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpReasons:
-    """An op, and why it is where it is."""
+    """An op, and the reasons for its placement."""
 
     name: str
     place: str  # `file:line`, or ""
@@ -66,7 +66,7 @@ class OpReasons:
     on_a_gpu: View | None
 
     def why(self) -> Iterator[b.Block]:
-        """Yield why it is there, and where it would be on a machine with a GPU."""
+        """Yield the reasons for its placement, and where it would be on a machine with a GPU."""
         yield from _view(self.here)
         if self.on_a_gpu is not None:
             yield from _view(self.on_a_gpu)
@@ -80,7 +80,7 @@ def ops_that_match(
 ) -> tuple[list[OpReasons], int]:
     """Return the ops whose name or type an expression matches, at most 20, and how many match.
 
-    CPU ops come first, and then those of most host time.
+    CPU ops come first, then the other ops; each group is sorted by host time, longest first.
 
     Raises:
         NoSuchOpError: None matches; the message names similar types.
@@ -101,7 +101,7 @@ def ops_that_match(
 
 
 def _types_in_the_program(diagnosis: Diagnosis) -> dict[str, str]:
-    """Return the types of CPU ops before any rewrite, by op id."""
+    """Return the types that CPU ops had before any rewrite, by op id."""
     there = diagnosis.on_a_gpu
     assumed = {} if there is None else {**there.analysis.on_host, **there.analysis.cpu_ops}
     known = {**assumed, **diagnosis.cpu_ops}
@@ -215,7 +215,7 @@ def _fact(evidence: Evidence) -> b.Text:
 
 
 def op_details(facts: PageFacts) -> dict[str, tuple[b.Block, ...]]:
-    """Return the blocks of the CPU ops and of the most expensive other ops, by op id."""
+    """Return the drawers of the CPU ops and of the most expensive other ops, by op id."""
     run, ops = facts.run, ranked(facts.run.ops)
     on_cpu = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
     ops = pd.concat([ops[on_cpu].head(_CPU_OPS), ops[~on_cpu].head(_OTHER_OPS)])
@@ -243,7 +243,7 @@ def _to_change(facts: PageFacts, op_id: str) -> Iterator[b.Block]:
 
 
 def _kernels(run: Run, op_ids: set[str]) -> dict[str, b.Table]:
-    """Return the kernels of each op, those of most time first."""
+    """Return a table of the kernels of each op, the longest first."""
     kernels = run.kernels[run.kernels["op_id"].isin(op_ids)]
     sums = kernels.groupby(["op_id", "name"], observed=True)["duration_ps"].agg(["size", "sum"])
     rows: dict[str, list[dict[str, b.Cell]]] = defaultdict(list)

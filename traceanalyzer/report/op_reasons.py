@@ -1,4 +1,4 @@
-"""Why single ops ran where they did: all that a diagnosis knows of them."""
+"""Why single ops ran where they did, with all facts of the diagnosis."""
 
 from __future__ import annotations
 
@@ -50,31 +50,31 @@ _FOLDED: Final = (
     "that Python needed). It does that on the CPU by design, even with a GPU. No step runs the op."
 )
 _CALLS_PYTHON: Final = (
-    "It would not be placed on the CPU there, but the Python that it calls runs on the host."
+    "It would not be placed on the CPU there, but it calls Python code, which runs on the host."
 )
 
 
 class Reason(NamedTuple):
     """One thing that keeps an op from a GPU."""
 
-    cause: str | None  # None if unknown, as `harm`
+    cause: str | None  # None if unknown; so is `harm`
     certainty: Certainty
     harm: Harm | None
     title: str
     why: str = ""
     evidence: tuple[Evidence, ...] = ()
     fixes: tuple[Fix, ...] = ()
-    tie: str = ""  # how it is linked to the op, "" for the op's own
+    tie: str = ""  # how it affects the op; "" for a reason of the op itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """Why an op is where it is, on one machine."""
 
-    assumed: str = ""  # the machine, if it is not the run's own
-    said: str = ""  # what to say without reasons, or beside them
+    assumed: str = ""  # the assumed machine, unless it is the run's
+    said: str = ""  # text shown beside the reasons, or without any
     reasons: tuple[Reason, ...] = ()
-    is_complete: bool = False  # the reasons are all there are
+    is_complete: bool = False  # there are no other reasons
     ruled_out: tuple[RuledOut, ...] = ()
     doubts: tuple[str, ...] = ()  # why this may be wrong
     open: tuple[tuple[str, str], ...] = ()  # causes that are still possible, with their titles
@@ -147,7 +147,7 @@ class Reasoner:
         if not reasons:
             said += " What would keep it there is unknown."
         doubts = {sentence(text): text for text in (*view.doubts, *replay.program_differs)}
-        is_complete = view.is_complete and cpu_op is not on_host  # else it is on the GPU as it is
+        is_complete = view.is_complete and cpu_op is not on_host  # else it is on the GPU already
         return replace(
             view,
             assumed=assumed,
@@ -169,7 +169,7 @@ class Reasoner:
     def _reasons(
         self, op_id: str, cpu_op: CpuOp | None, findings: Sequence[Finding]
     ) -> tuple[Reason, ...]:
-        """Return the findings on an op that have other causes than its blockers, and these."""
+        """Return an op's blockers, and its findings whose causes are not among them."""
         blocked_by = []
         if cpu_op is not None:
             blocked_by = [self._blocked_by(cpu_op, each) for each in cpu_op.explanation.blockers]
@@ -222,7 +222,7 @@ def _types_missing(cpu_op: CpuOp) -> str:
 
 
 def ruled_out(run: Run, cpu_op: CpuOp, causes: Collection[str]) -> Iterator[RuledOut]:
-    """Yield the causes that a fact excludes, apart from those that the op has."""
+    """Yield the causes that a fact excludes, except the op's actual causes."""
     found = {cause.partition("/")[0] for cause in causes}
     for cause, because in _excluded(run, cpu_op):
         if cause not in found:
@@ -244,7 +244,7 @@ def _excluded(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
 
 
 def _by_registry(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
-    """Yield what the kernels of the program's TensorFlow version exclude."""
+    """Yield the causes that the kernels of the program's TensorFlow version exclude."""
     explanation, kernels = cpu_op.explanation, nearest(run.tensorflow_version)
     op_type, version = explanation.type, f"TensorFlow {kernels.registry.version}"
     if kernels.registry.definition(op_type) is None or not kernels.exact:
@@ -261,7 +261,7 @@ def _by_registry(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
 
 
 def _by_memory(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
-    """Yield why the program did not move the op because of memory, if that is known."""
+    """Yield the facts that exclude memory as a cause, if there are any."""
     blockers = cpu_op.explanation.blockers
     note = memory_note(run, BlockedOps(((cpu_op, blockers[0]),))) if blockers else None
     if note is not None and (note.certainty is not None or note.ruled_out):

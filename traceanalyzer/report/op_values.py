@@ -1,7 +1,7 @@
-"""What ops take and make: values with their bytes, the ops at their other end, and transfers.
+"""Inputs and outputs of ops: their bytes, the ops at their other end, and transfers.
 
-The edges of a graph are known if a capture recorded it. An eager op has types and shapes there, but
-no edges. A trace alone shows only the values that were transferred.
+The edges of a graph are known if a capture recorded it. For an eager op, a capture has dtypes and
+shapes, but no edges. A trace alone shows only the values that were transferred.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COLUMNS: Final = (
     Column(name="time_us", title="Time", kind="us"),
 )
 _PASSES_ON: Final = "Identity"
-# Types whose bytes are no multiple of their elements are left out: string, resource, variant.
+# Without dtypes whose elements have no fixed size: string, resource, variant.
 _ITEM_BYTES: Final = {
     **{name: np.dtype(name).itemsize for name in ("bool", "complex64", "complex128")},
     **{f"{kind}{bits}": bits // 8 for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
@@ -52,14 +52,14 @@ class _Value(NamedTuple):
     """An input or output of an op."""
 
     end: str
-    op_id: str | None  # at its other end
+    op_id: str | None  # the op at the other end
     label: str  # "" if the other end is unknown
     type: str | None = None
     bytes: float | None = None
 
 
 def op_values(run: Run, op_ids: Collection[str]) -> dict[str, Table]:
-    """Return the inputs and outputs of each op: those transferred first, most bytes first."""
+    """Return the inputs and outputs of each op: transferred ones first, most bytes first."""
     sizes = _output_bytes(run)
     known: dict[str, list[_Value]] = defaultdict(list)
     for host, capture_file in run.captured:
@@ -96,7 +96,7 @@ def _number(row: Mapping[str, Cell], *names: str) -> float:
 def _recorded(
     host: Host, capture_file: CaptureFile, op_ids: Collection[str]
 ) -> Iterator[tuple[str, _Value]]:
-    """Walk the inputs and outputs of ops with an edge or a shape in the capture file."""
+    """Yield the inputs and outputs of ops that have an edge or a shape in the capture file."""
     joined, ids = host.tables.joined, host.tables.ops["op_id"]
     if joined is None:
         return
@@ -126,7 +126,7 @@ def _recorded(
 
 
 def _argument(capture_file: CaptureFile, graph: Graph, at: int, calls: Sequence[int]) -> _Value:
-    """Return an argument of a function as its calls bound it: a variable by its own name."""
+    """Return an argument of a function as its calls bound it; a variable keeps its name."""
     number = capture_file.attribute_set(graph.attributes[at]).get("index")
     bound = [
         signature.inputs[number]
@@ -157,9 +157,9 @@ class _Edges:
                 self._consumers[source].append((node, output))
 
     def of(self, name: str) -> Iterator[tuple[str, int, int, bool]]:
-        """Walk a node's inputs and outputs: other node, output of the maker, which one makes it.
+        """Yield a node's inputs and outputs: other node, output number, whether that node makes it.
 
-        Constants are left out, and identities are passed over.
+        Constants are left out, and identities are skipped.
         """
         at = self.graph.index(name)
         if at < 0:
@@ -190,7 +190,7 @@ def _output_type(record: OpRecord | None, output: int) -> str | None:
 
 
 def _of_signatures(capture_file: CaptureFile, record: OpRecord) -> Iterator[_Value]:
-    """Walk the inputs and outputs of an eager op, as all its calls had them."""
+    """Yield the inputs and outputs of an eager op, as in all of its calls."""
     of_calls = [capture_file.signatures[number] for number in record.signatures]
     for end in ("input", "output"):
         for tensors in zip(*(getattr(call, f"{end}s") for call in of_calls), strict=False):
@@ -208,7 +208,7 @@ def _value(end: str, tensors: Sequence[Tensor]) -> _Value:
 
 
 def _output_bytes(run: Run) -> dict[str, float]:
-    """Return the bytes of each op's outputs, of ops whose outputs are all of one size."""
+    """Return the bytes of each op's outputs, if all its outputs have the same size."""
     made = run.allocations
     made = made[(made["region_type"] == "output") & made["op_id"].notna()]
     sizes = made.groupby(made["op_id"].astype(str))["requested_bytes"].agg(["min", "max"]).dropna()
@@ -222,7 +222,7 @@ def _output_bytes(run: Run) -> dict[str, float]:
 def _transfers(
     run: Run, op_ids: Collection[str]
 ) -> dict[str, dict[tuple[str, str | None], dict[str, Cell]]]:
-    """Return the transfers of each op by end and other op."""
+    """Return the transfers of each op, by end and other op."""
     graph = run.transfer_graph
     found: dict[str, dict[tuple[str, str | None], dict[str, Cell]]] = defaultdict(dict)
     for source, target, direction, sums in graph.edges(keys=True, data=True):

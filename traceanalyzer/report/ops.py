@@ -33,7 +33,7 @@ _MAX_BYTES: Final = 900_000  # of the packed table
 # Characters of a text: names are cut in their middle before ops are left out.
 _LONGEST: Final = (240, 96, 64)
 _DIGITS: Final = re.compile(r"\d+")
-# Their entries in the glossary, by name of the column.
+# Entries in the glossary, by name of the column.
 _TERMS: Final = {
     "name": "op",
     "placement": "placement",
@@ -91,7 +91,7 @@ def ops_tab(facts: PageFacts) -> b.Tab | None:
     blocks: list[b.Block] = [b.BigTable(id="ops-table", columns=columns, packed=packed)]
     if packed.rows < len(run.ops):
         left_out = counted(len(run.ops) - packed.rows, "op")
-        text = f"{left_out} that took least time are not in this page. All ops: "
+        text = f"{left_out} with the least time are not in this page. All ops: "
         command = b.Code(text="traceanalyzer tables PATH -o DIR")
         blocks.append(b.Note(text=(text, command)))
     return b.Tab(id="ops", title="Ops", count=len(run.ops), blocks=tuple(blocks))
@@ -120,7 +120,7 @@ def _frame(facts: PageFacts, ops: pd.DataFrame) -> pd.DataFrame:
     frame["change"] = _joined(ids, {op_id: [c.title for c in of] for op_id, of in of_op.items()})
     targets = {op_id: [f"change-{c.id}" for c in of] for op_id, of in of_op.items()}
     frame["change_id"] = _joined(ids, targets)
-    # An op without host time left no event on the host: at tracer level 2, those on a device.
+    # An op without host time left no event on the host; at tracer level 2, these are device ops.
     has_host_time = ops["host_self_ps"] > 0
     took = ops["host_self_ps"] if host_ps is None else ids.map(host_ps)
     frame["host_us"] = _us(took.where(has_host_time))
@@ -141,19 +141,19 @@ def _us(ps: pd.Series[Any]) -> NDArray[np.float64]:
 
 
 def _numbers(column: pd.Series[Any]) -> NDArray[np.float64]:
-    """Return the numbers of a column of any type, NaN where unknown."""
+    """Return a numeric column of any dtype as floats, NaN where unknown."""
     numbers = pd.to_numeric(column).astype("Float64")
     return np.asarray(numbers.to_numpy(np.float64, na_value=np.nan))
 
 
 def _joined(ids: pd.Series[str], texts: Mapping[str, Iterable[str]]) -> list[str | None]:
-    """Return the distinct texts of each op as one; None if it has none."""
+    """Return the distinct texts of each op, joined; None if it has none."""
     joined = {op: " | ".join(dict.fromkeys(of)).replace("`", "") for op, of in texts.items()}
     return [joined.get(op_id) or None for op_id in ids]
 
 
 def _causes(diagnosis: Diagnosis) -> dict[str, list[str]]:
-    """Return the titles of each op's causes: on a machine with a GPU, if that is predicted."""
+    """Return the titles of each op's causes; if there is a prediction, on a machine with a GPU."""
     titles = {cause.id: cause.title for cause in all_causes()}
     there = diagnosis.on_a_gpu
     findings, unexplained = diagnosis.findings, diagnosis.unexplained["op_id"].tolist()
@@ -197,7 +197,7 @@ def _sources(ops: pd.DataFrame, run: Run) -> list[str | None]:
 
 
 def _packed(frame: pd.DataFrame, total_rows: int) -> PackedTable:
-    """Pack rows; if they take too much room, long texts are cut, and then the last rows."""
+    """Pack rows; if they are too large, cut long texts, then leave out the last rows."""
     for longest in _LONGEST:
         packed = pack({n: _column(frame[n], longest) for n in frame.columns}, total_rows)
         if len(packed.data) <= _MAX_BYTES:
@@ -225,7 +225,7 @@ def _column(column: pd.Series[Any], longest: int) -> Numbers | Texts:
 
 
 def _sort_key(value: str) -> tuple[str, str]:
-    """Sort as readers do: by letters whatever their case, by numbers whatever their length."""
+    """Sort as readers expect: letters regardless of case, numbers by value."""
     return _DIGITS.sub(lambda found: found[0].zfill(12), value.lower()), value
 
 

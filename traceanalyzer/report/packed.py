@@ -1,18 +1,18 @@
-"""Tables of many rows in little room: columns of machine numbers, texts once each, deflated.
+"""Compact tables of many rows: columns of machine numbers, each distinct text once, deflated.
 
-What is packed, zlib's format around it (RFC 1950), which a browser's ``DecompressionStream`` opens
-as ``deflate``, and base64 around that:
+The data is compressed in zlib's format (RFC 1950), which a browser's ``DecompressionStream`` opens
+as ``deflate``, and encoded in base64. Uncompressed, it consists of:
 
-- four bytes, little-endian: how long the header is;
-- the header, JSON, padded with spaces so that it ends at a multiple of eight:
+- four bytes, little-endian: the length of the header;
+- the header as JSON, padded with spaces so that it ends at a multiple of eight:
   ``{"rows": N, "columns": [{"name", "type", "per", "offset", "texts"}]}``;
 - each column, little-endian, ``type`` one of ``u1``, ``u2``, ``u4`` and ``f8``, padded with zeros
-  to a multiple of eight. The bytes of a column are in planes: the first of every value, then the
-  second of every value, and so on, which deflates better.
+  to a multiple of eight. The bytes of a column are in planes: the first byte of every value, then
+  the second byte of every value, and so on, which deflates better.
 
 A number is ``(offset + raw) / per``; the largest whole number of a type, and NaN, stand for None.
-With ``texts`` a raw value is the place of its text among them. Whole numbers of bounded size and
-times in nanoseconds are exact.
+With ``texts``, a raw value is the index of its text. Whole numbers of bounded size and times in
+nanoseconds are exact.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _ALIGNMENT: Final = 8
 _LEVEL: Final = 7
-_EXACT: Final = 2**53  # whole numbers up to here are exact as floating-point ones
+_EXACT: Final = 2**53  # whole numbers up to here are exact as floats
 _WHOLE: Final = tuple(np.dtype(name) for name in ("<u1", "<u2", "<u4"))
 
 
@@ -44,7 +44,7 @@ class Numbers:
     """A column of numbers."""
 
     values: NDArray[Any]  # NaN is None
-    per: float = 1  # steps of one unit, e.g. 1000 for three decimals; values are rounded to steps
+    per: float = 1  # values are rounded to this fraction of a unit: 1000 for three decimals
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ def _texts(column: Texts) -> tuple[NDArray[Any], dict[str, Any]]:
 
 
 def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:
-    """Return numbers as steps from the least if they fit; NaN only where numbers are floats."""
+    """Return numbers as whole multiples of `1 / per` if they fit, otherwise as floats with NaN."""
     values = np.asarray(column.values)
     if values.dtype.kind != "i":
         values = values.astype(np.float64, copy=False)
@@ -101,12 +101,12 @@ def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:
 
 
 def _narrowest(count: int) -> np.dtype[Any]:
-    """Return the type that tells `count` values and None apart."""
+    """Return the smallest type for `count` distinct values and None."""
     return next((k for k in _WHOLE if count <= np.iinfo(k).max), _WHOLE[-1])
 
 
 def unpack(table: PackedTable) -> dict[str, list[str | float | None]]:
-    """Return the columns of a packed table, for what cannot open it itself."""
+    """Return the columns of a packed table, for code that cannot unpack it."""
     plain = zlib.decompress(base64.b64decode(table.data))
     (length,) = struct.unpack_from("<I", plain)
     header = json.loads(plain[4 : 4 + length])

@@ -35,9 +35,9 @@ def page_of(
     """Return the page of a diagnosed run.
 
     Args:
-        diagnosis: Of the run.
-        found: What to change, in order.
-        report: The data that the section Explore shows; without it, the page has none.
+        diagnosis: The diagnosis of the run.
+        found: The changes, in order.
+        report: The data for the section Explore; without it, the page has no such section.
     """
     run, facts = diagnosis.run, PageFacts(diagnosis=diagnosis, changes=tuple(found))
     info = run_info(run, devices_of(run), steps_of(run)) if report is None else report.run
@@ -63,9 +63,9 @@ def page_of(
 
 
 def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...]:
-    """Return changes with those of the program first, if there is a prediction for a GPU.
+    """If there is a prediction for a GPU, put the changes to the program first.
 
-    Why this machine showed no GPU matters less then, unless the program itself hides it.
+    The reason why this machine showed no GPU then matters less, unless the program hides the GPU.
     """
     there = diagnosis.on_a_gpu
     if there is None or not there.analysis.replayed or there.hides_gpus:
@@ -74,7 +74,7 @@ def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...
 
 
 def explore(facts: PageFacts, report: Report) -> b.Section | None:
-    """Return everything, in tabs that share a selection; None if nothing was recorded."""
+    """Return all data, in tabs that share a selection; None if nothing was recorded."""
     made = (
         timeline_tab(facts.diagnosis),
         ops_tab(facts),
@@ -88,7 +88,7 @@ def explore(facts: PageFacts, report: Report) -> b.Section | None:
 
 
 def _links(sections: Sequence[b.Section], facts: PageFacts) -> Iterator[b.Link]:
-    """Walk the links of the bar: they read as what they lead to."""
+    """Yield the links of the title bar; each is named after its section."""
     for section in sections:
         if section.id == "changes":
             yield b.Link(text=f"Changes {len(facts.changes)}", to=section.id)

@@ -37,7 +37,7 @@ class OpCounts(NamedTuple):
     """Where ops would be on a machine with a GPU."""
 
     on_gpu: int = 0
-    on_cpu: int = 0  # in each step, or it is unknown how often
+    on_cpu: int = 0  # in each step, or unknown how often
     on_cpu_once: int = 0
     unknown: int = 0
 
@@ -56,10 +56,10 @@ class PageFacts:
 
     @cached_property
     def kind(self) -> PageKind:
-        """What the page is about; see `Page.kind`."""
+        """The kind of page; see `Page.kind`."""
         run, there = self.run, self.diagnosis.on_a_gpu
         computing = run.ops["placement"][run.ops["role"] == Role.COMPUTE].astype(str)
-        # Of a JAX program, or on a TPU.
+        # Ops of a JAX program, or on a TPU.
         is_compiled = len(computing) > 0 and computing.str.startswith(("xla", "tpu")).all()
         if run.ops.empty or is_compiled:
             return "E"
@@ -74,7 +74,7 @@ class PageFacts:
 
     @cached_property
     def other_device(self) -> str:
-        """The kind of accelerator that is no GPU, if one was used; or ""."""
+        """The kind of accelerator if one other than a GPU was used; otherwise ""."""
         facts = [host.tables.facts for host in self.run.hosts]
         if any(f.pluggable_used for f in facts):
             return "pluggable device"
@@ -95,7 +95,7 @@ class PageFacts:
 
     @cached_property
     def has_steps(self) -> bool:
-        """Whether figures are per step, or of the whole recording."""
+        """Whether figures are per step; otherwise they cover the whole recording."""
         return any(device.has_steps for device in self.devices)
 
     @cached_property
@@ -105,7 +105,7 @@ class PageFacts:
 
     @cached_property
     def steps(self) -> int:
-        """How many regular steps there are, on one device; 0 if steps are unknown."""
+        """The number of regular steps on one device; 0 if steps are unknown."""
         return int(self.devices[0].regular.sum()) if self.has_steps else 0
 
     @cached_property
@@ -114,7 +114,7 @@ class PageFacts:
         return _mean([device.step_us for device in self.devices])
 
     def part_us(self, *kinds: str) -> float:
-        """Return the time of parts of a step, the mean over all devices."""
+        """Return the total time of some parts of a step, averaged over all devices."""
         parts = [[p.value for p in d.parts() if p.kind in kinds] for d in self.devices]
         return _mean([sum(values) for values in parts]) or 0.0
 
@@ -137,7 +137,7 @@ class PageFacts:
 
     @cached_property
     def wait_us(self) -> float | None:
-        """How long a device waited for CPU ops per step, the mean; None if that is unknown."""
+        """How long a device waited for CPU ops per step, on average; None if unknown."""
         return _mean([float(waits.sum()) for waits in self.waits_us.values()])
 
     @cached_property
@@ -149,7 +149,7 @@ class PageFacts:
 
     @cached_property
     def op_waits_us(self) -> dict[str, float]:
-        """How long a device waited for each CPU op per step, the mean over all devices."""
+        """How long a device waited for each CPU op per step, averaged over all devices."""
         none = pd.Series(0.0, index=self.on_cpu["op_id"])
         total = pd.concat([none, *self.waits_us.values()]).groupby(level=0).sum()
         return {str(op_id): us / max(1, len(self.waits_us)) for op_id, us in total.items()}
@@ -158,7 +158,7 @@ class PageFacts:
 
     @cached_property
     def on_cpu(self) -> pd.DataFrame:
-        """The ops that ran on the CPU, without the input pipeline."""
+        """The ops that ran on the CPU, except those of the input pipeline."""
         return cpu_ops(self.run)
 
     @cached_property
@@ -168,7 +168,7 @@ class PageFacts:
 
     @cached_property
     def findings(self) -> dict[str, Finding]:
-        """All findings by id, those of the prediction among them."""
+        """All findings by id, including those of the prediction."""
         there = self.diagnosis.on_a_gpu
         predicted = () if there is None else there.findings
         return {finding.id: finding for finding in (*predicted, *self.diagnosis.findings)}
@@ -190,7 +190,7 @@ class PageFacts:
 
     @cached_property
     def with_a_gpu(self) -> OpCounts:
-        """Where the ops would be on a machine with a GPU, by the prediction."""
+        """Where the ops would be on a machine with a GPU, as predicted."""
         there = self.diagnosis.on_a_gpu
         if there is None:
             return OpCounts()
@@ -202,7 +202,7 @@ class PageFacts:
 
 
 def _waits_us(host: Host) -> Iterator[tuple[str, pd.Series[float]]]:
-    """Walk the devices of a host with how long each waited for each op, per step."""
+    """Yield each device of a host, and how long it waited for each op per step."""
     ops, steps = host.tables.ops, regular_steps(host.tables.steps)
     within = union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
     for device in host.timeline.devices:

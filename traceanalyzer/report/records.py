@@ -1,4 +1,4 @@
-"""From what the analysis found to records of the document: picoseconds become microseconds."""
+"""Turn results of the analysis into records of the report; picoseconds become microseconds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def us(time_ps: float | None) -> float | None:
 
 
 def to_record(kind: type[R], found: object, **values: Any) -> R:  # noqa: ANN401
-    """Return a record of a kind: given values, and the others from `found` by their names.
+    """Return a record with the given values; the other fields come from `found`, by name.
 
     `found` is an object or a mapping; a field `total_us` is made from its `total_ps`.
     """
@@ -77,7 +77,7 @@ def tables(run: Run) -> Tables:
 
 
 def in_us(frame: pd.DataFrame, origin_ps: int = 0) -> pd.DataFrame:
-    """Turn columns in picoseconds into microseconds; moments count from the origin."""
+    """Convert columns from picoseconds to microseconds; timestamps are relative to the origin."""
     out = {}
     for name, column in frame.items():
         if str(name).endswith("_ps"):
@@ -102,7 +102,7 @@ def table(
 
 
 def _op_table(run: Run) -> Table:
-    """Return the most expensive ops on the CPU, by host time, and of the others, by any time."""
+    """Return the CPU ops with most host time, and the other ops with most time of any kind."""
     ops = run.ops
     time = ops["host_self_ps"] + ops["kernel_ps"]
     ranked = ops.loc[time.sort_values(ascending=False, kind="stable").index]
@@ -133,7 +133,7 @@ def _copy_table(copies: pd.DataFrame) -> Table:
 def _kernel_table(kernels: pd.DataFrame) -> Table:
     """Aggregate the table of kernels by kernel, op and device."""
     keys = ["name", "op_id", "op", "device"]
-    if kernels.empty:  # an empty group has lost its dtypes
+    if kernels.empty:  # grouping an empty frame loses the dtypes
         return Table(columns=(*keys, "count", "duration_us"), rows=(), total_rows=0)
     grouped = kernels.groupby(keys, observed=True, dropna=False)["duration_ps"]
     sums = grouped.agg(["size", "sum"]).reset_index()
@@ -179,7 +179,7 @@ def _cost(
 
 
 def gain(op_ids: Sequence[str], costs: Costs) -> Gain | None:
-    """Return what moving ops to the device can gain; None if unknown."""
+    """Return the time that moving ops to the device can save; None if unknown."""
     bounds = costs.gain(op_ids)
     if bounds is None:
         return None
@@ -187,7 +187,7 @@ def gain(op_ids: Sequence[str], costs: Costs) -> Gain | None:
 
 
 def copies_of_unknown_size(copies: pd.DataFrame) -> frozenset[str]:
-    """Return the ops that copy something of unknown size to a device or from one."""
+    """Return the ops with a host-device transfer of unknown size."""
     unknown = copies[copies["direction"].isin(["h2d", "d2h"]) & copies["bytes"].isna()]
     return frozenset(unknown["producer"].dropna()) | frozenset(unknown["consumer"].dropna())
 
@@ -202,7 +202,7 @@ def _known_sum(column: pd.Series[int]) -> int | None:
 
 
 def evidence_shown(evidence: Iterable[Evidence], run: Run) -> tuple[Evidence, ...]:
-    """Return evidence with files as reports show them, and with the text of each line."""
+    """Return evidence with shortened file names and the text of each source line."""
     return tuple(
         replace(e, where=_where_shown(e.where, run)) if isinstance(e.where, SourceWhere) else e
         for e in evidence

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from traceanalyzer.transfers.round_trips import RoundTrip, RoundTripOp, TransferTotals
 
 _MAX_ROUND_TRIPS: Final = 50
-_MAX_OPS: Final = 100  # of one
+_MAX_OPS: Final = 100  # of one round trip
 _SHOWN: Final = 10
 _OPS_NAMED: Final = 3
 # The causes that keep an op on the CPU whatever device the program requests.
@@ -41,7 +41,7 @@ _CANNOT_MOVE: Final = frozenset(
 def round_trips(
     diagnosis: Diagnosis, refs: Callable[[Sequence[str]], tuple[OpRef, ...]]
 ) -> tuple[RoundTripRecord, ...]:
-    """Return the round trips of a run, those that copy most first; `refs` names ops by id."""
+    """Return the round trips of a run, most bytes copied first; `refs` names ops by id."""
     cannot_move = _cannot_move(diagnosis)
     records = []
     for found in diagnosis.run.transfer_costs.round_trips[:_MAX_ROUND_TRIPS]:
@@ -81,7 +81,7 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
         cpu_op = None if op.op_id is None else diagnosis.cpu_ops.get(op.op_id)
         if cpu_op is not None and cpu_op.explanation.kernels is not None:
             return not {GPU, DEFAULT} & set(cpu_op.explanation.kernels)
-        op_type = op.type if cpu_op is None else cpu_op.explanation.type  # as the program has it
+        op_type = op.type if cpu_op is None else cpu_op.explanation.type  # as in the program
         devices = {kernel.device_type for kernel in registry.usable_kernels(op_type)}
         return DEFAULT not in devices and not {CPU, GPU} <= devices
 
@@ -93,7 +93,7 @@ def _copies(totals: TransferTotals) -> RoundTripTransfers:
 
 
 def _move(found: RoundTrip, move: Move[RoundTripOp]) -> RoundTripMove:
-    # If nothing is known of what is copied now, there is no figure for what is saved.
+    # If the cost of the present transfers is unknown, so is the saving.
     figures = (move.saved, move.stays) if move.saved > 0 or move.stays > 0 else (None, None)
     unknown = (None, None)
     in_bytes, in_ps = (figures, unknown) if found.basis == "bytes" else (unknown, figures)

@@ -1,7 +1,7 @@
 """The tab Scopes: where the time went by name scope, as a tree.
 
-The parts of an op's name between slashes are the scopes it was made in: Keras layers, `tf.Module`s
-and whatever opened a `tf.name_scope`.
+An op's name contains the scopes it was made in, separated by slashes: Keras layers, `tf.Module`s
+and other `tf.name_scope`s.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _MEASURES: Final[tuple[tuple[str, b.Unit], ...]] = (
     ("Ops", "count"),
 )
 _MAX_NODES: Final = 1_000
-_MAX_DEPTH: Final = 16  # parts of a name; what is deeper stays together in the last
+_MAX_DEPTH: Final = 16  # parts of a name; the last contains all deeper ones
 _LONGEST: Final = 200  # characters of a part
 _ON_THE_HOST: Final = ("cpu", "host_memory", "unknown")
 _NOTE: Final = (
     "Time of the whole recording. A name between slashes is a scope, such as a Keras layer."
 )
-# inline_function_utils.cc puts the name of the call before those of what it called.
+# inline_function_utils.cc prefixes the ops of an inlined function with the name of the call.
 _CALLS: Final = re.compile(r"(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+(?=.)")
 
 
 class _Tree:
-    """Nodes, each after the one that it is below; the root is in no tree."""
+    """Nodes, each after its parent; the root is not among them."""
 
     def __init__(self) -> None:
         self.places: dict[tuple[int, str, str], int] = {}  # node above, kind, label
-        self.op_of: dict[int, int] = {}  # an op of a node itself
+        self.op_of: dict[int, int] = {}  # the op of a node
 
     def add(self, path: list[tuple[str, str]]) -> int:
         """Add the nodes of a path; return the last."""
@@ -79,7 +79,7 @@ def scopes_tab(run: Run) -> b.Tab | None:
     sums = [np.bincount(leaf, column, len(tree.places)) for column in own]
     values = np.stack(sums).astype(np.float64)
     above = [place[0] for place in tree.places]
-    for node in range(len(above) - 1, -1, -1):  # what is below comes later
+    for node in range(len(above) - 1, -1, -1):  # children come after parents
         if above[node] >= 0:
             values[:, above[node]] += values[:, node]
     nodes = list(_nodes(tree, values, ops["op_id"].tolist()))
@@ -113,12 +113,12 @@ def _short(part: str) -> str:
 
 
 def _nodes(tree: _Tree, values: NDArray[np.float64], op_ids: list[str]) -> Iterator[b.IcicleNode]:
-    """Yield the longest nodes; what is left out of each is one node, with its count."""
+    """Yield the longest nodes; the omitted children of each become one node, with their number."""
     above = np.array([place[0] for place in tree.places])
-    # No node took longer than the one above it, which comes first: what is kept is a tree.
+    # No node took longer than its parent, which comes first: the kept nodes form a tree.
     order = np.lexsort((np.arange(len(above)), -values[2], -values[0] - values[1]))
     kept, cut = order[:_MAX_NODES], order[_MAX_NODES:]
-    place = np.full(len(above) + 1, -1)  # the last is of -1, which is nothing
+    place = np.full(len(above) + 1, -1)  # the last entry is for -1, no node
     place[kept] = np.arange(len(kept))
     parents, known = set(above.tolist()), list(tree.places)
     for node in kept.tolist():

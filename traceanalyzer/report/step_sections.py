@@ -1,4 +1,4 @@
-"""The step bar, and the tab Steps and input: what steps spent their time on."""
+"""The step bar, and the tab Steps and input: where the time of steps went."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from traceanalyzer.report.page_facts import PageFacts
     from traceanalyzer.report.steps import DeviceSteps
 
-_FEWEST_STEPS: Final = 3  # fewer do not show what recurs
+_FEWEST_STEPS: Final = 3  # fewer do not show which ops recur
 _MOST_BARS: Final = 8
 _STEPS_SHOWN: Final = 400
 _DEVICES_SHOWN: Final = 4
-_EXACT_DIGITS: Final = 16  # a number of fewer is exact as a floating-point one
+_EXACT_DIGITS: Final = 16  # numbers with fewer digits are exact as floats
 
 
 # --- the step bar ----------------------------------------------------------------------------
 
 
 def step_bar(facts: PageFacts) -> b.Section | None:
-    """Return where a step of each device goes, or where ops would be on a GPU machine."""
+    """Return how each device spends a step, or where ops would be on a machine with a GPU."""
     if facts.kind == "D":
         return _predicted(facts)
     devices = sorted(facts.devices, key=lambda d: -facts.wait_of(d))
@@ -61,7 +61,7 @@ def _bar(facts: PageFacts, device: DeviceSteps) -> b.Bar:
 
 
 def typical_step(device: DeviceSteps) -> b.Target:
-    """Return the step that is closest to the mean, as a place in the timeline; "" without steps."""
+    """Return the timeline link of the step that is closest to the mean; "" without steps."""
     if not device.has_steps:
         return ""
     distance = np.where(device.regular, abs(device.duration_us - device.step_us), np.inf)
@@ -69,7 +69,7 @@ def typical_step(device: DeviceSteps) -> b.Target:
 
 
 def step_targets(device: DeviceSteps) -> list[b.Target]:
-    """Return each step as a place in the timeline."""
+    """Return the timeline link of each step."""
     begin_us, end_us = device.start_us, device.start_us + device.duration_us
     return [f"time-{a:.3f}-{z:.3f}" for a, z in zip(begin_us, end_us, strict=True)]
 
@@ -109,7 +109,7 @@ def steps_tab(
     times: Timeline | None,
     pipeline: InputPipeline | None,
 ) -> b.Tab | None:
-    """Return the tab; None if nothing is known of steps, of devices, or of an input pipeline."""
+    """Return the tab; None without steps, device times, and an input pipeline."""
     facts = (*_facts(steps), *_overlap(times))
     blocks: list[b.Block] = [b.KeyValues(rows=facts)] if facts else []
     if any(device.has_steps for device in by_device):
@@ -171,7 +171,7 @@ def _chart(by_device: Sequence[DeviceSteps]) -> Iterator[b.Block]:
 
 
 def _numbers(steps: Sequence[str]) -> tuple[float, ...]:
-    """Return the numbers of steps; if they do not rise, as of steps that overlap, their places."""
+    """Return the numbers of steps, or their positions if the numbers do not rise (overlaps)."""
     is_number = all(step.isdecimal() and len(step) < _EXACT_DIGITS for step in steps)
     numbers = tuple(map(float, steps)) if is_number else ()
     rises = is_number and all(a < z for a, z in pairwise(numbers))

@@ -47,7 +47,7 @@ LEFT_OUT: Final = {
     OUTLIER: "far from the median",
     PARTIAL: "recorded only in part",
 }
-"""The kinds of steps that figures leave out."""
+"""The kinds of steps that are excluded from the figures."""
 
 _MAX_OPS: Final = 50  # of a critical path
 
@@ -56,14 +56,14 @@ _MAX_OPS: Final = 50  # of a critical path
 
 
 def steps_of(run: Run) -> Steps:
-    """Sum up the steps of the kind that took most time, e.g. training rather than evaluation."""
+    """Summarize the kind of step that took most time, e.g. training rather than evaluation."""
     if run.steps.empty:
         note = "the trace marks no steps, and nothing in it repeats exactly"
         return Steps(source="missing", note=note, count=0)
     rows = main_steps(run.steps)
     is_regular = (rows["kind"].astype(str) == REGULAR).to_numpy()
     took_us = rows["duration_ps"].to_numpy(np.float64)[is_regular] / PS_PER_US
-    # Hosts take the same steps, each for itself.
+    # All hosts run the same steps.
     busiest = rows.groupby("host", observed=True).size().idxmax()
     of_one = rows["kind"].astype(str)[rows["host"] == busiest].value_counts()
     kinds = {kind: int(of_one.get(kind, 0)) for kind in (REGULAR, *LEFT_OUT)}
@@ -91,7 +91,7 @@ def _origin(rows: pd.DataFrame) -> str:
 
 
 class PartOfStep(NamedTuple):
-    """A part of a step: what the device did, or waited for."""
+    """A part of a step: work of the device, or a reason to wait."""
 
     kind: StepPart
     label: str
@@ -117,11 +117,11 @@ PARTS: Final = (
 class DeviceSteps:
     """How one device spent the steps of its host, by start; without steps, the whole recording.
 
-    Before the first event of a device and after its last, what it did is unknown.
+    The time before a device's first event and after its last is unknown.
     """
 
     host: str
-    device: str | None  # None for the program's own thread, if no device ran kernels
+    device: str | None  # None for the program's thread, if no device ran kernels
     has_steps: bool
     number: tuple[str, ...]
     kind: tuple[str, ...]  # "regular", "warm_up", "outlier", or "partial"
@@ -131,7 +131,7 @@ class DeviceSteps:
 
     @property
     def regular(self) -> NDArray[np.bool_]:
-        """Which steps figures per step are about: the regular ones, or all if none is."""
+        """Which steps count in figures per step: the regular ones, or all if there are none."""
         found = np.array([kind == REGULAR for kind in self.kind])
         return found if found.any() else np.ones(len(found), np.bool_)
 
@@ -141,7 +141,7 @@ class DeviceSteps:
         return float(self.duration_us[self.regular].mean())
 
     def mean_us(self) -> dict[StepPart, float]:
-        """Return the parts of a regular step, the mean over all; they add up to `step_us`."""
+        """Return the mean parts of a regular step; they add up to `step_us`."""
         means = {kind: float(took[self.regular].mean()) for kind, took in self.took_us.items()}
         return {kind: us for kind, us in means.items() if us > 0}
 
@@ -156,7 +156,7 @@ class DeviceSteps:
 
 
 def step_parts(run: Run) -> tuple[DeviceSteps, ...]:
-    """Return the steps of each device that computed; without one, of each program's own thread."""
+    """Return the steps of each device that computed; without one, of each program's thread."""
     origin_ps = min((host.start_ps for host in run.hosts), default=0)
     found = [
         steps
@@ -221,7 +221,7 @@ def timeline(run: Run) -> Timeline | None:
 
 
 def shift_us(run: Run) -> float:
-    """Return the most that was added to a device's times, so that launches come first."""
+    """Return the largest shift of a device's times that lets every launch precede its kernel."""
     shifts = (ps for host in run.hosts for ps in host.timeline.shifts_ps.values())
     return max((0, *shifts)) / PS_PER_US
 

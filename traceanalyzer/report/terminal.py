@@ -1,7 +1,7 @@
 """The page in the terminal: renders blocks, and knows no section.
 
-The first screen is the answer, the step bar, and the changes, in at most 30 lines; the rest is
-printed on request. Names from traces are never read as markup, and what does not show is made
+The first screen has the answer, the step bar, and the changes, in at most 30 lines; the rest is
+printed on request. Names from traces are never read as markup, and invisible characters are made
 visible.
 """
 
@@ -40,15 +40,15 @@ _MORE: Final = "Everything: --all. One op: --op REGEX. As a page: traceanalyzer 
 _LINES: Final = 30  # of the first screen
 _BAR: Final = 30  # characters of the longest part of a bar
 _BARS: Final = 2  # on the first screen
-_DETAIL: Final = 90  # characters of what a change is about, on the first screen
+_DETAIL: Final = 90  # characters of a change's detail, on the first screen
 _ROWS: Final = 10  # of a table
 _CODE_LINES: Final = 12
 _WIDEST_CELL: Final = 60  # characters of a name in a table
-_NARROW: Final = 64  # characters below which tables keep only what they cannot do without
+_NARROW: Final = 64  # narrower terminals see only the essential columns
 _IN_ALL: Final = frozenset({"step", "changes"})  # printed first in any case
 _NOT_PRINTED: Final = frozenset({"glossary"})
 _TONES: Final = {"plain": "", "good": "green", "warning": "yellow", "bad": "red"}
-# For consoles that cannot show them; anything else comes out as its code point.
+# For consoles that lack these characters; any other is printed as its code point.
 _ASCII: Final = str.maketrans({"µ": "u", "…": "~", "·": "-", "⟨": "<", "⟩": ">", "\xa0": " "})
 Lines: TypeAlias = "Iterator[RenderableType]"
 _Side: TypeAlias = Literal["left", "right"]
@@ -83,23 +83,23 @@ def _changes_of(page: b.Page) -> Iterator[b.Changes]:
 
 
 class Screen:
-    """Renders text and blocks for one console: inert, visible, in characters that it has."""
+    """Renders text and blocks for one console: no markup, only characters that it can show."""
 
     def __init__(self, console: Console, rows: int = _ROWS) -> None:
-        """Take the console, and how many rows of a table to show."""
+        """Render for `console`, with at most `rows` rows of each table."""
         self._console, self._rows = console, rows
         self._is_unicode = console.encoding.lower().startswith("utf")
         self._is_wide = console.width >= _NARROW
 
     def print(self, parts: Iterable[RenderableType]) -> None:
-        """Print what the console wraps."""
+        """Print renderables; the console wraps their lines."""
         for part in parts:
             self._console.print(part)
 
     # --- text ----------------------------------------------------------------------------------
 
     def __call__(self, words: object, style: str = "") -> Text:
-        """Return a text that holds no markup."""
+        """Return words as text without markup."""
         said = visible(str(words))
         if not self._is_unicode:
             said = said.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
@@ -129,7 +129,7 @@ class Screen:
     def steps_and_changes(
         self, page: b.Page, bars: int | None = None, most: int | None = None
     ) -> Lines:
-        """Yield the bars and the changes of the page, all or so many."""
+        """Yield the bars and the changes of the page, all or the given numbers of them."""
         for section in page.sections:
             if section.id == "step":
                 yield self.heading(section.title)
@@ -145,13 +145,13 @@ class Screen:
     # --- blocks --------------------------------------------------------------------------------
 
     def blocks(self, blocks: Iterable[b.Block]) -> Lines:
-        """Yield what blocks show."""
+        """Yield the content of blocks."""
         for block in blocks:
             yield from self.of(block)
 
     @singledispatchmethod
     def of(self, _: b.Block) -> Lines:
-        """Yield what a block shows; nothing for pictures that only a page can show."""
+        """Yield the content of a block; nothing for pictures that only a page can show."""
         return iter(())
 
     @of.register(b.Note)

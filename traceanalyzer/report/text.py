@@ -1,4 +1,4 @@
-"""Text for people: names made harmless, words as sentences, text within a line, and tables."""
+"""Format text for readers: harmless names, sentences, inline text, and tables."""
 
 from __future__ import annotations
 
@@ -34,25 +34,23 @@ _ACRONYMS: Final = {"cpu": "CPU", "gpu": "GPU", "xla": "XLA", "tf": "TF"}
 _CODE: Final = re.compile(r"`([^`]+)`")
 _SPACES: Final = re.compile(r"[ \t\r\n]+")
 _NAME_FIRST: Final = re.compile(r"\w*[._/:]\w")
-_MARKS: Final = 6  # upon one letter
-# Those of the blocks of combining diacritical marks, which are drawn above and below any letter.
+_MARKS: Final = 6  # combining marks on one letter
+# The Unicode blocks of combining diacritical marks, which are drawn above or below any letter.
 _HEAPED: Final = re.compile(
     "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f]{7,}"
 )
-_LONGEST: Final = (
-    2_000  # characters of a name that are kept in reach; longer ones are read in Parquet
-)
+_LONGEST: Final = 2_000  # characters of a name; the Parquet tables have longer names in full
 
 
 # --- names -----------------------------------------------------------------------------------
 
 
 def visible(text: str) -> str:
-    """Return the text with each character that does not show replaced by its code point.
+    """Return the text with each invisible character replaced by its code point.
 
     Control characters, bidirectional marks, zero-width characters, line separators and lone
-    surrogates come out as ``⟨U+202E⟩``: a name from a trace cannot hide, reorder or break what
-    is around it. So are marks heaped upon one letter beyond what any script needs.
+    surrogates become e.g. ``⟨U+202E⟩``: a name from a trace cannot hide, reorder or break the
+    text around it. So do combining marks on one letter beyond the number that any script needs.
     """
     if not text.isprintable():
         text = "".join(
@@ -112,14 +110,14 @@ def transfer_words(direction: str) -> str:
 
 
 def one_line(words: str) -> str:
-    """Return words on one line: their line breaks are their author's margin, not a reader's."""
+    """Return words on one line, without the line breaks of the source text."""
     return _SPACES.sub(" ", words).strip()
 
 
 def sentence(words: str) -> str:
-    """Return words as a sentence: with a capital at the start and a stop at the end.
+    """Return words as a sentence: with a capital at the start and a full stop at the end.
 
-    A name at the start, as of a file, stays as it is.
+    A name at the start, e.g. of a file, stays as it is.
     """
     words = one_line(words)
     if _NAME_FIRST.match(words):
@@ -143,7 +141,7 @@ def terms() -> dict[str, str]:
 
 
 def prose(words: str) -> b.Text:
-    """Return words as text: what is between backticks is code."""
+    """Return words as text; words between backticks become code."""
     parts = _CODE.split(_SPACES.sub(" ", words))
     inlines = (b.Code(text=part) if at % 2 else part for at, part in enumerate(parts))
     return tuple(part for part in inlines if part != "")

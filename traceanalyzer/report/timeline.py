@@ -1,9 +1,9 @@
 """The timeline of the report: every event, or as many as fit, and the arrows between them.
 
-If there are too many, short events that follow on each other are merged. Two events are merged if
+If there are too many, consecutive short events are merged. Two events are merged if
 both are shorter than a threshold, the second begins less than that after the first ended, and both
 are in the same interval of four thresholds. So no event is left out, and long ones stay as they
-are. Ops on the CPU that something explains are never merged, unless they are most of all events.
+are. CPU ops with a known cause are never merged, unless they are a large part of all events.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _MOST_EVENTS: Final = 400_000
 _MOST_BYTES: Final = 1_100_000  # of the packed events
 _MOST_NAMES: Final = 8_000
 _NAME_LENGTH: Final = 160
-_MOST_LANES: Final = 200  # of threads, and of the rest
+_MOST_LANES: Final = 200  # of threads, and of other lanes
 _MOST_ARROWS: Final = 5_000  # transfers of a lane
 _UNITS_NS: Final[tuple[int, ...]] = tuple(f * 10**e for e in range(9) for f in (1, 2, 5))
 _MOST_UNITS: Final = 2**31  # the run is no longer than that
-_STAYING_SHARE: Final = 0.4  # of the events, for those that are never merged
+_STAYING_SHARE: Final = 0.4  # most events that are never merged, as a share of all
 _FIRST_THRESHOLD_PS: Final = 1024
 _LEVEL: Final = 5
 _LIMIT_PS: Final = 2**60
-_LONGEST_PS: Final = 2**50  # all that is longer counts as that long
+_LONGEST_PS: Final = 2**50  # longer events count as this long
 _EMPTY: Final = pd.DataFrame(columns=["transfer", "producer", "consumer"], dtype=np.int64)
 
 
 class Events(NamedTuple):
-    """Events by lane, and within a lane by start; merged ones with their number."""
+    """Events by lane and start; a merged event has the number of its parts."""
 
     begin: NDArray[np.int64]  # first event of each lane, and the number of events
     start_ps: NDArray[np.int64]
@@ -56,7 +56,7 @@ class Events(NamedTuple):
 
 
 def timeline_block(run: Run, explained: Collection[str]) -> Timeline | None:
-    """Return the timeline; None without events. `explained` are ids of ops to show apart."""
+    """Return the timeline; None without events. `explained` are ids of ops to show unmerged."""
     names = Names()
     found = [lane for host in run.hosts for lane in host_lanes(host, names) if len(lane.start_ps)]
     if not found:
@@ -84,7 +84,7 @@ def timeline_block(run: Run, explained: Collection[str]) -> Timeline | None:
         merged_total=int(events.number[events.number > 1].sum()),
         merged_below_us=None if below_ps is None else below_ps / PS_PER_US,
     )
-    # An arrow is between rows of the packed events.
+    # An arrow connects two rows of the packed events.
     arrows = np.searchsorted(events.first, _arrows(lanes, whole, called), side="right") - 1
     arrows = np.unique(arrows[arrows[:, 0] != arrows[:, 1]], axis=0)
     columns = {"from": Numbers(arrows[:, 0]), "to": Numbers(arrows[:, 1])}
@@ -138,9 +138,9 @@ def _lane(lane: HostLane, origin_ps: int, rows: int, total: int) -> EventLane:
 def _called(
     names: Sequence[EventName], events: Events
 ) -> tuple[list[EventName], NDArray[np.int64]]:
-    """Return the names of the longest events, a name for the others of each kind, and their rows.
+    """Return names for the longest events and one per kind for the others, and each event's row.
 
-    The others are at the end, by kind; merged events are among them.
+    The names for the others, which include merged events, are at the end, by kind.
     """
     took = np.bincount(events.what, events.end_ps - events.start_ps, len(names))
     used = np.bincount(events.what, minlength=len(names)) > 0
@@ -176,7 +176,7 @@ def _texts(values: Sequence[str | None]) -> Texts:
 def _fitted(
     events: Events, stays: NDArray[np.bool_], kinds: NDArray[np.int64], unit_ns: int
 ) -> tuple[Events, PackedTable, int | None]:
-    """Return as many events as fit, also packed, and the threshold below which they are merged."""
+    """Return as many events as fit, packed too, and the threshold below which they are merged."""
     most = _MOST_EVENTS
     fitted, below_ps = events, None
     while True:
@@ -207,14 +207,14 @@ def _packed(events: Events, unit_ns: int, total: int) -> PackedTable:
 def fewer(
     events: Events, may_merge: NDArray[np.bool_], most: int, kinds: NDArray[np.int64]
 ) -> tuple[Events, int]:
-    """Merge short events until at most so many are left, or all that can be are merged."""
+    """Merge short events until few enough are left, or no more can be merged."""
     start, took = events.start_ps, events.end_ps - events.start_ps
     idle = start[1:] - events.end_ps[:-1]
-    size = np.maximum(np.maximum(took[1:], took[:-1]), idle)  # what must be below the threshold
+    size = np.maximum(np.maximum(took[1:], took[:-1]), idle)  # must be below the threshold
     size[~(may_merge[1:] & may_merge[:-1])] = _LIMIT_PS
     size[events.begin[(events.begin > 0) & (events.begin < len(start))] - 1] = _LIMIT_PS
     too_many = len(start) - most
-    least_ps = int(np.partition(size, too_many - 1)[too_many - 1]) + 1  # as if all below it joined
+    least_ps = int(np.partition(size, too_many - 1)[too_many - 1]) + 1  # as if all smaller merged
     least_ps = min(max(least_ps, _FIRST_THRESHOLD_PS), _LIMIT_PS // 2)
     shift = (least_ps - 1).bit_length() + 2
     while True:
@@ -227,7 +227,7 @@ def fewer(
 
 
 def _merged(events: Events, first: NDArray[np.int64], kinds: NDArray[np.int64]) -> Events:
-    """Merge the events from each first one to the next; they are of the kind of the longest."""
+    """Merge the events from each first one to the next; the longest decides on the kind."""
     what = events.what
     is_mixed = np.minimum.reduceat(what, first) != np.maximum.reduceat(what, first)
     took = (events.end_ps - events.start_ps).clip(0, _LONGEST_PS)
@@ -248,10 +248,10 @@ def _merged(events: Events, first: NDArray[np.int64], kinds: NDArray[np.int64]) 
 def _arrows(
     lanes: Sequence[HostLane], events: Events, called: Sequence[EventName]
 ) -> NDArray[np.int64]:
-    """Return pairs of events: before and after, for the longest transfers.
+    """Return pairs of events, producer and consumer, for the longest transfers.
 
     The producer is the last event of the op that made the value, before its transfer; the consumer
-    is the first event of the op that takes it, after.
+    is the first later event of the op that takes it.
     """
     code: dict[str | None, int] = {None: -1}
     op_of_name = np.array([code.setdefault(name.op_id, len(code)) for name in called])

@@ -1,4 +1,4 @@
-"""Transfers in the report: who copied what to whom, small transfers, and device-to-host syncs."""
+"""Transfers in the report: between which ops, small transfers, and device-to-host syncs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 _MAX_EDGES: Final = 500
 _MAX_SYNCS: Final = 100
-_MOST_OF_A_KIND: Final = 10  # rows about parts of a direction
+_MOST_OF_A_KIND: Final = 10  # rows for parts of one direction
 _LINKS: Final = {
-    "pcie": "of what PCI Express carries",
-    "memory": "of what the memory carries",
-    "seen": "of the best rate seen",
+    "pcie": "of the PCI Express bandwidth",
+    "memory": "of the memory bandwidth",
+    "seen": "of the best rate in the trace",
 }
 _READERS: Final = {
     "python": "read by your program: print, float() or .numpy()",
@@ -59,7 +59,7 @@ _COLUMNS: Final = (
 
 
 def transfer_graph(run: Run) -> TransferGraph | None:
-    """Return who copied what to whom; None if nothing was copied."""
+    """Return the transfers between ops and devices; None if there are none."""
     if run.transfers.empty:
         return None
     graph, costs = run.transfer_graph, run.transfer_costs
@@ -155,7 +155,7 @@ def _node(group: Group, memory: str, names: Mapping[str, str]) -> b.FlowNode:
 
 
 def _table(graph: TransferGraph) -> b.Table:
-    """Return a row for each direction, and rows for what is remarkable among its transfers."""
+    """Return a row for each direction, with rows for its small transfers and syncs below it."""
     names = {node.op_id: node.label for node in graph.nodes}
     rows: list[dict[str, b.Cell]] = []
     for copies in graph.devices:

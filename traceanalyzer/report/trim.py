@@ -1,7 +1,7 @@
-"""Make a page smaller, and record what it leaves out.
+"""Make a page smaller, and record what was left out.
 
-The large blocks keep to a size of their own, so that the first rule mostly suffices. What remains
-is for runs with very many findings or very long names.
+The large blocks limit their own size, so that the first rule mostly suffices. The other rules are
+for runs with very many findings or very long names.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DROPPED: Final[dict[type, tuple[str, str]]] = {
 
 
 class _Rule(NamedTuple):
-    """What a page may hold."""
+    """Limits of a page."""
 
     entries: int  # of a list
     characters: int  # of a text
@@ -52,7 +52,7 @@ _RULES: Final = (
 
 
 def smaller(page: Page) -> Iterator[Page]:
-    """Yield the page, and then less and less of it."""
+    """Yield the page, and then smaller and smaller versions of it."""
     yield page
     for rule in _RULES:
         left_out: Counter[str] = Counter()
@@ -75,7 +75,7 @@ def _trimmed(  # noqa: PLR0911 - by type
     name: str,
     value: Any,  # noqa: ANN401 - any field of any block
 ) -> Any:  # noqa: ANN401
-    """Return a value of a field with less in it, and count what is left out."""
+    """Return a field's value, shortened by the rule, and count the omissions."""
     if isinstance(value, str):
         if name in _KEYS or len(value) <= rule.characters:
             return value
