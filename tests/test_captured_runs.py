@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,15 +26,11 @@ from tests.traces import (
 from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.document import CaptureFile, Frame, Note, Session
 from traceanalyzer.health import trace_health
+from traceanalyzer.model import Health, Report
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.run import Run
 from traceanalyzer.tables.joined import MARKER
 from traceanalyzer.trace.profile_options import ProfileOptions
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.model import Health, Report
-    from traceanalyzer.run import Run
 
 LEVEL_3 = ProfileOptions(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0)
 LEVEL_2 = ProfileOptions(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
+from traceanalyzer.model import Report
+from traceanalyzer.model.figures import RoundTripRecord
 from traceanalyzer.report.assemble import assemble
-
-if TYPE_CHECKING:
-    from traceanalyzer.model import Report
-    from traceanalyzer.model.figures import RoundTripRecord
 
 PROGRAM = """\
 import tensorflow as tf

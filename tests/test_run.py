@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,12 +17,8 @@ from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
+from traceanalyzer.run import Run
 from traceanalyzer.tables.schema import SCHEMAS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.run import Run
 
 
 def space(*types: str, hostname: str = "a") -> Any:  # noqa: ANN401  # a protobuf message

@@ -13,7 +13,7 @@ from __future__ import annotations
 import tomllib
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -21,9 +21,7 @@ import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from tests.tables.reading import rows
 from traceanalyzer.diagnosis import diagnose
-
-if TYPE_CHECKING:
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 SAMPLES: Final = Path(__file__).resolve().parents[1] / "sample_traces"
 CASES: Final = ("eager_ops", "tf_function")

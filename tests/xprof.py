@@ -6,12 +6,10 @@ import json
 import shutil
 import tempfile
 import warnings
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["table", "tool_data"]
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import traceanalyzer
 from tests.architecture.toolchain import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PUBLIC = [
     "Capture",

@@ -6,15 +6,13 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from traceanalyzer.capturing.gpus import GpuWatch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pytest
 
 
 class Nvml(ModuleType):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,6 @@ from traceanalyzer.capturing import in_code
 from traceanalyzer.capturing.in_code import Capture, capture
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.trace.profile_options import ProfileOptions
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DEFAULT_LEVELS = ProfileOptions(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)
 

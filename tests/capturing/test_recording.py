@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import re
 import signal
-from typing import TYPE_CHECKING
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests.capturing.running import CAPTURE, Done, Terminal, captured, finished, plain, waits_for
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.files import path_beside, read
 from traceanalyzer.run import load
-
-if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
-
-    from traceanalyzer.capture_file.document import CaptureFile
 
 SCRIPT = """
 import os, signal, sys, time

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import traceanalyzer as ta
 from tests.capture_files import Book, node
@@ -10,12 +11,7 @@ from tests.causes.examples import Example
 from tests.input_pipeline.paced import asked, made_ahead
 from tests.traces import host, iterator, line, step, us, write, xspace
 from traceanalyzer.causes.host_pipeline import CAUSE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Any
-
-    from traceanalyzer.findings import Finding
+from traceanalyzer.findings import Finding
 
 
 def within(folder: Path, *threads: Any) -> Finding:  # noqa: ANN401 - words of the language

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from tests.changes.applied import only_found
 from tests.corpus import CORPUS, needs_corpus, recorded_runs
 from tests.labelled import LabelledProgram
 from traceanalyzer.changes import Change, changes_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _CNN = "tfgpu-fatma-cnn-sandor"
 

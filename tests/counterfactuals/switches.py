@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 

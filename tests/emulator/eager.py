@@ -21,14 +21,12 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tests.emulator.oracle import Oracle
+from tests.emulator.oracle import Oracle
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
 from traceanalyzer.memory.ledger import UNKNOWN, Ledger, ledger
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import DrawFn
 
 
 class Record(NamedTuple):

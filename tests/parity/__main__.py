@@ -15,14 +15,11 @@ import re
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.parity.documents import record
 from tests.parity.meaning import Difference, differences, facts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 __all__ = ["compare", "main"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -26,9 +26,7 @@ from traceanalyzer.health import trace_health
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.keras import KerasOnAGpu
 from traceanalyzer.placement.on_a_gpu import FreeChoices, differences
-
-if TYPE_CHECKING:
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 _STEP = "__inference_one_step_on_data_12"
 _LAYER = [["words", "TextVectorization"]]

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from tests.report.markup import read
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["lies", "lies_of", "lies_on", "texts"]
 

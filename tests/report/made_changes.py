@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.model.changes import Candidate, Change, Edit, Saving
-
-if TYPE_CHECKING:
-    from traceanalyzer.diagnosis import Diagnosis
 
 EDIT = Edit(
     file="program.py",

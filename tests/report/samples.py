@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import traceanalyzer as ta
-
-if TYPE_CHECKING:
-    from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis import Diagnosis
 
 _FOLDER = Path(__file__).resolve().parents[2] / "sample_traces"
 SAMPLES = sorted(folder.name for folder in _FOLDER.iterdir() if folder.is_dir())

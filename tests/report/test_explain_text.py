@@ -6,8 +6,8 @@ import io
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from rich.cells import cell_len
@@ -16,9 +16,6 @@ from rich.console import Console
 from traceanalyzer.causes import Cause, all_causes
 from traceanalyzer.cli import main
 from traceanalyzer.cli.explain_text import print_cause, print_causes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RULES = all_causes()
 CAUSE = Cause(

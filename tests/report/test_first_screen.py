@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,10 +45,6 @@ from traceanalyzer.report.changes import saving_text
 from traceanalyzer.report.page import page_of
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.text import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 BUSY = gpu(0)(stream(9, "Compute")(kernel("k", us(0, 50), "model/MatMul:MatMul")))
 PIPELINE = thread("tf_data_iterator", 1)(iterator("Root::Shuffle", us(0, 5)))

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tests.report.reading import only, records
 from tests.report.samples import sample
 from tests.test_costs import gemms, run_of, training
 from tests.traces import eager, event, gpu, host, kernel, line, step, stream, us
 from traceanalyzer.model.blocks import Table, Timeline
 from traceanalyzer.report.gaps import gap_table, timeline_tab
-
-if TYPE_CHECKING:
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 
 def waiting(*, warm_up_us: int = 0) -> Run:

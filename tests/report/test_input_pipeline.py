@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import traceanalyzer as ta
 from tests.input_pipeline.paced import made_ahead
 from tests.traces import Event, host, iterator, line, step, us, write, xspace
+from traceanalyzer.model.figures import InputPipeline
 from traceanalyzer.report.input_pipeline import input_pipeline
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Any
-
-    from traceanalyzer.model.figures import InputPipeline
 
 
 def told(folder: Path, *threads: Any) -> InputPipeline | None:  # noqa: ANN401 - words nest freely

@@ -6,7 +6,7 @@ import io
 import re
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -34,14 +34,10 @@ from tests.traces import (
 )
 from traceanalyzer.cli import main
 from traceanalyzer.cli.explain_text import print_ops
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.report.op_details import OpReasons, ops_that_match
 from traceanalyzer.tables.graph_nodes import OpRecord
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.diagnosis import Diagnosis
 
 SAMPLE = Sample("recommender").logs
 

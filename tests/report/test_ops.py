@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -26,15 +26,11 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.changes import Change
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.model.blocks import BigTable
 from traceanalyzer.report import ops as subject
 from traceanalyzer.report.ops import ops_tab
 from traceanalyzer.report.page_facts import PageFacts
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.diagnosis import Diagnosis
 
 
 def table(diagnosis: Diagnosis, *changes: Change) -> BigTable:

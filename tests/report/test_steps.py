@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from tests.report.reading import only, plain, records
 from tests.report.samples import SAMPLES, sample
 from tests.test_costs import run_of, run_of_two_gpus
 from tests.traces import (
+    Line,
     call,
     eager,
     event,
@@ -29,19 +30,13 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.costs import Costs
-from traceanalyzer.model.blocks import Chart, KeyValues, Note, Table
+from traceanalyzer.model.blocks import Chart, KeyValues, Note, Tab, Table
 from traceanalyzer.model.figures import StepKinds, Steps
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.step_sections import steps_tab
 from traceanalyzer.report.steps import critical_paths, step_parts, steps_of, timeline
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.traces import Line
-    from traceanalyzer.model.blocks import Tab
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 LAUNCHED = eager("MatMul", us(0, 10))(launch(us(5, 2), 1))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from rich.cells import cell_len
@@ -18,9 +18,6 @@ from traceanalyzer.model import blocks as b
 from traceanalyzer.report.page import in_order, page_of
 from traceanalyzer.report.terminal import print_first_screen, print_page
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def page(name: str) -> b.Page:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import traceanalyzer as ta
 from tests.report.reading import only, plain, records
 from tests.traces import (
+    Event,
     call,
     copy,
     executor,
@@ -22,17 +23,11 @@ from tests.traces import (
     write,
     xspace,
 )
-from traceanalyzer.model.blocks import Bullets, Flows, Fold, Table
+from traceanalyzer.model import Report
+from traceanalyzer.model.blocks import Bullets, Flows, Fold, Tab, Table
 from traceanalyzer.model.figures import MovedOp
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.transfers import transfers_tab
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.traces import Event
-    from traceanalyzer.model import Report
-    from traceanalyzer.model.blocks import Tab
 
 ROUND_TRIP = [
     old_copy("D2H", 64, us(100, 2), "x/_1:_Send", producer="x", consumer="u"),

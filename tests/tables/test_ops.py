@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 import pytest
 
 from tests.tables.reading import rows, tables_of
@@ -11,34 +12,27 @@ from tests.traces import (
     call,
     decode,
     eager,
+    event,
     executor,
     gpu,
     host,
     kernel,
+    launch,
     line,
+    old_kernel,
+    old_launch,
+    old_op,
     op,
+    ref,
     send,
     stream,
     task_environment,
     thread,
     us,
+    xla_kernel,
     xspace,
 )
 from traceanalyzer.tables.host_tables import host_tables
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-from tests.traces import (
-    event,
-    launch,
-    old_kernel,
-    old_launch,
-    old_op,
-    ref,
-    xla_kernel,
-)
 
 US = 10**6
 F = "__inference_f_91"

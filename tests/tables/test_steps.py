@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pytest
 
 from tests.tables.reading import rows, tables_of
 from tests.traces import (
+    Event,
     call,
     event,
     executor,
@@ -23,14 +27,6 @@ from tests.traces import (
     thread,
     us,
 )
-
-if TYPE_CHECKING:
-    from tests.traces import Event
-
-
-import numpy as np
-import pytest
-
 from traceanalyzer.tables.steps import step_kinds
 
 US = 10**6

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from tests.traces import copy, gpu, host, step, stream, thread, us
+from tests.traces import Event, copy, gpu, host, step, stream, thread, us
 from tests.transfers.made import made
 from traceanalyzer.transfers.costs import SmallTransfers
-
-if TYPE_CHECKING:
-    from tests.traces import Event
 
 US = 10**6
 LARGE = copy("H2D", 1_000_000, us(900, 100))  # 10 GB/s

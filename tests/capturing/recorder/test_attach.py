@@ -6,9 +6,10 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import tensorflow as tf
@@ -29,9 +30,6 @@ from traceanalyzer.capturing.recorder.frames import FramePool
 from traceanalyzer.capturing.recorder.journal import Journal
 from traceanalyzer.capturing.recorder.origins import MACHINE, UNKNOWN, Origins
 from traceanalyzer.capturing.recorder.program import Attachment, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _CLASSES = (
     context.Context,

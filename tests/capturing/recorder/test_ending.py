@@ -9,16 +9,13 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.architecture.toolchain import ROOT
 from traceanalyzer.capturing.recorder.ending import OwnDescriptor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RECORDER = ROOT / "traceanalyzer" / "capturing" / "recorder"
 # Loads the module as the launcher does: by path. Writes down each end it is told of.

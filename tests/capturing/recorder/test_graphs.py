@@ -7,9 +7,9 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from google.protobuf import text_format
@@ -18,9 +18,6 @@ from tensorflow.core.framework import graph_pb2
 from traceanalyzer.capturing.recorder import dumps as graphs
 from traceanalyzer.capturing.recorder.dumps import Dumps, flag_in
 from traceanalyzer.capturing.recorder.journal import Journal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 KEPT = {
     "__inference_f_91.0005.main.before_placer.pb",

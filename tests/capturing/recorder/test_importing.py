@@ -6,16 +6,13 @@ import importlib
 import importlib.util
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from traceanalyzer.capturing.recorder.hooks import watch_import
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-    from types import ModuleType
 
 NAME = "watched_by_a_test"
 Calls = list[str]

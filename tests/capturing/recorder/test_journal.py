@@ -6,14 +6,12 @@ import json
 import os
 import resource
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from traceanalyzer.capturing.recorder.journal import Journal
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

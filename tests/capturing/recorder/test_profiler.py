@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tensorflow.python.framework import versions
@@ -14,11 +15,7 @@ from traceanalyzer.capturing.recorder.journal import Journal
 from traceanalyzer.capturing.recorder.profiler import Levels, Profiler, ProfilerError
 from traceanalyzer.capturing.recorder.program import Settings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Make = Callable[..., tuple[Profiler, Path, Path]]
+Make = Callable[..., tuple[Profiler, Path, Path]]
 
 TRACE = b"\x22\x04host"
 

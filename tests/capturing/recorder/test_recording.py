@@ -6,8 +6,9 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -16,9 +17,6 @@ from traceanalyzer.capturing.recorder.journal import Journal
 from traceanalyzer.capturing.recorder.profiler import Levels, ProfilerError
 from traceanalyzer.capturing.recorder.program import Settings
 from traceanalyzer.capturing.recorder.recording import Recording
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 STEP = "__inference_step_12"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +12,7 @@ from tests.tables.reading import tables_of
 from tests.traces import allocation, host, line, us
 from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.causes.knowledge.gpu_memory import OtherProcess, gpu_memory
-
-if TYPE_CHECKING:
-    from traceanalyzer.run import Host
+from traceanalyzer.run import Host
 
 GB = 10**9
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.report.example_explore import LOOKUP
 from tests.report.example_page import example_page
 from tests.report.hostile_page import hostile_page
+from tests.report.page.looking import Window
 from tests.samples import CASES, Case
 from traceanalyzer.report.html import render_page
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.report.page.looking import Window
-
-    See = Callable[..., Window]
+See = Callable[..., Window]
 
 axe_core = pytest.importorskip(
     "axe_playwright_python.base",
