@@ -8,8 +8,6 @@
 An op is written as its type, the line that asked for it, and the scope it was asked under.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final

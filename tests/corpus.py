@@ -1,7 +1,5 @@
 """Where the traces recorded by others lie, for tests that are skipped where they are absent."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any

@@ -10,8 +10,6 @@ are those on which a replay of TensorFlow's placer puts them on a machine with a
 - E, `nothing`: a JAX program, about which the question does not arise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise

@@ -3,8 +3,6 @@
 `python -m tests.samples --pictures` calls it; it needs Playwright and a Chromium.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 Plain Python on whole numbers, which do not overflow. It shares no code with the package.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ Run as `python -m tests.samples`, from the folder of the repository; with `--pic
 their pictures anew, for which it needs a Chromium.
 """
 
-from __future__ import annotations
-
 import tempfile
 import tomllib
 from dataclasses import dataclass

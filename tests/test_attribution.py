@@ -1,7 +1,5 @@
 """From what keeps ops on the CPU to findings."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.causes.examples import Example, blocker, cpu_op, line

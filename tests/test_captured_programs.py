@@ -9,8 +9,6 @@ needs nothing beside it:
     CAPTURED_PYTHON=$PWD/other/bin/python python -m pytest tests/test_captured_programs.py
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """A run with the capture file of a capture beside its trace: read, joined, and its limits told."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

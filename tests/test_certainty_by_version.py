@@ -1,7 +1,5 @@
 """What the kernels of one version of TensorFlow prove of a run of another."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Final

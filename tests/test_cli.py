@@ -1,7 +1,5 @@
 """The command line: exit codes, one line for each failure, and what is written or is not."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

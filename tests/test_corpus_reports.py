@@ -3,8 +3,6 @@
 Where a figure is compared, the other side is counted here from protobuf's own parse of the file.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

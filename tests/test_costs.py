@@ -1,7 +1,5 @@
 """What ops cost and what fixes can save, for traces written by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The ops of a run on the CPU: gone through once, however many rules ask."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """From rules to a diagnosis: what fired, what failed, and what is left unexplained."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What holds of every trace that was recorded by others: it is read, adds up, and has a report."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

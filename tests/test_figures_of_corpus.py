@@ -1,7 +1,5 @@
 """Every figure of the recorded GPU traces against an independent decoder, wherever time begins."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 from typing import Final

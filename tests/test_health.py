@@ -1,7 +1,5 @@
 """What limits a trace."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`traceanalyzer kernels`: what is answered, as a record, as JSON and in the terminal."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -3,8 +3,6 @@
 What is said of it rests on what TensorFlow itself told of its allocator and raised.
 """
 
-from __future__ import annotations
-
 import pytest
 
 import traceanalyzer as ta

@@ -1,7 +1,5 @@
 """Round trips of a real program, captured on an emulated GPU: by the graph that TensorFlow ran."""
 
-from __future__ import annotations
-
 import pytest
 
 import traceanalyzer as ta

@@ -1,7 +1,5 @@
 """Loading a profile: which run, which hosts, and nothing written."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

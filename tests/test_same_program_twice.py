@@ -8,8 +8,6 @@ one has must be a cheap op of a graph, never an eager op. Findings are not compa
 name but by their ids, which do not hang on these.
 """
 
-from __future__ import annotations
-
 import tomllib
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the tool says of the sample traces: as committed, and as each `case.toml` expects."""
 
-from __future__ import annotations
-
 import base64
 import difflib
 import json

@@ -1,7 +1,5 @@
 """What a capture leaves is a log directory for TensorBoard, and TensorBoard leaves it readable."""
 
-from __future__ import annotations
-
 import gzip
 import importlib.util
 import json

@@ -19,8 +19,6 @@ The differences, all by design:
 * XProf shows the 500 most expensive rows of a table.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final, NamedTuple
 

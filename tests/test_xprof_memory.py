@@ -14,8 +14,6 @@ limit. The differences, all by design:
 * Names. A TPU's records name no allocator; XProf calls it `0`, we `device 0`.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

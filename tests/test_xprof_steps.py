@@ -19,8 +19,6 @@ what a device, or the program, waited for.
 Files named here are XProf's, in `xprof/convert` and `xprof/utils`, release 2.24.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import lru_cache

@@ -32,8 +32,6 @@ The words from `op` on write what TensorFlow 2.12 to 2.21 write, on GPUs with CU
 further: it need not be sound.
 """
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """What XProf says of a trace, for tests that compare; without XProf they are skipped."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

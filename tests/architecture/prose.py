@@ -7,8 +7,6 @@ styles, C and data. Identifiers are searched where they are defined. The exit co
 was found.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re

@@ -1,7 +1,5 @@
 """Each contract on imports breaks when it should: a copy of the package is made to offend."""
 
-from __future__ import annotations
-
 import shutil
 import tomllib
 from pathlib import Path

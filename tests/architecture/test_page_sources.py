@@ -1,7 +1,5 @@
 """What the page's own scripts and templates must not hold, wherever a name from a trace may go."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Texts and names are plain; `python -m tests.architecture.prose` lists those that are not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What the package offers, and what it does without: TensorFlow, and haste at import."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What README and CONTRIBUTING say is so."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """What is in the repository and what is in the wheel, and what must not be."""
 
-from __future__ import annotations
-
 import gzip
 import platform
 import re

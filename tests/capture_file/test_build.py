@@ -1,7 +1,5 @@
 """From the recorder's journal and TensorFlow's dumps to a capture file."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """TensorFlow's dumps, by their names, and what becomes of them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

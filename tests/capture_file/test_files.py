@@ -1,7 +1,5 @@
 """Capture files: what is written is read again, and damage is reported in one line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What a program's source shows of how it deals with GPUs."""
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Dumped graphs, against what protobuf reads of the same bytes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

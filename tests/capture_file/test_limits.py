@@ -1,7 +1,5 @@
 """What a capture file leaves out to stay small, and that it says so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tests.capture_file.capture_files import sample

@@ -1,7 +1,5 @@
 """The text of the program's lines: which are read, which are not, and what is told of it."""
 
-from __future__ import annotations
-
 import linecache
 import os
 import time

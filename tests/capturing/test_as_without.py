@@ -1,7 +1,5 @@
 """A captured script prints, reads and ends as it would without the capture, or is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

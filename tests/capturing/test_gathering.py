@@ -1,7 +1,5 @@
 """The folder of a run; which sessions left a trace, and which is reported; why there is no GPU."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

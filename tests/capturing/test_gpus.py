@@ -1,7 +1,5 @@
 """What is told of GPUs: from a driver made up for the test, and from none."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Capturing a block of code, and some steps of Keras."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import textwrap

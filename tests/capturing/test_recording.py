@@ -1,7 +1,5 @@
 """What a capture of TensorFlow leaves: the files, our lines, nothing half-written."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

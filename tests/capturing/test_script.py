@@ -1,7 +1,5 @@
 """The interpreter's words, the script's environment, and what keeps the recorder out."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

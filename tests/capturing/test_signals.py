@@ -1,7 +1,5 @@
 """A captured script gets the signals that it would get, and ends by them as it would."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The report of a capture shows the program's lines as they ran, and the command that made it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

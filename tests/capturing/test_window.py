@@ -1,7 +1,5 @@
 """Which part of a program is recorded, and what that leaves undisturbed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

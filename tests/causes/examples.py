@@ -17,8 +17,6 @@ of the first fix) are parts that it must contain; `harm`, `certainty`, `sub_reas
 `code` and `checked` (of the first fix) are the values themselves.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -39,9 +37,8 @@ from traceanalyzer.capture_file.document import (
 )
 from traceanalyzer.capture_file.function_records import Function, Graph, Instance
 from traceanalyzer.cpu_ops import CpuOp
-from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.blocker import Blocker, BlockerKind, Link
 from traceanalyzer.placement.explanations import PlacementExplanation
-from traceanalyzer.placement.recorded_blockers import Link
 from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.graph_nodes import OpRecord
 from traceanalyzer.tables.host_tables import HostTables

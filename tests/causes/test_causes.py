@@ -1,7 +1,5 @@
 """Every cause, by the same tests: its examples in `CAUSE.toml`, its documentation, its texts."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

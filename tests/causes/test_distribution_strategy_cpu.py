@@ -1,7 +1,5 @@
 """What a strategy's own code puts on the CPU, with GPUs alone and beside them."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A file put among the causes is a cause: found and applied, with no other edit."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

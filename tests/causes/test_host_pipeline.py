@@ -1,7 +1,5 @@
 """A pipeline that keeps up is by design; one for which steps wait is too slow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

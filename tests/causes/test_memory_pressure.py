@@ -1,7 +1,5 @@
 """Errors of memory: what the source of a handler proves, and what is said of one that ended it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

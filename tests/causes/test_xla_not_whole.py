@@ -1,7 +1,5 @@
 """What XLA cannot compile, as TensorFlow says it, and what it compiles, which is not on the CPU."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from dataclasses import replace

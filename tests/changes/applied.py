@@ -1,7 +1,5 @@
 """Applies changes to programs with `patch`, and captures the edited programs."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

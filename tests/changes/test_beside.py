@@ -1,7 +1,5 @@
 """Changes against losses that placement does not cause, on traces of real GPUs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Which ops and findings share a change: made-up ops on the CPU, without TensorFlow."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Changes for what a bare trace does not explain: ops, and that there is no GPU."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import traceanalyzer as ta

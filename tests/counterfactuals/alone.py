@@ -1,7 +1,5 @@
 """Ops without a GPU kernel, ops in scopes, and ops of sessions."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from tests.counterfactuals.switches import Switches

@@ -1,7 +1,5 @@
 """What holds an op of a program on the CPU, each of it to be switched off in the program itself."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext

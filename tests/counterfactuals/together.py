@@ -1,7 +1,5 @@
 """Ops that go where others are: resources, groups, inputs and consumers."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from tests.counterfactuals.switches import Switches

@@ -17,8 +17,6 @@ that gets the inputs and attributes by name. All questions of a call are asked o
 This module is imported where the answers are found, so by any version of TensorFlow's interpreter.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Mapping, Sequence

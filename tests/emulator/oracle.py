@@ -27,8 +27,6 @@ missing; functions that XLA should compile run op by op, and one that is called 
 placed, which XLA's is not; grappler does not see the devices as GPUs (its layout optimizer rests).
 """
 
-from __future__ import annotations
-
 import atexit
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """Programs that the tests of the emulator run in its forks, where TensorFlow is imported."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

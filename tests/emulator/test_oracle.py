@@ -1,7 +1,5 @@
 """The oracle: what it records is what TensorFlow's placer was given and what it answered."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

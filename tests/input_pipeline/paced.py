@@ -1,7 +1,5 @@
 """Hosts with steps that wait for input, written by hand: what verdicts and fixes are tried on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

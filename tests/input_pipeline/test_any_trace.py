@@ -1,7 +1,5 @@
 """What holds of every trace: of the corpus, of the samples, and of what is drawn by chance."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What helps against a slow stage, and the bounds of what a step gains."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Whether pipelines keep up, and which stage is slow where they do not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

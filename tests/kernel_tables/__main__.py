@@ -18,8 +18,6 @@ After `add`: a new type needs a name in `traceanalyzer/capture_file/attributes.p
 rewrite a line in `traceanalyzer/placement/rewrites.py`; the tests say which.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ TensorFlow's side is its own protocol buffers, the other what `Registry` reads f
 come down to one value for each constrained attribute, whatever was merged.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product

@@ -3,8 +3,6 @@
 What a line says stands in `traceanalyzer/placement/kernel_tables.py`, which reads them.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The tables of all versions in hand: read, with a version added or changed, and written."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

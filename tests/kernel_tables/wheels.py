@@ -1,7 +1,5 @@
 """What a release of TensorFlow has registered, from its Linux CUDA wheel, installed afresh."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ python -m tests.labelled rows [NAME...]   # which ops are on the CPU, and where
 python -m tests.labelled score [NAME...]  # do the rules name the labels' causes?
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 All tests are in one file, so that one process captures each program once for all of them.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The book of one allocator, against one that is kept by hand record by record."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What each allocator had in use, from traces written by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The native code under sanitizers: whatever it is fed, it stays within its columns."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterator

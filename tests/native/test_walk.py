@@ -1,7 +1,5 @@
 """Cutting a device's time and walking back, against what holds at each moment."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -8,8 +8,6 @@ folders of captures, such as `python -m tests.twin --table` keeps. A difference 
 stands in `reasons.toml`; of the others the exit code is 1.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

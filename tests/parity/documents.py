@@ -1,7 +1,5 @@
 """The documents that are compared: of all samples, of the corpus, and of captures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

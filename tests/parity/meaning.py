@@ -5,8 +5,6 @@ Entries of a list have the name of what they are about, so that another order is
 Words that only describe are left out, drawn events too: they may be said or cut otherwise.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The comparison of documents sees what a reader would, and nothing else."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

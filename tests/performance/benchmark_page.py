@@ -5,8 +5,6 @@ milliseconds: the median of several and the longest, each from the call to the p
 Figures that miss their limit are listed at the end, and the exit code is 1.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

@@ -8,8 +8,6 @@ medians are compared: the gain must lie within the predicted bounds, give or tak
 of the single gains and of the single waits. The exit code is 1 if one does not.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

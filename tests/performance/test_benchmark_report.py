@@ -1,7 +1,5 @@
 """The benchmark runs, and its trace is one that a report can be made of."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path

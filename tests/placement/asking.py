@@ -1,7 +1,5 @@
 """The installed TensorFlow, asked in a fork of the oracle's process what it would do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution

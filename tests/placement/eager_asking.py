@@ -1,7 +1,5 @@
 """Asks TensorFlow's eager runtime, with emulated GPUs, and the replay where ops run."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -5,8 +5,6 @@ answer: whether TensorFlow finds a kernel (None where it has no such op), and th
 outputs of a node with these attributes and inputs; a text where TensorFlow refuses to make it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

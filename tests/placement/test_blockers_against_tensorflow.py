@@ -5,8 +5,6 @@ in the program itself. Named beside each is the blocker that a switch stands for
 off TensorFlow itself must put the op on the GPU, with all but one off it must not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Names of devices: reading, merging, matching; the devices of a machine in TensorFlow's order."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

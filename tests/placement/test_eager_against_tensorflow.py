@@ -1,7 +1,5 @@
 """Where eager ops run, against TensorFlow's own eager runtime with emulated GPUs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import lru_cache
 from itertools import cycle

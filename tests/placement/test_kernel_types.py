@@ -1,7 +1,5 @@
 """Types that would give an op a GPU kernel: against every gap of the registry, each version's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

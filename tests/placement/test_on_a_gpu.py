@@ -1,7 +1,5 @@
 """What a program would do otherwise with a GPU, and what nobody can know of that."""
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Definitions of ops: the types that attributes give, and the attributes that types give."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The kernel registry as data: what TensorFlow has, found as TensorFlow finds it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

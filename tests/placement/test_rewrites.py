@@ -1,7 +1,5 @@
 """What rewrites make stands for the program's ops: of every version, and as TensorFlow makes it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.emulator.oracle import the_oracle

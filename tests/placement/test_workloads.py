@@ -6,8 +6,6 @@ GPUs. Two runs of one program need not make the same ops, since with a GPU in si
 choose others: what differs between them is listed with its reason.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

@@ -1,7 +1,5 @@
 """The section Explore of the example page: ops, events, and pictures."""
 
-from __future__ import annotations
-
 import random
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A page made by hand that uses every block."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from tests.report.example_explore import LOOKUP, STEP_US, explore, packed_ops, timeline

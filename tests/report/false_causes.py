@@ -6,8 +6,6 @@ names the CPU, a word for moving and a word for such a reason, denies nothing an
 of the program. That is coarse: a sentence can be worded otherwise, and nothing is lost.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

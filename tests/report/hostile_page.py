@@ -1,7 +1,5 @@
 """The example page with hostile texts."""
 
-from __future__ import annotations
-
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 

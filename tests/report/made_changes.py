@@ -1,7 +1,5 @@
 """Changes made by hand, for tests of what shows them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from traceanalyzer.diagnosis import Diagnosis

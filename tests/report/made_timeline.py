@@ -1,7 +1,5 @@
 """Timelines written by hand, of the sort that a run on a GPU leaves."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple

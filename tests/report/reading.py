@@ -1,7 +1,5 @@
 """Read blocks as a reader does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """The recorded samples, diagnosed once for all tests of a process."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Figures and names of a report that no single table holds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

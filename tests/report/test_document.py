@@ -1,7 +1,5 @@
 """``report.json``: it has the schema that the package ships, and its text is inert."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """`traceanalyzer explain`: the list of causes, the page of one, and names that are none."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -3,8 +3,6 @@
 `tests.test_corpus_reports` asks the same of the report on every old trace.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """The first screen: what happened, what it costs, what to do; and the faults it must not have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache

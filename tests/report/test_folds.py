@@ -1,7 +1,5 @@
 """What is believed to move ops to the CPU is answered with the run's own figures."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The tab Timeline: gaps that are alike are one row."""
 
-from __future__ import annotations
-
 from tests.report.reading import only, records
 from tests.report.samples import sample
 from tests.test_costs import gemms, run_of, training

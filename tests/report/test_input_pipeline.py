@@ -1,7 +1,5 @@
 """What the report says of input pipelines."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page and its changes as Markdown."""
 
-from __future__ import annotations
-
 import re
 
 from tests.report.made_changes import change

@@ -1,7 +1,5 @@
 """The drawer of an op: why it is there, its transfers, its line."""
 
-from __future__ import annotations
-
 import pytest
 
 import traceanalyzer as ta

@@ -1,7 +1,5 @@
 """`traceanalyzer analyze PATH --op REGEX`: what is said of single ops, and what is not."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The tab Ops: one table of all ops."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What costs most is read first in the data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """All renderings show the same figures: page, terminal, Markdown, report.json, and tables."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The tree of name scopes: what is below what, whose time it is, and what is left out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What the report says of steps: how they were found, their parts, and the critical path."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

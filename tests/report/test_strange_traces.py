@@ -1,7 +1,5 @@
 """Traces that hold next to nothing, or what cannot be: `traceanalyzer report` writes a page."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page in the terminal."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The timeline: what happened on each lane, how it is made to fit, and its arrows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

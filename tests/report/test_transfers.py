@@ -1,7 +1,5 @@
 """What the report says of transfers: how fast, what is read back, small ones, round trips."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import traceanalyzer as ta

@@ -1,7 +1,5 @@
 """A page that is too large is cut, and says so."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

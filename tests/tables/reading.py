@@ -1,7 +1,5 @@
 """Reads tables off hand-written traces, for tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """What ran on the devices, and the ops it was launched for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which record each eager op is, and when none may be claimed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which node an op of a trace is, its types, and what must be the same before anything is said."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """All tables of one host, together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The op table of a captured program: rows, what they are told of, and their keys."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The op table: which occurrences are one op, what each op took, and its key."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Where each op ran, how sure that is, and on what it rests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Steps inferred from what repeats: exactly, or not at all."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

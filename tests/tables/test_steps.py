@@ -1,7 +1,5 @@
 """Steps, from whatever marks them; warm-up, outliers, and what the recording cut."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

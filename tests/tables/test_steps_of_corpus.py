@@ -4,8 +4,6 @@ Where nothing but periodicity tells, the figure is what the program's events sho
 jitted function (the outer of the two events that each leaves), executions of the module.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any, Final
 

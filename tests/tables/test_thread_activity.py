@@ -1,7 +1,5 @@
 """What threads did when, and what set them going."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What the tracers of a host were set to record, and what they saw of devices."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Critical paths through steps: hand-written traces, and what holds of every real one."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.tables.reading import tables_of

@@ -1,7 +1,5 @@
 """What devices did, and what they waited for: hand-written traces and the parts expected."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Threads and devices beside the one that is asked about: hand-written traces."""
 
-from __future__ import annotations
-
 from tests.tables.reading import tables_of
 from tests.timeline.test_critical_path import path_of
 from tests.timeline.test_device_parts import gemm, parts_of, shown

@@ -1,7 +1,5 @@
 """Ops of each step, and ops of set-up, checkpoints and the start of each fit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

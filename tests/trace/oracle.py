@@ -1,7 +1,5 @@
 """What a trace holds, told in plain Python twice: by the decoder and by protobuf's own parser."""
 
-from __future__ import annotations
-
 import math
 import struct
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Times of a trace on a clock on which they fit, whatever clock the file was written with."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A trace's columns: names, stats on demand, and what stands for what is missing."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The levels that a trace states, read off its decoded form and off its file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

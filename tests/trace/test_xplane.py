@@ -1,7 +1,5 @@
 """The decoder against protobuf's own parser, also on damaged input."""
 
-from __future__ import annotations
-
 import faulthandler
 import gzip
 import itertools

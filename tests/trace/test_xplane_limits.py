@@ -1,7 +1,5 @@
 """What the decoder takes of memory, on recorded and on hostile files, and where it stops."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
 from collections.abc import Callable, Iterator

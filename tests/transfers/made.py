@@ -1,7 +1,5 @@
 """Runs made of hand-written traces, as the tests of copies look at them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

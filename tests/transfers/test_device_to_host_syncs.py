@@ -1,7 +1,5 @@
 """Scalars read back each step: whose they are, how often, and what waits for them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.corpus import CORPUS, needs_corpus

@@ -1,7 +1,5 @@
 """Copies by groups of ops: each is in one flow, and the large ones can be told apart."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Round trips: what goes from a GPU to ops on the CPU and back."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from tests.traces import (

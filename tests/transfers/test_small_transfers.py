@@ -1,7 +1,5 @@
 """Storms of small copies: many in a step, each of which takes far longer than its bytes need."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.traces import Event, copy, gpu, host, step, stream, thread, us

@@ -10,8 +10,6 @@ else's program it also names the `repository`, `path`, `commit`, what was `chang
 KEPT and not made again. The exit code is 1 if a prediction is wrong or an op was missed.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Captures a program as a user does, without a GPU and with emulated ones."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

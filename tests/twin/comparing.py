@@ -4,8 +4,6 @@ Ops of graphs are matched by function and node, and where the two programs diffe
 line; eager ops by type, line and input types. What only one of the programs has is counted apart.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

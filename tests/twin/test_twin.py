@@ -1,7 +1,5 @@
 """Predictions made without a GPU agree with TensorFlow on an emulated one."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 import textwrap

@@ -1,7 +1,5 @@
 """Faults of the recorder, as far as it can tell: what the user's files raise is the user's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The recorder in this very process: what is replaced, what it costs, and that all is put back."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """However a program ends, the recorder is finished first, once, and the end is what it was."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

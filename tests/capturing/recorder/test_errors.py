@@ -1,7 +1,5 @@
 """Which handler will catch an error, read from the source of what is running."""
 
-from __future__ import annotations
-
 import json
 import linecache
 import sys

@@ -1,7 +1,5 @@
 """Which code is the user's own."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which lines of a program choose or ask which GPUs TensorFlow sees."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """TensorFlow's dumps: asked for in the C library's environment alone; those needed are kept."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The graphs of a program that goes on long after its first: none is missed, none comes again."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Callbacks around the import of a module, and nothing else that its importer could notice."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """The journal: whole lines from any thread, and silence rather than an error."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """How the requested levels are reached, what is believed of them, and where a trace goes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -3,8 +3,6 @@
 The program, `recorded_program.py`, runs once. The lines that are asked for bear marks there.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

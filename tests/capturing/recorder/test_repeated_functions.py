@@ -1,7 +1,5 @@
 """Functions of datasets that a program makes over and over."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs the code of substitutes, in a fork of the oracle's process, where TensorFlow is imported."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias

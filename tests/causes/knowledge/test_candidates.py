@@ -1,7 +1,5 @@
 """Which causes are left for ops of a bare trace, and in which order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The knowledge in `data/*.toml`: each entry has a source and can be read."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What messages of exhausted memory say."""
 
-from __future__ import annotations
-
 import pytest
 
 from traceanalyzer.causes.knowledge.exhaustion import exhaustion

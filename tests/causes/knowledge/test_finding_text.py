@@ -1,7 +1,5 @@
 """Phrases that findings share."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.causes.examples import blocker, cpu_op, line

@@ -1,7 +1,5 @@
 """What is known of the memory of GPUs, and from where."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

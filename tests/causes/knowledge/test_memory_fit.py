@@ -1,7 +1,5 @@
 """What a scope keeps on the CPU, measured against the memory of the GPU."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is offered instead of an op without a GPU kernel: run beside it, and placed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

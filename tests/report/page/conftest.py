@@ -1,7 +1,5 @@
 """The browser, and the example pages as files for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

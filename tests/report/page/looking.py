@@ -1,7 +1,5 @@
 """What the browser's tests share: a page in a window, and what the window said and asked for."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from pathlib import Path

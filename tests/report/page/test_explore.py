@@ -1,7 +1,5 @@
 """Explore: tabs that share a selection, the drawer, tables, and pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

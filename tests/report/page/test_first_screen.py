@@ -1,7 +1,5 @@
 """From top to bottom: the answer, the step bar, what to change, the cards."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What every kind of page must be: short, small, two pages on paper, and open to all readers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names from traces do nothing, and the page is open to all readers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The timeline: moved, searched, walked, and added up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.report.page.looking import Window
