@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import traceanalyzer as ta
-from tests.capture_files import GPU, Book, eager_op, node
+from tests.capture_files import Book, eager_op, node
 from tests.tables.reading import rows
 from tests.traces import (
     eager,
@@ -119,11 +119,6 @@ class TestBelonging:
 
 
 class TestReading:
-    def test_the_ops_have_their_lines(self, captured: Captured) -> None:
-        run = captured(book().capture_file())
-
-        assert rows(run.ops, "source_line", "requested_device") == [(7, ""), (9, "/CPU:0")]
-
     @pytest.mark.parametrize(
         ("content", "said"),
         [
@@ -184,13 +179,6 @@ class TestHealth:
         assert (health["eager_off"].severity, health["fork"].severity) == ("warning", "info")
         assert health["fork"].message == "host: two processes were started"
 
-    def test_levels_that_were_not(self, captured: Captured) -> None:
-        run = captured(book().capture_file(sessions=(session(effective=LEVEL_2),)))
-
-        health = told(run)["tracer_level_ignored"]
-        assert health.severity == "warning"
-        assert "host tracer level 2 instead of 3" in health.message
-
 
 class TestTheReport:
     def test_shows_lines_as_seen_from_the_program(self, captured: Captured) -> None:
@@ -210,24 +198,3 @@ class TestTheReport:
         (finding,) = made.findings
         assert sorted((op.file, op.line) for op in finding.ops) == sorted(shown)
         assert rows(run.ops, "source_file")[0] == "/far/away/project/train.py"
-
-    def test_keeps_its_findings_ids_when_lines_move(
-        self, captured: Captured, tmp_path: Path
-    ) -> None:
-        moved = Book()
-        moved.thread(0, "MatMul @107", "MatMul @109 /CPU:0")
-
-        one = report(captured(book().capture_file()))
-        other = report(Captured(tmp_path / "moved")(moved.capture_file()))
-
-        assert [f.id for f in one.findings] == [f.id for f in other.findings]
-        assert {o.op_id for o in one.findings[0].ops} == {o.op_id for o in other.findings[0].ops}
-
-
-def test_an_op_on_a_gpu_is_no_cpu_op(captured: Captured) -> None:
-    made = Book()
-    made.thread(0, eager_op("MatMul", 7, device=GPU))
-
-    run = captured(made.capture_file(), host(python("MatMul")))
-
-    assert rows(run.ops, "placement", "placement_source") == [("gpu:0", "capture_file")]

@@ -39,33 +39,6 @@ def problems(run: Run) -> dict[str, list[str]]:
     return {s.name: found for s in SCHEMAS if (found := s.problems(getattr(run, s.name)))}
 
 
-class TestSeveralRuns:
-    @pytest.fixture
-    def logs(self, tmp_path: Path) -> Path:
-        for run, kind in (
-            ("2024_01_02_03_04_05", "Neg"),
-            ("2025_06_07_08_09_10", "Abs"),
-            ("2023_01_01_00_00_00", "Exp"),
-        ):
-            write(tmp_path, space(kind), run=run)
-        return tmp_path
-
-    def test_the_newest_is_read_and_the_others_are_named(self, logs: Path) -> None:
-        run = ta.load(logs)
-
-        assert run.name == "2025_06_07_08_09_10"
-        assert run.path_name == logs.name
-        assert names(run) == ["Abs"]
-        assert run.other_runs == ("2024_01_02_03_04_05", "2023_01_01_00_00_00")
-
-    def test_a_run_directory_and_a_file_are_a_run_of_their_own(self, logs: Path) -> None:
-        folder = logs / "plugins" / "profile" / "2024_01_02_03_04_05"
-
-        for path in (folder, folder / "a.xplane.pb"):
-            run = ta.load(path)
-            assert (run.name, names(run), run.other_runs) == ("2024_01_02_03_04_05", ["Neg"], ())
-
-
 class TestSeveralHosts:
     def test_their_tables_are_joined(self, tmp_path: Path) -> None:
         write(tmp_path, space("Neg"), host="a")
@@ -116,21 +89,6 @@ class TestSeveralHosts:
         (twin,) = run.failures
         assert (twin.host, twin.is_duplicate) == ("c", True)
         assert "a" in twin.reason
-
-
-class TestNothingIsWritten:
-    def test_into_a_log_directory(self, tmp_path: Path) -> None:
-        write(tmp_path, space("Neg"), host="a")
-        write(tmp_path, space("Abs"), host="b", compressed=True)
-        write(tmp_path, b"broken", host="c")
-        before = state(tmp_path)
-
-        run = ta.load(tmp_path)
-        _ = run.ops, run.kernels, run.transfers, run.allocations, run.steps, run.events
-        _ = run.transfer_graph
-        dumps(assemble(diagnose(run)))
-
-        assert state(tmp_path) == before
 
 
 _PEAK = """

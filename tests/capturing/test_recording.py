@@ -107,16 +107,6 @@ def test_a_script_that_fails_leaves_a_run_the_capture_file_and_the_page(folder: 
     assert "Sum" in {*load(folder / "my\nlogs").ops["type"]}
 
 
-@pytest.mark.slow
-def test_a_script_that_leaves_at_once_is_recorded(folder: Path) -> None:
-    done = captured(["--no-report", "script.py", "os._exit"], folder)
-    assert done.code == 5
-    assert masked(done.without_ours, folder) == without(folder, "os._exit")
-    assert len(traces(folder)) == 1
-    assert capture_file_of(folder).complete
-    assert not (folder / "traceanalyzer-report.html").exists()
-
-
 def test_a_script_that_is_killed_leaves_its_capture_file(folder: Path) -> None:
     done = captured(["--run", "mine", "script.py", "kill"], folder)
     assert done.code == -signal.SIGKILL

@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from rich.cells import cell_len
 from rich.console import Console
 
 import traceanalyzer as ta
@@ -197,13 +196,6 @@ def test_what_a_gpu_has_and_the_host_computes_is_not_said_to_be_on_the_cpu() -> 
     assert diagnosis.on_a_gpu is not None
     assert not diagnosis.on_a_gpu.analysis.cpu_ops  # it would not be on the CPU
     assert not diagnosis.on_a_gpu.unexplained
-
-
-@pytest.mark.parametrize("width", [20, 80])
-def test_no_line_is_wider_than_the_terminal(bare: Diagnosis, width: int) -> None:
-    for diagnosis in (without_a_gpu(), stacked(bare)):
-        for text in printed(diagnosis, ".", width).splitlines():
-            assert cell_len(text) <= width
 
 
 def test_names_are_inert(tmp_path: Path) -> None:

@@ -113,14 +113,6 @@ def test_a_value_read_back_says_who_reads_it(tmp_path: Path) -> None:
     assert "decides a tf.cond or a loop: cond/x/_6" in sync["remark"]
 
 
-def test_a_size_that_was_not_recorded_is_no_zero(tmp_path: Path) -> None:
-    _, tab = made(tmp_path, [], [copy("H2D", None, us(20, 100))])
-
-    (flow,) = only(tab.blocks, Flows).flows
-    (row,) = records(only(tab.blocks, Table))
-    assert (flow.bytes, row.get("bytes")) == (None, None)
-
-
 def test_a_round_trip_says_what_to_move(tmp_path: Path) -> None:
     """`Unique` has a GPU kernel; `AsString` has none and stays."""
     copies = [

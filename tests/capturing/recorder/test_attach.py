@@ -6,7 +6,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,9 +23,8 @@ from tests.capturing.recorder.ours import failing
 from traceanalyzer.capturing.recorder import program, recording, signatures
 from traceanalyzer.capturing.recorder.dumps import Dumps
 from traceanalyzer.capturing.recorder.evidence import Evidence
-from traceanalyzer.capturing.recorder.frames import FramePool
 from traceanalyzer.capturing.recorder.journal import Journal
-from traceanalyzer.capturing.recorder.origins import MACHINE, UNKNOWN, Origins
+from traceanalyzer.capturing.recorder.origins import MACHINE
 from traceanalyzer.capturing.recorder.program import Attachment, Settings
 
 _CLASSES = (
@@ -348,28 +346,6 @@ def test_graphs_of_sessions_are_told_apart_and_those_that_are_alike_are_one(
         "": True,
         "unknown_graph#1": False,
     }
-
-
-@pytest.mark.parametrize(("minor", "is_oldest"), [(12, True), (18, False), (None, False)])
-def test_the_oldest_version_is_known_before_the_import(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minor: int | None, *, is_oldest: bool
-) -> None:
-    header = tmp_path / "include/tensorflow/core/public/version.h"
-    header.parent.mkdir(parents=True)
-    header.write_text("" if minor is None else f"#define TF_MINOR_VERSION {minor}\n")
-    spec = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
-    monkeypatch.setattr(program.importlib.util, "find_spec", lambda _: spec)
-    assert program._is_oldest_installed() is is_oldest  # noqa: SLF001
-
-
-def test_a_line_may_ask_for_a_device_in_full_one_time_and_in_short_another(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text("with tf.device(name):\n")
-    frames = FramePool()
-    line = frames.add(str(tmp_path / "program.py"), 1, "<module>")
-    origins = Origins(frames)
-
-    assert origins.of("CPU:0", line) is None
-    assert origins.of("/job:localhost/replica:0/task:0/device:CPU:0", line) == UNKNOWN
 
 
 @pytest.mark.parametrize(

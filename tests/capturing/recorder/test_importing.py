@@ -71,17 +71,6 @@ def test_calls_back_before_and_after_and_leaves_no_trace(folder: Path) -> None:
     assert calls == ["before False", "after True"]
 
 
-def test_a_module_that_is_missing_is_found_by_a_later_attempt(folder: Path) -> None:
-    calls = _watch()
-    with pytest.raises(ModuleNotFoundError, match=f"^No module named '{NAME}'$"):
-        importlib.import_module(NAME)
-    assert importlib.util.find_spec(NAME) is None
-    assert calls == []
-    _write(folder)
-    importlib.import_module(NAME)
-    assert calls == ["before False", "after True"]
-
-
 def test_an_error_of_the_module_passes_and_a_later_attempt_is_seen(folder: Path) -> None:
     _write(folder, "raise OSError('no library')\n")
     calls = _watch()

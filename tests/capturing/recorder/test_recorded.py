@@ -163,14 +163,6 @@ def test_the_sequences_are_those_of_the_trace(recorded: Recorded) -> None:
         assert {e for e in events if e not in ops and isinstance(e, str)} <= {"_EagerConst"}
 
 
-def test_threads_are_told_apart(recorded: Recorded) -> None:
-    names = {s["thread"]: s["name"] for s in recorded.eager["sequences"]}
-    assert names[0] == "MainThread"
-    assert {"worker-0", "worker-1"} <= set(names.values())
-    assert {s["session"] for s in recorded.eager["sequences"]} == {0}
-    assert {s["first_index"] for s in recorded.eager["sequences"]} == {0}
-
-
 @pytest.mark.parametrize(
     ("mark", "scopes"),
     [
@@ -192,12 +184,6 @@ def test_all_scopes_around_an_eager_op(
     frames = recorded.eager["frames"]
     told = [(asked, recorded.mark(frames, frame)) for asked, frame, _ in found["scopes"]]
     assert told == scopes
-
-
-def test_the_scope_in_force_is_told_with_the_line_that_opened_it(recorded: Recorded) -> None:
-    (found,) = recorded.at("exp_inner")
-    opened = recorded.mark(recorded.eager["frames"], found["scope_frame"])
-    assert (found["scope"], opened) == (_CPU, "inner_scope")
 
 
 def test_whose_device_an_op_or_a_node_is_asked_for(recorded: Recorded) -> None:

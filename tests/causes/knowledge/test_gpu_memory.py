@@ -77,12 +77,3 @@ def test_of_several_gpus_only_a_common_size_is_taken(
 
     assert found.total_bytes == total
     assert found.others == ()
-
-
-def test_what_is_no_figure_is_left_out() -> None:
-    facts = capture_file(
-        devices={"memory": {"/device:GPU:0": None, "/device:GPU:1": {"peak": "much"}}},
-        gpus=({"memory_total_bytes": None, "other_processes": None},),
-    )
-
-    assert gpu_memory(host_of(capture_file=facts)) == ()
