@@ -16,7 +16,6 @@ _DERIVED: Final = re.compile(
 )
 _COPY: Final = re.compile(r"Memcpy([HDP])(?:2|to)([HDP])|Copy(Host|Device)To(Host|Device)")
 _ROCM_COPY: Final = re.compile(r"__amd_rocclr_copyBuffer")
-_MEMCPY: Final = re.compile(r"hipMemcpy([HD])to([HD])(Async)?")
 _HOST: Final = "/host:CPU"
 
 

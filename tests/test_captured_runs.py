@@ -1,7 +1,6 @@
 """A run with the capture file of a capture beside its trace: read, joined, and its limits told."""
 
 import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ from traceanalyzer.tables.joined import MARKER
 from traceanalyzer.trace.profile_options import ProfileOptions
 
 LEVEL_3 = ProfileOptions(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0)
-LEVEL_2 = ProfileOptions(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)
 
 
 def python(*ops: str) -> Any:  # noqa: ANN401  # a word of the language
@@ -119,29 +117,13 @@ class TestBelonging:
 
 
 class TestReading:
-    @pytest.mark.parametrize(
-        ("content", "said"),
-        [
-            (b"", "the file is empty"),
-            (gzip.compress(b"{]"), "not JSON"),
-            (gzip.compress(b"[]"), "not a capture file"),
-            (
-                gzip.compress(
-                    json.dumps({"format": "traceanalyzer.placement", "version": 2}).encode()
-                ),
-                "version is 2",
-            ),
-        ],
-    )
-    def test_one_that_cannot_be_read_costs_itself_alone(
-        self, captured: Captured, content: bytes, said: str
-    ) -> None:
-        run = captured(content)
+    def test_one_that_cannot_be_read_costs_itself_alone(self, captured: Captured) -> None:
+        run = captured(gzip.compress(b"{]"))
 
         assert rows(run.ops, "type", "source_line") == [("MatMul", None)]
         health = told(run)["capture_file_unreadable"]
         assert health.severity == "warning"
-        assert said in health.message
+        assert "not JSON" in health.message
 
     def test_of_several_sessions_that_of_the_trace_counts(self, captured: Captured) -> None:
         made = Book()

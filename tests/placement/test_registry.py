@@ -19,7 +19,6 @@ from traceanalyzer.placement.kernel_tables import (
 from traceanalyzer.placement.kernel_types import support_of
 from traceanalyzer.placement.registry import load, supported
 
-DATA = ROOT / "traceanalyzer" / "placement" / "data"
 NEWEST = load("2.21")
 
 

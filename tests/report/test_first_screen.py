@@ -11,7 +11,7 @@ import pytest
 import traceanalyzer as ta
 from tests.causes.examples import Example, captured
 from tests.report.made_changes import UNKNOWN, change
-from tests.report.samples import SAMPLES, sample
+from tests.samples import SAMPLES, sample
 from tests.test_costs import gemms, run_of, run_of_two_gpus, training
 from tests.traces import (
     eager,

@@ -1,7 +1,7 @@
 """The tab Timeline: gaps that are alike are one row."""
 
 from tests.report.reading import only, records
-from tests.report.samples import sample
+from tests.samples import sample
 from tests.test_costs import gemms, run_of, training
 from tests.traces import eager, event, gpu, host, kernel, line, step, stream, us
 from traceanalyzer.model.blocks import Table, Timeline

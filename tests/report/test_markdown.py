@@ -3,8 +3,8 @@
 import re
 
 from tests.report.made_changes import change
-from tests.report.samples import sample
 from tests.report.test_terminal import hostile
+from tests.samples import sample
 from traceanalyzer.report.markdown import markdown_of, page_markdown
 from traceanalyzer.report.page import page_of
 

@@ -4,8 +4,8 @@ import pytest
 
 import traceanalyzer as ta
 from tests.report.reading import only, plain, records
-from tests.report.samples import sample
 from tests.report.test_transfers import ROUND_TRIP
+from tests.samples import sample
 from tests.test_costs import run_of
 from tests.traces import executor, gpu, host, kernel, op, stream, thread, us
 from traceanalyzer.changes import Change

@@ -6,7 +6,7 @@ import pytest
 
 import traceanalyzer as ta
 from tests.report.reading import only, records
-from tests.report.samples import SAMPLES, sample
+from tests.samples import SAMPLES, sample
 from tests.test_costs import gemms, run_of, training
 from tests.traces import (
     eager,

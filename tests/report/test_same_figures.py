@@ -10,8 +10,8 @@ from html import unescape
 import pytest
 from rich.console import Console
 
-from tests.report.samples import SAMPLES, sample
 from tests.report.test_first_screen import every, waiting
+from tests.samples import SAMPLES, sample
 from traceanalyzer.diagnosis import Diagnosis, cpu_ops
 from traceanalyzer.model import Report
 from traceanalyzer.model import blocks as b

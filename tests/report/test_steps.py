@@ -8,7 +8,7 @@ import pytest
 import traceanalyzer as ta
 from tests.input_pipeline.paced import made_ahead
 from tests.report.reading import only, plain, records
-from tests.report.samples import SAMPLES, sample
+from tests.samples import SAMPLES, sample
 from tests.test_costs import run_of, run_of_two_gpus
 from tests.traces import (
     Line,

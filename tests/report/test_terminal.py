@@ -9,7 +9,7 @@ from rich.console import Console
 
 from tests.report.bad_input import HOSTILE
 from tests.report.made_changes import change
-from tests.report.samples import SAMPLES, sample
+from tests.samples import SAMPLES, sample
 from traceanalyzer.changes import changes_of
 from traceanalyzer.format import duration_text
 from traceanalyzer.model import blocks as b

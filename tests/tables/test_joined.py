@@ -31,7 +31,6 @@ from traceanalyzer.tables.vocabulary import Role
 
 F = "__inference_f_91"
 LEVEL_3 = task_environment(options=b"\x10\x03\x18\x01")
-GATHERS = node("gather", "ResourceGather", line=21, attributes=0)
 
 
 def tables(capture_file: CaptureFile | None, *planes: Any) -> HostTables:  # noqa: ANN401  # words nest

@@ -2,8 +2,6 @@
 
 from itertools import pairwise
 
-from hypothesis import strategies as st
-
 from tests.tables.reading import tables_of
 from tests.traces import call, event, executor, host, line, op, thread, us
 from traceanalyzer.tables.thread_activity import ThreadActivity, ThreadState
@@ -54,6 +52,3 @@ def test_a_pool_that_tells_is_believed_and_a_turn_elsewhere_follows_its_call() -
         ("tf_Compute/1", 8, "python", 2, True),
         ("tf_Compute/2", 30, "tf_Compute/1", 16, False),
     ]
-
-
-spans = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30)), max_size=12)

@@ -26,7 +26,6 @@ from traceanalyzer.trace.profile_options import ProfileOptions
 
 # ProfileOptions: fields 1 (flag), 2 host, 3 device, 4 python level, 5 version, 10 a path.
 LEVEL_2 = b"\x08\x01\x10\x02\x18\x01\x28\x01\x38\x01\x52\x04logs"
-DEVICE_OFF = b"\x08\x01\x10\x02\x28\x01"
 
 
 def facts_of(*planes: Any, **more: Any) -> TracerFacts:  # noqa: ANN401  # words of the language
