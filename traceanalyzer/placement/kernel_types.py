@@ -13,7 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from traceanalyzer.placement.devices import CPU, GPU
-from traceanalyzer.placement.registry import ALWAYS_ON_HOST, registries
+from traceanalyzer.placement.registry import ALWAYS_ON_HOST, load, registries, supported
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -240,8 +240,8 @@ def inputs_of(op: str, attribute: str) -> tuple[str, ...]:
 @cache
 def is_for_cpus_alone(op: str) -> bool:
     """Return whether an op has kernels, and in no version one that a GPU can take."""
-    has_kernels = any(registry.kernels(op) for registry in registries())
-    return has_kernels and not any(registry.gpu_kernels(op) for registry in registries())
+    of_all = [load(version) for version in supported()]
+    return any(r.kernels(op) for r in of_all) and not any(r.gpu_kernels(op) for r in of_all)
 
 
 @cache
