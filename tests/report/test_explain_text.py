@@ -69,7 +69,10 @@ def test_a_misspelt_cause_is_one_line_that_names_what_is_meant(
 TERMS = ["op", "kernel", "step", "requested device", "GPU wait", "certainty", "explained"]
 
 
-def test_the_glossary_defines_the_terms_of_reports(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_glossary_defines_the_terms_of_reports(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)  # pytest's workers may have it: lines would wrap
     _, out, _ = run(capsys, "--terms")
     known = json.loads(run(capsys, "--terms", "--json")[1])
     for term in TERMS:
