@@ -172,6 +172,15 @@ def test_if_the_cause_is_unknown_the_answer_says_how_to_check() -> None:
     assert table.rows[0][1] == "1 of 1 op"
 
 
+def test_what_would_help_as_well_is_no_cause_to_check() -> None:
+    other = replace(UNKNOWN, title="Let two calls run.", check="", edit="f(2)")
+    page = page_of(waiting(), [change(waiting(), kind="input", candidates=(other,))])
+
+    assert "Most likely" not in plain(page.next)
+    assert not [t for t in every(page, b.Table) if t.columns[0].title == "Candidate cause"]
+    assert "Or instead: let two calls run." in [plain(note.text) for note in every(page, b.Note)]
+
+
 def test_python_that_takes_more_than_cpu_ops_is_named(tmp_path: Path) -> None:
     first, last = op("a", "MatMul", us(0, 10)), op("b", "MatMul", us(990, 10))
     steps = step(0, us(0, 1000))(first, last)
