@@ -99,7 +99,7 @@ def read(tmp_path: Path, *planes: Any) -> b.Page:  # noqa: ANN401 - words of the
         ((EIG_AND_JOIN, BUSY), "B", ["2 ops (10.0 µs) ran on the CPU and the GPU never waited"]),
         ((MATMUL,), "C", ["No GPU was used.", "1 op ran on the CPU"]),
         ((MATMUL, gpu(0)()), "C", ["No GPU was used, although the machine has one."]),
-        ((FUSION, host(PIPELINE)), "E", ["There is nothing to explain: 1 XLA op"]),
+        ((FUSION, host(PIPELINE)), "E", ["No TensorFlow op ran on the CPU; 1 XLA op"]),
         ((NO_OPS,), "E", ["The trace contains no ops"]),
         (
             (
@@ -156,6 +156,15 @@ def test_if_the_cause_is_unknown_the_answer_says_how_to_check() -> None:
     assert 'your code asks for the CPU; check with `grep -n "tf.device" *.py`' in plain(page.next)
     (table,) = [t for t in every(page, b.Table) if t.columns[0].title == "Candidate cause"]
     assert table.rows[0][1] == "1 of 1 op"
+
+
+def test_what_would_help_as_well_is_no_cause_to_check() -> None:
+    other = replace(UNKNOWN, title="Let two calls run.", check="", edit="f(2)")
+    page = page_of(waiting(), [change(waiting(), kind="input", candidates=(other,))])
+
+    assert "Most likely" not in plain(page.next)
+    assert not [t for t in every(page, b.Table) if t.columns[0].title == "Candidate cause"]
+    assert "Or instead: let two calls run." in [plain(note.text) for note in every(page, b.Note)]
 
 
 def test_python_that_takes_more_than_cpu_ops_is_named(tmp_path: Path) -> None:
