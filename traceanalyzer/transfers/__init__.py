@@ -1,1 +1,1 @@
-"""Transfers between ops: who sent what to whom, what it cost, and what goes back and forth."""
+"""Transfers between ops: sources, targets, costs, and round trips."""

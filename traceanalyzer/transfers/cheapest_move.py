@@ -1,4 +1,4 @@
-"""Which ops to move to the other side so that least is copied: a minimum cut."""
+"""Find the ops to move to the other side so that least is copied: a minimum cut."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CPU: Final[_Node] = ("side", "cpu")
 
 @dataclass(frozen=True)
 class Value(Generic[Op]):
-    """What one op makes and others take: it is copied once if any of them is on the other side."""
+    """A value with its producer and consumers: copied once if any consumer is on the other side."""
 
     producer: Op
     consumers: tuple[Op, ...]
@@ -33,24 +33,24 @@ class Move(Generic[Op]):
 
     to_gpu: tuple[Op, ...]
     to_cpu: tuple[Op, ...]
-    saved: int  #: cost of what is no longer copied, less the cost of what is copied instead
-    stays: int  #: known cost of what is still copied
+    saved: int  #: cost of copies that are removed, minus cost of copies that are added
+    stays: int  #: known cost of the remaining copies
     unknown_before: int  #: values of unknown cost that are copied now
-    unknown_after: int  #: how many of them are still copied
+    unknown_after: int  #: the number of these that are still copied
 
 
 def cheapest_move(
     values: Sequence[Value[Op]], on_cpu: Collection[Op], cannot_move: Collection[Op]
 ) -> Move[Op] | None:
-    """Find the ops to move, either way, with which least is copied between CPU and GPU.
+    """Find the ops to move, in either direction, so that least is copied between CPU and GPU.
 
-    A value of unknown cost is never newly copied; one that is copied already counts as zero, but
-    removing it is preferred. Of equally cheap ways, the one that moves fewest ops is taken.
+    No copy of unknown cost is added; an existing copy of unknown cost counts as zero, but
+    removing it is preferred. Of equally cheap moves, the one with fewest ops is returned.
 
     Args:
-        values: What goes from which op to which; an op that is in none is not moved.
+        values: The values and their ops; an op without a value is not moved.
         on_cpu: The ops on the CPU; all others are on the GPU.
-        cannot_move: Without such ops on either side, moving everything would always be cheapest.
+        cannot_move: Ops that stay. Without any on each side, moving everything would be cheapest.
 
     Returns:
         None if no move copies less.
@@ -79,7 +79,7 @@ def cheapest_move(
 def _network(
     values: Sequence[Value[Op]], ops: Sequence[Op], cpu: AbstractSet[Op], stay: AbstractSet[Op]
 ) -> nx.DiGraph[_Node]:
-    """Build the network whose minimum cut is the cheapest move: the source's part is on the GPU.
+    """Build the network whose minimum cut is the cheapest move: the source's side is the GPU.
 
     Costs are scaled by more than the number of ops, so that the number of moved ops decides only
     between moves of equal cost. Copying a value of unknown cost weighs less than a byte, and more
@@ -97,8 +97,8 @@ def _network(
             capacity: float = value.cost * unit
         else:
             capacity = of_unknown if _is_copied(value, cpu) else math.inf
-        # One node for what leaves the GPU and one for what reaches it: the value is copied once,
-        # however many ops take it.
+        # One node for copies from the GPU and one for copies to it: a value is copied once,
+        # regardless of the number of ops that take it.
         producer = ("op", value.producer)
         leaves, comes = ("leaves", number), ("comes", number)
         network.add_edge(producer, leaves, capacity=capacity)

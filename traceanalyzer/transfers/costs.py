@@ -1,4 +1,4 @@
-"""What the transfers of a run cost: many small ones, values that are read back, and round trips."""
+"""The costs of a run's transfers: small transfers, device-to-host syncs, and round trips."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _MAX_EDGES: Final = 5
 
 _SCALAR_BYTES: Final = 16  # a complex128
 _REPEATED: Final = 3  # reads of a value, without steps
-# control_flow_ops.cc, functional_ops.cc: ops that choose by the value of an input.
+# control_flow_ops.cc, functional_ops.cc: ops that branch on the value of an input.
 _CONTROL_FLOW: Final = frozenset(
     {
         *("Switch", "_SwitchN", "RefSwitch", "LoopCond", "If", "StatelessIf", "While"),
         *("StatelessWhile", "Case", "StatelessCase"),
     }
 )
-# lower_if_op.cc, lower_case_op.cc, lower_while_op.cc: what replaces control flow is named after its
-# op, with a number (`Graph::NewName`), and chooses by a bool, or by a branch's index.
+# lower_if_op.cc, lower_case_op.cc, lower_while_op.cc: the nodes that replace a control flow op have
+# its name with a number (`Graph::NewName`), and branch on a bool or a branch index.
 _LOWERED: Final = re.compile(r".+/_\d+")
 _BOOL_BYTES: Final = 1
 _NEVER: Final = 2**62
@@ -49,9 +49,9 @@ _ON_HOST: Final = frozenset({"_HostSend", "_HostRecv"})
 
 @dataclass(frozen=True, kw_only=True)
 class SmallTransfers:
-    """Many small transfers that go the same way, each far slower than its bytes alone."""
+    """Many small transfers in one direction, each far slower than its bytes alone."""
 
-    source: str  #: the memory that they leave: `host`, `gpu:0`
+    source: str  #: the memory that they read: `host`, `gpu:0`
     target: str
     direction: str
     count: int
@@ -60,7 +60,7 @@ class SmallTransfers:
     time_ps: int
     time_each_ps: float  #: median
     carrying_ps: float | None  #: time that the bytes alone would take; None if the link is unknown
-    edges: tuple[tuple[str, str, int], ...]  #: of the transfer graph, with most of them: and count
+    edges: tuple[tuple[str, str, int], ...]  #: edges with most of them: source, target, count
     edges_total: int
 
 
@@ -68,13 +68,13 @@ class SmallTransfers:
 class DeviceToHostSync:
     """Copies of one scalar to the host: the value of a predicate, or a loss that is printed.
 
-    Only a few bytes are copied, but what needs the value waits until the device has computed it,
-    and the device may have nothing to do until then.
+    Only a few bytes are copied, but the reader waits until the device has computed the value, and
+    the device may then be idle until the reader goes on.
     """
 
     host: str
     device: str | None  #: `/device:GPU:0`
-    #: Who takes it: the program itself (`.numpy()`, `print`, `float`); control flow, which takes
+    #: The reader: the program itself (`.numpy()`, `print`, `float`); control flow, which takes
     #: its predicate in host memory; an op placed on a GPU that takes this input in host memory; an
     #: op placed on the CPU.
     reader: Reader
@@ -86,16 +86,16 @@ class DeviceToHostSync:
     count_per_step: float | None  #: median over the steps; None without steps
     bytes_each: float | None
     time_ps: int | None
-    #: From the request to the end of each copy, overlaps counted once: so long waited what needed
-    #: the value. None if no request is known.
+    #: From the request to the end of each copy, overlaps counted once: the time that readers
+    #: waited for the value. None if no request is known.
     wait_ps: int | None
-    #: How long the device was idle right after the copies. They need not be the reason.
+    #: How long the device was idle right after the copies, for any reason.
     idle_ps: int | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TransferCosts:
-    """What the transfers of a run cost, each the most expensive first."""
+    """The costs of a run's transfers; each field has the most expensive first."""
 
     small_transfers: tuple[SmallTransfers, ...]
     device_to_host_syncs: tuple[DeviceToHostSync, ...]
@@ -105,7 +105,7 @@ class TransferCosts:
 def transfer_costs(
     traffic: Traffic, ops: pd.DataFrame, hosts: Sequence[HostFacts]
 ) -> TransferCosts:
-    """Find what the transfers of a run cost."""
+    """Find the costs of a run's transfers."""
     return TransferCosts(
         small_transfers=_small_transfers(traffic),
         device_to_host_syncs=_device_to_host_syncs(traffic, ops, hosts),
@@ -114,7 +114,7 @@ def transfer_costs(
 
 
 def _round_trips(traffic: Traffic, ops: pd.DataFrame, host: HostFacts) -> list[RoundTrip]:
-    """Find the round trips of a host: by the graphs of a capture, if any, and by transfers."""
+    """Find the round trips of a host, from the graphs of a capture, if any, and from transfers."""
     rows = ops[ops["host"] == host.name]
     own = HostTransfers(traffic.table[traffic.table["host"] == host.name], rows)
     found: list[RoundTrip] = []
@@ -130,7 +130,7 @@ def _round_trips(traffic: Traffic, ops: pd.DataFrame, host: HostFacts) -> list[R
 
 
 def _small_transfers(traffic: Traffic) -> tuple[SmallTransfers, ...]:
-    """Find many small transfers, those that take longest first.
+    """Find groups of many small transfers, the longest first.
 
     A transfer is small if it takes more than four times as long as its bytes would on its link.
     """
@@ -175,10 +175,10 @@ def _small_transfers(traffic: Traffic) -> tuple[SmallTransfers, ...]:
 def _device_to_host_syncs(
     traffic: Traffic, ops: pd.DataFrame, hosts: Sequence[HostFacts]
 ) -> tuple[DeviceToHostSync, ...]:
-    """Find the scalars that are read back in half of the steps or more, the longest waits first."""
+    """Find the scalars that are read back in at least half of the steps, longest waits first."""
     table = _with_consumers(traffic.table, ops, hosts)
     is_scalar = table["bytes"].le(_SCALAR_BYTES).fillna(value=False)
-    # Control flow takes nothing but scalars.
+    # Control flow branches on scalars only.
     is_scalar |= table["bytes"].isna() & table["is_predicate"]
     scalars = table[(table["direction"] == "d2h") & is_scalar.astype(bool)]
     found = []
@@ -214,7 +214,7 @@ def _device_to_host_syncs(
 def _with_consumers(
     table: pd.DataFrame, ops: pd.DataFrame, hosts: Iterable[HostFacts]
 ) -> pd.DataFrame:
-    """Return transfers with what is known of the op that takes each: its type and placement."""
+    """Return transfers with the type and placement of the op that takes each."""
     by_id = ops.set_index("op_id")
     names = table["consumer_name"].cat.categories
     recorded: dict[str, str] = {}
@@ -231,7 +231,7 @@ def _with_consumers(
 
 
 def _node_types(capture_file: CaptureFile, names: Iterable[str]) -> dict[str, str]:
-    """Return the types of nodes that ran, by name; of those that have one type throughout."""
+    """Return the types of nodes that ran, by name, if all nodes of that name have one type."""
     instances = [i for f in capture_file.functions for i in f.instances]
     graphs = [graph for i in instances for graph in (i.input, *i.partitions)]
     found = {}
@@ -243,7 +243,7 @@ def _node_types(capture_file: CaptureFile, names: Iterable[str]) -> dict[str, st
 
 
 def _reader(transfer: pd.Series[Any]) -> tuple[Reader, Certainty]:
-    """Return who takes the value of a transfer, and how sure that is."""
+    """Return the reader of a transfer's value, and how certain that is."""
     name = _text(transfer["consumer_name"])
     if transfer["via"] == "python":
         return "python", "certain"
@@ -266,7 +266,7 @@ def _text(value: object) -> str | None:
 
 
 def _wait_ps(transfers: pd.DataFrame) -> int | None:
-    """Return the time from the request for transfers to their end; None if unknown."""
+    """Return the time from the requests of transfers to their ends; None if unknown."""
     known = transfers.dropna(subset=["launch_ps", "duration_ps"])
     requested = known["launch_ps"].to_numpy(np.int64)
     end = (known["start_ps"] + known["duration_ps"]).to_numpy(np.int64)
@@ -275,14 +275,14 @@ def _wait_ps(transfers: pd.DataFrame) -> int | None:
 
 
 def _idle_after_ps(traffic: Traffic, transfers: pd.DataFrame) -> int | None:
-    """Return how long a device did nothing right after its transfers; None if unknown."""
+    """Return how long a device was idle right after its transfers; None if unknown."""
     first = transfers.iloc[0]
     busy = traffic.busy.get((first["host"], first["device"]))
     if busy is None:
         return None
     timed = transfers[transfers["duration_ps"].notna()]
     end = (timed["start_ps"] + timed["duration_ps"]).to_numpy(np.int64)
-    # The times go on at once within one of them.
+    # A transfer that ends within a busy interval is followed by no idle time.
     place = np.searchsorted(busy.end_ps, end, side="right")
     idle = np.maximum(np.append(busy.start_ps, _NEVER)[place] - end, 0)
     is_known = idle < _NEVER - end

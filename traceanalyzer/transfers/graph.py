@@ -1,4 +1,4 @@
-"""The transfer graph: who sent what to whom, by op and by device, how well; and as a file."""
+"""The transfer graph by op and by device, with costs and rates; also as a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.transfers.traffic import Traffic
 
-# What XML 1.0 cannot hold (section 2.2), and what its readers change: line ends and tabs.
+# Characters that XML 1.0 forbids (section 2.2) or its readers change: line ends and tabs.
 _NOT_IN_XML: Final = re.compile("[^\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -28,8 +28,8 @@ def transfer_graph(traffic: Traffic, ops: pd.DataFrame) -> nx.MultiDiGraph[str]:
     """Aggregate transfers into a graph of ops.
 
     Returns:
-        Nodes are op ids, `name:X` for an op that is only known by name, `host` or `gpu:0` if
-        nothing is known; attributes `label`, `placement`. Edges are keyed by direction; their
+        Nodes are op ids, `name:X` for an op of which only the name is known, `host` or `gpu:0` for
+        an unknown op; attributes `label`, `placement`. Edges are keyed by direction; their
         attributes are those of `sums`.
     """
     graph = _graph(traffic, "source", "target")
@@ -49,7 +49,7 @@ def transfer_graph(traffic: Traffic, ops: pd.DataFrame) -> nx.MultiDiGraph[str]:
 
 
 def device_graph(traffic: Traffic) -> nx.MultiDiGraph[str]:
-    """Aggregate transfers by the memories they go between: `host`, `gpu:0`; edges as above."""
+    """Aggregate transfers by source and target memory: `host`, `gpu:0`; edges as above."""
     graph = _graph(traffic, "source_memory", "target_memory")
     for node, attributes in graph.nodes(data=True):
         attributes.update(label=node, placement=node)
@@ -64,18 +64,18 @@ def _graph(traffic: Traffic, *ends: str) -> nx.MultiDiGraph[str]:
 
 
 def sums(traffic: Traffic, table: pd.DataFrame, keys: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Sum transfers up by some columns and their direction.
+    """Sum transfers by some columns and their direction.
 
     Args:
         traffic: The transfers.
-        table: Its table, with columns of the caller's own.
-        keys: Columns of it.
+        table: Their table, with columns that the caller added.
+        keys: Columns of that table.
 
     Returns:
-        Rising: the keys, the direction, and the sums over the transfers with a known value, None if
-        there are none: `bytes`, `count`, `unknown_bytes` (how many transfers lack a size),
+        Sorted tuples: the keys, the direction, and the sums of known values, None if there
+        are none: `bytes`, `count`, `unknown_bytes` (how many transfers lack a size),
         `total_ps` (their time), `exposed_ps` (how long a device idled because of them), `hidden_ps`
-        (of their time, while a kernel of their device ran); `bytes_per_s` of the transfers of known
+        (the time while a kernel of their device ran); `bytes_per_s` of the transfers of known
         size and time; `link_bytes_per_s` and `link_source`, the possible rate (see `Link`; None if
         they took different links); `pageable_count`, `pageable_bytes`, `pinned_count`,
         `pinned_bytes`, by the host memory used; `async_count` and `sync_count`, whether the host

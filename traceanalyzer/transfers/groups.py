@@ -1,4 +1,4 @@
-"""The transfer graph by groups of ops: by name scope, and by type if names have no scope."""
+"""The transfer graph by groups of ops: by name scope, or by type for names without a scope."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 _GroupKind: TypeAlias = Literal["op", "scope", "type", "memory", "others"]
 
 _SIDES: Final = ("source", "target")
-_MAX_GROUPS: Final = (24, 12, 6, 3, 2)  # of a side: what a picture's column can hold
+_MAX_GROUPS: Final = (24, 12, 6, 3, 2)  # on each side, most first: the picture has limited room
 _MAX_FLOWS: Final = 2000
 _MAX_SCOPES: Final = 32  # of a name
 
 
 @dataclass(frozen=True)
 class Group:
-    """Ends of transfers with a name scope or a type in common.
+    """Ends of transfers that share a name scope or a type.
 
-    An `op` is single, a `memory` stands for unknown ops, `others` are the small groups of a side
-    that has too many.
+    An `op` is a single op, a `memory` stands for unknown ops, `others` are the small groups of a
+    side that has too many.
     """
 
     kind: _GroupKind
     label: str  #: the scope, the type, the op's name or the memory; empty for `others`
-    nodes: tuple[str, ...]  #: of the transfer graph, those with most transfers first
+    nodes: tuple[str, ...]  #: of the transfer graph, most transfers first
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class _Leaf:
 def transfer_groups(traffic: Traffic, ops: pd.DataFrame) -> Groups:
     """Divide the ops that transfers go between into few groups.
 
-    Heavy scopes are divided into those within them, as far as there is room. The weight of an op
-    combines its share of all bytes, of their time and of their number: one that reads back four
-    bytes per step is no less important.
+    Heavy scopes are divided into their inner scopes while there is room. The weight of an op
+    combines its shares of all bytes, of transfer time and of the number of transfers: an op that
+    reads back four bytes per step matters too.
     """
     table = traffic.table
     shares = [
@@ -112,7 +112,7 @@ def _leaf(node: str, named: Mapping[str, tuple[str, str]], weight: float) -> _Le
     else:
         return _Leaf(node, "memory", node, (), weight)
     *scopes, _ = name.split("/", _MAX_SCOPES)
-    # Nothing but its type says what an op without a scope belongs to.
+    # An op without a scope can only be grouped by its type.
     path = ("scope", *scopes) if any(scopes) else ("type", op_type)
     return _Leaf(node, "op", name, path, weight)
 
@@ -120,7 +120,7 @@ def _leaf(node: str, named: Mapping[str, tuple[str, str]], weight: float) -> _Le
 def _divided(leaves: Sequence[_Leaf], most: int) -> tuple[Group, ...]:
     """Return the groups of a side, the heaviest first and the others last."""
     parts = _parts(leaves, 2)
-    whole: set[str] = set()  # first nodes of parts that there is no room to divide
+    whole: set[str] = set()  # first nodes of parts that cannot be divided for lack of room
     while True:
         parts.sort(key=lambda part: (-sum(leaf.weight for leaf in part), part[0].node))
         heaviest = next((p for p in parts if len(p) > 1 and p[0].node not in whole), None)
@@ -140,7 +140,7 @@ def _divided(leaves: Sequence[_Leaf], most: int) -> tuple[Group, ...]:
 
 
 def _parts(leaves: Iterable[_Leaf], depth: int) -> list[list[_Leaf]]:
-    """Return the leaves by the first names of their paths; shorter paths are parts of their own."""
+    """Group leaves by the first names of their paths; each shorter path is a part of its own."""
     by_path: dict[tuple[str, ...], list[_Leaf]] = defaultdict(list)
     for leaf in leaves:
         alone = len(leaf.path) < depth

@@ -1,4 +1,4 @@
-"""The round trips in the graphs that a capture recorded: what lies between transfers, by node."""
+"""Round trips in the graphs that a capture recorded: the nodes between transfers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def recorded_round_trips(
     Args:
         transfers: The transfers of the host.
         capture_file: Its capture file.
-        records: The record in it of each row of the op table.
+        records: The record in the capture file for each row of the op table.
     """
     if not len(transfers.leaving):
         return
@@ -50,7 +50,7 @@ def recorded_round_trips(
     gives = recorded.by_function(transfers.leaving, "producer", "consumer")
     seen: set[tuple[str, frozenset[str]]] = set()
     for name in sorted(gives):
-        # Of a session's graph, each run has a part.
+        # Each run of a session executes a part of its graph.
         function = None if is_session(name) else capture_file.function(name)
         for instance in function.instances if function is not None else ():
             placed = _PlacedGraph(name, instance)
@@ -69,7 +69,7 @@ def recorded_round_trips(
 
 
 class _PlacedGraph:
-    """The graph of a function, as one instance of it was placed; nodes by number."""
+    """The graph of one placed instance of a function; nodes by number."""
 
     def __init__(self, function: str, instance: Instance) -> None:
         self.function = function
@@ -106,25 +106,25 @@ class _PlacedGraph:
         return {node: part for part in parts for node in part}
 
     def find(self, name: str) -> int:
-        """Return the node of that name, or the one that it was made from; -1 for none."""
+        """Return the node of that name, or the node it was made from; -1 if there is neither."""
         for base in (name, *base_names(name)):
             if (at := self.graph.index(base)) != UNKNOWN:
                 return at
         return UNKNOWN
 
     def find_all(self, names: Iterable[str]) -> set[int]:
-        """Return the nodes of some names, as far as they are in the graph."""
+        """Return the nodes with the given names that are in the graph."""
         return {node for name in names if (node := self.find(name)) != UNKNOWN}
 
     def parts(self, first: set[int], last: set[int]) -> Iterator[list[int]]:
-        """Return the nodes on the way from what arrives to what leaves, part by part.
+        """Yield connected parts of the nodes between arriving and leaving transfers.
 
-        Within a part, those that values come from are before those that they go to; within a loop
-        there is no such order, so there the graph's own order counts.
+        Within a part, producers come before consumers; nodes of a loop have no such order, so they
+        are in the order of the graph.
 
         Args:
-            first: Nodes that take a value off a device.
-            last: Nodes that send one to it.
+            first: Nodes that take a value from a device.
+            last: Nodes that send a value to it.
         """
         bounded: Any = self.passable.copy()
         bounded.add_nodes_from((_START, _END))
@@ -141,13 +141,13 @@ class _PlacedGraph:
             yield [node for loop in order for node in nodes[loop]]
 
     def near(self, part: Sequence[int]) -> set[int]:
-        """Return what may move: what a part connects to on the CPU, and what is next to that."""
+        """Return the nodes that can move: a part, nodes on the CPU linked to it, and neighbors."""
         connected = self._connected[part[0]]
         return connected.union(*(nx.all_neighbors(self.flow, node) for node in connected))
 
 
 class _Recorded:
-    """The rows of a host's op table and its transfers, by their place in the recorded graphs."""
+    """A host's ops and transfers, by their function and node in the recorded graphs."""
 
     def __init__(self, transfers: HostTransfers, records: Sequence[OpRecord | None]) -> None:
         self._transfers = transfers
@@ -160,13 +160,13 @@ class _Recorded:
                 self._rows[place].append(row)
                 if isinstance(label, str):
                     called[label].add(record.function)
-        #: Full names of functions by their name in tables, where it is unique.
+        #: Full names of functions by their name in tables, if that is unique.
         self._full_names = {label: min(of) for label, of in called.items() if len(of) == 1}
 
     def by_function(
         self, rows: NDArray[np.int64], end: str, far_end: str
     ) -> dict[str, dict[str, list[int]]]:
-        """Return transfers by function and node at one end of them."""
+        """Return transfers by function and node at one of their ends."""
         found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         row_of = self._transfers.row_of
         columns = [end, f"{end}_name", "function", far_end]
@@ -207,7 +207,7 @@ class _Recorded:
         return RoundTrip(
             host=str(transfers.transfers["host"].iloc[leaving[0]]),
             function=placed.function if row is None else transfers.function(row),
-            # What a node on a device makes may be in host memory already: then nothing is copied.
+            # A device op's output can be in host memory already: then nothing is copied.
             certainty="certain" if arriving else "likely",
             ops=tuple(op_of[n] for n in part if role_of_type(op_of[n].type) == Role.COMPUTE),
             arriving=came,
@@ -234,7 +234,7 @@ class _Recorded:
     def _nets(
         self, placed: _PlacedGraph, near: set[int], transfers: Sequence[int]
     ) -> Iterator[tuple[int, tuple[int, ...], list[int]]]:
-        """Walk what goes from, or to, a node that may move, with its transfers."""
+        """Yield the values from or to a node that can move, with their transfers."""
         copied: dict[int, list[tuple[int, int]]] = defaultdict(list)
         ends = self._transfers.transfers.iloc[list(transfers)]
         named = zip(transfers, ends["producer_name"], ends["consumer_name"], strict=True)
@@ -249,10 +249,10 @@ class _Recorded:
                 yield node, tuple(takers), own
 
     def _stays(self, placed: _PlacedGraph, node: int, limit_ps: int | None) -> bool:
-        """Return whether an op stays, whatever other ops do.
+        """Return whether an op must stay in any case.
 
-        The graph's own ends and control flow do; so does an op on a device whose kernels take
-        longer than the transfers, or for an unknown time.
+        The graph's inputs, outputs and control flow must stay; so must a device op whose kernels
+        take longer than the transfers, or for an unknown time.
         """
         if placed.role[node] != Role.COMPUTE or placed.on_cpu[node] is None:
             return True

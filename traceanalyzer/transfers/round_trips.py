@@ -1,9 +1,9 @@
 """Round trips: values leave a GPU for ops on the CPU and come back.
 
-With a capture, the graph that ran says which ops are on the way (`recorded_round_trips`). Without
-one, only what the transfers themselves prove counts: what an op takes off a GPU and what it sends
-back. Where one op takes and another of the same function gives, values probably pass from one to
-the other: the function is one computation. Which ops lie between, transfers do not show.
+With a capture, the graph that ran shows which ops are on the way (`recorded_round_trips`). Without
+one, only transfers count as proof: the values that an op takes from a GPU and sends back. If one op
+takes values and another op of the same function sends some, they are probably connected, since a
+function is one computation. Transfers do not show which ops lie between.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     _ByOp: TypeAlias = Mapping[int, list[int]]
 
-_MAX_OPS: Final = 2000  # beyond that, no cheapest move is looked for
+_MAX_OPS: Final = 2000  # for more, the cheapest move is not computed
 _Basis: TypeAlias = Literal["bytes", "time"]
 
 
@@ -46,7 +46,7 @@ class RoundTripOp:
 class TransferTotals:
     """The transfers of a round trip in one direction: sums of the known values, or None."""
 
-    count: int | None  #: None if they are not recorded, and only known to be necessary
+    count: int | None  #: None if they are necessary but not recorded
     bytes: int | None
     time_ps: int | None
     exposed_ps: int | None  #: how long a device idled because of them
@@ -66,16 +66,16 @@ class RoundTrip:
 
     host: str
     function: str | None  #: as tables name it
-    certainty: Certainty  #: that values go this way
-    ops: tuple[RoundTripOp, ...]  #: in the order in which values pass, if that is known
-    between: tuple[RoundTripOp, ...] = ()  #: other ops of the function that may lie between
+    certainty: Certainty  #: that values take this way
+    ops: tuple[RoundTripOp, ...]  #: in the order of the data flow, if known
+    between: tuple[RoundTripOp, ...] = ()  #: other ops of the function that could lie between
     arriving: TransferTotals
     leaving: TransferTotals
-    basis: _Basis  #: what its transfers are weighed by: bytes, unless only their time is known
-    #: What goes from op to op, in it and next to it, with the cost of transfers.
+    basis: _Basis  #: unit of transfer costs: bytes, or time if only that is known
+    #: The values between its ops and their neighbors, with the cost of transfers.
     values: tuple[Value[RoundTripOp], ...]
     on_cpu: frozenset[RoundTripOp]  #: the ops on the CPU among these
-    #: Ops that stay: those beyond, and those whose kernels take longer than the transfers.
+    #: Ops that stay: ops farther away, and ops whose kernels take longer than the transfers.
     cannot_move: frozenset[RoundTripOp]
 
     @property
@@ -84,11 +84,11 @@ class RoundTrip:
 
     @property
     def is_weighed(self) -> bool:
-        """Whether it is small enough for the cheapest move to be looked for."""
+        """Whether it is small enough to compute the cheapest move."""
         return len(self._every_op) <= _MAX_OPS
 
     def cheapest_move(self, cannot_move: Callable[[RoundTripOp], bool]) -> Move[RoundTripOp] | None:
-        """Return the ops to move so that least is copied; None if it is not weighed or saves none.
+        """Return the ops to move so that least is copied; None if not weighed or nothing is saved.
 
         Args:
             cannot_move: Whether an op must stay, such as one on the CPU without a GPU kernel.
@@ -100,7 +100,7 @@ class RoundTrip:
 
     @property
     def order(self) -> tuple[int, int, str, list[str]]:
-        """Sort key: those that copy most first."""
+        """Sort key: most copied first."""
         return (
             -((self.arriving.bytes or 0) + (self.leaving.bytes or 0)),
             -((self.arriving.count or 0) + (self.leaving.count or 0)),
@@ -113,13 +113,13 @@ class HostTransfers:
     """The transfers of one host between host and device, by the ops on the host's side."""
 
     def __init__(self, transfers: pd.DataFrame, ops: pd.DataFrame) -> None:
-        """Take the rows of one host."""
+        """Prepare from the rows of one host."""
         self.transfers = transfers.reset_index(drop=True)
         self.ops = ops
         self.arriving: NDArray[np.int64] = np.flatnonzero(transfers["direction"] == "d2h")
         self.leaving: NDArray[np.int64] = np.flatnonzero(transfers["direction"] == "h2d")
-        # Without a device's plane only the host's sends are known, and those of the ops on a device
-        # leave none (op_kernel.cc: they are not `expensive`).
+        # Without a device's plane only the host's sends are recorded, but not the sends of ops on
+        # a device (op_kernel.cc: they are not `expensive`).
         self.is_measured = bool(transfers["device"].notna().any())
         self.row_of = {str(op_id): row for row, op_id in enumerate(ops["op_id"])}
         self.is_member: NDArray[np.bool_] = (
@@ -137,7 +137,7 @@ class HostTransfers:
         return function if isinstance(function, str) else None
 
     def by_op(self, transfers: NDArray[np.int64], end: str) -> dict[int, list[int]]:
-        """Return the transfers of each row of the op table that is at that end of them."""
+        """Return the transfers at whose given end (`source` or `target`) each op table row is."""
         column = self.transfers[end].iloc[transfers]
         return {
             self.row_of[op_id]: transfers[at].tolist()
@@ -153,7 +153,7 @@ class HostTransfers:
         return TransferTotals(count=len(part), bytes=size, time_ps=took, exposed_ps=exposed)
 
     def weighed(self, nets: Sequence[Net]) -> tuple[_Basis, tuple[Value[RoundTripOp], ...]]:
-        """Return what goes from op to op with its bytes or, if no bytes are known, its time."""
+        """Return the values between ops with their bytes or, if no bytes are known, their time."""
         bases: tuple[tuple[_Basis, str], ...] = (("bytes", "bytes"), ("time", "duration_ps"))
         for basis, name in bases:
             sizes = self.transfers[name].fillna(0).to_numpy(np.int64)
@@ -177,7 +177,7 @@ def measured_round_trips(
     Args:
         transfers: The transfers of a host.
         found: Ids of ops that are in a round trip already.
-        guess: Whether ops of one function may be taken for connected.
+        guess: Whether to assume that ops of one function are connected.
     """
     takes, gives = (
         {
@@ -218,8 +218,8 @@ def _round_trip(
     function = transfers.function(rows[0])
     between: tuple[RoundTripOp, ...] = ()
     if len(rows) > 1:
-        # What goes from those that take to those that give stays on one side: its size is unknown,
-        # and whether it goes directly too.
+        # Keep the takers and givers on one side: the size of the values between them is unknown,
+        # and so is their way.
         nets.append(Net(ops[0], tuple(sorted(ops, key=lambda op: op.key)), ()))
         is_between = transfers.is_member & (transfers.ops["function"] == function).to_numpy()
         is_between[list(rows)] = False
@@ -242,7 +242,7 @@ def _round_trip(
 
 
 def _nets(transfers: HostTransfers, own: Sequence[int]) -> Iterator[Net]:
-    """Walk what goes from op to op by these transfers."""
+    """Yield the values that these transfers carry from op to op."""
     table = transfers.transfers
     by_producer: dict[str, list[int]] = defaultdict(list)
     for transfer, producer in zip(own, table["source"].iloc[list(own)], strict=True):

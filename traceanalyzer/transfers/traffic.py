@@ -1,4 +1,4 @@
-"""The transfers of a run, measured: their ends, what compute hid of them, their links and steps."""
+"""A run's transfers, measured: their ends, time hidden by compute, links, and steps."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from traceanalyzer.timeline.intervals import Intervals
 
 _HOST: Final = "host"
-_UNSEEN_DEVICE: Final = "device"  # the far end of a transfer that only the host recorded
-_PEER: Final = "another device"  # a transfer between devices is recorded on the one it leaves
-# From this size on, setting a transfer off matters little: a tenth of its time at 10 GB/s.
+_UNSEEN_DEVICE: Final = "device"  # the device end of a transfer that only the host recorded
+_PEER: Final = "another device"  # target of a transfer between devices, which the source records
+# From this size on, the fixed cost of a transfer is at most a tenth of its time at 10 GB/s.
 _LARGE_BYTES: Final = 128 * 1024
 _TOLERANCE: Final = 1.05  # clocks of devices tick in steps
-# Bytes per second that one lane carries one way, after line coding: transfers per second times
+# Bytes per second of one lane in one direction, after line coding: transfers per second times
 # 8b/10b (generations 1 and 2), 128b/130b (3 to 5), 242/256 (6, in flits).
 _LANE_BYTES_PER_S: Final = {
     1: 2.5e9 * 8 / 10 / 8,
@@ -43,7 +43,7 @@ _MAX_LANES: Final = 32
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostFacts:
-    """What is known of a host beside its tables."""
+    """Facts about a host that its tables lack."""
 
     name: str
     device_properties: Mapping[str, Mapping[str, str]]  #: by device plane
@@ -53,7 +53,7 @@ class HostFacts:
 
 @dataclass(frozen=True)
 class Link:
-    """What transfers of one direction could reach on a device.
+    """The possible rate of a device's transfers in one direction.
 
     The source of the rate is PCI Express, the device's own memory, or the fastest large transfer
     in that direction in the trace (`seen`: then it is a lower bound).
@@ -67,21 +67,21 @@ class Link:
 class Traffic:
     """The transfers of a run, measured."""
 
-    #: The transfer table, with further columns. `source`, `target`: the ops that a transfer goes
-    #: between: an op id, `name:X` for an op that is only known by name, otherwise the memory.
-    #: `source_memory`, `target_memory`: `host`, `gpu:0`. `hidden_ps`: of its time, while a kernel
-    #: of its device ran, null where unknown. `link`: index into `links`, -1 for unknown. `step`:
+    #: The transfer table, with further columns. `source`, `target`: the op at each end: an op
+    #: id, `name:X` for an op of which only the name is known, otherwise the memory.
+    #: `source_memory`, `target_memory`: `host`, `gpu:0`. `hidden_ps`: the time while a kernel
+    #: of its device ran, null if unknown. `link`: index into `links`, -1 for unknown. `step`:
     #: row of the step table, -1 for none.
     table: pd.DataFrame
     links: tuple[Link, ...]
-    busy: Mapping[tuple[str, str], Intervals]  #: when a device computed or copied, by its host too
+    busy: Mapping[tuple[str, str], Intervals]  #: compute and copy time by host and device
     steps_of_host: Mapping[str, int]  #: how many steps each host has
 
     def per_step(self, transfers: pd.DataFrame) -> NDArray[np.int64]:
-        """Return how many of some transfers are in each step of their hosts; empty without steps.
+        """Return how many of the transfers are in each step of their hosts; empty without steps.
 
-        A step lasts here until the next one of its host begins: what a program reads after a step
-        belongs to it.
+        Here, a step lasts until the next step of its host begins: values that a program reads after
+        a step belong to that step.
         """
         hosts = transfers["host"].dropna().unique()
         steps = sum(self.steps_of_host.get(host, 0) for host in hosts)
@@ -95,10 +95,10 @@ def measure(
     steps: pd.DataFrame,
     hosts: Sequence[HostFacts] = (),
 ) -> Traffic:
-    """Measure the transfers of a run, against the links that the hardware's properties define.
+    """Measure the transfers of a run, and compare them with the rates of the hardware's links.
 
-    A link that a transfer outran is not the one it took. If none is known, the fastest large
-    transfer in that direction counts.
+    A link that is slower than a transfer was not used by it. If no link is known, the fastest large
+    transfer in that direction is the reference.
     """
     start = transfers["start_ps"].to_numpy(np.int64)
     took = transfers["duration_ps"].fillna(0).to_numpy(np.int64)
@@ -148,7 +148,7 @@ def measure(
 
 
 def _ends(transfers: pd.DataFrame) -> dict[str, pd.Series[Any]]:
-    """Return the memory that each transfer reads and writes, and what is known of the ops there."""
+    """Return the memory that each transfer reads and writes, and the ops there, if known."""
     device, direction = transfers["device"], transfers["direction"]
     names = [*map(placement_of_device, device.cat.categories), _UNSEEN_DEVICE]
     own = np.array(names, object)[device.cat.codes]
@@ -166,7 +166,7 @@ def _ends(transfers: pd.DataFrame) -> dict[str, pd.Series[Any]]:
 
 
 def _steps(transfers: pd.DataFrame, steps: pd.DataFrame) -> NDArray[np.int64]:
-    """Return the step in which each transfer was requested or, if that is unknown, began."""
+    """Return the step in which each transfer was requested (if unknown, in which it began)."""
     when = transfers["launch_ps"].fillna(transfers["start_ps"]).to_numpy(np.int64)
     step = np.full(len(transfers), -1, np.int64)
     for host, of_host in steps.groupby("host", observed=True):
@@ -174,7 +174,7 @@ def _steps(transfers: pd.DataFrame, steps: pd.DataFrame) -> NDArray[np.int64]:
         start, took = (ordered[c].to_numpy(np.int64) for c in ("start_ps", "duration_ps"))
         own = np.flatnonzero(transfers["host"] == host)
         place = np.searchsorted(start, when[own], side="right") - 1
-        # No other step follows the last one: it lasts as long as the median step.
+        # The last step has no successor: assume that it lasts as long as the median step.
         period = int(np.median(np.diff(start))) if len(start) > 1 else 0
         is_over = when[own] > max(int((start + took).max()), int(start[-1]) + period)
         rows = ordered.index.to_numpy()
@@ -183,7 +183,7 @@ def _steps(transfers: pd.DataFrame, steps: pd.DataFrame) -> NDArray[np.int64]:
 
 
 def _fastest(transfers: pd.DataFrame, took_ps: NDArray[np.int64]) -> dict[str, float]:
-    """Return the highest rate of the large transfers of each direction, bytes per second."""
+    """Return the highest rate of large transfers by direction, in bytes per second."""
     size = transfers["bytes"].fillna(0).to_numpy(np.int64)
     large = (size >= _LARGE_BYTES) & (took_ps > 0)
     rate = pd.Series(size[large] / took_ps[large] * PS_PER_S)
@@ -196,14 +196,14 @@ def hardware_links(
 ) -> dict[tuple[str, str], Link]:
     """Return the links that the hardware's properties define, by device plane and direction.
 
-    Between host and device, what PCI Express carries; within a device, half of its memory
+    Between host and device, this is the PCI Express bandwidth; within a device, half of its memory
     bandwidth, since a copy reads and writes.
 
     Args:
         device_properties: The properties that each device's plane states (cupti_collector.cc,
             GetDeviceCapabilities; `memory_bandwidth` in bytes per second).
-        gpus: What NVML says of the GPUs. Their order need not be TensorFlow's, so the link counts
-            only if it is the same for all.
+        gpus: NVML's records of the GPUs. Their order can differ from TensorFlow's, so the link is
+            used only if it is the same for all.
     """
     links: dict[tuple[str, str], Link] = {}
     buses = {(gpu.get("pcie_generation"), gpu.get("pcie_width")) for gpu in gpus}
@@ -218,7 +218,7 @@ def hardware_links(
 
 
 def pcie_bytes_per_s(generation: Json, width: Json) -> float | None:
-    """Return what a PCI Express link carries one way, None if there is no such link."""
+    """Return a PCI Express link's bandwidth in one direction; None if there is no such link."""
     if not isinstance(generation, int) or not isinstance(width, int):
         return None
     lane = _LANE_BYTES_PER_S.get(generation)
