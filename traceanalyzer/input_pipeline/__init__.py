@@ -1,1 +1,1 @@
-"""Whether a run's input pipelines (tf.data) keep up with it, what is slow, and what helps."""
+"""Whether a run's input pipelines (tf.data) keep up, which stage is slow, and how to fix it."""

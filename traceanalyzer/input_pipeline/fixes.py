@@ -1,8 +1,8 @@
-"""What helps against a slow stage, and what a step gains by it.
+"""Fixes for a slow stage, and the time that each saves per step.
 
 The bounds come from the pipeline's sections (`throughput`), with the work of the stage replaced by
-its work after the change: the high bound if all goes well, the low one if unknown properties of the
-program turn out badly. Neither exceeds the measured wait.
+its work after the change: the high bound is the best case, the low bound the worst case for unknown
+properties of the program. Neither exceeds the measured wait.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 _MAPS: Final = re.compile(r"Map|MapAndBatch\w*|ParallelMap\w*")
 _FILES: Final = re.compile(r"TFRecord\w*|TextLine\w*|FixedLengthRecord\w*|CSV\w*")
 _BATCHES: Final = re.compile(r"\w*Batch\w*")
-# Stages that restart their inputs for each of their elements, so that iterators below them count
-# files or the like, not epochs.
+# Stages that restart their inputs for each element, so that the iterators below them count files or
+# the like, not epochs.
 _FANS_OUT: Final = re.compile(r"\w*Interleave\w*|FlatMap\w*")
 _CACHE: Final = re.compile(r"\w*Cache\w*")
 _SHUFFLE: Final = re.compile(r"Shuffle\w*")
 _RANDOM: Final = re.compile(r"\bRandom|Random\w*|Multinomial|StatelessTruncatedNormal\w*")
 
 _MIN_SHARE: Final = 0.05  # of the wait: smaller gains are not worth a change
-_MOSTLY_OVERHEAD: Final = 0.5  # of a function's time outside of its ops
-_MIN_EPOCHS: Final = 2  # seen before a cache is advised
-_MOST_CPUS_USED: Final = 0.75  # beyond that, more calls at once gain little
-# If bounds are this close, in shares of the wait, the easier change comes first.
+_MOSTLY_OVERHEAD: Final = 0.5  # of a function's time: the part outside its ops
+_MIN_EPOCHS: Final = 2  # fewer recorded epochs do not justify a cache
+_MOST_CPUS_USED: Final = 0.75  # above this, more parallel calls gain little
+# If bounds differ by less than this share of the wait, the easier change comes first.
 _EQUAL: Final = 0.02
 _Kind: TypeAlias = Literal[  # by ease
     "prefetch", "rewrite", "parallel", "vectorise", "cache", "generator", "read_in_parallel"
@@ -50,18 +50,18 @@ class InputFix:
     """A change to a pipeline."""
 
     kind: _Kind
-    text: str  #: what to do, and what the program must allow for it
+    text: str  #: what to do, and what it requires of the program
     code: str
     low_ps: float  #: gain per step, at least
     high_ps: float  #: at most; never more than the wait
-    basis: str  #: what the bounds assume
+    basis: str  #: assumptions behind the bounds
 
 
 def fixes(pipeline: Pipeline, row: int, cpus: int | None, *, has_gpu: bool) -> tuple[InputFix, ...]:
-    """Return what helps against the stage that bounds the rate, the best first.
+    """Return fixes for the stage that bounds the rate, the best first.
 
     Args:
-        cpus: That tf.data plans with.
+        cpus: The number of CPUs that tf.data uses.
         has_gpu: Whether the steps compute on a GPU, which leaves the CPUs to the pipeline.
     """
     wait = pipeline.wait_ps
@@ -76,7 +76,7 @@ def fixes(pipeline: Pipeline, row: int, cpus: int | None, *, has_gpu: bool) -> t
 
 
 class _Changes:
-    """The changes that fit one stage."""
+    """The possible changes to one stage."""
 
     def __init__(self, pipeline: Pipeline, row: int, cpus: int | None, *, has_gpu: bool) -> None:
         self._pipeline = pipeline
@@ -118,13 +118,13 @@ class _Changes:
         """Return a fix, given the wait that remains at best and at worst.
 
         Args:
-            variant: What the name of its texts ends with.
-            surely: The share of the least gain that is sure.
-            words: What the texts leave open.
+            variant: The end of the name of its texts.
+            surely: The share of the least gain that is certain.
+            words: Values for the placeholders of the texts.
         """
         pipeline = self._pipeline
         wait = pipeline.wait_ps
-        # If the sections do not account for some of the wait, no change to them is sure to help.
+        # If the sections do not explain some of the wait, no change to them is certain to help.
         accounted = min(wait, pipeline.wait_if(pipeline.own_ps, pipeline.slowest_ps))
         high = min(max(wait - best_ps, 0.0), wait)
         low = min(max(accounted - worst_ps, 0.0), high) * surely
@@ -136,7 +136,7 @@ class _Changes:
         return InputFix(kind=kind, low_ps=low, high_ps=high, **texts)
 
     def _wait_beside_section(self, busy_ps: float) -> float:
-        """Return the wait if the stage worked so long per step, in a section of its own."""
+        """Return the wait if the stage worked for `busy_ps` per step, in a separate section."""
         pipeline = self._pipeline
         shared = {self._section, (str(self._stage["stage"]), False)}
         below = [k for k in pipeline.below(self._row) if k != self._row]
@@ -147,7 +147,7 @@ class _Changes:
         return pipeline.wait_if(own, slowest)
 
     def _wait_in_section(self, busy_ps: float) -> float:
-        """Return the wait if the stage worked so long per step, where it is."""
+        """Return the wait if the stage worked for `busy_ps` per step, in its present section."""
         pipeline = self._pipeline
         section = pipeline.sections[self._section]
         whole = pipeline.busy_ps([k for k in section if k != self._row]) + busy_ps
@@ -156,18 +156,18 @@ class _Changes:
         return pipeline.wait_if(pipeline.own_ps, max(pipeline.slowest_without(section), whole))
 
     def _contended(self, work_ps: float) -> float:
-        """Return the least wait if the steps themselves need every CPU: work is only shared."""
+        """Return the least wait if the steps need every CPU, so that work can only be shared."""
         return 0.0 if self._has_gpu else work_ps / (self._cpus or 2)
 
     def _calls_at_once(self) -> float:
-        """Return how many calls ran at once, on average, while any did."""
+        """Return how many calls ran in parallel, on average, while any ran."""
         if not self._stage["is_async"]:
             return 1.0
         work = self._pipeline.work
         mine = work.row == self._row
         took = float((work.end_ps[mine] - work.start_ps[mine]).sum())
         whole = self._pipeline.recorded([self._row]).total_ps
-        # Calls that wait for a thread count as running: never more than can run at once.
+        # Calls that wait for a thread appear to run: limit them to the number that can run at once.
         limits = [self._stage["parallelism"], self._cpus]
         most = min((float(n) for n in limits if is_positive(n)), default=float("inf"))
         return max(1.0, min(took / whole if whole else 1.0, most))
@@ -188,8 +188,8 @@ class _Changes:
         if cpus is not None and at_once > cpus * _MOST_CPUS_USED:
             return
         if is_positive(self._stage["autotune"]):
-            return  # tf.data chooses already
-        # Handing elements over from thread to thread is no faster with more calls at once.
+            return  # tf.data already chooses the parallelism
+        # More parallel calls do not speed up handing elements over between threads.
         handing_over = self._busy_ps - calling
         most = max(at_once, float(cpus)) if cpus else None
         least = 1.0 if self._calls_python else max(at_once, (cpus or 2) / 2)
@@ -202,7 +202,7 @@ class _Changes:
         )
 
     def _vectorised(self) -> Iterator[InputFix]:
-        """One call for a whole batch, if the calls cost more than what they compute."""
+        """One call for a whole batch, if the calls cost more than their ops."""
         if self._calls_python or not is_positive(self._stage["calls"]):
             return
         stages = [self._pipeline.stages[k] for k in self._pipeline.chain(self._row)]

@@ -1,9 +1,9 @@
-"""How fast a pipeline is, and how fast it would be if a stage took longer or shorter.
+"""The rate of a pipeline, and its rate if a stage took more or less time.
 
-A pipeline works in sections. A stage that prepares elements in advance calls its inputs on a thread
-of its own; all stages from there to the next such stage take turns on that thread, so their work
-adds up. _Sections work in parallel: the slowest bounds the rate. The last section is the program's
-own thread: each step waits for all of its work.
+A pipeline works in sections. A stage that prepares elements in advance calls its inputs on a
+separate thread; all stages from there to the next such stage take turns on that thread, so their
+work adds up. Sections work in parallel: the slowest bounds the rate. The last section is the
+program's thread: each step waits for all of its work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.stage_events import Spans
 
 _MAX_HANDOVER_PS: Final = 200 * PS_PER_US  # waking a thread takes some ten microseconds
-# The stage that asks ("" for the program), and whether these are calls of its function.
+# The consuming stage ("" for the program), and whether these are calls of its function.
 _Section: TypeAlias = tuple[str, bool]
 PROGRAM: Final[_Section] = ("", False)
 
@@ -36,7 +36,7 @@ class Pipeline:
     """One pipeline during the regular steps of a host."""
 
     stages: Mapping[int, Mapping[str, Any]]  #: by row of the host's table of stages
-    work: Spans  #: when stages were busy, by the same rows
+    work: Spans  #: busy times of stages, by the same rows
     waiting: Intervals  #: when the program waited
     begin_ps: NDArray[np.int64]  #: of each regular step
     end_ps: NDArray[np.int64]
@@ -51,7 +51,7 @@ class Pipeline:
         return {k: rows[p] for k, p in parents.items() if isinstance(p, str) and p in rows}
 
     def chain(self, row: int) -> list[int]:
-        """Return the rows from a stage to the end of the pipeline, itself first."""
+        """Return the rows from a stage to the end of the pipeline, the stage first."""
         found = [row]
         while found[-1] in self.above:
             found.append(self.above[found[-1]])
@@ -83,8 +83,8 @@ class Pipeline:
     def _spans_of(self) -> dict[int, Intervals]:
         """When each stage was busy.
 
-        Between two calls of a stage that prepares elements in advance, it hands them over from
-        thread to thread. That is its work too, unless its inputs were busy then.
+        Between two calls, a stage that prepares elements in advance hands them over between
+        threads. That is its work too, unless its inputs were busy then.
         """
         found = {}
         for row, stage in self.stages.items():
@@ -104,7 +104,7 @@ class Pipeline:
         return union(start, self.work.end_ps[mine] - start)
 
     def busy_ps(self, rows: Collection[int]) -> float:
-        """Return the time on the clock, per step, while some of these stages were busy."""
+        """Return the wall-clock time, per step, while some of these stages were busy."""
         return self._per_step(self.spans(rows))
 
     def calling_ps(self, row: int) -> float:
@@ -131,12 +131,12 @@ class Pipeline:
         return self.slowest_without(())
 
     def slowest_without(self, rows: Iterable[int]) -> float:
-        """Return the work of the busiest section but the program's, without some rows."""
+        """Return the work of the busiest section, except the program's and without some rows."""
         others = (set(members) for section, members in self.sections.items() if section != PROGRAM)
         return max((self.busy_ps(members.difference(rows)) for members in others), default=0.0)
 
     def wait_if(self, own_ps: float, slowest_ps: float) -> float:
-        """Return the wait per step, given the work of the program's and of the busiest section."""
+        """Return the wait per step, given the work of the program's and the busiest section."""
         return own_ps + max(0.0, slowest_ps - self.other_ps - own_ps)
 
 

@@ -1,4 +1,4 @@
-"""Whether a run's pipelines keep up with its steps, and what is slow where they do not.
+"""Whether a run's pipelines keep up with its steps, and which stages are slow if not.
 
 Times are picoseconds.
 """
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from traceanalyzer.timeline.intervals import Intervals
 
 _MIN_STEPS: Final = 3
-_TOO_LONG: Final = 0.05  # share of a step in which it waits
-# A pipeline that bounds the rate is busy nearly all the time, or makes the steps wait for work on
-# their own thread. Below this, elements were ready, and the wait is for handing them over.
+_TOO_LONG: Final = 0.05  # share of a step spent waiting
+# A pipeline that bounds the rate is busy nearly all the time, or works on the thread of the steps.
+# Below this share, elements were ready, and the steps waited for the handover.
 _BUSY: Final = 0.6
 _SLOW: Final = 0.3  # share of the wait during which the slow stage must have been busy
 _MOST_OF_THE_START: Final = 0.5
-_SIMILAR: Final = 2.0  # at most so many times the duration of a regular step without its wait
+_SIMILAR: Final = 2.0  # at most this multiple of a regular step's duration without its wait
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,10 +41,10 @@ class StepWaits:
     """How long one host's steps waited for input.
 
     `table` has one row per step of the kind that took most time: `step`, `name`, `start_ps`,
-    `duration_ps`, `wait_ps` (within the step), `wait_before_ps` (after the step before it: a loop
-    may fetch its input outside of what it marks), `since_ps` (where that begins) and `counts`: true
-    for regular steps, and for outliers that are slow because they waited. The other figures cover
-    only these.
+    `duration_ps`, `wait_ps` (within the step), `wait_before_ps` (between the previous step and this
+    one: a loop can fetch input outside the marked step), `since_ps` (the start of that time) and
+    `counts`: true for regular steps, and for outliers that are slow because they waited. The other
+    figures cover only these.
     """
 
     table: pd.DataFrame
@@ -57,12 +57,12 @@ class StepWaits:
 
 @dataclass(frozen=True, kw_only=True)
 class SlowStage:
-    """The stage that bounds how fast a pipeline is."""
+    """The stage that bounds the rate of a pipeline."""
 
     row: int  #: of the host's table of stages
     stage: str  #: its path
-    busy_ps: float  #: per step, as time on the clock
-    in_wait_share: float  #: of the wait, while the stage was busy
+    busy_ps: float  #: wall-clock time per step
+    in_wait_share: float  #: of the wait: the part while the stage was busy
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,11 +76,11 @@ class HostInput:
     slow: SlowStage | None = None
     fixes: tuple[InputFix, ...] = ()  #: alternatives, the best first: their gains do not add up
     startup_ps: int | None = None  #: the longest first request of an iterator
-    #: How long a shuffle took for its first element while it filled its buffer, if that is most of
-    #: the start.
+    #: The time a shuffle took to fill its buffer for the first element, if that is most of
+    #: `startup_ps`.
     fill_ps: float | None = None
     fill_size: int | None = None  #: elements in that buffer
-    fills: int = 0  #: iterators of the shuffle: each filled it
+    fills: int = 0  #: number of the shuffle's iterators, each of which filled it
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class InputUse:
 
 
 def input_use(hosts: Sequence[HostInput]) -> InputUse | None:
-    """Return the pipelines of a run from those of its hosts; None if there are none."""
+    """Combine the pipelines of all hosts; None if there are none."""
 
     def urgency(host: HostInput) -> tuple[bool, float]:
         return host.verdict != "unknown", host.waits.share if host.waits else 0.0
@@ -189,7 +189,7 @@ def _slow_stage(pipeline: Pipeline) -> SlowStage | None:
 
 
 def _startup(stages: pd.DataFrame, pipelines: Pipelines) -> dict[str, Any]:
-    """Return the longest start of an iterator, and how long a shuffle filled its buffer in it."""
+    """Return the longest start of an iterator, and how long a shuffle filled its buffer then."""
     requests, first = pipelines.requests, pipelines.is_first
     if not first.any():
         return {}
@@ -221,7 +221,7 @@ def _step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
     ordered = steps.sort_values("start_ps", kind="stable")
     start = ordered["start_ps"].to_numpy(np.int64)
     end = start + ordered["duration_ps"].to_numpy(np.int64)
-    # Whatever kind of step came before: validation between two epochs is no wait of training.
+    # The previous step can be of any kind: validation between two epochs is not a wait of training.
     since = np.minimum(np.append(start[:1], np.maximum.accumulate(end)[:-1]), start)
     mine = (ordered["name"].astype(str) == main).to_numpy()
     table = ordered[mine][["step", "name", "start_ps", "duration_ps"]].reset_index(drop=True)
@@ -244,10 +244,10 @@ def _step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
 
 
 def _counts(table: pd.DataFrame, kind: NDArray[np.object_]) -> NDArray[np.bool_]:
-    """Return which steps count: the regular ones, and those that are outliers only by their wait.
+    """Return which steps count: regular ones, and outliers that are slow only because of a wait.
 
     Without its wait, such a step takes about as long as the others. A step that is slow for another
-    reason, such as a checkpoint, says nothing about the pipeline.
+    reason, such as a checkpoint, does not count.
     """
     regular = kind == REGULAR
     wait = table["wait_ps"].to_numpy(np.float64)

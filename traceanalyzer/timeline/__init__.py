@@ -1,1 +1,1 @@
-"""What each device did when, and for which host op it stood idle."""
+"""When each device computed, copied, or waited, and for which host op."""

@@ -1,17 +1,16 @@
-"""What each device did at each moment; and where it stood idle, what it waited for.
+"""What each device did at each moment and, when it was idle, what it waited for.
 
-A device's time is cut into parts that follow on each other, each of one phase, so that they add up
-to the whole and nothing counts twice. Where a kernel ran it computed, whatever else went on. Where
-none ran and a transfer did, it waited for the transfer. The rest is idle: there the walk goes back
-in time from what ended the gap (`walk`). What the walk passes is what the device waited for. What
-merely ran at the same time is not.
+A device's time is cut into consecutive parts of one phase each, so that they add up to the whole
+and nothing counts twice. While a kernel ran, the device computed. While only a transfer ran, it
+waited for the transfer. The rest is idle time: there, the walk goes back in time from the event
+that ended the gap (`walk`). The device waited for the events on that walk, not for events that
+merely ran at the same time.
 
-An op's *exposed* time is the idle time in which the walk passes through the op, and the time in
-which nothing but a transfer ran that is made for it. Each moment of a device is attributed once, so
-that the exposed times of all ops add up to no more than the idle time. Of several devices of a host
-it is the mean. What waited for a compute op of unknown placement is not counted: the op may have
-run on the device, and need not be in the way. Input is waited for on the host wherever the op that
-gets it is placed.
+An op's *exposed* time is the idle time in which the walk passes through the op, plus the time in
+which only a transfer for the op ran. Each moment of a device is attributed once, so that the
+exposed times of all ops add up to no more than the idle time. For several devices of a host, it is
+the mean. Waits for a compute op of unknown placement do not count, because the op may have run on
+the device. Waits for input are on the host, wherever the op that fetches the input is placed.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceParts:
-    """What one device did from its first event, or the first step, to its last."""
+    """The activity of one device from its first event or step to its last."""
 
     device: str  #: name of its plane
-    parts: Parts  #: by the host's clock
+    parts: Parts  #: on the host's clock
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,19 +53,19 @@ class HostTimeline:
     """The time of one host and its devices."""
 
     devices: tuple[DeviceParts, ...] = ()  #: those that ran kernels
-    #: What the program's own thread waited for, where no device ran kernels; or None.
+    #: Waits of the program's thread, if no device ran kernels; otherwise None.
     program: Parts | None = None
-    #: What ran on the devices; None where none of them ran kernels.
+    #: Kernels and transfers of the devices; None if no device ran kernels.
     work: DeviceWork | None = None
 
     @property
     def shifts_ps(self) -> Mapping[str, int]:
-        """What was added to the times of each device, so that nothing begins before its launch."""
+        """The shift of each device's times, so that no event begins before its launch."""
         return {} if self.work is None else self.work.shifts_ps
 
 
 def host_timeline(tables: HostTables) -> HostTimeline:
-    """Cut the time of a host's devices; without any that ran kernels, that of its program."""
+    """Cut the time of a host's devices or, if none ran kernels, of its program."""
     if tables.kernels.empty:
         return HostTimeline(program=_program_parts(tables))
     work = device_work(tables)
@@ -80,8 +79,8 @@ def host_timeline(tables: HostTables) -> HostTimeline:
 def with_exposed(tables: HostTables, timeline: HostTimeline) -> HostTables:
     """Return a host's tables with the exposed time of ops and transfers.
 
-    It stays null where no device ran kernels: what did not compute did not wait; and for compute
-    ops of unknown placement.
+    It stays null if no device ran kernels (no device then waited), and for compute ops of unknown
+    placement.
     """
     devices, ops, transfers = timeline.devices, tables.ops, tables.transfers
     if not devices:
@@ -131,10 +130,10 @@ def _ended_by(
     work: DeviceWork,
     threads: ThreadActivity | None,
 ) -> Launches:
-    """Return the launch of what ended each gap of a device.
+    """Return the launch of the event that ended each gap of a device.
 
-    Of several that began then, the one launched last. After all of them the walk follows the
-    program's own thread: the device's next work is not in the trace.
+    If several began then, it is the last launch. After the last event, the walk follows the
+    program's thread, because the device's next work is not in the trace.
     """
     launches = work.launches.take(own)
     order = np.lexsort((-launches.start_ps, work.start_ps[own]))
@@ -146,12 +145,12 @@ def _ended_by(
         thread,
         np.where(is_followed, found.start_ps, end_ps),
         np.where(is_followed, found.end_ps, end_ps),
-        (is_followed & found.is_proved) | (thread == ON_DEVICE),  # nothing is taken for granted
+        (is_followed & found.is_proved) | (thread == ON_DEVICE),  # no assumptions
     )
 
 
 def _program_parts(tables: HostTables) -> Parts | None:
-    """Cut the time of the program's own thread, back from where it ended."""
+    """Cut the time of the program's thread, going back from its end."""
     threads = tables.threads
     thread = program_thread(threads)
     if threads is None or thread == ON_DEVICE:
@@ -160,7 +159,7 @@ def _program_parts(tables: HostTables) -> Parts | None:
     if own.start == own.stop:
         return None
     starts = tables.steps["start_ps"].to_numpy(np.int64)
-    # Each step by itself: what led to its end is not followed into the one before.
+    # Each step separately: the walk does not continue into the previous step.
     extent = [threads.start_ps[own].min(), threads.end_ps[own].max()]
     bounds = np.unique(np.concatenate([extent, starts, starts + durations(tables.steps)]))
     start, end = bounds[:-1], bounds[1:]

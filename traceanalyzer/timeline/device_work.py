@@ -1,7 +1,7 @@
-"""What ran on the devices of one host, with its launch, on the host's clock.
+"""Kernels and transfers of one host's devices, with their launches, on the host's clock.
 
-Host and device clocks are set against each other by the profiler, and may be off: where work begins
-before it was launched, the times of that device are moved until it does not (`shifts_ps`).
+The profiler aligns the clocks of host and devices, with some error: if work begins before its
+launch, the times of that device are shifted so that it does not (`shifts_ps`).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _ON_THE_HOST: Final = ("cpu", "host_memory")
 class DeviceWork:
     """The kernels, and after them the transfers, of a host's devices."""
 
-    devices: tuple[str, ...]  #: names of those that ran kernels
+    devices: tuple[str, ...]  #: names of the devices that ran kernels
     device: NDArray[np.int16]  #: index into `devices`, -1 for another
-    stream: NDArray[np.int32]  #: number of the stream, of whatever device
+    stream: NDArray[np.int32]  #: number of the stream, unique over all devices
     start_ps: NDArray[np.int64]  #: on the host's clock
     end_ps: NDArray[np.int64]
-    #: Row of the host's op table: of a kernel its op; of a transfer the op on the host that it is
-    #: made for; -1 where none is known.
+    #: Row in the host's op table: for a kernel, its op; for a transfer, the host op that needs it;
+    #: -1 if unknown.
     row: NDArray[np.int32]
     transfer: NDArray[np.int64]  #: row of the host's transfer table, -1 for a kernel
     launches: Launches
-    shifts_ps: Mapping[str, int]  #: what was added to the times of each device
+    shifts_ps: Mapping[str, int]  #: the shift of each device's times
 
     @property
     def is_transfer(self) -> NDArray[np.bool_]:
@@ -48,11 +48,11 @@ class DeviceWork:
 
 
 def device_work(tables: HostTables) -> DeviceWork:
-    """Gather what ran on a host's devices."""
+    """Gather the work of a host's devices."""
     kernels, threads = tables.kernels, tables.threads
     on_device = np.flatnonzero(tables.transfers["device"].notna())
     transfers = tables.transfers.iloc[on_device]
-    device, every = _numbers(kernels["device"], transfers["device"])  # those that only moved: last
+    device, every = _numbers(kernels["device"], transfers["device"])  # without kernels: last
     stream, streams = _numbers(kernels["stream"], transfers["stream"])
     computing = kernels["device"].nunique()
     shift_ps = np.zeros(len(device), np.int64) if threads is None else threads.early_ps
@@ -86,9 +86,9 @@ def _unknown(n: int) -> Launches:
 
 
 def _numbers(*columns: pd.Series[str]) -> tuple[NDArray[np.int64], list[str]]:
-    """Number the texts in some columns as they come, -1 for null; return these, too."""
+    """Number the texts in some columns by first occurrence, -1 for null; return the texts, too."""
     parts = [pd.Categorical(column) for column in columns]
-    # One dtype for the categories, whatever pandas infers, so that they can be joined.
+    # The categories need one dtype to be joined; pandas may infer different ones.
     parts = [pd.Categorical.from_codes(p.codes, p.categories.astype(object)) for p in parts]
     codes, texts = pd.factorize(pd.api.types.union_categoricals(parts))
     return codes.astype(np.int64), [str(text) for text in texts]
@@ -103,7 +103,7 @@ def _rows(op_ids: pd.Series[str], ops: pd.DataFrame) -> NDArray[np.int32]:
 
 
 def _blamed(transfers: pd.DataFrame, ops: pd.DataFrame) -> NDArray[np.int32]:
-    """Return the op that each transfer is made for: its end on the host; -1 where none is known."""
+    """Return the op that each transfer is made for: its end on the host; -1 if unknown."""
     is_host_op = ops["placement"].isin(_ON_THE_HOST) & (ops["role"] == Role.COMPUTE)
     counts = np.append(is_host_op | (ops["role"] == Role.INPUT_PIPELINE), False)
     blamed = np.full(len(transfers), -1, np.int32)

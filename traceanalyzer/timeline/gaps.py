@@ -1,9 +1,9 @@
-"""The gaps of devices, those that waited for the same together.
+"""The gaps of devices, grouped by their reason.
 
-In a gap a device runs neither a kernel nor a transfer. Without devices, gaps are the waits of the
-program's own thread. Gaps are alike if most of their time waited for the same op, or for the same
-other phase, and if the same op ran next. What lies outside the regular steps is left out, except
-for gaps between two of them. Of very many gaps, the shortest are left out, too.
+In a gap, a device runs neither a kernel nor a transfer. Without devices, gaps are the waits of the
+program's thread. Gaps are grouped if most of their time is a wait for the same op, or is in the
+same other phase, and if the same op ran next. Gaps outside the regular steps are left out, except
+gaps between two regular steps. If there are very many, the shortest are left out, too.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from traceanalyzer.timeline.device_work import DeviceWork
     from traceanalyzer.timeline.walk import Parts
 
-_LEAST_SHARE: Final = 0.1  # of a gap: an op that took less does not explain it
+_LEAST_SHARE: Final = 0.1  # of a gap: shorter ops do not explain it
 _MOST: Final = 20_000  # gaps of a device
 _RUNS: Final = (Phase.COMPUTE, Phase.COPY)
 _WAITS: Final = (ThreadState.WAIT, ThreadState.CALL)
-# What ran next, in place of the row of its op.
+# In place of the row of the op that ran next.
 _TRANSFER, _NOTHING = -2, -3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gaps:
-    """Gaps that are alike."""
+    """Gaps with the same reason."""
 
     device: str | None  # None for the program's own thread
-    phase: Phase  # that most of their time waited for
+    phase: Phase  # that took most of their time
     row: int  # of the op in the host's op table, -1 if no single op took much of it
     after: int  # event of the host's `DeviceWork` that ran next, -1 for none
     count: int
@@ -52,7 +52,7 @@ class Gaps:
 
 
 def gaps_of(tables: HostTables, timeline: HostTimeline) -> list[Gaps]:
-    """Return the gaps of a host's devices, those that took most time first."""
+    """Return the gaps of a host's devices, most time first."""
     found: list[Gaps] = []
     for number, device in enumerate(timeline.devices):
         parts = device.parts
@@ -67,7 +67,7 @@ def gaps_of(tables: HostTables, timeline: HostTimeline) -> list[Gaps]:
 
 
 def _waits(tables: HostTables) -> pd.DataFrame:
-    """Return when the program's thread waited for others."""
+    """Return the times when the program's thread waited for others."""
     threads = tables.threads
     thread = program_thread(threads)
     if threads is None or thread == ON_DEVICE:
@@ -78,7 +78,7 @@ def _waits(tables: HostTables) -> pd.DataFrame:
 
 
 def _merged(start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]) -> pd.DataFrame:
-    """Return the longest of some times, adjacent ones merged; they are in order of time."""
+    """Return the longest of some times, in order of time; adjacent ones are merged."""
     is_first = np.append(True, start_ps[1:] > end_ps[:-1])[: len(start_ps)]
     is_last = np.append(is_first[1:], True)[: len(start_ps)]
     gaps = pd.DataFrame({"start_ps": start_ps[is_first], "end_ps": end_ps[is_last]})
@@ -87,7 +87,7 @@ def _merged(start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]) -> pd.DataFr
 
 
 def _with_next(gaps: pd.DataFrame, work: DeviceWork | None, device: int) -> pd.DataFrame:
-    """Add what ran next on a device: which event (`after`), and the row of its op (`what`)."""
+    """Add the event that ran next on a device (`after`), and the row of its op (`what`)."""
     if work is None:
         return gaps.assign(after=-1, what=_NOTHING)
     own = np.flatnonzero(work.device == device)
@@ -164,7 +164,7 @@ def _waited_for(gaps: pd.DataFrame, parts: Parts) -> pd.DataFrame:
 
 
 def _longest(pieces: pd.DataFrame, what: str, gaps: int) -> pd.DataFrame:
-    """Return what took most of each gap, null for nothing, and how long."""
+    """Return the value of `what` that took most of each gap (null: none), and how long."""
     sums = pieces.groupby(["gap", what])["took_ps"].sum().reset_index()
     longest = sums.sort_values("took_ps", kind="stable").drop_duplicates("gap", keep="last")
     return longest.set_index("gap").reindex(range(gaps))

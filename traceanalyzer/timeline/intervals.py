@@ -33,11 +33,11 @@ class Intervals(NamedTuple):
 
 
 def union(start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> Intervals:
-    """Return the times that some interval covers: a sum would count overlaps twice.
+    """Return the times that the intervals cover; overlaps count once.
 
     Args:
         start_ps: Starts in any order, int64.
-        duration_ps: Durations, int64; what lasts no time, or less, covers none.
+        duration_ps: Durations, int64; intervals of zero or negative duration are ignored.
     """
     lasting = duration_ps > 0
     start = start_ps[lasting].clip(-_LIMIT_PS, _LIMIT_PS)
@@ -61,7 +61,7 @@ def without(a: Intervals, b: Intervals) -> Intervals:
 
 def _chosen(a: Intervals, b: Intervals, choose: Callable[..., NDArray[np.bool_]]) -> Intervals:
     """Return the times chosen by whether they are in `a`, and whether they are in `b`."""
-    # Each of the four is sorted, so that merging is quick.
+    # All four arrays are sorted, so that a stable sort merges them quickly.
     bounds = np.sort(np.concatenate([*a, *b]), kind="stable")
     start = bounds[:-1]
     kept = choose(*(start < _last_end(times, start) for times in (a, b)))
@@ -82,7 +82,7 @@ def inside_ps(
     Args:
         times: The set.
         start_ps: Starts of the intervals, in any order, int64.
-        end_ps: Their ends, int64; one that ends before it starts holds nothing.
+        end_ps: Their ends, int64; an interval that ends before it starts is empty.
     """
     return _before(times, np.maximum(start_ps, end_ps)) - _before(times, start_ps)
 

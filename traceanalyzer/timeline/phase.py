@@ -1,4 +1,4 @@
-"""The phases that a device's time, or a path through a step, is cut into, and shares of them."""
+"""Phases of a device's time or of a path through a step, and shares of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Phase(IntEnum):
-    """What a device did, or waited for; those of `ThreadState` mean the same."""
+    """Activities and waits of a device; those from `ThreadState` have the same meaning."""
 
     HOST_OP = ThreadState.HOST_OP
     INPUT = ThreadState.INPUT
@@ -33,27 +33,27 @@ class Phase(IntEnum):
     COMPUTE = 8
     """Some kernel ran."""
     COPY = 9
-    """No kernel ran, a transfer did."""
+    """A transfer ran, but no kernel."""
     QUEUED = 10
-    """What came next had been launched, and had not begun: the device's own queues."""
+    """The next work was launched but had not begun: it was in the device's queues."""
     OTHER_DEVICE = 11
-    """Another device was waited for."""
+    """The device waited for another device."""
     UNATTRIBUTED = 12
-    """The trace does not show it."""
+    """The trace does not show the reason."""
 
 
 PHASE_COLUMNS: Final = {phase: f"{phase.name.lower()}_ps" for phase in Phase}
-"""Name of the column that holds the time of each phase."""
+"""Name of the column with the time of each phase."""
 
 
 def phases_within(
     parts: Parts, start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]
 ) -> pd.DataFrame:
-    """Return how much of each interval, a step mostly, went to each phase.
+    """Return how much of each interval (mostly a step) each phase took.
 
     Returns:
-        A row an interval, a column a phase (`PHASE_COLUMNS`), int64 picoseconds. They add up to
-        the interval, as far as it lies between the first and the last part.
+        A row per interval, a column per phase (`PHASE_COLUMNS`), int64 picoseconds. They add up to
+        the part of the interval that is between the first and the last part.
     """
     end_ps = start_ps + duration_ps.clip(0)
     columns = {}
@@ -72,12 +72,12 @@ def overlap_share(
     Args:
         tables: The host's tables.
         device: The device.
-        shift_ps: What was added to the device's times.
-        within: The times to look at, the steps mostly.
+        shift_ps: The shift of the device's times.
+        within: The times to consider, mostly the steps.
 
     Returns:
-        Of the time in which some op of the host or of the input pipeline ran, or a transfer to or
-        from the device, the part in which a kernel ran too; None where none of them did.
+        The share of the time of host ops, input pipeline ops, and transfers to or from the device
+        during which a kernel ran too; None if there were none.
     """
     threads, parts = tables.threads, device.parts
     own = tables.transfers[tables.transfers["device"] == device.device]

@@ -1,9 +1,9 @@
 """Which ops run in each step, and which only now and then: set-up, checkpoints, the start of a fit.
 
-An op of a function counts as running whenever the function does: at host tracer level 2 an op that
-became cheap leaves no event, though it runs each time. A session of TensorFlow 1 runs one part of a
-graph and then another: its initializers first, then its steps. So an op of a session is rare only
-if most ops of each run that shows it are, too.
+An op of a function counts as running whenever the function runs: at host tracer level 2, an op that
+became cheap leaves no event although it runs. A session of TensorFlow 1 runs different parts of a
+graph: first its initializers, then its steps. So an op of a session is rare only if most ops of
+each run that shows it are rare, too.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.thread_activity import ThreadActivity
 
 
-_FEWEST_STEPS: Final = 3  # fewer do not show what recurs
-_RARE: Final = 4  # what runs beside fewer than a fourth of the steps belongs to none
+_FEWEST_STEPS: Final = 3  # fewer do not show which ops recur
+_RARE: Final = 4  # an op that overlaps fewer than 1/4 of the steps is in none
 
 
 class Recurring(NamedTuple):
-    """How the ops of a host relate to its steps; one entry a row of its op table.
+    """How the ops of a host relate to its steps; one entry per row of its op table.
 
     Attributes:
-        is_rare: Whether an op is seen in one step at most, and beside few: not part of each step.
-        is_outside: Whether it is seen outside all steps.
+        is_rare: Whether an op runs in at most one step and beside few: it is not part of each step.
+        is_outside: Whether it runs outside all steps.
     """
 
     is_rare: NDArray[np.bool_]
@@ -39,14 +39,14 @@ class Recurring(NamedTuple):
 
 
 def recurring(tables: HostTables) -> Recurring:
-    """Find the ops of a host that are not part of each step; none where steps are unknown."""
+    """Find the ops of a host that are not part of each step; none if steps are unknown."""
     ops, threads = tables.ops, tables.threads
     steps = tables.steps.sort_values("start_ps", kind="stable")
     none = np.zeros(len(ops), np.bool_)
     if len(steps) < _FEWEST_STEPS or threads is None or ops.empty:
         return Recurring(none, none)
     starts = steps["start_ps"].to_numpy(np.int64)
-    # Of steps that overlap, as those of two threads do, any that is not over counts.
+    # Steps can overlap, e.g. those of two threads: any that has not ended counts.
     ends = np.maximum.accumulate(starts + steps["duration_ps"].to_numpy(np.int64))
     known = threads.row >= 0
     of_session = _of_session(ops, threads)
@@ -63,7 +63,7 @@ def recurring(tables: HostTables) -> Recurring:
 
 
 def _of_session(ops: pd.DataFrame, threads: ThreadActivity) -> NDArray[np.bool_]:
-    """Tell which ops ran in a session: in a call of no function, and not eagerly."""
+    """Return which ops ran in a session: neither in a function call nor eagerly."""
     in_call = np.zeros(len(ops), np.bool_)
     in_call[threads.row[(threads.row >= 0) & (threads.call != 0)]] = True
     names = ops["function"].astype(object)
@@ -75,7 +75,7 @@ def _of_session(ops: pd.DataFrame, threads: ThreadActivity) -> NDArray[np.bool_]
 def _in_regular_runs(
     of_session: NDArray[np.bool_], threads: ThreadActivity, is_rare: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Tell which ops of sessions are seen in a run of which half of the ops and more recur."""
+    """Return which ops of sessions are in a run in which at least half of the ops recur."""
     shown = (threads.call != 0) & np.append(of_session, np.False_)[threads.row]
     runs = pd.DataFrame({"call": threads.call[shown], "row": threads.row[shown]}).drop_duplicates()
     recur = pd.Series(~is_rare[runs["row"]], runs.index).groupby(runs["call"]).transform("mean")
@@ -85,7 +85,7 @@ def _in_regular_runs(
 
 
 def _groups(ops: pd.DataFrame, of_session: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return what each row runs with: the ops of its function; others run by themselves."""
+    """Return the group of each row: the ops of its function, otherwise only itself."""
     functions, _ = pd.factorize(ops["function"].astype(str))
     alone = ops["is_eager"].to_numpy(bool) | of_session
     codes, _ = pd.factorize(np.where(alone, np.arange(len(ops)) + len(ops), functions))

@@ -1,12 +1,12 @@
-"""The walk back in time from the end of a span to what it waited for.
+"""The walk back in time from the end of a span through the events that it waited for.
 
 From a device event the walk goes to the thread that launched it, or to the device's earlier work.
-On a thread it follows the thread's activity; where the thread did nothing, it goes to the thread
-that woke it; where the thread waited for a call or a device, to what ended last there. Time that
+On a thread it follows the thread's activity; if the thread did nothing, it goes to the thread that
+woke it; if the thread waited for a call or a device, to the event that ended last there. Time that
 cannot be followed is unattributed.
 
-The walk that explains idle time does not go through devices: where it comes to one within a span,
-that is another one. The walk through a step does: the critical path.
+The walk that explains idle time does not go through devices: a device within the span is another
+one. The walk through a step, the critical path, does go through devices.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ class Spans(NamedTuple):
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
-    #: The launch of what ended each; where none did, the thread to go back on.
+    #: The launch of the event that ended each; without one, the thread to go back on.
     launch: Launches
 
 
 class Parts(NamedTuple):
-    """Times that follow on each other; one entry a part, by time."""
+    """Consecutive times; one entry per part, by time."""
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
     phase: NDArray[np.uint8]  #: `Phase`
     row: NDArray[np.int32]  #: of the host's op table, -1 for none
     transfer: NDArray[np.int64]  #: row of the host's transfer table, -1 for none
-    #: Whether every step of the walk that led here, and through it, is in the trace; else some link
-    #: was taken for granted: a thread, to be set going by what ended last in its call; a wait, of a
-    #: thread or another stream, to be for what a device ended last; work, to be of the last launch
+    #: Whether the trace shows every link of the walk up to and through this part. Otherwise a link
+    #: was assumed: that the last event to end in a call woke its thread; that a thread or another
+    #: stream waited for the last work that a device ended; or that work belongs to the last launch
     #: with its id.
     is_proved: NDArray[np.bool_]
 
@@ -61,7 +61,7 @@ class Parts(NamedTuple):
 
     @property
     def is_exposed(self) -> NDArray[np.bool_]:
-        """In which parts a device waited for an op of the host, or for a transfer made for one."""
+        """Which parts are waits of a device for a host op, or for a transfer made for one."""
         waited: NDArray[np.bool_] = np.isin(self.phase, _WAITED_FOR) & (self.row >= 0)
         return waited
 
@@ -89,8 +89,8 @@ def program_thread(threads: ThreadActivity | None) -> int:
 
 
 def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | None) -> Parts:
-    """Account for a device's idle spans, or for the program's spans; the parts cover the spans."""
-    # Work without duration is not waited for and does not end idle time.
+    """Attribute a device's idle spans, or the program's spans; the parts cover the spans."""
+    # Nothing waits for work without duration, which does not end idle time.
     ends, streams = np.empty(0, np.int64), np.empty(0, np.int32)
     if work is not None:
         lasting = np.flatnonzero(work.end_ps > work.start_ps)
@@ -100,21 +100,21 @@ def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | N
 
 
 def critical_path(tables: HostTables, timeline: HostTimeline, steps: pd.DataFrame) -> Parts:
-    """Return what each moment of some steps waited for, back from their ends.
+    """Return the critical path through some steps, walking back from their ends.
 
-    Where a thread waited for a device, the path goes on with what that finished last; from a kernel
-    or transfer to what the device finished before, or to the launch, whichever was later. Where the
-    path computes, the device is the bottleneck; where it is on the host, making that shorter makes
-    the step shorter, until another path is as long.
+    If a thread waited for a device, the path goes on with the work that the device finished last;
+    from a kernel or transfer, to the device's previous work or to the launch, whichever was later.
+    Where the path computes, the device is the bottleneck; where it is on the host, shortening the
+    host work shortens the step, until another path is as long.
 
     Args:
         tables: The host's tables.
-        timeline: What its devices did.
+        timeline: The timeline of its devices.
         steps: The steps, rows of its step table.
 
     Returns:
-        Parts that cover each step from its begin to its end, by time. They are about the thread
-        that marked the step, or else the program's own: the step ends when that says so.
+        Parts that cover each step from beginning to end, by time. They follow the thread that
+        marked the step, because its marker ends the step, or else the program's thread.
     """
     threads, work = tables.threads, timeline.work
     start = steps["start_ps"].to_numpy(np.int64)
@@ -143,7 +143,7 @@ def critical_path(tables: HostTables, timeline: HostTimeline, steps: pd.DataFram
 def _threads_of_steps(
     threads: ThreadActivity | None, start_ps: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Return the thread that marked each step, by when it begins; else the program's."""
+    """Return the thread that marked each step, found by its beginning; else the program's."""
     program = np.full(len(start_ps), program_thread(threads), np.int32)
     if threads is None or not len(threads.step_ps):
         return program
@@ -159,7 +159,7 @@ def _before(work: DeviceWork, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     for device in range(len(work.devices)):
         own = np.flatnonzero(work.device[rows] == device)
         slot = np.searchsorted(work.end_ps[rows[own]], work.start_ps[rows[own]], side="right") - 1
-        # An event without duration ends as it begins; none comes before itself.
+        # An event without duration ends when it begins, but does not precede itself.
         slot = np.minimum(slot, np.arange(len(own)) - 1)
         before[own] = np.where(slot >= 0, own[slot.clip(0)], -1)
     return before
@@ -173,7 +173,7 @@ def _walked(
     stream: NDArray[np.int32],
     *through: NDArray[Any],
 ) -> Parts:
-    """Walk back; `transfer` and what follows is about what ran on devices."""
+    """Walk back; `transfer` and the parameters after it describe the work of devices."""
     if threads is None:
         n = len(spans.start_ps)
         unknown = np.full(n, Phase.UNATTRIBUTED, np.uint8)

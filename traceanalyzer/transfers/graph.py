@@ -28,7 +28,7 @@ def transfer_graph(traffic: Traffic, ops: pd.DataFrame) -> nx.MultiDiGraph[str]:
     """Aggregate transfers into a graph of ops.
 
     Returns:
-        Nodes are op ids, `name:X` for an op of which only the name is known, `host` or `gpu:0` for
+        Nodes are op ids, `name:X` for an op known only by name, `host` or `gpu:0` for
         an unknown op; attributes `label`, `placement`. Edges are keyed by direction; their
         attributes are those of `sums`.
     """
@@ -72,8 +72,8 @@ def sums(traffic: Traffic, table: pd.DataFrame, keys: Sequence[str]) -> list[tup
         keys: Columns of that table.
 
     Returns:
-        Sorted tuples: the keys, the direction, and the sums of known values, None if there
-        are none: `bytes`, `count`, `unknown_bytes` (how many transfers lack a size),
+        Sorted tuples: the keys, the direction, and the sums of known values, None if no
+        value is known: `bytes`, `count`, `unknown_bytes` (how many transfers lack a size),
         `total_ps` (their time), `exposed_ps` (how long a device idled because of them), `hidden_ps`
         (the time while a kernel of their device ran); `bytes_per_s` of the transfers of known
         size and time; `link_bytes_per_s` and `link_source`, the possible rate (see `Link`; None if

@@ -68,7 +68,7 @@ class Traffic:
     """The transfers of a run, measured."""
 
     #: The transfer table, with further columns. `source`, `target`: the op at each end: an op
-    #: id, `name:X` for an op of which only the name is known, otherwise the memory.
+    #: id, `name:X` for an op known only by name, otherwise the memory.
     #: `source_memory`, `target_memory`: `host`, `gpu:0`. `hidden_ps`: the time while a kernel
     #: of its device ran, null if unknown. `link`: index into `links`, -1 for unknown. `step`:
     #: row of the step table, -1 for none.
