@@ -1,1 +1,1 @@
-"""The parent side of `traceanalyzer capture`: runs the user's script, and gathers what it left."""
+"""The parent side of `traceanalyzer capture`: runs the user's script and collects its records."""

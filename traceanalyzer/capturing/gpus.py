@@ -1,7 +1,7 @@
-"""What the driver says of the GPUs while the script runs, through NVML (nvidia-ml-py).
+"""Queries the driver about the GPUs while the script runs, through NVML (nvidia-ml-py).
 
-TensorFlow does not know who else uses a GPU or how much of its memory. What fails, such as where
-there is no driver, is left out: this never disturbs the capture.
+TensorFlow does not know which other processes use a GPU or how much of its memory. Failed queries,
+e.g. without a driver, are left out: they never disturb the capture.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _EVERY_S: Final = 1.0
-_PATIENCE_S: Final = 3.0  # a driver in trouble can take for ever to answer
+_PATIENCE_S: Final = 3.0  # a faulty driver may never answer
 
 
 class GpuWatch:
-    """Looks at the GPUs once a second, in a thread of its own."""
+    """Polls the GPUs once a second, in a separate thread."""
 
     def __init__(self) -> None:
         self._ended = threading.Event()
@@ -28,14 +28,14 @@ class GpuWatch:
         self._thread = threading.Thread(target=self._run, name="gpus", daemon=True)
 
     def start(self, script: int) -> None:
-        """Begin to watch; other processes are those that are not the script or its descendants."""
+        """Begin to watch; all processes except the script and its descendants count as others."""
         self._script = script
         self._thread.start()
 
     def finish(self) -> list[dict[str, Any]]:
-        """Stop, and return a record for each GPU, of JSON's types, with null for what is not known.
+        """Stop, and return a record for each GPU, of JSON's types, with null for unknown values.
 
-        The link is the best that was seen: a GPU with nothing to do lowers it.
+        The link is the fastest that was seen: an idle GPU slows it down.
         """
         if self._thread.ident is None:
             return []
@@ -60,7 +60,7 @@ class GpuWatch:
 
 
 class _Gpu:
-    """One GPU: what it is, and what was seen of it so far."""
+    """One GPU: its properties and measurements so far."""
 
     def __init__(self, nvml: Any, index: int) -> None:  # noqa: ANN401 - pynvml, or a test's
         self._nvml = nvml
@@ -111,8 +111,8 @@ class _Gpu:
 def _is_other(pid: int, script: int, *, is_first: bool) -> bool:
     """Whether a process on the GPU is not the script's.
 
-    In a container the driver may name processes by numbers of the machine outside. Of such a number
-    only this is known: if it was there before the script can have got so far, it is another's.
+    In a container, the driver may use process ids of the host machine. For these, one fact helps:
+    a process that used the GPU before the script could do so is another process.
     """
     while pid > 1:
         if pid == script:

@@ -1,4 +1,4 @@
-"""TensorFlow's own dumps of the graphs that its placer is given, and of what then ran.
+"""TensorFlow's dumps of the placer's input and output graphs, and of the graphs that ran.
 
 From some release after 2.12 on, TensorFlow writes a function's graph at every stage of its
 instantiation where `TF_DUMP_GRAPH_NAME_FILTER` is set (util/debug_data_dumper.cc; seen with 2.18
@@ -7,16 +7,16 @@ are kept: the placer's input, its answer, and the partitions that ran. TensorFlo
 placer's input and output, as text, where `TF_CPP_VMODULE` raises the placer's log level; see
 `text_dumps`.
 
-TensorFlow logs every dump, at the level of information. So that level is not logged in a captured
-program, nor what TensorFlow says at it about the sessions of its profiler.
+TensorFlow logs every dump at level INFO. So a captured program does not log that level, which also
+hides TensorFlow's messages about profiler sessions.
 
 The variables are given to the C library alone: `os.environ` stays what it was. The folder is named
 through a descriptor that is closed on exec, so that programs the script starts do not dump.
 
-Each epoch instantiates the functions of its datasets again, and all their stages would be written
-again: a sixth of a small Keras epoch. So once nothing new can come, dumps are switched off
-(`dump_switch`), and the descriptor is pointed at what is no folder, so that a TensorFlow without
-such a switch gives up before it writes; when something new may come both are undone.
+Each epoch instantiates the functions of its datasets again, and would dump all their stages again:
+a sixth of the time of a small Keras epoch. So once nothing new can come, dumps are switched off
+(`dump_switch`), and the descriptor is redirected to a non-folder, so that a TensorFlow without
+such a switch gives up before it writes. When something new may come, both are undone.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from .ending import OwnDescriptor
 if TYPE_CHECKING:
     from .journal import Journal
 
-OF_DATASETS = "__inference_Dataset_"  # how the names of their functions begin
+OF_DATASETS = "__inference_Dataset_"  # prefix of the names of dataset functions
 SESSION = "unknown_graph"  # what newer versions call the graph that a v1 session runs
 _KEPT = re.compile(
     r"\.main\.(?:before_placer|before_post_placement_passes|after_partition_passes)\.pb"
-    # Of a v1 session, which has no stages of a function's instantiation, those nearest to them.
+    # A v1 session has no stages of function instantiation; these are the nearest to them.
     r"|^unknown_graph(?:#\d+)?\.\d+\.main\.(?:after_opt_group_pre|before_opt_group_post)_placement\.pb"
     r"|^unknown_graph(?:#\d+)?_partition_.*\.main\.after_opt_group_post_partitioning\.pb"
     r"|placer_(?:input|output)(?:_\d+)?\.pb(?:txt)?"
 )
 _STAGE = re.compile(r"(.+?)(?:_partition_.+)?\.\d+\.main\.(\w+)\.pb")  # of a function
-# Each function has these once for each time it was instantiated, the last once a device.
+# Each instantiation of a function has these once, the last once per device.
 _INPUT, _ANSWER, _RESULT = "before_placer", "before_post_placement_passes", "after_partition_passes"
-# Of these, the dumps that TensorFlow itself named: of which session they are is not known so far.
+# The dumps among these that have TensorFlow's own name: their session is not yet known.
 _PLACEMENT = re.compile(
     r"unknown_graph\.\d+\.main\..*_placement\.pb|.*placer_(?:in|out)put.*\.pbtxt"
 )
@@ -68,16 +68,16 @@ def session_graph(number: int) -> str:
 
 
 class Dumps:
-    """Asks for dumps, and deletes those that nobody needs as they come.
+    """Requests dumps, and deletes unneeded ones as they come.
 
-    As a context, it is that in which a function runs in a way that is new: a generator's frames
-    would show in the program's tracebacks.
+    It is the context for the first run of a function or signature. It is not a generator, whose
+    frames would appear in the program's tracebacks.
     """
 
     def __init__(self, folder: str, journal: Journal) -> None:
         self._folder = folder
         self._journal = journal
-        self._named: OwnDescriptor | None = None  # by which TensorFlow knows the folder
+        self._named: OwnDescriptor | None = None  # names the folder for TensorFlow
         self._opened: OwnDescriptor | None = None  # the folder itself
         self._switch: ctypes.c_ubyte | None = None  # see `dump_switch`
         self._lock = threading.Lock()
@@ -94,7 +94,7 @@ class Dumps:
         self._process = os.getpid()
 
     def ask(self, *, is_oldest: bool) -> None:
-        """Ask for dumps, before TensorFlow is imported, which may be the oldest, 2.12."""
+        """Request dumps, before TensorFlow is imported; `is_oldest` means TensorFlow 2.12."""
         if os.environ.get("TF_DUMP_GRAPH_PREFIX"):
             self._journal.note(
                 "graphs_left_out",
@@ -122,7 +122,7 @@ class Dumps:
         threading.Thread(target=self._reap, name="traceanalyzer-dumps", daemon=True).start()
 
     def taken(self) -> None:
-        """Say that TensorFlow was imported: it has read the log level."""
+        """Note that TensorFlow was imported: it has read the log level."""
         if self._named is None:
             return
         if not self._are_texts:
@@ -134,7 +134,7 @@ class Dumps:
                 os.unsetenv(name)
 
     def expect(self) -> None:
-        """Say that something runs that did not run before: dumps may come."""
+        """Note that a function or op runs for the first time: dumps may come."""
         self._expected_at = time.monotonic()
         if self._is_resting and not self._over:
             with self._lock:
@@ -152,7 +152,7 @@ class Dumps:
         self.expect()
 
     def repeated(self, function: str) -> None:
-        """Say that a function was defined that is like earlier ones."""
+        """Note that a function like earlier ones was defined."""
         if len(self._repeated) >= _MOST_REPEATED:
             self._repeated.clear()  # the first are long over
         self._repeated.add(_in_file_names(function))
@@ -168,25 +168,25 @@ class Dumps:
         self._expected_at = time.monotonic()
 
     def has_session(self) -> None:
-        """Say that there is a v1 session, whose every run may be a graph of its own."""
+        """Note that there is a v1 session, whose every run may have a separate graph."""
         self._has_sessions = True
         self.expect()
 
     def placements(self) -> set[str]:
-        """Return the dumps that may be of a session's graph that was placed."""
+        """Return the dumps that may show the placement of a session's graph."""
         return {name for name in self._names() if _PLACEMENT.fullmatch(name)}
 
     def are_of_graph(self, names: Iterable[str], number: int) -> None:
-        """Say which session's graph dumps are of, by the graph's number."""
+        """Assign dumps to a session's graph, by the graph's number."""
         for name in names:
             self._of_graph[name] = number
             if number and name.startswith(SESSION):
                 renamed = session_graph(number) + name[len(SESSION) :]
-                with suppress(OSError):  # deleted as it is not needed
+                with suppress(OSError):  # deleted as unneeded
                     os.rename(os.path.join(self._folder, name), os.path.join(self._folder, renamed))
 
     def ran(self, number: int | None) -> None:
-        """Say which session's graph new dumps of what ran are of; None where that is not known."""
+        """Assign new dumps of graphs that ran to a session's graph; None if it is unknown."""
         new = {n for n in self._names() if _RAN.fullmatch(n) and n not in self._of_graph}
         if number is not None:
             self.are_of_graph(new, number)
@@ -196,7 +196,7 @@ class Dumps:
     def finish(
         self, definitions: Mapping[str, frozenset[str]], called_at: Mapping[str, float]
     ) -> None:
-        """Take no more dumps, and delete what is not needed; see `text_dumps.convert`."""
+        """Accept no more dumps, and delete unneeded ones; see `text_dumps.convert`."""
         self._over = True
         self._wake.set()
         self._leave()
@@ -209,7 +209,7 @@ class Dumps:
             self._delete(texts)
 
     def _leave_in_fork(self) -> None:
-        self._lock = threading.Lock()  # its holder is not in the fork
+        self._lock = threading.Lock()  # the thread that owns it is not in the fork
         self._over = True
         self._leave()
 
@@ -230,7 +230,7 @@ class Dumps:
                 self._named.point_to(descriptor)
 
     def _reap(self) -> None:
-        """Delete dumps while they come; asleep otherwise."""
+        """Delete dumps while they come; sleep otherwise."""
         while not self._over and os.getpid() == self._process:
             self._wake.wait()
             self._wake.clear()
@@ -240,7 +240,7 @@ class Dumps:
                 threading.Event().wait(_POLL_S)
 
     def _rest(self) -> None:
-        """Let dumps fail until something new is expected, where all that could come has come."""
+        """Once all possible dumps have come, let dumps fail until something new is expected."""
         if self._is_expecting():
             return
         names = self._needed()
@@ -255,13 +255,13 @@ class Dumps:
             self._delete(self._names() - names)  # of what began meanwhile not everything would come
 
     def _is_expecting(self) -> bool:
-        """Return whether dumps may come, as far as the program shows."""
+        """Return whether the program may cause dumps."""
         is_recent = time.monotonic() - self._expected_at < _REST_AFTER_S
-        # An old TensorFlow's dumps do not say whose they are.
+        # Dumps of TensorFlow 2.12 do not name their function.
         return bool(self._first_calls) or is_recent or self._has_sessions or self._are_texts
 
     def _are_whole(self, names: set[str]) -> bool:
-        """Return whether all that is awaited was dumped, and each function with all stages."""
+        """Return whether every awaited function was dumped, with all stages."""
         stages = Counter(match.groups() for match in map(_STAGE.fullmatch, names) if match)
         self._awaited -= {name for name, _ in stages}
         return not self._awaited and all(
@@ -270,7 +270,7 @@ class Dumps:
         )
 
     def _needed(self) -> set[str]:
-        """Return the dumps but for those of repeated functions, which may come all the time."""
+        """Return the dumps, except those of repeated functions, which may come at any time."""
         return {name for name in self._names() if not self._is_repeated(name)}
 
     def _is_repeated(self, name: str) -> bool:
@@ -301,8 +301,8 @@ class Dumps:
             self._journal.note(
                 "graphs_left_out",
                 "warning",
-                f"the program's graphs take more than {_MOST_BYTES >> 30} GB (constants in them?): "
-                "those of the functions that came later are not recorded",
+                f"the program's graphs take more than {_MOST_BYTES >> 30} GB (large constants?): "
+                "the graphs of later functions are not recorded",
             )
 
 
@@ -319,18 +319,18 @@ _TEXT, _FLAG = 16, 32  # of a short std::string and of the optional around it (l
 
 
 def dump_switch() -> ctypes.c_ubyte | None:
-    """Return the flag by which TensorFlow decides whether it dumps; None where it has none we know.
+    """Return the flag by which TensorFlow decides whether to dump; None if it is unknown.
 
     It reads `TF_DUMP_GRAPH_NAME_FILTER` once, into a `std::optional<std::string>` of a global
-    object (util/debug_data_dumper.cc), and asks that at every stage of every function that it
-    instantiates. A dump that has nowhere to go still costs the making of its proto: a tenth of a
-    loop that calls `model.predict`. So while no dump is wanted, the optional is made to look empty:
-    one byte, written at once. The object is never freed. Where it does not look exactly as
+    object (util/debug_data_dumper.cc), and checks that at every stage of every function that it
+    instantiates. A dump without a folder still costs the creation of its proto: a tenth of a
+    loop that calls `model.predict`. So while no dump is wanted, the optional is made to look empty,
+    by an atomic write of one byte. The object is never freed. If it does not look exactly as
     expected, nothing is written.
     """
     folder = os.path.dirname(getattr(sys.modules.get("tensorflow"), "__file__", None) or "")
     with suppress(OSError, AttributeError, ValueError):
-        # RTLD_NOLOAD: the library that TensorFlow itself has loaded, or none.
+        # RTLD_NOLOAD: only the library that TensorFlow has loaded.
         library = ctypes.CDLL(os.path.join(folder, _LIBRARY), os.RTLD_NOLOAD | os.RTLD_NOW)
         find = getattr(library, _GLOBAL)
         find.restype = ctypes.c_void_p
@@ -341,7 +341,7 @@ def dump_switch() -> ctypes.c_ubyte | None:
 
 
 def flag_in(address: int, content: bytes) -> int | None:
-    """Return where an object holds whether there is a filter, if it holds the filter `*`."""
+    """Return the address of an object's flag for a filter, if the filter is `*`; otherwise None."""
     for at in range(0, len(content) - _FLAG, _WORD):
         text = address + at + _TEXT
         begin = text.to_bytes(_WORD, sys.byteorder) + (1).to_bytes(_WORD, sys.byteorder) + _FILTER

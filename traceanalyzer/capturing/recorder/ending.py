@@ -1,4 +1,4 @@
-"""Every way in which a program ends, or becomes another, leads past the recorder first."""
+"""Lets the recorder finish before the program ends, or is replaced by another program."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .hooks import unseen
 if TYPE_CHECKING:
     from types import FrameType
 
-# What ends a program politely and is not the user at the keyboard, who gets a KeyboardInterrupt.
+# Signals that ask a program to end, except Ctrl-C, which raises a KeyboardInterrupt.
 _FATAL = (signal.SIGTERM, signal.SIGHUP)
 _SHIELDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_PATIENCE_S = 0.5  # for the main thread to come back from what it is doing
-_HIGH = 200  # out of the way of the descriptors that a program expects to be given
+_PATIENCE_S = 0.5  # for the main thread to return to Python
+_HIGH = 200  # above the descriptors that a program expects to get
 
 
 class OwnDescriptor:
-    """A duplicate of a descriptor that is closed on exec, recognised by the file it leads to.
+    """A duplicate of a descriptor that is closed on exec, identified by the file it refers to.
 
-    A program may close any descriptor, and open a file of its own in its place. So ours have high
-    numbers, which are rarely reached again, and are looked at before they are used: what we write
-    or lead elsewhere is never the program's.
+    A program may close any descriptor and reuse its number. So ours have high numbers, which are
+    rarely reused, and are checked before use: we never write to the program's files, nor redirect
+    them.
     """
 
     def __init__(self, original: int) -> None:
@@ -39,11 +39,11 @@ class OwnDescriptor:
         self._file = _file_of(self.number)
 
     def is_ours(self) -> bool:
-        """Return whether it still leads to what it was made for."""
+        """Return whether it still refers to the original file."""
         return self._file is not None and _file_of(self.number) == self._file
 
     def point_to(self, other: int) -> None:
-        """Lead elsewhere, unless the number is the program's by now."""
+        """Redirect it to `other`, unless the program reuses the number by now."""
         if self.is_ours():
             os.dup2(other, self.number, inheritable=False)
             self._file = _file_of(self.number)
@@ -58,10 +58,10 @@ def _file_of(number: int) -> tuple[int, int] | None:
 
 
 def watch_ending(finish: Callable[[str], None]) -> None:
-    """Have the recording finished before the program ends, however it does.
+    """Finish the recording before the program ends in any way.
 
-    Call it before the program's first line: exit handlers run in the opposite order, so that ours
-    comes after all of the program's. `finish` is called once, with `exit`, `signal`, `os._exit` or
+    Call this before the program's first line: exit handlers run in reverse order, so that ours
+    runs after all of the program's. `finish` is called once, with `exit`, `signal`, `os._exit` or
     `os.exec`.
     """
     _Ending.current = _Ending(finish)
@@ -69,12 +69,12 @@ def watch_ending(finish: Callable[[str], None]) -> None:
 
 
 def watch_signals() -> None:
-    """Have the recording finished when SIGTERM or SIGHUP end the program, however busy it is.
+    """Finish the recording when SIGTERM or SIGHUP end the program, however busy it is.
 
-    To be called when there is something to finish: before, these signals are left as they are.
+    Call this when there is something to finish: until then, these signals are left alone.
     Without a handler they end a program at once. Ours is a Python function, which waits for the
-    main thread to return from TensorFlow: from a loop in a graph, after an hour perhaps. So a
-    thread, asleep until a signal comes, takes over where the main thread does not react.
+    main thread to return from TensorFlow, which can take an hour for a loop in a graph. So a
+    thread that sleeps until a signal comes takes over if the main thread does not react.
     """
     if _Ending.current is not None:
         _Ending.current.listen()
@@ -106,7 +106,7 @@ def shielded(*, drop: bool = False) -> Iterator[None]:
 
 
 class _Ending:
-    """What is in place in one process to see its end."""
+    """The hooks in one process that notice its end."""
 
     current: _Ending | None = None
 
@@ -117,7 +117,7 @@ class _Ending:
         self._is_over = False
         self._handled = threading.Event()
         self._wakeup = -1
-        self._forget: Any = None  # kept, as long as Python may call it
+        self._forget: Any = None  # kept for as long as Python may call it
 
     def install(self) -> None:
         atexit.register(self._at_exit)
@@ -128,7 +128,7 @@ class _Ending:
         os.register_at_fork(after_in_child=self._in_child)
 
     def run(self, reason: str) -> None:
-        """Finish, once; who comes second waits until it is done."""
+        """Finish once; a second caller waits until it is done."""
         if os.getpid() != self._process:
             return
         with shielded(drop=reason == "exit"), self._lock:
@@ -210,14 +210,14 @@ class _Ending:
         return 0
 
     def _in_child(self) -> None:
-        """Undo in a fork what would outlast it: it ends as if we were not there."""
+        """Remove our hooks in a fork, which then ends as without the recorder."""
         atexit.unregister(self._at_exit)
         with contextlib.suppress(ValueError, OSError):
             for number in _FATAL:
                 if signal.getsignal(number) == self._on_signal:
                     signal.signal(number, signal.SIG_DFL)
             if self._wakeup >= 0:
-                self._unset_wakeup()  # signals of the child are none of the parent
+                self._unset_wakeup()  # signals of the child do not concern the parent
 
 
 def _pipe() -> tuple[OwnDescriptor, OwnDescriptor]:

@@ -1,13 +1,13 @@
-"""Errors that explain a placement: of memory, XLA, devices that do not exist.
+"""Errors that explain a placement: out of memory, XLA errors, nonexistent devices.
 
-A program may meet such an error and go on in another way: on the CPU. So the line that raised is
-noted, and the handler that will catch the error, which is found from the source of the functions
-that are running: the innermost `try` around a running line whose `except` names the error's class.
+A program may catch such an error and go on with the CPU. So the raising line is recorded, together
+with the handler that will catch the error. The source of the running functions shows the handler:
+the innermost `try` around a running line whose `except` names the error's class.
 
-The error that ends the program is noted too, whatever it is.
+The error that ends the program is recorded too, whatever its class.
 
-Of XLA's errors those are noted that name an op which it cannot compile. Programs that raise and
-catch many InvalidArgumentErrors pay for a look at their text.
+XLA errors are recorded if they name an op that XLA cannot compile. The check costs time in programs
+that raise and catch many InvalidArgumentErrors.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
     from .journal import Journal
 
-# Of a message: what TensorFlow says first, and last. Between them it may have the lines that made
-# an op, of libraries too; after them the function in which that was.
+# Characters kept from the start and end of a message. The middle may list the lines that made
+# an op, including library lines; the end names the function.
 _FIRST, _LAST = 2000, 1000
 _MOST_ERRORS = 100
 # `XlaCompiler::CompileGraph` (tf2xla/xla_compiler.cc, `ValidateGraph`) words it so; run with
 # TensorFlow 2.12, 2.18 and 2.21, which raise InvalidArgumentError.
 _XLA = "Detected unsupported operations when trying to compile graph"
-# `EagerContext::SelectDevice` (eager/context.cc), of functions, and of their nodes
+# `EagerContext::SelectDevice` (eager/context.cc), the same for functions, and for their nodes
 # (colocation_graph.cc).
 _NO_DEVICE = (
     "Could not satisfy device specification",
     "Unable to find any devices for spec",
     "Cannot assign a device for operation",
 )
-# Of such, Python warns when it parses an invalid one. To put its filters of warnings off meanwhile
-# would make it forget what it has warned of, and the program's other threads share them.
+# Python warns when it parses an invalid escape. Switching off its warning filters meanwhile would
+# make it forget earlier warnings, and the program's other threads share the filters.
 _ESCAPE = re.compile(r"\\(?:N\{[^}\n]*\}|[^{}\n]|(?=[{}]))")
 _TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*`, since Python 3.11
 
@@ -69,7 +69,7 @@ class ErrorRecorder(Part):
     def _made(
         self, kinds: dict[str, str], _: None, error: BaseException, *__: Any, **___: Any
     ) -> None:
-        """Note an error, if its text has in it what one of the kinds says."""
+        """Record an error if its text contains a pattern of one of the kinds."""
         message = str(getattr(error, "message", ""))  # `str(error)` can take long
         where = next((kind for said, kind in kinds.items() if said in message), None)
         if where is not None:
@@ -90,7 +90,7 @@ class ErrorRecorder(Part):
 
 
 def journal_fatal(journal: Journal) -> None:
-    """Journal the error that ends the program: Python keeps the one that it prints last."""
+    """Journal the error that ends the program, which Python keeps to print it."""
     error = getattr(sys, "last_value", None)
     if not isinstance(error, Exception):
         return
@@ -132,7 +132,7 @@ def _handler(innermost: FrameType, error: type) -> tuple[str, int, str] | None:
 def _handlers_around(file: str, first: int, line: int) -> list[ast.ExceptHandler]:
     """Return the handlers around a line of a function that begins at line `first`, innermost first.
 
-    A `try` around the function's own definition guards that, and not what the function does.
+    A `try` around the function's definition guards the definition, not the calls.
     """
     around = [
         node
@@ -145,9 +145,9 @@ def _handlers_around(file: str, first: int, line: int) -> list[ast.ExceptHandler
 
 @lru_cache(maxsize=None)
 def _tries(file: str) -> list[ast.Try]:
-    """Return the `try` statements of a file; none where it cannot be read."""
+    """Return the `try` statements of a file; none if it cannot be read."""
     source = "".join(linecache.getlines(file))
-    try:  # with what is harmless in place of escapes; nothing else moves
+    try:  # with harmless text in place of escapes, so that positions stay
         tree = ast.parse(_ESCAPE.sub(lambda escape: "_" * len(escape[0]), source))
     except (SyntaxError, ValueError):
         return []

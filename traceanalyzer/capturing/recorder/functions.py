@@ -1,8 +1,8 @@
-"""For each node of each graph: the user's and the library's line that made it, and its scopes.
+"""Records the user's and the library's line that made each graph node, and its scopes.
 
 A graph is read when TensorFlow turns it into a function's definition (atomic_function.py,
 `from_func_graph`; in TensorFlow 2.12 monomorphic_function.py, `_EagerDefinedFunction`). Its nodes
-still hold their Python tracebacks then; the definition has lost them. The graphs of v1 sessions
+still have their Python tracebacks then; the definition has lost them. The graphs of v1 sessions
 never become definitions; they are read at the end, the first of them under the empty name.
 
 `model.predict` in a loop makes three datasets each time, under new names, and TensorFlow traces and
@@ -45,7 +45,7 @@ class FunctionRecorder(Part):
         super().__init__()
         self.definitions: dict[str, frozenset[str]] = {}  # the nodes' names, by function
         self.op_types: set[str] = set()
-        # By the name of a function that is repeated, that of the earlier one that stands for it.
+        # By name of a repeated function: the name of the earlier function that represents it.
         self.stand_in: dict[str, str] = {}
         self._journal = journal
         self._scope_frames = scope_frames
@@ -96,9 +96,9 @@ class FunctionRecorder(Part):
 
 
 def _contents(graph: Any) -> tuple[Any, ...]:
-    """Return what decides where a function's nodes are placed, and which lines made some."""
+    """Return the facts that decide the placement of a function's nodes, and lines of some nodes."""
     ops = graph.get_operations()
-    some = (ops[0], ops[len(ops) // 2], ops[-1]) if ops else ()  # to ask all takes longer
+    some = (ops[0], ops[len(ops) // 2], ops[-1]) if ops else ()  # asking all takes longer
     return (
         tuple([(op.name, op.type, op.device) for op in ops]),
         tuple([tensor.dtype for op in ops for tensor in op.outputs]),
@@ -108,7 +108,7 @@ def _contents(graph: Any) -> tuple[Any, ...]:
 
 
 def _captured(tensor: Any) -> tuple[Any, ...]:
-    """Return what decides where a captured tensor is: of a resource, which one it is.
+    """Return the facts that decide where a captured tensor is: for a resource, its identity.
 
     Without a GPU all are on the CPU, so their devices show nothing.
     """
@@ -124,7 +124,7 @@ def line_of(traceback: Any) -> tuple[str, int] | None:
 
 
 def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> dict[str, Any]:
-    """Return the journal's record of a graph, or of several that go by one name."""
+    """Return the journal's record of a graph, or of several graphs with one name."""
     frames = FramePool()
     # Ops of a loaded function have no traceback: the line that loads it takes their place.
     here = frames.add_frame(user_frame(sys._getframe(1)))
@@ -154,11 +154,11 @@ def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> dict[st
 
 
 def _lines_of(traceback: Any, frames: FramePool) -> tuple[int, int]:
-    """Return the numbers of the lines of the user and of a library that it called, -1 for none."""
+    """Return the numbers of the user's line and of the called library's line, -1 for none."""
     # Without TensorFlow's own frames, and with AutoGraph's lines mapped back to the source.
     stack = traceback.get_user_frames()
     outwards = (stack[k] for k in range(len(stack) - 1, -1, -1))
-    # A generated file that is still named has no source that is known.
+    # A frame that still names a generated file has no known source.
     places = ((f.filename, f) for f in outwards if GENERATED not in f.filename)
     user, library = (
         -1 if frame is None else frames.add(frame.filename, frame.lineno, frame.name)

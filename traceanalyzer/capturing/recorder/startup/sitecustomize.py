@@ -1,10 +1,9 @@
-"""Starts the recorder in the interpreter that is to run the user's script.
+"""Starts the recorder in the interpreter that will run the user's script.
 
 Python imports `sitecustomize` before it runs the script. The folder of this file is put at the
 front of PYTHONPATH by `traceanalyzer capture`; the script then is run by the interpreter itself,
-so that its `__main__`, arguments, tracebacks and exit code are what they always are. The first
-thing done here is to undo what brought us here: the environment and the path are the user's own
-again, and so is `sitecustomize`.
+so that its `__main__`, arguments, tracebacks and exit code are unchanged. This module first
+restores the user's environment and path, and then runs the user's own `sitecustomize`, if any.
 """
 
 from __future__ import annotations
