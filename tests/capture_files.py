@@ -8,9 +8,7 @@
 An op is written as its type, the line that asked for it, and the scope it was asked under.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -39,29 +37,20 @@ CPU: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU: Final = "/job:localhost/replica:0/task:0/device:GPU:0"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Node:
-    """A node of a function: see `node`."""
+    """A node, the line that made it, its request, what it was inlined from, its attribute set."""
 
     name: str
     type: str
+    _: KW_ONLY
     line: int | None = None
     asked: str = ""
     origin: tuple[str, str] = ("", "")
     attributes: int = -1
 
 
-def node(  # noqa: PLR0913 - the fields of what it writes
-    name: str,
-    type: str,  # noqa: A002 - as the words of a trace
-    *,
-    line: int | None = None,
-    asked: str = "",
-    origin: tuple[str, str] = ("", ""),
-    attributes: int = -1,
-) -> Node:
-    """A node, the line that made it, its request, what it was inlined from, its attribute set."""
-    return Node(name=name, type=type, line=line, asked=asked, origin=origin, attributes=attributes)
+node = Node
 
 
 def partition(device: str, *nodes: Node) -> Partition:

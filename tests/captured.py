@@ -11,8 +11,6 @@ a marked line, whatever made it. `tests/op_lines.py` reads the same from TensorF
 model have no traceback; a recorder can only name the line that loads it, which says `# loads`.
 """
 
-from __future__ import annotations
-
 import collections
 import io
 import os

@@ -1,17 +1,13 @@
 """Where the traces recorded by others lie, for tests that are skipped where they are absent."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.run import runs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 CORPUS = Path(__file__).resolve().parents[2] / "shared" / "corpus"
 

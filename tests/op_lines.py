@@ -7,8 +7,6 @@ innermost of the stack. Ops without a line of the program are left out, and so a
 which Keras tries a model's shapes, since they never run.
 """
 
-from __future__ import annotations
-
 import collections
 import functools
 import json

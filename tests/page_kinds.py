@@ -10,15 +10,15 @@ are those on which a replay of TensorFlow's placer puts them on a machine with a
 - E, `nothing`: a JAX program, about which the question does not arise.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import traceanalyzer as ta
 from tests.traces import (
+    Event,
     call,
     copy,
     event,
@@ -41,14 +41,9 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.capture_file import files as capture_files
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.placement.devices import machine_of, with_gpus
 from traceanalyzer.placement.program import ProgramPlacement
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.traces import Event
-    from traceanalyzer.capture_file.document import CaptureFile
 
 _RECOMMENDER: Final = (
     Path(__file__).parents[1] / "sample_traces/recommender/logs/plugins/profile/sample"

@@ -3,22 +3,16 @@
 `python -m tests.samples --pictures` calls it; it needs Playwright and a Chromium.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from tests.report.page.browsing import ARGUMENTS, chromium
 from tests.report.page.looking import window_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from playwright.sync_api import Browser
 
 __all__ = ["LOOKS", "Look", "take"]
 

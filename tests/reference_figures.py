@@ -3,14 +3,10 @@
 Plain Python on whole numbers, which do not overflow. It shares no code with the package.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
 
 __all__ = ["Event", "Figures", "figures_of"]
 
@@ -20,7 +16,6 @@ _DERIVED: Final = re.compile(
 )
 _COPY: Final = re.compile(r"Memcpy([HDP])(?:2|to)([HDP])|Copy(Host|Device)To(Host|Device)")
 _ROCM_COPY: Final = re.compile(r"__amd_rocclr_copyBuffer")
-_MEMCPY: Final = re.compile(r"hipMemcpy([HD])to([HD])(Async)?")
 _HOST: Final = "/host:CPU"
 
 

@@ -4,19 +4,18 @@ Run as `python -m tests.samples`, from the folder of the repository; with `--pic
 their pictures anew, for which it needs a Chromium.
 """
 
-from __future__ import annotations
-
 import tempfile
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import click
 
+import traceanalyzer as ta
 from traceanalyzer.cli import cli
-
-__all__ = ["CASES", "COMMAND", "FILES", "PICTURE", "PICTURED", "REPORTS", "Case", "main"]
+from traceanalyzer.diagnosis import Diagnosis
 
 COMMAND = "python -m tests.samples"
 FILES = ("report.html", "report.json")
@@ -60,6 +59,13 @@ class Case:
 
 
 CASES = [Case(file.parent.name) for file in sorted(_SAMPLES.glob("*/case.toml"))]
+SAMPLES = [case.name for case in CASES]
+
+
+@cache
+def sample(name: str) -> Diagnosis:
+    """Diagnose a sample trace, once for all tests of a process."""
+    return ta.diagnose(ta.load(_SAMPLES / name))
 
 
 @click.command(help=__doc__)

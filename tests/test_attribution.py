@@ -1,20 +1,14 @@
 """From what keeps ops on the CPU to findings."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.causes.examples import Example, blocker, cpu_op, line
 from traceanalyzer.attribution import attribute
 from traceanalyzer.causes import all_causes
+from traceanalyzer.cpu_ops import CpuOp
+from traceanalyzer.findings import Finding
+from traceanalyzer.placement.blocker import Blocker
 from traceanalyzer.placement.explanations import PlacementExplanation
-
-if TYPE_CHECKING:
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.placement.blocker import Blocker
 
 
 def explained(*blockers: Blocker, is_complete: bool = True) -> PlacementExplanation:

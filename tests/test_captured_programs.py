@@ -9,33 +9,27 @@ needs nothing beside it:
     CAPTURED_PYTHON=$PWD/other/bin/python python -m pytest tests/test_captured_programs.py
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
+from pathlib import Path
 
 import pytest
 
 import traceanalyzer as ta
 from tests.captured import PROGRAMS, Capture, Outcome, Program, mask, run_captured, run_plainly
 from tests.emulator.oracle import the_oracle
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.files import read
 from traceanalyzer.health import trace_health
+from traceanalyzer.run import Host
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.host_tables import host_tables
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.trace.files import read_host
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from pathlib import Path
-
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.run import Host
 
 _PYTHON = os.environ.get("CAPTURED_PYTHON", sys.executable)
 _IS_OURS = sys.executable == _PYTHON

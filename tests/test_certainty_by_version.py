@@ -1,23 +1,18 @@
 """What the kernels of one version of TensorFlow prove of a run of another."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.causes.examples import Example
-from traceanalyzer.diagnosis import diagnose
+from traceanalyzer.diagnosis import Diagnosis, diagnose
+from traceanalyzer.model import Report
 from traceanalyzer.placement.registry import supported
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.op_details import ops_that_match
 from traceanalyzer.trace.tfevents import TfVersion
-
-if TYPE_CHECKING:
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model import Report
 
 # As a trace can tell: from its GraphDef's producer, from a capture, or not at all.
 WITHOUT_TABLE: Final = (

@@ -1,7 +1,5 @@
 """The command line: exit codes, one line for each failure, and what is written or is not."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random
@@ -9,7 +7,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 import pandas as pd
@@ -21,9 +20,6 @@ from tests.samples import Case
 from tests.traces import eager, event, gpu, host, kernel, line, op, stream, us, write, xspace
 from traceanalyzer.cli import cli, main
 from traceanalyzer.tables.schema import SCHEMAS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOGS = Case("tf_function").logs
 COMMANDS = sorted(cli.commands)

@@ -3,12 +3,11 @@
 Where a figure is compared, the other side is counted here from protobuf's own parse of the file.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -17,13 +16,9 @@ from tests.corpus import CORPUS, needs_corpus
 from tests.tables.reading import rows
 from tests.xspace_proto import XSpace
 from traceanalyzer.diagnosis import cpu_ops, diagnose
+from traceanalyzer.model import Report
 from traceanalyzer.report.assemble import assemble
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.model import Report
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 pytestmark = needs_corpus
 

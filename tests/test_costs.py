@@ -1,15 +1,16 @@
 """What ops cost and what fixes can save, for traces written by hand."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.corpus import CORPUS, needs_corpus, slow_but
 from tests.tables.reading import HOST, tables_of
 from tests.traces import (
+    Event,
+    Line,
+    Plane,
     call,
     copy,
     eager,
@@ -29,18 +30,12 @@ from tests.traces import (
     thread,
     us,
 )
-from traceanalyzer.costs import Costs
+from traceanalyzer.costs import Costs, GainBounds
 from traceanalyzer.diagnosis import cpu_ops, diagnose
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.run import Host, Run, load
 from traceanalyzer.timeline.device_parts import host_timeline
 from traceanalyzer.timeline.phase import Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.traces import Event, Line, Plane
-    from traceanalyzer.costs import GainBounds
 
 US = 1_000_000
 

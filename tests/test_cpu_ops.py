@@ -1,25 +1,19 @@
 """The ops of a run on the CPU: gone through once, however many rules ask."""
 
-from __future__ import annotations
-
 import gc
 import weakref
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 import pytest
 
 from tests.capture_files import Book, node
 from tests.causes.examples import Example
 from traceanalyzer.capture_file.document import SESSION, SessionConfig
-from traceanalyzer.cpu_ops import analyse, analyse_on_a_gpu
+from traceanalyzer.cpu_ops import Analysis, analyse, analyse_on_a_gpu
 from traceanalyzer.placement.on_a_gpu import differences
+from traceanalyzer.run import Run
 from traceanalyzer.tables.graph_nodes import OpRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from traceanalyzer.cpu_ops import Analysis
-    from traceanalyzer.run import Run
 
 _NOWHERE: Final = OpRecord(
     frame=None, requested_device=None, function="__inference_f_1", node="not there"

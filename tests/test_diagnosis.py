@@ -1,9 +1,8 @@
 """From rules to a diagnosis: what fired, what failed, and what is left unexplained."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,14 +12,9 @@ from traceanalyzer.causes import Cause
 from traceanalyzer.costs import Costs
 from traceanalyzer.diagnosis import cpu_ops, diagnose
 from traceanalyzer.findings import Finding
-from traceanalyzer.model import Evidence
+from traceanalyzer.model import Certainty, Evidence
 from traceanalyzer.report.assemble import assemble
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from traceanalyzer.model import Certainty
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 US = 10**6
 

@@ -1,9 +1,7 @@
 """What holds of every trace that was recorded by others: it is read, adds up, and has a report."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pytest
@@ -14,21 +12,19 @@ from tests.input_pipeline.test_any_trace import check as check_input
 from tests.report.false_causes import lies_of, lies_on
 from tests.transfers.test_graph import check_totals
 from traceanalyzer.diagnosis import diagnose
+from traceanalyzer.memory.use import AllocatorUse
+from traceanalyzer.model import Report
 from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import text_of
 from traceanalyzer.report.memory import memory
+from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.schema import SCHEMAS
 from traceanalyzer.tables.steps import main_steps
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import critical_path
 from traceanalyzer.transfers.graph import device_graph
-
-if TYPE_CHECKING:
-    from traceanalyzer.memory.use import AllocatorUse
-    from traceanalyzer.model import Report
-    from traceanalyzer.run import Host, Run
 
 pytestmark = needs_corpus
 

@@ -1,9 +1,8 @@
 """Every figure of the recorded GPU traces against an independent decoder, wherever time begins."""
 
-from __future__ import annotations
-
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -14,12 +13,8 @@ from tests.corpus import CORPUS, needs_corpus, slow_but
 from tests.reference_figures import Figures, figures_of
 from tests.xspace_proto import XSpace
 from traceanalyzer.health import trace_health
+from traceanalyzer.run import Run
 from traceanalyzer.timeline.phase import Phase
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.run import Run
 
 pytestmark = needs_corpus
 

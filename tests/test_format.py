@@ -1,7 +1,5 @@
 """Figures as people read them: the page's script is tested with the same cases."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

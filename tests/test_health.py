@@ -1,13 +1,14 @@
 """What limits a trace."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.traces import (
+    Event,
     allocation,
     call,
     eager,
@@ -27,16 +28,9 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.health import trace_health
-from traceanalyzer.run import load
+from traceanalyzer.model import Health
+from traceanalyzer.run import Run, load
 from traceanalyzer.trace.columns import Damage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.traces import Event
-    from traceanalyzer.model import Health
-    from traceanalyzer.run import Run
 
 STEP = line("steps")(step(1, us(0, 900)))
 KERNEL = stream(7)(kernel("k", us(0, 1), "a:Neg"))

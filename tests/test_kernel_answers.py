@@ -1,7 +1,5 @@
 """`traceanalyzer kernels`: what is answered, as a record, as JSON and in the terminal."""
 
-from __future__ import annotations
-
 import io
 import json
 
@@ -10,7 +8,7 @@ from rich.console import Console
 
 from traceanalyzer.cli import main
 from traceanalyzer.cli.kernel_text import print_answer
-from traceanalyzer.kernel_answers import QuestionError, answer, as_json
+from traceanalyzer.kernel_answers import QuestionError, answer
 
 
 def printed(*question: str | None, width: int = 100) -> str:
@@ -134,13 +132,6 @@ def test_json_holds_what_scripts_rely_on(capsys: pytest.CaptureFixture[str]) -> 
     assert data["host_memory_args"] == []
     assert data["dtypes"]["int32"] == ["CPU"]
     assert data["dtypes"]["float32"] == ["CPU", "GPU"]
-
-
-@pytest.mark.parametrize("op", ["Cast", "TopK", "NoOp", "GatherNd", "_FusedMatMul", "EagerPyFunc"])
-def test_each_answer_is_json_and_text(op: str) -> None:
-    assert json.loads(json.dumps(as_json(answer(op))))["op"] == op
-    for width in (20, 80, 200):
-        assert op in printed(op, width=width).replace("\n", "")
 
 
 def test_ops_without_gpu_kernel(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,18 +3,12 @@
 What is said of it rests on what TensorFlow itself told of its allocator and raised.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
+from traceanalyzer.model import Finding, Report
 from traceanalyzer.report.assemble import assemble
-
-if TYPE_CHECKING:
-    from traceanalyzer.model import Finding, Report
 
 PROGRAM = """\
 import tensorflow as tf

@@ -1,18 +1,12 @@
 """Round trips of a real program, captured on an emulated GPU: by the graph that TensorFlow ran."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
+from traceanalyzer.model import Report
+from traceanalyzer.model.figures import RoundTripRecord
 from traceanalyzer.report.assemble import assemble
-
-if TYPE_CHECKING:
-    from traceanalyzer.model import Report
-    from traceanalyzer.model.figures import RoundTripRecord
 
 PROGRAM = """\
 import tensorflow as tf

@@ -1,10 +1,9 @@
 """Loading a profile: which run, which hosts, and nothing written."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,12 +15,8 @@ from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
+from traceanalyzer.run import Run
 from traceanalyzer.tables.schema import SCHEMAS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.run import Run
 
 
 def space(*types: str, hostname: str = "a") -> Any:  # noqa: ANN401  # a protobuf message
@@ -42,33 +37,6 @@ def names(run: Run) -> list[str]:
 
 def problems(run: Run) -> dict[str, list[str]]:
     return {s.name: found for s in SCHEMAS if (found := s.problems(getattr(run, s.name)))}
-
-
-class TestSeveralRuns:
-    @pytest.fixture
-    def logs(self, tmp_path: Path) -> Path:
-        for run, kind in (
-            ("2024_01_02_03_04_05", "Neg"),
-            ("2025_06_07_08_09_10", "Abs"),
-            ("2023_01_01_00_00_00", "Exp"),
-        ):
-            write(tmp_path, space(kind), run=run)
-        return tmp_path
-
-    def test_the_newest_is_read_and_the_others_are_named(self, logs: Path) -> None:
-        run = ta.load(logs)
-
-        assert run.name == "2025_06_07_08_09_10"
-        assert run.path_name == logs.name
-        assert names(run) == ["Abs"]
-        assert run.other_runs == ("2024_01_02_03_04_05", "2023_01_01_00_00_00")
-
-    def test_a_run_directory_and_a_file_are_a_run_of_their_own(self, logs: Path) -> None:
-        folder = logs / "plugins" / "profile" / "2024_01_02_03_04_05"
-
-        for path in (folder, folder / "a.xplane.pb"):
-            run = ta.load(path)
-            assert (run.name, names(run), run.other_runs) == ("2024_01_02_03_04_05", ["Neg"], ())
 
 
 class TestSeveralHosts:
@@ -121,21 +89,6 @@ class TestSeveralHosts:
         (twin,) = run.failures
         assert (twin.host, twin.is_duplicate) == ("c", True)
         assert "a" in twin.reason
-
-
-class TestNothingIsWritten:
-    def test_into_a_log_directory(self, tmp_path: Path) -> None:
-        write(tmp_path, space("Neg"), host="a")
-        write(tmp_path, space("Abs"), host="b", compressed=True)
-        write(tmp_path, b"broken", host="c")
-        before = state(tmp_path)
-
-        run = ta.load(tmp_path)
-        _ = run.ops, run.kernels, run.transfers, run.allocations, run.steps, run.events
-        _ = run.transfer_graph
-        dumps(assemble(diagnose(run)))
-
-        assert state(tmp_path) == before
 
 
 _PEAK = """

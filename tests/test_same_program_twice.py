@@ -8,12 +8,10 @@ one has must be a cheap op of a graph, never an eager op. Findings are not compa
 name but by their ids, which do not hang on these.
 """
 
-from __future__ import annotations
-
 import tomllib
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -21,9 +19,7 @@ import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from tests.tables.reading import rows
 from traceanalyzer.diagnosis import diagnose
-
-if TYPE_CHECKING:
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 SAMPLES: Final = Path(__file__).resolve().parents[1] / "sample_traces"
 CASES: Final = ("eager_ops", "tf_function")

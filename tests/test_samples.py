@@ -1,27 +1,21 @@
 """What the tool says of the sample traces: as committed, and as each `case.toml` expects."""
 
-from __future__ import annotations
-
 import base64
 import difflib
 import json
 import re
 import zlib
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
 import traceanalyzer
 from tests.samples import CASES, COMMAND, FILES, REPORTS, Case
+from traceanalyzer import Run
 from traceanalyzer.tables.vocabulary import Role
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pandas as pd
-
-    from traceanalyzer import Run
 
 # Base64 of what zlib wrote, as `traceanalyzer.report.packed` does.
 PACKED = re.compile(rb"\beN[\w+/]{40,}={0,2}")

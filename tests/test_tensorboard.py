@@ -1,7 +1,5 @@
 """What a capture leaves is a log directory for TensorBoard, and TensorBoard leaves it readable."""
 
-from __future__ import annotations
-
 import gzip
 import importlib.util
 import json
@@ -12,17 +10,15 @@ import sys
 import time
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from tests.captured import PROGRAMS, run_captured
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = [
     pytest.mark.slow,

@@ -19,11 +19,10 @@ The differences, all by design:
 * XProf shows the 500 most expensive rows of a table.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+import pandas as pd
 import pytest
 
 import traceanalyzer as ta
@@ -31,9 +30,6 @@ from tests.corpus import slow_but
 from tests.tables.reading import rows
 from tests.xprof import table, tool_data
 from traceanalyzer.tables.vocabulary import without_counts
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SAMPLES: Final = Path(__file__).resolve().parents[1] / "sample_traces"
 XPROF_ROWS: Final = 500

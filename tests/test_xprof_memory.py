@@ -14,9 +14,8 @@ limit. The differences, all by design:
 * Names. A TPU's records name no allocator; XProf calls it `0`, we `device 0`.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -25,12 +24,8 @@ import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus, slow_but
 from tests.xprof import tool_data
 from traceanalyzer.memory.ledger import records_of
+from traceanalyzer.run import Host
 from traceanalyzer.trace.files import read_host
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.run import Host
 
 pytestmark = needs_corpus
 

@@ -19,35 +19,29 @@ what a device, or the program, waited for.
 Files named here are XProf's, in `xprof/convert` and `xprof/utils`, release 2.24.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
+from numpy.typing import NDArray
 
 import traceanalyzer as ta
 from tests.corpus import CORPUS, slow_but
 from tests.tables.reading import rows
 from tests.xprof import table, tool_data
 from tests.xspace_proto import XSpace
+from traceanalyzer.run import Host
 from traceanalyzer.timeline.device_work import device_work
 from traceanalyzer.timeline.intervals import Intervals, inside_ps, union
 from traceanalyzer.timeline.phase import PHASE_COLUMNS, Phase, phases_within
 from traceanalyzer.timeline.walk import critical_path
+from traceanalyzer.trace.columns import Plane
 from traceanalyzer.trace.files import read_host
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from traceanalyzer.run import Host
-    from traceanalyzer.trace.columns import Plane
 
 SAMPLES: Final = Path(__file__).resolve().parents[1] / "sample_traces"
 MARKED: Final = slow_but(

@@ -1,7 +1,5 @@
 """The oracle's messages are those of the installed TensorFlow."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 from pathlib import Path

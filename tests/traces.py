@@ -32,23 +32,18 @@ The words from `op` on write what TensorFlow 2.12 to 2.21 write, on GPUs with CU
 further: it need not be sound.
 """
 
-from __future__ import annotations
-
 import gzip
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
 from tests.xspace_proto import XSpace
 from traceanalyzer.trace import xplane
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from traceanalyzer.trace.columns import Trace
+from traceanalyzer.trace.columns import Trace
 
 # ---------------------------------------------------------------------------- times
 

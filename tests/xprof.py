@@ -1,17 +1,13 @@
 """What XProf says of a trace, for tests that compare; without XProf they are skipped."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile
 import warnings
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["table", "tool_data"]
 

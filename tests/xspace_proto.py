@@ -4,8 +4,6 @@ The decoder's oracle. Numbers and types are those of `tsl/profiler/protobuf/xpla
 from TensorFlow 2.2 to 2.21; `tests/test_xspace_proto.py` compares them with the installed ones.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory

@@ -7,20 +7,16 @@ styles, C and data. Identifiers are searched where they are defined. The exit co
 was found.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re
 import sys
 import tokenize
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.architecture.toolchain import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 DOCUMENTS: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 SUFFIXES: Final = frozenset({".py", ".html", ".js", ".ts", ".css", ".c", ".h", ".toml", ".md"})

@@ -1,15 +1,11 @@
 """Each contract on imports breaks when it should: a copy of the package is made to offend."""
 
-from __future__ import annotations
-
 import shutil
 import tomllib
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from tests.architecture.toolchain import LINT_IMPORTS, ROOT, complaints
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # By contract: a module, an import that it must not have, and how the offence is reported.
 OFFENCES: Final = {

@@ -1,16 +1,11 @@
 """What the page's own scripts and templates must not hold, wherever a name from a trace may go."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.architecture.toolchain import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = ROOT / "traceanalyzer" / "report"
 SCRIPTS = sorted((REPORT / "web" / "src").glob("*.ts"))

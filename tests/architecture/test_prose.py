@@ -1,16 +1,12 @@
 """Texts and names are plain; `python -m tests.architecture.prose` lists those that are not."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.architecture.prose import complaints_about, sources
 from tests.architecture.toolchain import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PARTS: Final = sorted(
     {*(path for path in (ROOT / "traceanalyzer").iterdir() if path.name[:2] != "__")}

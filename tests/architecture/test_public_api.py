@@ -1,17 +1,12 @@
 """What the package offers, and what it does without: TensorFlow, and haste at import."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import traceanalyzer
 from tests.architecture.toolchain import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PUBLIC = [
     "Capture",

@@ -1,24 +1,17 @@
 """What README and CONTRIBUTING say is so."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
+import traceanalyzer as ta
 from tests.architecture.toolchain import ROOT
 from traceanalyzer.cli import cli
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-import traceanalyzer as ta
 
 README = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()

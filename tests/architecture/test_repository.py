@@ -1,7 +1,5 @@
 """What is in the repository and what is in the wheel, and what must not be."""
 
-from __future__ import annotations
-
 import gzip
 import platform
 import re
@@ -10,15 +8,12 @@ import sys
 import tomllib
 import zipfile
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import hatch_build
 from tests.architecture.toolchain import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LARGEST = 1_500_000  # bytes; git keeps every version for ever
 

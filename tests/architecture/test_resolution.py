@@ -1,7 +1,5 @@
 """The package's lower bounds leave room for every TensorFlow from 2.12 on."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The source satisfies its linters and its type checker; their output is the failure message."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.architecture.toolchain import LINT_IMPORTS, complaints

@@ -1,7 +1,5 @@
 """The tools that judge the source, run by the interpreter that runs the tests."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A small capture file that has something of everything."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints

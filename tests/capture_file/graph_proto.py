@@ -1,7 +1,5 @@
 """TensorFlow's own messages of a graph, from its generated modules, without importing it."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 from pathlib import Path

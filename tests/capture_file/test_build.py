@@ -1,10 +1,9 @@
 """From the recorder's journal and TensorFlow's dumps to a capture file."""
 
-from __future__ import annotations
-
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +14,6 @@ from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.build import build
 from traceanalyzer.capture_file.document import CaptureFile, Note, Scope, Session
 from traceanalyzer.trace.profile_options import ProfileOptions
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STEP = ["/project/train.py", 11, "step", 1]
 MAIN = ["/project/train.py", 30, "<module>", 1]

@@ -1,11 +1,9 @@
 """TensorFlow's dumps, by their names, and what becomes of them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,14 +11,9 @@ from tests.capture_file.capture_files import CPU, GPU
 from tests.capture_file.graph_proto import GraphDef
 from tests.capture_file.test_graphs import assert_same
 from traceanalyzer.capture_file.attributes import AttributePool
-from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.capture_file.document import CaptureFile, Note
 from traceanalyzer.capture_file.dumps import read_dumps
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.capture_file.document import Note
-    from traceanalyzer.capture_file.function_records import Function, Instance
+from traceanalyzer.capture_file.function_records import Function, Instance
 
 CPU_IN_NAME = "_job:localhost_replica:0_task:0_device:CPU:0"
 GPU_IN_NAME = "_job:localhost_replica:0_task:0_device:GPU:0"

@@ -1,12 +1,11 @@
 """Capture files: what is written is read again, and damage is reported in one line."""
 
-from __future__ import annotations
-
 import gzip
 import json
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -17,9 +16,6 @@ from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.encoding import capture_file_of, document_of
 from traceanalyzer.errors import CaptureFileError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SAMPLES = sorted((Path(__file__).parents[2] / "sample_traces").rglob("*.placement.json.gz"))
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

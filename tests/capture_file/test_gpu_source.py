@@ -1,9 +1,7 @@
 """What a program's source shows of how it deals with GPUs."""
 
-from __future__ import annotations
-
 import textwrap
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +16,6 @@ from traceanalyzer.capture_file.gpu_source import (
     may_choose_device,
     questions_without_tensorflow,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def place(folder: Path, source: str) -> tuple[str, int]:

@@ -1,9 +1,8 @@
 """Dumped graphs, against what protobuf reads of the same bytes."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +11,6 @@ from tests.capture_file.graph_proto import DataType, GraphDef
 from traceanalyzer.capture_file.attributes import AttributePool
 from traceanalyzer.capture_file.dumps import parse_graph
 from traceanalyzer.trace.message import BrokenMessageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TYPES = sorted(DataType.values_by_number)
 

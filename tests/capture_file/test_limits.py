@@ -1,16 +1,11 @@
 """What a capture file leaves out to stay small, and that it says so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tests.capture_file.capture_files import sample
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.files import bounded, serialised
 from traceanalyzer.capture_file.function_records import Function
-
-if TYPE_CHECKING:
-    from traceanalyzer.capture_file.document import CaptureFile
 
 
 def with_functions(*sizes: int) -> CaptureFile:

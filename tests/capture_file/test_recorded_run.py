@@ -1,7 +1,5 @@
 """How much of a program a capture recorded."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

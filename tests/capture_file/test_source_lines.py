@@ -1,20 +1,15 @@
 """The text of the program's lines: which are read, which are not, and what is told of it."""
 
-from __future__ import annotations
-
 import linecache
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from traceanalyzer.capture_file import source_lines
 from traceanalyzer.capture_file.document import Frame
 from traceanalyzer.capture_file.source_lines import SourceLines
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LATER = SourceLines(since_s=time.time() + 10_000)
 

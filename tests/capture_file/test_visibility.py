@@ -1,7 +1,5 @@
 """What kept TensorFlow from seeing a GPU, as far as it was recorded."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

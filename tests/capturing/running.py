@@ -8,12 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 CAPTURE = (sys.executable, "-m", "traceanalyzer", "capture")
 PLAIN = (sys.executable,)

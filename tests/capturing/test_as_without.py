@@ -1,22 +1,17 @@
 """A captured script prints, reads and ends as it would without the capture, or is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource
 import signal
 import sys
+from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.capturing.running import CAPTURE, PLAIN, Done, captured, finished, plain
 from traceanalyzer.cli import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCRIPTS = {
     "what it sees": """

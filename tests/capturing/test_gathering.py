@@ -1,13 +1,13 @@
 """The folder of a run; which sessions left a trace, and which is reported; why there is no GPU."""
 
-from __future__ import annotations
-
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from traceanalyzer.capture_file.document import Json
 from traceanalyzer.capture_file.journal import Journal
 from traceanalyzer.capturing import gathering
 from traceanalyzer.capturing.gathering import (
@@ -17,11 +17,6 @@ from traceanalyzer.capturing.gathering import (
 )
 from traceanalyzer.capturing.script import holding_signals
 from traceanalyzer.errors import TraceAnalyzerError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.capture_file.document import Json
 
 
 def test_of_two_captures_with_one_name_the_second_is_refused(tmp_path: Path) -> None:

@@ -1,20 +1,16 @@
 """What is told of GPUs: from a driver made up for the test, and from none."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from traceanalyzer.capturing.gpus import GpuWatch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pytest
 
 
 class Nvml(ModuleType):

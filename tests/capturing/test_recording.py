@@ -1,23 +1,17 @@
 """What a capture of TensorFlow leaves: the files, our lines, nothing half-written."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
-from typing import TYPE_CHECKING
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests.capturing.running import CAPTURE, Done, Terminal, captured, finished, plain, waits_for
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.files import path_beside, read
 from traceanalyzer.run import load
-
-if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
-
-    from traceanalyzer.capture_file.document import CaptureFile
 
 SCRIPT = """
 import os, signal, sys, time
@@ -34,8 +28,6 @@ print("ready", flush=True)
 how = sys.argv[1]
 if how == "exception":
     raise ValueError("mine")
-if how == "os._exit":
-    os._exit(5)
 if how == "kill":  # while it wrote its trace
     os.makedirs(f"traceanalyzer-logs/.traceanalyzer-mine/plugins")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -113,16 +105,6 @@ def test_a_script_that_fails_leaves_a_run_the_capture_file_and_the_page(folder: 
     assert "Sum" in {*load(folder / "my\nlogs").ops["type"]}
 
 
-@pytest.mark.slow
-def test_a_script_that_leaves_at_once_is_recorded(folder: Path) -> None:
-    done = captured(["--no-report", "script.py", "os._exit"], folder)
-    assert done.code == 5
-    assert masked(done.without_ours, folder) == without(folder, "os._exit")
-    assert len(traces(folder)) == 1
-    assert capture_file_of(folder).complete
-    assert not (folder / "traceanalyzer-report.html").exists()
-
-
 def test_a_script_that_is_killed_leaves_its_capture_file(folder: Path) -> None:
     done = captured(["--run", "mine", "script.py", "kill"], folder)
     assert done.code == -signal.SIGKILL
@@ -148,6 +130,7 @@ def test_a_script_that_is_ended_from_outside_is_recorded(
     assert done.code == -number
     assert len(traces(folder)) == 1
     assert capture_file_of(folder).complete
+    assert not (folder / "traceanalyzer-report.html").exists()
 
 
 def test_ctrl_c_keeps_what_was_recorded(folder: Path) -> None:

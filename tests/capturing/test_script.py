@@ -1,8 +1,5 @@
 """The interpreter's words, the script's environment, and what keeps the recorder out."""
 
-from __future__ import annotations
-
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +7,7 @@ import pytest
 
 from traceanalyzer.capturing.orchestrate import Request
 from traceanalyzer.capturing.script import (
-    SETTINGS_VARIABLE,
-    STARTUP,
     Program,
-    environment,
     interpreter,
 )
 from traceanalyzer.errors import TraceAnalyzerError
@@ -48,19 +42,6 @@ def test_knows_what_keeps_the_recorder_out(words: list[str], option: str | None)
     program = Program(interpreter=tuple(words), target="x", is_module=False, arguments=())
     found = program.obstacle
     assert (found and found.partition(" ")[0]) == option
-
-
-@pytest.mark.parametrize("path", [None, "a::b"])
-def test_the_recorder_is_first_on_the_path_and_nothing_else_changes(
-    monkeypatch: pytest.MonkeyPatch, path: str | None
-) -> None:
-    before = {"HOME": "h"} if path is None else {"HOME": "h", "PYTHONPATH": path}
-    monkeypatch.setattr(os, "environ", before)
-    variables = environment(Path("settings.json"))
-    first, _, rest = variables.pop("PYTHONPATH").partition(os.pathsep)
-    assert Path(first, "sitecustomize.py").is_file()
-    assert (first, rest) == (str(STARTUP), path or "")
-    assert variables == {"HOME": "h", SETTINGS_VARIABLE: "settings.json"}
 
 
 @pytest.mark.parametrize(

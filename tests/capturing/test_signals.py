@@ -1,20 +1,15 @@
 """A captured script gets the signals that it would get, and ends by them as it would."""
 
-from __future__ import annotations
-
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.capturing.running import CAPTURE, PLAIN, Terminal, captured, child_of, plain, waits_for
-
-if TYPE_CHECKING:
-    import subprocess
 
 RUNS_ON = """
 import time

@@ -1,20 +1,15 @@
 """The report of a capture shows the program's lines as they ran, and the command that made it."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.capturing.running import CAPTURE, finished
 from tests.report.markup import Element, read
 from traceanalyzer.capture_file import files
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.capture_file.document import CaptureFile
 
 SCRIPT = """
 import sys

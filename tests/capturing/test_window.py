@@ -1,20 +1,14 @@
 """Which part of a program is recorded, and what that leaves undisturbed."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.capturing.running import captured
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.files import read
 from traceanalyzer.run import load
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.capture_file.document import CaptureFile
 
 PREPARES_FIRST = """
 import tensorflow as tf

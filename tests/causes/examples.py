@@ -17,13 +17,12 @@ of the first fix) are parts that it must contain; `harm`, `certainty`, `sub_reas
 `code` and `checked` (of the first fix) are the values themselves.
 """
 
-from __future__ import annotations
-
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -38,7 +37,7 @@ from traceanalyzer.capture_file.document import (
 )
 from traceanalyzer.capture_file.function_records import Function, Graph, Instance
 from traceanalyzer.cpu_ops import CpuOp
-from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.blocker import Blocker, BlockerKind, Link
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.graph_nodes import OpRecord
@@ -46,11 +45,6 @@ from traceanalyzer.tables.host_tables import HostTables
 from traceanalyzer.tables.joined import Joined
 from traceanalyzer.tables.recording import TracerFacts
 from traceanalyzer.tables.schema import ALLOCATIONS, KERNELS, OPS, STEPS, TRANSFERS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceanalyzer.placement.recorded_blockers import Link
 
 FOLDER = Path(__file__).parent
 LOCALHOST = "/job:localhost/replica:0/task:0"

@@ -1,21 +1,15 @@
 """Every cause, by the same tests: its examples in `CAUSE.toml`, its documentation, its texts."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.causes.examples import FOLDER, examples_of
+from tests.causes.examples import FOLDER, BlockerExample, Example, examples_of
+from traceanalyzer.capture_file.document import Frame
 from traceanalyzer.causes import BlockedOps, Cause, CauseMatch, FindingText, all_causes
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Fix
-
-if TYPE_CHECKING:
-    from tests.causes.examples import BlockerExample, Example
-    from traceanalyzer.capture_file.document import Frame
 
 HEADINGS = ["What it detects", "Why it happens", "How to fix it", "How sure it is"]
 CAUSES = all_causes()

@@ -1,19 +1,14 @@
 """What a strategy's own code puts on the CPU, with GPUs alone and beside them."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.causes.distribution_strategy_cpu import CAUSE
-
-if TYPE_CHECKING:
-    from traceanalyzer.findings import Finding
+from traceanalyzer.findings import Finding
 
 PROGRAM = """\
 import sys

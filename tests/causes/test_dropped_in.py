@@ -1,9 +1,8 @@
 """A file put among the causes is a cause: found and applied, with no other edit."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +10,6 @@ from tests.causes.examples import Example
 from traceanalyzer import causes
 from traceanalyzer.causes import all_causes
 from traceanalyzer.diagnosis import diagnose
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 # Finds ops of one name.
 DROPPED = '''\

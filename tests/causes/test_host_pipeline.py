@@ -1,8 +1,7 @@
 """A pipeline that keeps up is by design; one for which steps wait is too slow."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import traceanalyzer as ta
 from tests.capture_files import Book, node
@@ -10,12 +9,7 @@ from tests.causes.examples import Example
 from tests.input_pipeline.paced import asked, made_ahead
 from tests.traces import host, iterator, line, step, us, write, xspace
 from traceanalyzer.causes.host_pipeline import CAUSE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Any
-
-    from traceanalyzer.findings import Finding
+from traceanalyzer.findings import Finding
 
 
 def within(folder: Path, *threads: Any) -> Finding:  # noqa: ANN401 - words of the language

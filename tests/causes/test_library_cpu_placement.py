@@ -1,7 +1,5 @@
 """What is known about library code agrees with the installed TensorFlow and Keras."""
 
-from __future__ import annotations
-
 import re
 from importlib.util import find_spec
 from pathlib import Path

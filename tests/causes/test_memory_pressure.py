@@ -1,21 +1,16 @@
 """Errors of memory: what the source of a handler proves, and what is said of one that ended it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.causes.examples import examples_of
 from traceanalyzer.causes.memory_pressure import CAUSE
+from traceanalyzer.findings import Finding
 from traceanalyzer.model import SourceWhere
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 # Line 4 raises, line 5 catches; 6 is within the handler, 8 comes after it.
 PROGRAM = """\

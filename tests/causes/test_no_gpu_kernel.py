@@ -1,7 +1,5 @@
 """Ops without a GPU kernel: which belong on the host, and that each has a text."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.causes.examples import blocker, cpu_op

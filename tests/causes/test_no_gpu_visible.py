@@ -1,7 +1,5 @@
 """Why no GPU was visible, if a capture recorded it."""
 
-from __future__ import annotations
-
 from tests.causes.examples import Example, captured
 from traceanalyzer.capture_file.document import CaptureFile, SessionConfig
 from traceanalyzer.causes.no_gpu_visible import CAUSE

@@ -1,7 +1,5 @@
 """Which task a program was: by its environment, and by its ops."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.causes.examples import Example

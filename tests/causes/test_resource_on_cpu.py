@@ -1,7 +1,5 @@
 """A resource that was created in several nested scopes."""
 
-from __future__ import annotations
-
 from tests.causes.examples import Example, blocker, cpu_op, line, resource
 from traceanalyzer.attribution import attribute
 from traceanalyzer.causes import all_causes

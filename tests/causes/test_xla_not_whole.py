@@ -1,13 +1,11 @@
 """What XLA cannot compile, as TensorFlow says it, and what it compiles, which is not on the CPU."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,14 +13,11 @@ import traceanalyzer as ta
 from tests.causes.examples import examples_of
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.causes.xla_not_whole import CAUSE
-from traceanalyzer.diagnosis import cpu_ops, diagnose
+from traceanalyzer.diagnosis import Diagnosis, cpu_ops, diagnose
+from traceanalyzer.findings import Finding
 from traceanalyzer.model import SourceWhere
 from traceanalyzer.report.assemble import assemble
-
-if TYPE_CHECKING:
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 # Functions that are called within a scope for the CPU are really compiled, beside an emulated GPU.
 REFUSED = """\

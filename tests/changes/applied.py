@@ -1,26 +1,20 @@
 """Applies changes to programs with `patch`, and captures the edited programs."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.changes import changes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from tests.labelled import LabelledProgram
-    from traceanalyzer.changes import Change, Edit
-    from traceanalyzer.run import Run
+from tests.labelled import LabelledProgram
+from traceanalyzer.changes import Change, Edit, changes_of
+from traceanalyzer.run import Run
 
 _CAPTURE: Final = "tests.labelled.captured_in_fork:capture"
 

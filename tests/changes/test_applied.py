@@ -1,7 +1,5 @@
 """Changes applied with `patch`: the edited programs run, and TensorFlow puts the ops on the GPU."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any, Final

@@ -1,8 +1,6 @@
 """Changes against losses that placement does not cause, on traces of real GPUs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +9,6 @@ from tests.changes.applied import only_found
 from tests.corpus import CORPUS, needs_corpus, recorded_runs
 from tests.labelled import LabelledProgram
 from traceanalyzer.changes import Change, changes_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _CNN = "tfgpu-fatma-cnn-sandor"
 

@@ -1,7 +1,5 @@
 """Edits of single lines: what a change replaces them with."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

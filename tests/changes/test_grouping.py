@@ -1,9 +1,8 @@
 """Which ops and findings share a change: made-up ops on the CPU, without TensorFlow."""
 
-from __future__ import annotations
-
+from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,17 +12,12 @@ from tests.changes.applied import diff_of
 from traceanalyzer.attribution import attribute
 from traceanalyzer.capture_file.source_lines import FileStatements
 from traceanalyzer.causes import all_causes
-from traceanalyzer.changes import Saving
+from traceanalyzer.changes import Change, Saving
 from traceanalyzer.changes.placement import PlacementChanges
 from traceanalyzer.changes.source import Sources
+from traceanalyzer.cpu_ops import CpuOp
+from traceanalyzer.placement.blocker import Blocker
 from traceanalyzer.placement.explanations import PlacementExplanation
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from traceanalyzer.changes import Change
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
 
 _PROGRAM = """\
 import tensorflow as tf

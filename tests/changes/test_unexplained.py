@@ -1,18 +1,12 @@
 """Changes for what a bare trace does not explain: ops, and that there is no GPU."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import traceanalyzer as ta
 from tests.causes.examples import Example
 from tests.samples import CASES
-from traceanalyzer.changes import changes_of
+from traceanalyzer.changes import Change, changes_of
 from traceanalyzer.trace.tfevents import TfVersion
-
-if TYPE_CHECKING:
-    from traceanalyzer.changes import Change
 
 _LOOKUP = [
     {"name": "tower/items/embedding_lookup", "type": "ResourceGather", "host_self_ps": 9_000_000},

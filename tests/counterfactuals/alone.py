@@ -1,10 +1,8 @@
 """Ops without a GPU kernel, ops in scopes, and ops of sessions."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
-from tests.counterfactuals.switches import Switches  # noqa: TC001 - which TensorFlow looks at
+from tests.counterfactuals.switches import Switches
 
 # --- No kernel for a GPU, or none for the types ---------------------------------------------------
 

@@ -1,14 +1,10 @@
 """What holds an op of a program on the CPU, each of it to be switched off in the program itself."""
 
-from __future__ import annotations
-
 import importlib
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 

@@ -1,10 +1,8 @@
 """Ops that go where others are: resources, groups, inputs and consumers."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
-from tests.counterfactuals.switches import Switches  # noqa: TC001 - which TensorFlow looks at
+from tests.counterfactuals.switches import Switches
 
 # --- Resources ------------------------------------------------------------------------------------
 

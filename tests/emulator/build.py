@@ -1,7 +1,5 @@
 """Builds the emulator against an installed TensorFlow, once for each content and version."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

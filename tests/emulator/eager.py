@@ -17,18 +17,14 @@ that gets the inputs and attributes by name. All questions of a call are asked o
 This module is imported where the answers are found, so by any version of TensorFlow's interpreter.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tests.emulator.oracle import Oracle
+from tests.emulator.oracle import Oracle
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,30 +27,25 @@ missing; functions that XLA should compile run op by op, and one that is called 
 placed, which XLA's is not; grappler does not see the devices as GPUs (its layout optimizer rests).
 """
 
-from __future__ import annotations
-
 import atexit
 import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from tests.emulator.build import CannotBuildError, Installation, built
 from traceanalyzer.capture_file.attributes import AttributePool
+from traceanalyzer.capture_file.document import Attributes
 from traceanalyzer.capture_file.dumps import parse_graph
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from traceanalyzer.capture_file.document import Attributes
-    from traceanalyzer.capture_file.function_records import Graph
+from traceanalyzer.capture_file.function_records import Graph
 
 _ROOT: Final = Path(__file__).parents[2]
 _SERVER: Final = Path(__file__).with_name("server.py")

@@ -1,17 +1,13 @@
 """Programs that the tests of the emulator run in its forks, where TensorFlow is imported."""
 
-from __future__ import annotations
-
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def devices() -> dict[str, Any]:

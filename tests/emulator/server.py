@@ -6,8 +6,6 @@ TensorFlow it is. A fork leaves in the request's folder `value` (pickled), or `e
 `stderr`, and what the emulator records.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import importlib

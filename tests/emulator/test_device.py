@@ -1,7 +1,5 @@
 """The emulated GPU: what TensorFlow sees of it, what it computes, and where it ends."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,21 +1,16 @@
 """The oracle: what it records is what TensorFlow's placer was given and what it answered."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.emulator.oracle import Outcome, PlacerRun, the_oracle
 from traceanalyzer.capture_file.attributes import AttributePool
+from traceanalyzer.capture_file.document import Attributes
 from traceanalyzer.capture_file.dumps import parse_graph
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from traceanalyzer.capture_file.document import Attributes
-    from traceanalyzer.capture_file.function_records import Graph
+from traceanalyzer.capture_file.function_records import Graph
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"

@@ -1,17 +1,11 @@
 """Hosts with steps that wait for input, written by hand: what verdicts and fixes are tried on."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from tests.tables.reading import HOST, tables_of
 from tests.traces import Event, event, executor, host, iterator, line, op, step, thread, us
-from traceanalyzer.input_pipeline.verdict import host_input
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceanalyzer.input_pipeline.verdict import HostInput
+from traceanalyzer.input_pipeline.verdict import HostInput, host_input
 
 MS = 10**9
 STEPS = 10

@@ -1,9 +1,6 @@
 """What holds of every trace: of the corpus, of the samples, and of what is drawn by chance."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,14 +9,10 @@ from hypothesis import strategies as st
 
 import traceanalyzer as ta
 from tests.tables.reading import tables_of
-from tests.traces import host, iterator, line, us
-from traceanalyzer.input_pipeline.verdict import host_input
+from tests.traces import Event, host, iterator, line, us
+from traceanalyzer.input_pipeline.verdict import HostInput, host_input
+from traceanalyzer.tables.host_tables import HostTables
 from traceanalyzer.timeline.intervals import union
-
-if TYPE_CHECKING:
-    from tests.traces import Event
-    from traceanalyzer.input_pipeline.verdict import HostInput
-    from traceanalyzer.tables.host_tables import HostTables
 
 _SAMPLES = sorted((Path(__file__).parents[2] / "sample_traces").glob("*/logs"))
 _ROUNDING_PS = 2_000  # trace.json has nanoseconds: events that touch may overlap by as much

@@ -1,17 +1,11 @@
 """What helps against a slow stage, and the bounds of what a step gains."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.input_pipeline.paced import MS, found, from_source, made_ahead, on_own_thread
-
-if TYPE_CHECKING:
-    from traceanalyzer.input_pipeline.verdict import HostInput
+from traceanalyzer.input_pipeline.verdict import HostInput
 
 
 def bounds(use: HostInput) -> dict[str, tuple[float, float]]:

@@ -1,18 +1,12 @@
 """Whether pipelines keep up, and which stage is slow where they do not."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from tests.input_pipeline.paced import MS, asked, found, made_ahead, steps
 from tests.traces import iterator, line, step, us
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from traceanalyzer.input_pipeline.verdict import HostInput
+from traceanalyzer.input_pipeline.verdict import HostInput
 
 
 def test_waits_are_clipped_to_steps_and_those_between_steps_count_for_the_next() -> None:

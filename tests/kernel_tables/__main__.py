@@ -18,20 +18,14 @@ After `add`: a new type needs a name in `traceanalyzer/capture_file/attributes.p
 rewrite a line in `traceanalyzer/placement/rewrites.py`; the tests say which.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.kernel_tables.compare import differences
-from tests.kernel_tables.tables import add
+from tests.kernel_tables.tables import Extraction, add
 from tests.kernel_tables.wheels import of_interpreter, of_wheel
 from traceanalyzer.placement.registry import load
-
-if TYPE_CHECKING:
-    from tests.kernel_tables.tables import Extraction
 
 
 def main() -> int:

@@ -4,20 +4,15 @@ TensorFlow's side is its own protocol buffers, the other what `Registry` reads f
 come down to one value for each constrained attribute, whatever was merged.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterator
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.kernel_tables.lines import Combination, combinations, encoded, type_name
+from tests.kernel_tables.tables import Extraction
 from traceanalyzer.placement.op_definitions import Argument, AttributeDefinition, OpDefinition
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.kernel_tables.tables import Extraction
-    from traceanalyzer.placement.registry import Kernel, Registry
+from traceanalyzer.placement.registry import Kernel, Registry
 
 
 def differences(registry: Registry, extraction: Extraction) -> list[str]:

@@ -4,8 +4,6 @@
 colocation, `release.txt` TensorFlow's version. Needs nothing but TensorFlow and g++.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

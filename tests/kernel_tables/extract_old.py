@@ -9,8 +9,6 @@ then lists ops and kernels, written as the files of `extract`. Needs gcc and g++
 its own.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

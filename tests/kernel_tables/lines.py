@@ -3,20 +3,15 @@
 What a line says stands in `traceanalyzer/placement/kernel_tables.py`, which reads them.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from traceanalyzer.capture_file.attributes import attribute_of_entry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from traceanalyzer.capture_file.document import Json
+from traceanalyzer.capture_file.document import Json
 
 # XLA's and TPUs' device types are left out: no op is placed there that runs on CPU or GPU.
 KEPT = ("CPU", "DEFAULT", "GPU")

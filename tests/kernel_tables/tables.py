@@ -1,21 +1,14 @@
 """The tables of all versions in hand: read, with a version added or changed, and written."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import traceanalyzer.placement
 from tests.kernel_tables.lines import by_op, definition_line, kernel_lines
 from traceanalyzer.placement import kernel_tables
-from traceanalyzer.placement.kernel_tables import ALL, minor_of, text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from traceanalyzer.placement.kernel_tables import Minor
+from traceanalyzer.placement.kernel_tables import ALL, Minor, minor_of, text
 
 DATA = Path(traceanalyzer.placement.__path__[0]) / "data"
 

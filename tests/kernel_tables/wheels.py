@@ -1,21 +1,15 @@
 """What a release of TensorFlow has registered, from its Linux CUDA wheel, installed afresh."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from tests.kernel_tables import extract
-from tests.kernel_tables.tables import read_extraction
+from tests.kernel_tables.tables import Extraction, read_extraction
 from traceanalyzer.placement.kernel_tables import minor_of
-
-if TYPE_CHECKING:
-    from tests.kernel_tables.tables import Extraction
 
 PYTHON = "3.11"  # the one Python for which every version from 2.12 on has wheels
 FIRST_OF_PYTHON = (2, 12)

@@ -26,8 +26,6 @@ only the GPU's memory is too small.
 users asked in public.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import tokenize

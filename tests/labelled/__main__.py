@@ -5,12 +5,10 @@ python -m tests.labelled rows [NAME...]   # which ops are on the CPU, and where
 python -m tests.labelled score [NAME...]  # do the rules name the labels' causes?
 """
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from tests.labelled import HELD_OUT, PROGRAMS, QUESTIONS
+from tests.labelled import HELD_OUT, PROGRAMS, QUESTIONS, LabelledProgram
 from tests.labelled.scoring import (
     Score,
     captured,
@@ -21,11 +19,6 @@ from tests.labelled.scoring import (
     score_bare,
     score_on_a_gpu,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.labelled import LabelledProgram
 
 
 def _check(programs: Sequence[LabelledProgram]) -> bool:

@@ -1,7 +1,5 @@
 """Captures a script in a process that has imported TensorFlow: what the oracle's fork runs."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 from pathlib import Path

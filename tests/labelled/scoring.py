@@ -6,27 +6,23 @@ import functools
 import shutil
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pandas as pd
 
 import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
+from tests.labelled import Label, LabelledProgram
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.causes.knowledge.candidates import Candidates
-from traceanalyzer.diagnosis import cpu_ops
+from traceanalyzer.diagnosis import Diagnosis, cpu_ops
+from traceanalyzer.findings import Finding
 from traceanalyzer.placement.rewrites import OPTION
+from traceanalyzer.run import Run
 from traceanalyzer.tables.vocabulary import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from tests.labelled import Label, LabelledProgram
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.run import Run
 
 _MOST_NAMED: Final = 4
 _SESSION: Final = "unknown_graph"  # the name of a session's graph in TensorFlow's dumps

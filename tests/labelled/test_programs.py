@@ -3,11 +3,10 @@
 All tests are in one file, so that one process captures each program once for all of them.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import pytest
 
@@ -21,9 +20,6 @@ from tests.labelled.scoring import (
     score_on_a_gpu,
 )
 from traceanalyzer.causes import all_causes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _ALL: Final = (*PROGRAMS, *HELD_OUT)
 _FAST: Final = {"word_scores"}

@@ -1,17 +1,13 @@
 """The book of one allocator, against one that is kept by hand record by record."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
 from traceanalyzer.memory.ledger import UNKNOWN, Ledger, ledger
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import DrawFn
 
 
 class Record(NamedTuple):

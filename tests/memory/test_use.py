@@ -1,8 +1,6 @@
 """What each allocator had in use, from traces written by hand."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,11 +10,8 @@ from hypothesis import strategies as st
 
 from tests.tables.reading import rows, tables_of
 from tests.traces import allocation, deallocation, host, line, op, step, us
-from traceanalyzer.memory.use import memory_use, sampled
-
-if TYPE_CHECKING:
-    from traceanalyzer.memory.use import AllocatorUse
-    from traceanalyzer.tables.host_tables import HostTables
+from traceanalyzer.memory.use import AllocatorUse, memory_use, sampled
+from traceanalyzer.tables.host_tables import HostTables
 
 US = 10**6
 KIB = 1024

@@ -1,7 +1,5 @@
 """The loops over events, against plain searches that try everything."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,19 +1,14 @@
 """The native code under sanitizers: whatever it is fed, it stays within its columns."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.trace.test_xplane import SMALL
 from tests.xspace_proto import XSpace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HERE = Path(__file__).parent
 SAMPLES = HERE.parents[1] / "sample_traces"

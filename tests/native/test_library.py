@@ -1,7 +1,5 @@
 """The library that the native code is compiled into: loaded only if it is that of its sources."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

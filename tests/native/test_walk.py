@@ -1,7 +1,5 @@
 """Cutting a device's time and walking back, against what holds at each moment."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,16 +99,6 @@ def test_what_the_only_thread_did_accounts_for_each_moment(
                 assert found[2:] == (phase, row, is_proved)
             at = found[0]
     assert not left
-
-
-def test_a_wait_leads_to_what_the_device_ended_last() -> None:
-    assert walk(
-        (0, 20), segments=[(5, 15)], state=[ThreadState.WAIT], devices=[(0, 7), (0, 12)]
-    ) == [
-        (15, 20, Phase.PROGRAM, -1, True),
-        (12, 15, Phase.RUNTIME, -1, True),
-        (0, 12, Phase.OTHER_DEVICE, -1, True),
-    ]
 
 
 def test_threads_that_only_lead_to_each_other_end() -> None:

@@ -1,7 +1,5 @@
 """The reading of the wire format, function by function."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

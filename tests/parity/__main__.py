@@ -8,21 +8,16 @@ folders of captures, such as `python -m tests.twin --table` keeps. A difference 
 stands in `reasons.toml`; of the others the exit code is 1.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.parity.documents import record
 from tests.parity.meaning import Difference, differences, facts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 __all__ = ["compare", "main"]
 

@@ -1,8 +1,7 @@
 """The documents that are compared: of all samples, of the corpus, and of captures."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import traceanalyzer as ta
 from tests.corpus import CORPUS
@@ -10,10 +9,6 @@ from tests.samples import CASES
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 from traceanalyzer.trace.discovery import find_runs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 __all__ = ["record"]
 

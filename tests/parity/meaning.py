@@ -5,14 +5,10 @@ Entries of a list have the name of what they are about, so that another order is
 Words that only describe are left out, drawn events too: they may be said or cut otherwise.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 __all__ = ["Difference", "differences", "facts"]
 

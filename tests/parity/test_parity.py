@@ -1,20 +1,16 @@
 """The comparison of documents sees what a reader would, and nothing else."""
 
-from __future__ import annotations
-
 import copy
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.parity.__main__ import main
 from tests.parity.meaning import differences, facts
 from tests.samples import REPORTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture

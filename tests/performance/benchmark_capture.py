@@ -9,8 +9,6 @@ steady loop, after its first calls) and of the whole process: the median of the 
 least and the greatest. On a busy machine, CPU time is the more reliable figure.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

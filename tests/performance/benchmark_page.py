@@ -5,27 +5,21 @@ milliseconds: the median of several and the longest, each from the call to the p
 Figures that miss their limit are listed at the end, and the exit code is 1.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from tests.report.example_explore import packed_ops, timeline
 from tests.report.example_page import example_page
 from tests.report.page.browsing import ARGUMENTS, chromium
 from tests.report.page.looking import Window, window_of
 from traceanalyzer.report.html import render_page
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from playwright.sync_api import Browser
 
 __all__ = ["main"]
 

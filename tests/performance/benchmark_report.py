@@ -9,8 +9,6 @@ would compile their modules each time, which no installed program does. What XPr
 before is deleted.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -8,22 +8,18 @@ medians are compared: the gain must lie within the predicted bounds, give or tak
 of the single gains and of the single waits. The exit code is 1 if one does not.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
 import tempfile
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
+from traceanalyzer.model import InputPipeline
 from traceanalyzer.report.assemble import assemble
-
-if TYPE_CHECKING:
-    from traceanalyzer.model import InputPipeline
 
 PIPELINES: Final = Path(__file__).with_name("pipelines")
 #: By program, the kind of the fix that helps.

@@ -5,8 +5,6 @@ four threads, launches, kernels with their details, allocations, copies both way
 about five thousand events a step, a quarter of a megabyte.
 """
 
-from __future__ import annotations
-
 import random
 from typing import Any, Final
 

@@ -1,19 +1,14 @@
 """The benchmark runs, and its trace is one that a report can be made of."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import traceanalyzer
 from tests.performance import benchmark_report
 from tests.performance.synthetic import synthetic_trace
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_synthetic_trace_is_as_busy_as_a_real_one(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 Whether the fix gains as much as predicted is for `python -m tests.performance.predict_gain`.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,21 +1,15 @@
 """The installed TensorFlow, asked in a fork of the oracle's process what it would do."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.placement.registry import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from traceanalyzer.placement.registry import Registry
+from traceanalyzer.placement.registry import Registry, nearest
 
 
 def registry_of_installed() -> Registry:

@@ -1,16 +1,15 @@
 """Asks TensorFlow's eager runtime, with emulated GPUs, and the replay where ops run."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle, islice
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from hypothesis import strategies as st
 from numpy import size
@@ -18,6 +17,7 @@ from numpy import size
 from tests.emulator.eager import EagerAnswer, EagerQuestion, answers
 from tests.emulator.eager import EagerInput as EagerInputAsked
 from tests.emulator.oracle import the_oracle
+from traceanalyzer.capture_file.document import Json
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.eager import (
     EagerInput,
@@ -26,14 +26,8 @@ from traceanalyzer.placement.eager import (
     EagerSetting,
     place_eager,
 )
-from traceanalyzer.placement.registry import load
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from traceanalyzer.capture_file.document import Json
-    from traceanalyzer.placement.op_definitions import OpDefinition
-    from traceanalyzer.placement.registry import Registry
+from traceanalyzer.placement.op_definitions import OpDefinition
+from traceanalyzer.placement.registry import Registry, load
 
 # TensorFlow's names in Python, and those that the project shares with TensorFlow's protos.
 CAPTURE_FILE_TYPES: Final = {"float16": "half", "float32": "float", "float64": "double"}

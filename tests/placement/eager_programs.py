@@ -4,8 +4,6 @@ Each program makes what it needs on the CPU, and runs the op in question last, i
 is called in. Run where TensorFlow is.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

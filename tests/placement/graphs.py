@@ -15,11 +15,13 @@ Devices are short, `GPU:0`, where the machine's are meant, and spelt as a progra
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from traceanalyzer.capture_file.document import Json
 from traceanalyzer.capture_file.function_records import Graph
-from traceanalyzer.placement.blockers import BlockerFinder
+from traceanalyzer.placement.blockers import BlockerFinder, Blockers
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.nodes import Nodes, describe
 from traceanalyzer.placement.placer import (
@@ -28,12 +30,6 @@ from traceanalyzer.placement.placer import (
     Setting,
 )
 from traceanalyzer.placement.registry import Registry, load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from traceanalyzer.capture_file.document import Json
-    from traceanalyzer.placement.blockers import Blockers
 
 KERNELS: Final = "2.21"  # the version whose kernels count, unless a graph says otherwise
 _LOCAL: Final = "/job:localhost/replica:0/task:0/device:"

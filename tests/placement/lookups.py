@@ -5,17 +5,13 @@ answer: whether TensorFlow finds a kernel (None where it has no such op), and th
 outputs of a node with these attributes and inputs; a text where TensorFlow refuses to make it.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, node_def_pb2, tensor_shape_pb2, types_pb2
 from tensorflow.python.framework import op_def_registry
 from tensorflow.python.util import _pywrap_kernel_registry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 
 def enum(dtype: str) -> int:

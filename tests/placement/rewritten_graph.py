@@ -3,8 +3,6 @@
 The GPU need not be there: grappler is told that it is.
 """
 
-from __future__ import annotations
-
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2, device_properties_pb2
 from tensorflow.python.framework import meta_graph

@@ -1,7 +1,5 @@
 """What keeps a node from a GPU: all of it, and nothing besides."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

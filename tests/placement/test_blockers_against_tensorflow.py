@@ -5,26 +5,20 @@ in the program itself. Named beside each is the blocker that a switch stands for
 off TensorFlow itself must put the op on the GPU, with all but one off it must not.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import pytest
 
-from tests.emulator.oracle import the_oracle
+from tests.emulator.oracle import Outcome, PlacerRun, the_oracle
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.blockers import BlockerFinder
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.nodes import describe
 from traceanalyzer.placement.placer import Placement, Setting
 from traceanalyzer.placement.registry import load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tests.emulator.oracle import Outcome, PlacerRun
 
 _CPU: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
 _GPU: Final = "/job:localhost/replica:0/task:0/device:GPU:0"

@@ -1,7 +1,5 @@
 """Functions of datasets that compute for a step are told from those that prepare its input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

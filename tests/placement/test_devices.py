@@ -1,29 +1,13 @@
 """Names of devices: reading, merging, matching; the devices of a machine in TensorFlow's order."""
 
-from __future__ import annotations
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.placement.graphs import short
 from traceanalyzer.placement.devices import (
-    DeviceConflictError,
-    DeviceName,
     DeviceNameError,
     Machine,
     parse_device,
 )
-
-names = st.builds(
-    DeviceName,
-    job=st.none() | st.sampled_from(["localhost", "worker"]),
-    replica=st.none() | st.integers(0, 1),
-    task=st.none() | st.integers(0, 1),
-    type=st.none() | st.sampled_from(["CPU", "GPU"]),
-    id=st.none() | st.integers(0, 11),
-)
-
 
 REFUSED = (
     "GPU:0 /gpu /Gpu:0 /device: /device:1GPU:0 /device:_GPU:0 /device:GPU: /device:GPU:x "
@@ -37,21 +21,6 @@ def test_what_is_no_name_is_refused_with_the_text(spelt: str) -> None:
     with pytest.raises(DeviceNameError, match="Malformed device specification") as caught:
         parse_device(spelt)
     assert repr(spelt) in str(caught.value)
-
-
-@given(names, names)
-def test_merging_is_symmetric_and_meets_both(one: DeviceName, other: DeviceName) -> None:
-    try:
-        merged = one.merged(other)
-    except DeviceConflictError:
-        assert not one.agrees(other)
-        with pytest.raises(DeviceConflictError):
-            other.merged(one)
-        return
-    assert one.agrees(other)
-    assert merged == other.merged(one)
-    device = DeviceName("worker", 1, 1, "GPU", 11)
-    assert merged.admits(device) == (one.admits(device) and other.admits(device))
 
 
 def test_devices_of_a_type_are_in_the_order_of_their_names_as_text() -> None:

@@ -1,7 +1,5 @@
 """Where an eager op runs, rule by rule; that they are TensorFlow's is shown against TensorFlow."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

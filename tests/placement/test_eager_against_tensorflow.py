@@ -1,11 +1,9 @@
 """Where eager ops run, against TensorFlow's own eager runtime with emulated GPUs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import lru_cache
 from itertools import cycle
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -34,6 +32,7 @@ from tests.placement.eager_asking import (
     sweep,
     types_of,
 )
+from traceanalyzer.capture_file.document import Json
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import GPU as GPU_TYPE
 from traceanalyzer.placement.devices import Machine
@@ -45,10 +44,6 @@ from traceanalyzer.placement.eager import (
 )
 from traceanalyzer.placement.kernel_types import all_on_host
 from traceanalyzer.placement.registry import ALWAYS_ON_HOST
-
-if TYPE_CHECKING:
-    from traceanalyzer.capture_file.document import Json
-
 
 # Host memory backs an eager tensor of these types, where the kernel has it there. Of an op that is
 # computed on the host and returns another type (BroadcastArgs of int64) nothing shows.

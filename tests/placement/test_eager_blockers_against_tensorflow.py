@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,16 +22,11 @@ from tests.placement.eager_asking import (
     plain_setting,
     registry_of_oracle,
 )
-from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.blockers import eager_blockers
 from traceanalyzer.placement.eager import (
     place_eager,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from traceanalyzer.placement.blocker import Blocker
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """How placements are explained: which blockers count, and how certain that is."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.causes.examples import blocker

@@ -1,7 +1,5 @@
 """The error that ended a program, and the GPU that it asked for in vain."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Keras' LSTM and GRU: one op of cuDNN where TensorFlow has a GPU, unless an option forbids it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,15 +1,15 @@
 """Types that would give an op a GPU kernel: against every gap of the registry, each version's."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from tests.causes.examples import Example
+from traceanalyzer.capture_file.document import Json
 from traceanalyzer.placement.by_registry import coverage_text
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_types import (
+    Combination,
     all_on_host,
     is_copied_to_host,
     is_never_computed,
@@ -17,15 +17,8 @@ from traceanalyzer.placement.kernel_types import (
     types_computed,
     values_taken,
 )
-from traceanalyzer.placement.registry import load, registries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.capture_file.document import Json
-    from traceanalyzer.placement.kernel_types import Combination
-    from traceanalyzer.placement.op_definitions import OpDefinition
-    from traceanalyzer.placement.registry import Registry
+from traceanalyzer.placement.op_definitions import OpDefinition
+from traceanalyzer.placement.registry import Registry, load, registries
 
 
 @pytest.mark.parametrize(

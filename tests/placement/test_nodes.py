@@ -1,7 +1,5 @@
 """What the placer must know of a graph: neighbours, edges that bind, kinds of nodes."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.placement.graphs import Node, node, tanh, variable, written

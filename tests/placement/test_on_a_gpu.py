@@ -1,11 +1,9 @@
 """What a program would do otherwise with a GPU, and what nobody can know of that."""
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -26,9 +24,7 @@ from traceanalyzer.health import trace_health
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.keras import KerasOnAGpu
 from traceanalyzer.placement.on_a_gpu import FreeChoices, differences
-
-if TYPE_CHECKING:
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 _STEP = "__inference_one_step_on_data_12"
 _LAYER = [["words", "TextVectorization"]]

@@ -1,14 +1,13 @@
 """Definitions of ops: the types that attributes give, and the attributes that types give."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.placement.asking import ask, registry_of_installed
+from traceanalyzer.capture_file.document import Json
 from traceanalyzer.placement.op_definitions import (
     AttributeDefinition,
     AttributesError,
@@ -16,9 +15,6 @@ from traceanalyzer.placement.op_definitions import (
     OpDefinition,
 )
 from traceanalyzer.placement.registry import load
-
-if TYPE_CHECKING:
-    from traceanalyzer.capture_file.document import Json
 
 NEWEST = load("2.21")
 TYPES = ["float", "int32", "string", "resource", "half"]

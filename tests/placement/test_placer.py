@@ -3,8 +3,6 @@
 That the rules are TensorFlow's own is shown against TensorFlow, with an emulated GPU.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whole programs from handwritten capture files: on their own machine, and with GPUs assumed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The kernel registry as data: what TensorFlow has, found as TensorFlow finds it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -21,7 +19,6 @@ from traceanalyzer.placement.kernel_tables import (
 from traceanalyzer.placement.kernel_types import support_of
 from traceanalyzer.placement.registry import load, supported
 
-DATA = ROOT / "traceanalyzer" / "placement" / "data"
 NEWEST = load("2.21")
 
 

@@ -1,13 +1,9 @@
 """What rewrites make stands for the program's ops: of every version, and as TensorFlow makes it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.capture_file.document import CaptureFile, SessionConfig
+from traceanalyzer.capture_file.document import CaptureFile, Json, SessionConfig
 from traceanalyzer.placement.registry import load, supported
 from traceanalyzer.placement.rewrites import (
     OPTION,
@@ -17,9 +13,6 @@ from traceanalyzer.placement.rewrites import (
     original,
     pinned_by,
 )
-
-if TYPE_CHECKING:
-    from traceanalyzer.capture_file.document import Json
 
 OPS = {op for version in supported() for op in load(version).ops}
 HIDDEN = sorted(op for op in OPS if op.startswith("_"))

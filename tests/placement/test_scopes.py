@@ -1,7 +1,5 @@
 """A request for the device of something else follows that to another machine."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Which type a variable could have, so that what uses it can be on a GPU."""
 
-from __future__ import annotations
-
 from tests.placement.graphs import node
 from tests.placement.test_program import ONE_GPU, Program, arg
 from traceanalyzer.placement.explanations import ReplayedExplanations

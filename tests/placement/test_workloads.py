@@ -6,36 +6,28 @@ GPUs. Two runs of one program need not make the same ops, since with a GPU in si
 choose others: what differs between them is listed with its reason.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import pytest
 
-from tests.emulator.oracle import the_oracle
+from tests.emulator.oracle import Outcome, PlacerRun, the_oracle
 from tests.workloads import FAST, WORKLOADS, Workload
-from traceanalyzer.capture_file.document import SESSION
+from traceanalyzer.capture_file.document import SESSION, Attributes, CaptureFile
 from traceanalyzer.capture_file.files import read
+from traceanalyzer.capture_file.function_records import Graph
 from traceanalyzer.placement.devices import Machine, machine_of, with_gpus
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, describe
 from traceanalyzer.placement.placer import Placement, Setting
-from traceanalyzer.placement.program import ProgramPlacement
+from traceanalyzer.placement.program import FunctionPlacement, ProgramPlacement
 from traceanalyzer.placement.registry import load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tests.emulator.oracle import Outcome, PlacerRun
-    from traceanalyzer.capture_file.document import Attributes, CaptureFile
-    from traceanalyzer.capture_file.function_records import Graph
-    from traceanalyzer.placement.program import FunctionPlacement
 
 _BOUND: Final = ARGUMENTS | RESULTS  # they have a device before the placer runs: not counted
 _NUMBER: Final = re.compile(r"_\d+$")

@@ -1,7 +1,5 @@
 """Texts that try to act, or will not fit."""
 
-from __future__ import annotations
-
 # All at once: markup, markup of the terminal, templates, and what does not show.
 HOSTILE = (
     "</script><script>alert(1)</script><img src=x onerror=alert(2)>\" ' `{{ 7 * 7 }}` [bold red]"

@@ -1,18 +1,14 @@
 """The section Explore of the example page: ops, events, and pictures."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from tests.report.made_timeline import Made, MadeLane, made_timeline
+from traceanalyzer.model import PackedTable
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.packed import Numbers, Texts, pack
-
-if TYPE_CHECKING:
-    from traceanalyzer.model import PackedTable
 
 STEP_US: Final = 30_000.0
 #: The op that the drawer's tests select.

@@ -1,14 +1,10 @@
 """A page made by hand that uses every block."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.report.example_explore import LOOKUP, STEP_US, explore, packed_ops, timeline
+from traceanalyzer.model import PackedTable
 from traceanalyzer.model import blocks as b
-
-if TYPE_CHECKING:
-    from traceanalyzer.model import PackedTable
 
 _ITEMS: Final = b.Code(text="tower/items")
 _MOVE: Final[b.Text] = ("Move the embedding ", _ITEMS, " and its Adagrad update to the GPU")

@@ -6,16 +6,12 @@ names the CPU, a word for moving and a word for such a reason, denies nothing an
 of the program. That is coarse: a sentence can be worded otherwise, and nothing is lost.
 """
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from tests.report.markup import read
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["lies", "lies_of", "lies_on", "texts"]
 

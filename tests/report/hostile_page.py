@@ -1,9 +1,7 @@
 """The example page with hostile texts."""
 
-from __future__ import annotations
-
 from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -11,9 +9,7 @@ from tests.report.bad_input import HOSTILE
 from tests.report.example_explore import packed_ops, timeline
 from tests.report.example_page import example_page
 from traceanalyzer.model import PackedTable
-
-if TYPE_CHECKING:
-    from traceanalyzer.model.blocks import Page
+from traceanalyzer.model.blocks import Page
 
 _ODD: Final = (
     HOSTILE,

@@ -1,13 +1,9 @@
 """Changes made by hand, for tests of what shows them."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.model.changes import Candidate, Change, Edit, Saving
-
-if TYPE_CHECKING:
-    from traceanalyzer.diagnosis import Diagnosis
 
 EDIT = Edit(
     file="program.py",

@@ -1,21 +1,15 @@
 """Timelines written by hand, of the sort that a run on a GPU leaves."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from traceanalyzer.model.figures import EventLane, EventTimeline
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.model.figures import EventLane, EventTimeline, LaneKind
 from traceanalyzer.report.lanes import KINDS
 from traceanalyzer.report.packed import Numbers, Texts, pack
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model.figures import LaneKind
 
 
 class Made(NamedTuple):

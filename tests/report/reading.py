@@ -1,16 +1,21 @@
 """Read blocks as a reader does."""
 
-from __future__ import annotations
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from traceanalyzer.model.blocks import Code, Line, Link, Quantity, Strong, Table
+from traceanalyzer.model.blocks import (
+    BigTable,
+    Block,
+    Cell,
+    Code,
+    Line,
+    Link,
+    Quantity,
+    Strong,
+    Table,
+    Text,
+)
 from traceanalyzer.report.packed import unpack
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from traceanalyzer.model.blocks import BigTable, Block, Cell, Text
 
 B = TypeVar("B")
 

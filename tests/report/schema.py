@@ -1,7 +1,5 @@
 """The JSON schema of report.json, generated from the records: `python -m tests.report.schema`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,7 @@
 """Figures and names of a report that no single table holds."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,13 +32,9 @@ from traceanalyzer.capture_file.document import Session
 from traceanalyzer.model.figures import Steps
 from traceanalyzer.report.about import run_info
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.run import Run
 from traceanalyzer.tables.joined import MARKER
 from traceanalyzer.trace.profile_options import ProfileOptions
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.run import Run
 
 
 def test_a_copy_between_two_ops_of_a_finding_costs_once(tmp_path: Path) -> None:

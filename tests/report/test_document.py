@@ -1,7 +1,5 @@
 """``report.json``: it has the schema that the package ships, and its text is inert."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -11,7 +9,7 @@ import pytest
 
 from tests.report import schema
 from tests.report.bad_input import HOSTILE
-from tests.report.samples import SAMPLES, sample
+from tests.samples import SAMPLES, sample
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 

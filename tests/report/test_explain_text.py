@@ -1,13 +1,8 @@
 """`traceanalyzer explain`: the list of causes, the page of one, and names that are none."""
 
-from __future__ import annotations
-
 import io
 import json
-import subprocess
-import sys
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from rich.cells import cell_len
@@ -15,10 +10,7 @@ from rich.console import Console
 
 from traceanalyzer.causes import Cause, all_causes
 from traceanalyzer.cli import main
-from traceanalyzer.cli.explain_text import print_cause, print_causes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from traceanalyzer.cli.explain_text import print_cause
 
 RULES = all_causes()
 CAUSE = Cause(
@@ -71,24 +63,6 @@ def test_a_misspelt_cause_is_one_line_that_names_what_is_meant(
     assert err.count("\n") == 1
     assert repr(name) in err
     assert meant in err.partition("similar: ")[2]
-
-
-def test_a_terminal_without_unicode() -> None:
-    raw = io.BytesIO()
-    console = Console(file=io.TextIOWrapper(raw, encoding="ascii", errors="strict"), width=80)
-    for rule in (*RULES, replace(CAUSE, documentation="Ä[bold].")):
-        print_cause(rule, console)
-    print_causes(RULES, console)
-    console.file.flush()
-    assert b"[bold]" in raw.getvalue()
-
-
-def test_without_docstrings_there_is_one_line() -> None:
-    command = [sys.executable, "-OO", "-m", "traceanalyzer", "explain", "no_gpu_kernel"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert "PYTHONOPTIMIZE=2" in line
 
 
 # The terms that reports use without a definition beside them.

@@ -3,11 +3,9 @@
 `tests.test_corpus_reports` asks the same of the report on every old trace.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -15,13 +13,10 @@ import traceanalyzer as ta
 from tests.causes.examples import examples_of
 from tests.corpus import CORPUS, needs_corpus
 from tests.report.false_causes import lies, lies_of, lies_on, texts
-from traceanalyzer.causes import BlockedOps, all_causes
+from traceanalyzer.causes import BlockedOps, Cause, all_causes
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
-
-if TYPE_CHECKING:
-    from traceanalyzer.causes import Cause
 
 GOLDEN: Final = sorted((Path(__file__).resolve().parents[2] / "reports").glob("*/report.json"))
 WITH_GPUS: Final = (

@@ -1,17 +1,17 @@
 """The first screen: what happened, what it costs, what to do; and the faults it must not have."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import traceanalyzer as ta
 from tests.causes.examples import Example, captured
 from tests.report.made_changes import UNKNOWN, change
-from tests.report.samples import SAMPLES, sample
+from tests.samples import SAMPLES, sample
 from tests.test_costs import gemms, run_of, run_of_two_gpus, training
 from tests.traces import (
     eager,
@@ -43,10 +43,6 @@ from traceanalyzer.report.changes import saving_text
 from traceanalyzer.report.page import page_of
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.text import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 BUSY = gpu(0)(stream(9, "Compute")(kernel("k", us(0, 50), "model/MatMul:MatMul")))
 PIPELINE = thread("tf_data_iterator", 1)(iterator("Root::Shuffle", us(0, 5)))
@@ -134,16 +130,6 @@ def test_each_kind_of_page_has_its_answer(
         assert each in said(page)
 
 
-def test_all_ops_are_all_those_outside_the_input_pipeline() -> None:
-    ops = [{"name": name, "type": "MatMul"} for name in "ab"]
-    mapped = {"name": "c", "type": "Cast", "role": "input_pipeline", "in_input_pipeline": True}
-    no_gpu = {"gpu_used": False, "gpu_witness": "", "accelerators": {}}
-
-    for rows, words in (([*ops, mapped], "All 2 ops outside the input"), (ops, "All 2 ops ran")):
-        run = Example(title="", ops=rows, facts=no_gpu).run()
-        assert words in said(page_of(diagnose(run), ()))
-
-
 def test_what_the_gpu_waits_for_is_named_with_its_cost_and_place() -> None:
     page = page_of(waiting())
 
@@ -170,6 +156,15 @@ def test_if_the_cause_is_unknown_the_answer_says_how_to_check() -> None:
     assert 'your code asks for the CPU; check with `grep -n "tf.device" *.py`' in plain(page.next)
     (table,) = [t for t in every(page, b.Table) if t.columns[0].title == "Candidate cause"]
     assert table.rows[0][1] == "1 of 1 op"
+
+
+def test_what_would_help_as_well_is_no_cause_to_check() -> None:
+    other = replace(UNKNOWN, title="Let two calls run.", check="", edit="f(2)")
+    page = page_of(waiting(), [change(waiting(), kind="input", candidates=(other,))])
+
+    assert "Most likely" not in plain(page.next)
+    assert not [t for t in every(page, b.Table) if t.columns[0].title == "Candidate cause"]
+    assert "Or instead: let two calls run." in [plain(note.text) for note in every(page, b.Note)]
 
 
 def test_python_that_takes_more_than_cpu_ops_is_named(tmp_path: Path) -> None:
@@ -223,25 +218,6 @@ def test_work_that_was_not_recorded_is_said_to_be_missing(kind: str) -> None:
 
 
 # --- the step --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", [*SAMPLES, "two GPUs"])
-def test_the_parts_of_each_bar_add_up_to_it(name: str) -> None:
-    found = diagnose(run_of_two_gpus()) if name == "two GPUs" else sample(name)
-
-    for block in every(page_of(found), b.StepBar):
-        for bar in block.bars:
-            assert sum(part.value for part in bar.parts) == pytest.approx(bar.total, abs=0.01)
-            assert bar.by_placement is None or bar.by_placement <= bar.total
-
-
-def test_the_answer_and_the_bar_show_the_same_step_and_the_same_wait() -> None:
-    page = page_of(waiting())
-    (bar,) = next(every(page, b.StepBar)).bars
-
-    quantities = [part.value for part in page.happened if isinstance(part, b.Quantity)]
-    assert quantities == [bar.by_placement, bar.by_placement / bar.total, bar.total]
-    assert bar.by_placement == sum(p.value for p in bar.parts if p.kind == "cpu_op")
 
 
 def test_of_several_gpus_the_answer_is_the_mean_and_each_has_its_bar() -> None:

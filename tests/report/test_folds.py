@@ -1,9 +1,7 @@
 """What is believed to move ops to the CPU is answered with the run's own figures."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -11,10 +9,8 @@ import pytest
 from tests.causes.examples import Example
 from traceanalyzer.capture_file.document import CaptureFile, CaughtError
 from traceanalyzer.report.folds import myths
+from traceanalyzer.run import Run
 from traceanalyzer.tables.schema import TRANSFERS
-
-if TYPE_CHECKING:
-    from traceanalyzer.run import Run
 
 GB = 10**9
 NEVER = "moved no op to the CPU"

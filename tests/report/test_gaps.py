@@ -1,18 +1,11 @@
 """The tab Timeline: gaps that are alike are one row."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from tests.report.reading import only, records
-from tests.report.samples import sample
+from tests.report.reading import records
+from tests.samples import sample
 from tests.test_costs import gemms, run_of, training
 from tests.traces import eager, event, gpu, host, kernel, line, step, stream, us
-from traceanalyzer.model.blocks import Table, Timeline
-from traceanalyzer.report.gaps import gap_table, timeline_tab
-
-if TYPE_CHECKING:
-    from traceanalyzer.run import Run
+from traceanalyzer.report.gaps import gap_table
+from traceanalyzer.run import Run
 
 
 def waiting(*, warm_up_us: int = 0) -> Run:
@@ -60,11 +53,3 @@ def test_a_device_that_was_never_idle_has_no_table() -> None:
     device = stream(13, "Compute")(kernel("gemm", us(0, 100)))
 
     assert not list(gap_table(run_of(host(line("python")(event("x", us(0, 100)))), gpu(0, device))))
-
-
-def test_the_tab_has_the_timeline_and_then_the_gaps() -> None:
-    tab = timeline_tab(sample("keras_fit"))
-
-    assert tab is not None
-    assert isinstance(tab.blocks[0], Timeline)
-    assert only(tab.blocks, Table).rows

@@ -1,19 +1,13 @@
 """What the report says of input pipelines."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import traceanalyzer as ta
 from tests.input_pipeline.paced import made_ahead
 from tests.traces import Event, host, iterator, line, step, us, write, xspace
+from traceanalyzer.model.figures import InputPipeline
 from traceanalyzer.report.input_pipeline import input_pipeline
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Any
-
-    from traceanalyzer.model.figures import InputPipeline
 
 
 def told(folder: Path, *threads: Any) -> InputPipeline | None:  # noqa: ANN401 - words nest freely
@@ -64,16 +58,3 @@ def test_a_shuffle_that_fills_its_buffer_is_told_beside_the_verdict(tmp_path: Pa
         "The first element took 900 ms, as a shuffle filled its buffer of 2,048 elements before it "
         "gave one. It does so once for each iterator, mostly once an epoch."
     )
-
-
-def test_stages_and_waits_stand_as_tables(tmp_path: Path) -> None:
-    found = told(tmp_path, *made_ahead(10_000, 6_000, 10_000))
-    assert found is not None
-    stages = {row["stage"]: row for row in found.stages.records()}
-    assert list(stages) == ["Root", "Root::ParallelMapV2", "Root::ParallelMapV2::Range"]
-    assert stages["Root::ParallelMapV2"]["request_us"] == 60_000.0
-    assert stages["Root::ParallelMapV2"]["ops"] == "DecodeJpeg"
-    assert stages["Root"]["source"] is None
-    waits = found.waits.records()
-    assert [row["wait_us"] for row in waits] == [6000.0] * 10
-    assert {row["kind"] for row in waits} == {"regular"}

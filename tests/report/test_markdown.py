@@ -1,12 +1,10 @@
 """The page and its changes as Markdown."""
 
-from __future__ import annotations
-
 import re
 
 from tests.report.made_changes import change
-from tests.report.samples import sample
 from tests.report.test_terminal import hostile
+from tests.samples import sample
 from traceanalyzer.report.markdown import markdown_of, page_markdown
 from traceanalyzer.report.page import page_of
 

@@ -1,8 +1,7 @@
 """What the report says of memory, and what its tab shows."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,15 +18,10 @@ from tests.traces import (
     write,
     xspace,
 )
-from traceanalyzer.model.blocks import Chart, Fold, KeyValues, Note, Table
+from traceanalyzer.model.blocks import Chart, Fold, KeyValues, Note, Tab, Table
+from traceanalyzer.model.figures import Memory
 from traceanalyzer.report.memory import memory, memory_tab
 from traceanalyzer.run import load
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.model.blocks import Tab
-    from traceanalyzer.model.figures import Memory
 
 KIB = 1024
 GB = 10**9

@@ -1,26 +1,19 @@
 """The drawer of an op: why it is there, its transfers, its line."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import pytest
 
 import traceanalyzer as ta
 from tests.report.reading import only, plain, records
-from tests.report.samples import sample
 from tests.report.test_transfers import ROUND_TRIP
+from tests.samples import sample
 from tests.test_costs import run_of
 from tests.traces import executor, gpu, host, kernel, op, stream, thread, us
 from traceanalyzer.changes import Change
-from traceanalyzer.model.blocks import Bullets, Fold, KeyValues, Link, Source, Table
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.model.blocks import Block, Bullets, Fold, KeyValues, Link, Source, Table
 from traceanalyzer.report import op_details as subject
 from traceanalyzer.report.op_details import op_details
 from traceanalyzer.report.page_facts import PageFacts
-
-if TYPE_CHECKING:
-    import pytest
-
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model.blocks import Block
 
 
 def details_of(diagnosis: Diagnosis, name: str) -> tuple[Block, ...]:

@@ -1,15 +1,12 @@
 """`traceanalyzer analyze PATH --op REGEX`: what is said of single ops, and what is not."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from rich.cells import cell_len
 from rich.console import Console
 
 import traceanalyzer as ta
@@ -34,14 +31,10 @@ from tests.traces import (
 )
 from traceanalyzer.cli import main
 from traceanalyzer.cli.explain_text import print_ops
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.report.op_details import OpReasons, ops_that_match
 from traceanalyzer.tables.graph_nodes import OpRecord
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.diagnosis import Diagnosis
 
 SAMPLE = Sample("recommender").logs
 
@@ -203,13 +196,6 @@ def test_what_a_gpu_has_and_the_host_computes_is_not_said_to_be_on_the_cpu() -> 
     assert diagnosis.on_a_gpu is not None
     assert not diagnosis.on_a_gpu.analysis.cpu_ops  # it would not be on the CPU
     assert not diagnosis.on_a_gpu.unexplained
-
-
-@pytest.mark.parametrize("width", [20, 80])
-def test_no_line_is_wider_than_the_terminal(bare: Diagnosis, width: int) -> None:
-    for diagnosis in (without_a_gpu(), stacked(bare)):
-        for text in printed(diagnosis, ".", width).splitlines():
-            assert cell_len(text) <= width
 
 
 def test_names_are_inert(tmp_path: Path) -> None:

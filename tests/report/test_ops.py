@@ -1,17 +1,14 @@
 """The tab Ops: one table of all ops."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import traceanalyzer as ta
 from tests.report.reading import only, records
-from tests.report.samples import SAMPLES, sample
+from tests.samples import SAMPLES, sample
 from tests.test_costs import gemms, run_of, training
 from tests.traces import (
-    copy,
     eager,
     executor,
     gpu,
@@ -26,15 +23,11 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.changes import Change
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.model.blocks import BigTable
 from traceanalyzer.report import ops as subject
 from traceanalyzer.report.ops import ops_tab
 from traceanalyzer.report.page_facts import PageFacts
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.diagnosis import Diagnosis
 
 
 def table(diagnosis: Diagnosis, *changes: Change) -> BigTable:
@@ -85,20 +78,6 @@ def test_figures_of_runs_with_steps_are_per_step_and_say_so(waiting: Diagnosis) 
     titles = {c.name: c.title for c in table(ta.diagnose(run_of(host(worker)))).columns}
     assert titles["host_us"] == "Host time"
     assert "gpu_wait_us" not in titles  # no device waited
-
-
-def test_a_transfer_of_unknown_size_is_not_zero_bytes() -> None:
-    worker = thread("tf_Compute", 1)(
-        executor(us(0, 100))(op("a", "Unique", us(0, 10)), op("b", "Unique", us(20, 10)))
-    )
-    copies = stream(9)(
-        copy("D2H", None, us(12, 2), op="a/_1:_Send"), copy("D2H", 64, us(32, 2), op="b/_1:_Send")
-    )
-    diagnosis = ta.diagnose(run_of(host(worker), gpu(0, copies)))
-
-    found = {row["name"]: row["transfer_bytes"] for row in records(table(diagnosis))}
-
-    assert (found["a"], found["b"]) == (None, 64)
 
 
 def test_an_op_has_its_causes_and_changes() -> None:

@@ -1,7 +1,5 @@
 """Tables packed and opened again: what was put in comes out."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

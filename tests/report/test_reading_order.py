@@ -1,18 +1,13 @@
 """What costs most is read first in the data."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
 import traceanalyzer as ta
 from tests.traces import gpu, host, iterator, kernel, line, op, stream, thread, us, write, xspace
+from traceanalyzer.model import Finding
 from traceanalyzer.report.assemble import assemble
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from traceanalyzer.model import Finding
 
 #: Microseconds by type, in the order of neither names nor causes. The last is an input pipeline.
 COSTS: Final = {

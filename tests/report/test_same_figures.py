@@ -1,20 +1,19 @@
 """All renderings show the same figures: page, terminal, Markdown, report.json, and tables."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
+from collections.abc import Iterator
 from functools import cache
 from html import unescape
-from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
 
-from tests.report.samples import SAMPLES, sample
 from tests.report.test_first_screen import every, waiting
-from traceanalyzer.diagnosis import cpu_ops
+from tests.samples import SAMPLES, sample
+from traceanalyzer.diagnosis import Diagnosis, cpu_ops
+from traceanalyzer.model import Report
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
@@ -22,12 +21,6 @@ from traceanalyzer.report.html import render_page
 from traceanalyzer.report.markdown import page_markdown
 from traceanalyzer.report.terminal import print_page
 from traceanalyzer.report.text import quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model import Report
 
 RUNS = (*SAMPLES, "a GPU that waits")
 

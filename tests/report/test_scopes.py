@@ -1,22 +1,15 @@
 """The tree of name scopes: what is below what, whose time it is, and what is left out."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import traceanalyzer as ta
 from tests.report.reading import only
-from tests.traces import executor, gpu, host, kernel, op, stream, thread, us, write, xspace
+from tests.traces import Event, executor, gpu, host, kernel, op, stream, thread, us, write, xspace
 from traceanalyzer.model.blocks import Icicle, IcicleNode
 from traceanalyzer.report import scopes as subject
 from traceanalyzer.report.scopes import scopes_tab
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.traces import Event
 
 CPU = 1  # after the sum of both
 

@@ -1,8 +1,6 @@
 """What the report says of steps: how they were found, their parts, and the critical path."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +8,10 @@ import pytest
 import traceanalyzer as ta
 from tests.input_pipeline.paced import made_ahead
 from tests.report.reading import only, plain, records
-from tests.report.samples import SAMPLES, sample
+from tests.samples import SAMPLES, sample
 from tests.test_costs import run_of, run_of_two_gpus
 from tests.traces import (
+    Line,
     call,
     eager,
     event,
@@ -29,19 +28,12 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.costs import Costs
-from traceanalyzer.model.blocks import Chart, KeyValues, Note, Table
+from traceanalyzer.model.blocks import Chart, KeyValues, Note, Tab, Table
 from traceanalyzer.model.figures import StepKinds, Steps
-from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.step_sections import steps_tab
 from traceanalyzer.report.steps import critical_paths, step_parts, steps_of, timeline
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.traces import Line
-    from traceanalyzer.model.blocks import Tab
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 LAUNCHED = eager("MatMul", us(0, 10))(launch(us(5, 2), 1))
 
@@ -140,15 +132,6 @@ def test_what_a_step_spent_before_the_devices_first_event_is_unknown() -> None:
     assert {part.kind: part.value for part in steps.parts()} == {"compute": 60, "unknown": 40}
 
 
-def test_a_warm_up_step_does_not_count_in_the_mean() -> None:
-    first = step(0, us(0, 900))(eager("Unique", us(10, 30)))
-    steps = [first, *(step(k, us(800 + 100 * k, 100)) for k in range(1, 6))]
-
-    (found,) = step_parts(run_of(host(line("python")(*steps))))
-
-    assert (found.kind[0], found.step_us, found.duration_us[0]) == ("warm_up", 100, 900)
-
-
 def test_without_steps_the_recording_counts_as_one() -> None:
     device = stream(13, "Compute")(kernel("gemm", us(10, 20), correlation=1))
     run = run_of(host(line("python")(LAUNCHED)), gpu(0, device))
@@ -170,15 +153,6 @@ def test_without_a_device_the_programs_thread_is_told_of() -> None:
     (program,) = found.devices
     assert program.device is None
     assert {p.phase: p.us for p in program.phases} == {"cpu_op": 30, "program": 20}
-
-
-def test_the_gpus_idle_share_is_of_the_steps_not_of_the_recording() -> None:
-    python = line("python")(step(0, us(0, 100))(LAUNCHED), event("shut down", us(100, 900)))
-    device = stream(13, "Compute")(kernel("gemm", us(10, 75), correlation=1))
-
-    report = assemble(ta.diagnose(run_of(host(python), gpu(0, device))))
-
-    assert report.summary.gpu_idle_share == pytest.approx(0.25)
 
 
 def test_what_is_not_attributed_is_not_proved() -> None:
@@ -216,13 +190,6 @@ def test_steps_of_one_number_stand_side_by_side() -> None:
     steps = (step(0, us(0, 100))(eager("Unique", us(10, 30))), step(0, us(100, 100)))
 
     assert only(tab_of(run_of(host(line("python")(*steps)))).blocks, Chart).x == (0.0, 1.0)
-
-
-def test_the_facts_say_which_steps_figures_leave_out() -> None:
-    facts = dict(only(tab_of(sample("keras_fit").run).blocks, KeyValues).rows)
-
-    assert "regular" in plain(facts["Steps"])
-    assert {"Median of the regular steps", "95th percentile"} <= facts.keys()
 
 
 def test_the_stage_that_bounds_the_rate_is_marked(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
 """Traces that hold next to nothing, or what cannot be: `traceanalyzer report` writes a page."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -29,9 +28,6 @@ from tests.traces import (
 )
 from traceanalyzer.cli import cli
 from traceanalyzer.errors import TraceFormatError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOST_OP = thread("tf_Compute", 1)(op("a", "Add", us(5, 2)))
 LONGEST_PS = 2**63 - 1

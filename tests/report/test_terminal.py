@@ -1,9 +1,7 @@
 """The page in the terminal."""
 
-from __future__ import annotations
-
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from rich.cells import cell_len
@@ -11,16 +9,13 @@ from rich.console import Console
 
 from tests.report.bad_input import HOSTILE
 from tests.report.made_changes import change
-from tests.report.samples import SAMPLES, sample
+from tests.samples import SAMPLES, sample
 from traceanalyzer.changes import changes_of
 from traceanalyzer.format import duration_text
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.page import in_order, page_of
 from traceanalyzer.report.terminal import print_first_screen, print_page
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def page(name: str) -> b.Page:

@@ -1,8 +1,7 @@
 """The timeline: what happened on each lane, how it is made to fit, and its arrows."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,15 +27,11 @@ from tests.traces import (
     write,
     xspace,
 )
+from traceanalyzer.model.blocks import Timeline
 from traceanalyzer.report import timeline as subject
 from traceanalyzer.report.lanes import KINDS
 from traceanalyzer.report.packed import unpack
 from traceanalyzer.report.timeline import Events, fewer, timeline_block
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.model.blocks import Timeline
 
 TRAINING = (
     host(

@@ -1,12 +1,11 @@
 """What the report says of transfers: how fast, what is read back, small ones, round trips."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import traceanalyzer as ta
 from tests.report.reading import only, plain, records
 from tests.traces import (
+    Event,
     call,
     copy,
     executor,
@@ -22,17 +21,11 @@ from tests.traces import (
     write,
     xspace,
 )
-from traceanalyzer.model.blocks import Bullets, Flows, Fold, Table
+from traceanalyzer.model import Report
+from traceanalyzer.model.blocks import Bullets, Flows, Fold, Tab, Table
 from traceanalyzer.model.figures import MovedOp
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.transfers import transfers_tab
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.traces import Event
-    from traceanalyzer.model import Report
-    from traceanalyzer.model.blocks import Tab
 
 ROUND_TRIP = [
     old_copy("D2H", 64, us(100, 2), "x/_1:_Send", producer="x", consumer="u"),
@@ -118,14 +111,6 @@ def test_a_value_read_back_says_who_reads_it(tmp_path: Path) -> None:
     _, sync = records(only(tab.blocks, Table))
     assert (sync["transfers"], sync["source"]) == ("of these: device-to-host sync", "p")
     assert "decides a tf.cond or a loop: cond/x/_6" in sync["remark"]
-
-
-def test_a_size_that_was_not_recorded_is_no_zero(tmp_path: Path) -> None:
-    _, tab = made(tmp_path, [], [copy("H2D", None, us(20, 100))])
-
-    (flow,) = only(tab.blocks, Flows).flows
-    (row,) = records(only(tab.blocks, Table))
-    assert (flow.bytes, row.get("bytes")) == (None, None)
 
 
 def test_a_round_trip_says_what_to_move(tmp_path: Path) -> None:

@@ -1,12 +1,10 @@
 """A page that is too large is cut, and says so."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
 from tests.report.reading import records
-from tests.report.samples import sample
+from tests.samples import sample
 from traceanalyzer.model.blocks import Column, Note, Page, Section, Table, Tabs
 from traceanalyzer.report import html
 from traceanalyzer.report.assemble import assemble

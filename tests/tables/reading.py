@@ -1,16 +1,12 @@
 """Reads tables off hand-written traces, for tests."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+import pandas as pd
 
 from tests.traces import decode, host, xspace
 from traceanalyzer.tables.host_tables import HostTables, host_tables
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from traceanalyzer.trace.columns import Plane
+from traceanalyzer.trace.columns import Plane
 
 HOST = "worker-0"
 

@@ -1,8 +1,6 @@
 """Which record each eager op is, and when none may be claimed."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +8,11 @@ import pytest
 from tests.capture_files import Book
 from tests.tables.reading import host_plane
 from tests.traces import call, eager, event, line, us
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.native.events import Stretches, align
 from traceanalyzer.tables.arrays import in_line_order
 from traceanalyzer.tables.joined import MARKER, eager_signatures
-
-if TYPE_CHECKING:
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.trace.columns import Plane
+from traceanalyzer.trace.columns import Plane
 
 
 def marker(thread: int, index: int, at: int) -> Any:  # noqa: ANN401  # a word of the language

@@ -1,10 +1,9 @@
 """Which node an op of a trace is, its types, and what must be the same before anything is said."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,13 +11,9 @@ from tests.capture_file.graph_proto import GraphDef
 from tests.capture_files import CPU, GPU, Book, Node, cpu_partition, node, partition
 from traceanalyzer.capture_file.attributes import AttributePool
 from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.placement.op_definitions import Argument, OpDefinition
 from traceanalyzer.placement.registry import load, nearest, supported
 from traceanalyzer.tables.graph_nodes import NOT_KNOWN, GraphNodes, NodeTypes, OpRecord, Types
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traceanalyzer.placement.op_definitions import Argument, OpDefinition
 
 F = "__inference_f_91"
 

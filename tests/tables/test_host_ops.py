@@ -1,7 +1,5 @@
 """The ops seen on a host's threads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

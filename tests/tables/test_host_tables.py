@@ -1,7 +1,5 @@
 """All tables of one host, together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -122,21 +120,6 @@ def test_all_tables_of_a_host() -> None:
         (None, "Iterator::Root::Map", "cpu"),
         (None, "Neg", "unknown"),
     ]
-
-
-@pytest.mark.parametrize(
-    "planes",
-    [
-        (),
-        (host(),),
-        (gpu(0)(stream(7)),),
-        (plane("/host:CPU"), host(line("python")(eager("Neg", us(0, 9))))),
-        (gpu(0)(stream(7)(kernel("k", us(0, 1)))),),
-    ],
-    ids=str,
-)
-def test_a_trace_that_lacks_most_of_it_has_tables(planes: tuple[Any, ...]) -> None:
-    check(tables_of(*planes))
 
 
 def test_of_several_host_planes_the_fullest_counts() -> None:

@@ -1,8 +1,6 @@
 """The op table of a captured program: rows, what they are told of, and their keys."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -26,16 +24,13 @@ from tests.traces import (
     us,
     xspace,
 )
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.tables.host_tables import HostTables, host_tables
 from traceanalyzer.tables.joined import MARKER
 from traceanalyzer.tables.vocabulary import Role
 
-if TYPE_CHECKING:
-    from traceanalyzer.capture_file.document import CaptureFile
-
 F = "__inference_f_91"
 LEVEL_3 = task_environment(options=b"\x10\x03\x18\x01")
-GATHERS = node("gather", "ResourceGather", line=21, attributes=0)
 
 
 def tables(capture_file: CaptureFile | None, *planes: Any) -> HostTables:  # noqa: ANN401  # words nest

@@ -1,9 +1,8 @@
 """The op table: which occurrences are one op, what each op took, and its key."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+import pandas as pd
 import pytest
 
 from tests.tables.reading import rows, tables_of
@@ -11,34 +10,27 @@ from tests.traces import (
     call,
     decode,
     eager,
+    event,
     executor,
     gpu,
     host,
     kernel,
+    launch,
     line,
+    old_kernel,
+    old_launch,
+    old_op,
     op,
+    ref,
     send,
     stream,
     task_environment,
     thread,
     us,
+    xla_kernel,
     xspace,
 )
 from traceanalyzer.tables.host_tables import host_tables
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-from tests.traces import (
-    event,
-    launch,
-    old_kernel,
-    old_launch,
-    old_op,
-    ref,
-    xla_kernel,
-)
 
 US = 10**6
 F = "__inference_f_91"

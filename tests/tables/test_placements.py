@@ -1,7 +1,5 @@
 """Where each op ran, how sure that is, and on what it rests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -34,7 +32,6 @@ from tests.traces import (
 
 LEVEL_2 = task_environment(options=b"\x10\x02\x18\x01")
 LEVEL_3 = task_environment(options=b"\x10\x03\x18\x01")
-TRACER_OFF = task_environment(options=b"\x10\x02")
 # A GPU at work on something else, so that TensorFlow is known to have one.
 BUSY = gpu(0)(stream(9, "Compute")(kernel("k", us(900, 1), "other:Abs")))
 

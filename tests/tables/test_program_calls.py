@@ -1,13 +1,16 @@
 """Steps inferred from what repeats: exactly, or not at all."""
 
-from __future__ import annotations
+import time
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.tables.reading import rows, tables_of
 from tests.traces import (
+    Event,
     call,
     eager,
     event,
@@ -21,17 +24,6 @@ from tests.traces import (
     thread,
     us,
 )
-
-if TYPE_CHECKING:
-    from tests.traces import Event
-
-
-import time
-
-import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
-
 from traceanalyzer.tables.program_calls import pieces, repeat
 
 US = 10**6

@@ -1,7 +1,5 @@
 """The stages of input pipelines, and the times behind them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.tables.reading import HOST, rows, tables_of

@@ -1,11 +1,13 @@
 """Steps, from whatever marks them; warm-up, outliers, and what the recording cut."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+import numpy as np
+import pytest
 
 from tests.tables.reading import rows, tables_of
 from tests.traces import (
+    Event,
     call,
     event,
     executor,
@@ -23,14 +25,6 @@ from tests.traces import (
     thread,
     us,
 )
-
-if TYPE_CHECKING:
-    from tests.traces import Event
-
-
-import numpy as np
-import pytest
-
 from traceanalyzer.tables.steps import step_kinds
 
 US = 10**6

@@ -4,10 +4,8 @@ Where nothing but periodicity tells, the figure is what the program's events sho
 jitted function (the outer of the two events that each leaves), executions of the module.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -15,9 +13,7 @@ import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus, slow_but
 from tests.tables.reading import rows
 from tests.xspace_proto import XSpace
-
-if TYPE_CHECKING:
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 pytestmark = needs_corpus
 

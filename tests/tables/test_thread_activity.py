@@ -1,10 +1,6 @@
 """What threads did when, and what set them going."""
 
-from __future__ import annotations
-
 from itertools import pairwise
-
-from hypothesis import strategies as st
 
 from tests.tables.reading import tables_of
 from tests.traces import call, event, executor, host, line, op, thread, us
@@ -56,6 +52,3 @@ def test_a_pool_that_tells_is_believed_and_a_turn_elsewhere_follows_its_call() -
         ("tf_Compute/1", 8, "python", 2, True),
         ("tf_Compute/2", 30, "tf_Compute/1", 16, False),
     ]
-
-
-spans = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30)), max_size=12)

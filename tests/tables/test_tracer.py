@@ -1,9 +1,7 @@
 """What the tracers of a host were set to record, and what they saw of devices."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,14 +21,11 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.tables.host_tables import host_tables
+from traceanalyzer.tables.recording import TracerFacts
 from traceanalyzer.trace.profile_options import ProfileOptions
-
-if TYPE_CHECKING:
-    from traceanalyzer.tables.recording import TracerFacts
 
 # ProfileOptions: fields 1 (flag), 2 host, 3 device, 4 python level, 5 version, 10 a path.
 LEVEL_2 = b"\x08\x01\x10\x02\x18\x01\x28\x01\x38\x01\x52\x04logs"
-DEVICE_OFF = b"\x08\x01\x10\x02\x28\x01"
 
 
 def facts_of(*planes: Any, **more: Any) -> TracerFacts:  # noqa: ANN401  # words of the language

@@ -1,7 +1,5 @@
 """Transfers: how many bytes, in which direction, from which op to which."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

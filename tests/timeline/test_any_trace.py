@@ -1,7 +1,5 @@
 """Whatever a trace holds: parts follow on each other, and nothing counts twice."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

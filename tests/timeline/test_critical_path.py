@@ -1,14 +1,11 @@
 """Critical paths through steps: hand-written traces, and what holds of every real one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.tables.reading import tables_of
 from tests.timeline.test_device_parts import gemm, shown
 from tests.traces import (
+    Plane,
     call,
     copy,
     eager,
@@ -24,12 +21,9 @@ from tests.traces import (
     thread,
     us,
 )
+from traceanalyzer.tables.host_tables import HostTables
 from traceanalyzer.timeline.device_parts import host_timeline
 from traceanalyzer.timeline.walk import critical_path
-
-if TYPE_CHECKING:
-    from tests.traces import Plane
-    from traceanalyzer.tables.host_tables import HostTables
 
 
 def path_of(*planes: Plane) -> tuple[list[tuple[float, float, str, str]], HostTables]:

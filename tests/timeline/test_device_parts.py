@@ -1,15 +1,15 @@
 """What devices did, and what they waited for: hand-written traces and the parts expected."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from tests.tables.reading import tables_of
 from tests.traces import (
+    Event,
+    Line,
+    Plane,
+    Span,
     call,
     copy,
     eager,
@@ -25,14 +25,11 @@ from tests.traces import (
     thread,
     us,
 )
+from traceanalyzer.tables.host_tables import HostTables
 from traceanalyzer.timeline.device_parts import host_timeline, with_exposed
 from traceanalyzer.timeline.intervals import Intervals
 from traceanalyzer.timeline.phase import Phase, overlap_share
-
-if TYPE_CHECKING:
-    from tests.traces import Event, Line, Plane, Span
-    from traceanalyzer.tables.host_tables import HostTables
-    from traceanalyzer.timeline.walk import Parts
+from traceanalyzer.timeline.walk import Parts
 
 US = 1_000_000
 

@@ -1,13 +1,12 @@
 """Threads and devices beside the one that is asked about: hand-written traces."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from tests.tables.reading import tables_of
 from tests.timeline.test_critical_path import path_of
 from tests.timeline.test_device_parts import gemm, parts_of, shown
 from tests.traces import (
+    Event,
+    Line,
+    Span,
     call,
     eager,
     event,
@@ -24,9 +23,6 @@ from tests.traces import (
 )
 from traceanalyzer.timeline.device_parts import host_timeline
 from traceanalyzer.timeline.phase import Phase
-
-if TYPE_CHECKING:
-    from tests.traces import Event, Line, Span
 
 
 def test_a_device_waits_for_another_that_the_manager_polled() -> None:

@@ -1,8 +1,7 @@
 """Ops of each step, and ops of set-up, checkpoints and the start of each fit."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,12 +21,8 @@ from tests.traces import (
     write,
     xspace,
 )
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.report.assemble import assemble
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.diagnosis import Diagnosis
 
 STEPS = 12
 

@@ -4,8 +4,6 @@ The strategies follow `tests.xspace_proto.MESSAGES`: fields in any order, repeat
 varints, packed or not, unknown fields and known numbers with other types at every level.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from typing import Any, Final

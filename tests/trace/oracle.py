@@ -1,16 +1,12 @@
 """What a trace holds, told in plain Python twice: by the decoder and by protobuf's own parser."""
 
-from __future__ import annotations
-
 import math
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from traceanalyzer.native import wire
+from traceanalyzer.trace.columns import Plane, Trace
 from traceanalyzer.trace.strings import bytes_at
-
-if TYPE_CHECKING:
-    from traceanalyzer.trace.columns import Plane, Trace
 
 
 class Told(NamedTuple):

@@ -1,8 +1,7 @@
 """Times of a trace on a clock on which they fit, whatever clock the file was written with."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +10,7 @@ import traceanalyzer as ta
 from tests.traces import decode, event, gpu, host, kernel, line, ns, stream, us, write, xspace
 from traceanalyzer.health import trace_health
 from traceanalyzer.trace.clock import LONGEST_PS, on_one_clock
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.trace.columns import Trace
+from traceanalyzer.trace.columns import Trace
 
 EPOCH_NS = 1_700_000_000 * 10**9
 SIXTY_DAYS_NS = 60 * 86_400 * 10**9

@@ -1,20 +1,14 @@
 """A trace's columns: names, stats on demand, and what stands for what is missing."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trace import encodings as wire_of
-from tests.traces import NO_VALUE, decode, event, host, line, ref, uint, us, xspace
-
-if TYPE_CHECKING:
-    from tests.traces import Event, Value
-    from traceanalyzer.trace.columns import Plane
+from tests.traces import NO_VALUE, Event, Value, decode, event, host, line, ref, uint, us, xspace
+from traceanalyzer.trace.columns import Plane
 
 
 def plane_of(*events: Event) -> Plane:

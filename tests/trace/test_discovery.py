@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 import logging
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +8,6 @@ from tests.corpus import CORPUS, needs_corpus
 from traceanalyzer.errors import TraceAnalyzerError, TraceNotFoundError
 from traceanalyzer.trace import discovery
 from traceanalyzer.trace.discovery import HostFile, choose_run, find_runs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RUN = "2021_02_03_21_48_13"
 

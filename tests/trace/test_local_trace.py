@@ -1,7 +1,5 @@
-from __future__ import annotations
-
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +11,7 @@ from tests.trace import encodings as wire_of
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
 from traceanalyzer.trace import local_trace
 from traceanalyzer.trace.builder import LARGEST_PS
-
-if TYPE_CHECKING:
-    from traceanalyzer.trace.columns import Trace
+from traceanalyzer.trace.columns import Trace
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 

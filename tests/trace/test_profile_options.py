@@ -1,16 +1,12 @@
 """The levels that a trace states, read off its decoded form and off its file."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.traces import decode, task_environment, xspace
 from traceanalyzer.trace.profile_options import ProfileOptions, profile_options, profile_options_in
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def read_both_ways(folder: Path, space: Any) -> list[ProfileOptions | None]:  # noqa: ANN401  # a message

@@ -1,7 +1,5 @@
-from __future__ import annotations
-
 import struct
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +8,6 @@ from tests.trace.encodings import message, varint
 from traceanalyzer.trace import tfevents
 from traceanalyzer.trace.discovery import RunFiles, find_runs
 from traceanalyzer.trace.tfevents import tf_version, version_of_producer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RUN = "2021_02_03_21_48_13"
 RUN_TIME = 1612388893  # of that name, in UTC

@@ -1,9 +1,8 @@
-from __future__ import annotations
-
 import json
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,13 +11,9 @@ from hypothesis import strategies as st
 from tests.corpus import CORPUS, needs_corpus, slow_but
 from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.trace import trace_json
+from traceanalyzer.trace.columns import Plane, Trace
 from traceanalyzer.trace.discovery import TRACE_JSON, XPLANE, HostFile
 from traceanalyzer.trace.files import read_host
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.trace.columns import Plane, Trace
 
 PROCESS = {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/host:CPU"}}
 THREAD = {"ph": "M", "pid": 1, "tid": 2, "name": "thread_name", "args": {"name": "python"}}

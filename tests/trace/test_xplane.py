@@ -1,13 +1,11 @@
 """The decoder against protobuf's own parser, also on damaged input."""
 
-from __future__ import annotations
-
 import faulthandler
 import gzip
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from google.protobuf.message import DecodeError
@@ -37,11 +35,7 @@ from tests.traces import (
 )
 from tests.xspace_proto import XSpace
 from traceanalyzer.errors import TraceFormatError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.trace.columns import Trace
+from traceanalyzer.trace.columns import Trace
 
 HERE = Path(__file__).parents[2]
 SAMPLES = HERE / "sample_traces"

@@ -1,25 +1,19 @@
 """What the decoder takes of memory, on recorded and on hostile files, and where it stops."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.trace import encodings as wire_of
 from tests.trace.test_xplane import _no_hang, content_of, recorded  # noqa: F401  # a fixture
 from tests.traces import decode
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
 from traceanalyzer.trace import xplane
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 
 def in_line(*parts: bytes) -> bytes:

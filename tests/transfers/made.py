@@ -1,9 +1,9 @@
 """Runs made of hand-written traces, as the tests of copies look at them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tests.traces import decode, xspace
 from traceanalyzer.capture_file.document import CaptureFile
@@ -12,12 +12,7 @@ from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.host_tables import host_tables
 from traceanalyzer.tables.schema import KERNELS, OPS, STEPS, TRANSFERS
 from traceanalyzer.transfers.costs import TransferCosts, transfer_costs
-from traceanalyzer.transfers.traffic import HostFacts, measure
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from traceanalyzer.transfers.traffic import Traffic
+from traceanalyzer.transfers.traffic import HostFacts, Traffic, measure
 
 __all__ = ["CPU", "GPU", "Made", "made", "recorded"]
 

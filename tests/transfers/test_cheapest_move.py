@@ -1,7 +1,5 @@
 """Which ops to move: the least that is copied, by a minimum cut, checked against all ways."""
 
-from __future__ import annotations
-
 from itertools import chain, combinations
 
 from hypothesis import given

@@ -1,13 +1,10 @@
 """Scalars read back each step: whose they are, how often, and what waits for them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.corpus import CORPUS, needs_corpus
 from tests.traces import (
+    Event,
     executor,
     gpu,
     host,
@@ -22,12 +19,9 @@ from tests.traces import (
     us,
 )
 from tests.transfers.made import GPU, made, recorded
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.run import load
-
-if TYPE_CHECKING:
-    from tests.traces import Event
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.transfers.costs import DeviceToHostSync
+from traceanalyzer.transfers.costs import DeviceToHostSync
 
 US = 10**6
 

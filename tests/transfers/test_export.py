@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import networkx as nx
 import pytest
@@ -16,9 +16,6 @@ from tests.traces import copy, gpu, kernel, old_copy, stream, us, write, xspace
 from tests.transfers.made import made
 from traceanalyzer.cli import cli
 from traceanalyzer.transfers.graph import as_graphml, as_json, transfer_graph
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COPIES = gpu(0)(
     stream(9)(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 from hypothesis import given
@@ -27,9 +28,6 @@ from traceanalyzer.tables.schema import KERNELS, OPS, STEPS, TRANSFERS, Schema
 from traceanalyzer.transfers.costs import transfer_costs
 from traceanalyzer.transfers.graph import device_graph, transfer_graph
 from traceanalyzer.transfers.traffic import measure
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 def edges(graph: nx.MultiDiGraph[str]) -> dict[tuple, tuple]:

@@ -1,20 +1,14 @@
 """Copies by groups of ops: each is in one flow, and the large ones can be told apart."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.traces import copy, executor, gpu, host, old_copy, op, stream, thread, us
+from tests.traces import Event, copy, executor, gpu, host, old_copy, op, stream, thread, us
 from tests.transfers.made import made
 from traceanalyzer.transfers.groups import Groups, transfer_groups
-
-if TYPE_CHECKING:
-    from tests.traces import Event
 
 NAMES = st.lists(st.sampled_from(["a", "b", "c", "long/er", ""]), min_size=1, max_size=4).map(
     "/".join

@@ -1,10 +1,9 @@
 """Round trips: what goes from a GPU to ops on the CPU and back."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 from tests.traces import (
+    Event,
     call,
     executor,
     gpu,
@@ -16,16 +15,9 @@ from tests.traces import (
     thread,
     us,
 )
-from tests.transfers.made import CPU, GPU, made, recorded
-from traceanalyzer.transfers.round_trips import TransferTotals
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from tests.traces import Event
-    from tests.transfers.made import Made
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.transfers.round_trips import RoundTrip
+from tests.transfers.made import CPU, GPU, Made, made, recorded
+from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.transfers.round_trips import RoundTrip, TransferTotals
 
 US = 10**6
 

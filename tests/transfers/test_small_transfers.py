@@ -1,17 +1,10 @@
 """Storms of small copies: many in a step, each of which takes far longer than its bytes need."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-from tests.traces import copy, gpu, host, step, stream, thread, us
+from tests.traces import Event, copy, gpu, host, step, stream, thread, us
 from tests.transfers.made import made
 from traceanalyzer.transfers.costs import SmallTransfers
-
-if TYPE_CHECKING:
-    from tests.traces import Event
 
 US = 10**6
 LARGE = copy("H2D", 1_000_000, us(900, 100))  # 10 GB/s

@@ -1,7 +1,5 @@
 """How well copies went: what compute hid of them, and what their link could carry."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

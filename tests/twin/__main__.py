@@ -10,24 +10,17 @@ else's program it also names the `repository`, `path`, `commit`, what was `chang
 KEPT and not made again. The exit code is 1 if a prediction is wrong or an op was missed.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile
 import tomllib
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.twin.capturing import capture
-from tests.twin.comparing import compare
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from tests.twin.capturing import Captured
-    from tests.twin.comparing import Twin
+from tests.twin.capturing import Captured, capture
+from tests.twin.comparing import Twin, compare
 
 _COLUMNS = ("right", "wrong", "certain", "missed", "untraced", "apart")
 _ABOUT = ("repository", "path", "commit", "changed")

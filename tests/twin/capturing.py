@@ -1,26 +1,21 @@
 """Captures a program as a user does, without a GPU and with emulated ones."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import traceanalyzer as ta
 from tests.emulator.build import Installation, built
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.files import SUFFIX, read
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 _ROOT: Final = Path(__file__).parents[2]
 _EMULATED: Final = Path(__file__).with_name("emulated")

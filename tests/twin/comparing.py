@@ -4,26 +4,19 @@ Ops of graphs are matched by function and node, and where the two programs diffe
 line; eager ops by type, line and input types. What only one of the programs has is counted apart.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pandas as pd
 
 import traceanalyzer as ta
-from traceanalyzer.capture_file.document import SESSION
-from traceanalyzer.diagnosis import cpu_ops
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from tests.twin.capturing import Captured
-    from traceanalyzer.capture_file.document import CaptureFile, Frame
-    from traceanalyzer.diagnosis import OnAGpu
-    from traceanalyzer.run import Run
+from tests.twin.capturing import Captured
+from traceanalyzer.capture_file.document import SESSION, CaptureFile, Frame
+from traceanalyzer.diagnosis import OnAGpu, cpu_ops
+from traceanalyzer.run import Run
 
 __all__ = ["Twin", "compare"]
 

@@ -1,13 +1,11 @@
 """Predictions made without a GPU agree with TensorFlow on an emulated one."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 import textwrap
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -15,12 +13,10 @@ import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from tests.twin.capturing import Captured, capture
 from tests.twin.comparing import Twin, compare
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.placement.calls import functions_of_datasets
 from traceanalyzer.placement.devices import machine_of, with_gpus
 from traceanalyzer.placement.program import ProgramPlacement
-
-if TYPE_CHECKING:
-    from traceanalyzer.capture_file.document import CaptureFile
 
 _PROGRAMS: Final = Path(__file__).with_name("programs")
 _FAST: Final = {"optimizer_slots"}  # the others take seconds each

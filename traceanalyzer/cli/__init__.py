@@ -53,8 +53,9 @@ def report(
     outputs: dict[Form, Path | None] = {"html": html, "json": json, "markdown": markdown}
     named = [file for file in outputs.values() if file is not None]
     if len({file.resolve() for file in named}) < len(named):
-        same = "standard output" if named.count(STDOUT) > 1 else "the same file"
-        msg = f"only one output can be {same}; name a file for each of the others"
+        msg = "two outputs cannot be the same file; name two files"
+        if named.count(STDOUT) > 1:
+            msg = "only one output can be standard output; name a file for each of the others"
         raise click.UsageError(msg)
     files = [file for file in named if file != STDOUT]
     source.refuse_to_overwrite(files)
@@ -116,7 +117,7 @@ def tables(source: RunToRead, *, folder: Path, events: bool) -> None:
 
     if folder == STDOUT or (folder.exists() and not folder.is_dir()):
         what = "tables are several files" if folder == STDOUT else "this is a file"
-        msg = f"{folder}: {what}; name a folder to write them to"
+        msg = f"{folder}: {what}; name a folder for the tables"
         raise click.UsageError(msg)
     failed = False
     for name in [source.run_name] if source.run_name else runs(source.path):

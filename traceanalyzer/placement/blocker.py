@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Frame, Json, Resource, Signature
     from traceanalyzer.placement.registry import Kernel
 
-# How a blocker is tied to the op: it is the op's own; it shares a resource, or a reference, with
-# it; a `_class` attribute puts both into one group; the op follows it.
+# How the blocked node relates to the op: it is the op itself; both share a resource or a reference;
+# a `_class` attribute puts both into one group; the op follows it.
 Link: TypeAlias = Literal["own", "resource", "class", "follows"]
 
 
@@ -28,16 +28,15 @@ class BlockerKind(Enum):
     HOST_LIST = "host_list"
     #: The node is an argument of its function, and its value is on another device.
     ASSIGNED = "assigned"
-    #: The op makes or takes a resource, and another device is requested for that.
+    #: The op creates or uses a resource for which another device is requested.
     RESOURCE = "resource"
     REQUEST = "request"  #: another device is requested for the op
-    #: The function was called on another device, which is the default of its nodes.
+    #: The function was called on another device, which is the default device of its nodes.
     DEFAULT_DEVICE = "default_device"
     PRIORITY = "priority"  #: the kernel for another device has a higher priority
-    #: An eager op has few integers as inputs, and the environment keeps such ops on the host.
+    #: The inputs of an eager op are a few integers, and the environment keeps such ops on the host.
     SMALL_INPUTS = "small_inputs"
-    #: Nothing: the op is on the device, but its kernel has all data in host memory, so that the
-    #: host computes it.
+    #: The op is on the GPU, but its kernel has all data in host memory, so the host computes it.
     HOST_MEMORY = "host_memory"
 
 
@@ -45,43 +44,42 @@ class BlockerKind(Enum):
 class Blocker:
     """One thing that keeps an op off the GPU.
 
-    The search for blockers fills in the first fields; what a capture file knows of each is added
-    after it.
+    The search for blockers fills in the first fields. The others are added from the capture file.
     """
 
     kind: BlockerKind
     #: The blocked node of the graph: the op itself, a member of its colocation group, or a node
-    #: that it follows. -1 outside of the search, and for an eager op.
+    #: that it follows. -1 outside the search, and for an eager op.
     node: int = -1
-    #: The index of an eager op's input that is a resource on another device. None outside of the
+    #: The index of an eager op's input that is a resource on another device. None outside the
     #: search.
     input: int | None = None
     refused: tuple[str, ...] = ()  #: names of the attributes that no kernel accepts
-    requested_device: str = ""  #: the device that is requested, assigned, or the default
+    requested_device: str = ""  #: the requested, assigned, or default device
 
     link: Link = "own"
     type: str = ""  #: op type of the blocked node
-    name: str = ""  #: "" for an eager op, as is the function
+    name: str = ""  #: "" for an eager op, as is `function`
     function: str = ""
-    #: The attributes that no GPU kernel accepts. Of a kernel in host memory, the op's types.
+    #: The attributes that no GPU kernel accepts. For a kernel in host memory, the op's types.
     attributes: Mapping[str, Json] = field(default_factory=lambda: NO_ATTRIBUTES, hash=False)
-    #: All attributes of the blocked node, as far as they were recorded.
+    #: All recorded attributes of the blocked node.
     given: Mapping[str, Json] = field(default_factory=lambda: NO_ATTRIBUTES, hash=False)
-    frame: Frame | None = None  #: the user's line that made the node
-    library: Frame | None = None  #: the library's, where the user's line called a library
-    #: The `tf.device` scope that requests the device: around the op, around the making of its
-    #: resource, or around the call of its function. None if not recorded.
+    frame: Frame | None = None  #: the user's line that created the node
+    library: Frame | None = None  #: the library's line, if the user's line called a library
+    #: The `tf.device` scope that requests the device: around the op, the creation of its resource,
+    #: or the call of its function. None if not recorded.
     scope: str | None = None
     scope_frame: Frame | None = None  #: the line that entered the scope
-    #: The node whose request was copied, by `_class`, where no scope requests the device.
+    #: The node whose request `_class` copied, if no scope requests the device.
     copied_from: str = ""
-    resource: Resource | None = None  #: the resource that lives elsewhere
-    made_at: Frame | None = None  #: the user's line that made it
-    made_in: Frame | None = None  #: the library's
-    #: Of a variable, the types with which all ops that use it could be on a GPU, the best first.
+    resource: Resource | None = None  #: the resource on another device
+    made_at: Frame | None = None  #: the user's line that created the resource
+    made_in: Frame | None = None  #: the library's line that created it
+    #: For a variable, the types with which all ops that use it could be on a GPU, the best first.
     types: tuple[str, ...] | None = None
-    call: Signature | None = None  #: the call that the default device comes from
-    called_in: str = ""  #: the called function, if the scope is that of a call within another
-    #: Whether a dataset calls the function of the node to compute for a step.
+    call: Signature | None = None  #: the call that sets the default device
+    called_in: str = ""  #: the called function, if the scope is around a call in another function
+    #: Whether a dataset calls the node's function to compute for a step.
     for_step: bool = False
     kernel: Kernel | None = None  #: the GPU kernel that has all data in host memory

@@ -1,8 +1,8 @@
-"""Finds what keeps a node or an eager op off the GPU, by trying what would happen without.
+"""Finds the blockers of a node or an eager op by replaying its placement without them.
 
 Several blockers can stack: cast an op's input, and a request still pins the op. They are removed in
-the order in which they take effect, until the op moves; those that need not have been removed are
-dropped again. Each one of the rest is needed: with any of them in place the op stays.
+the order in which they take effect, until the op moves. Then the blockers that need not have been
+removed are dropped. Each remaining blocker alone keeps the op on the CPU.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.nodes import Edge
     from traceanalyzer.placement.registry import SupportedTypes
 
-_MANY: Final = 32  # blockers that are alike
+_MANY: Final = 32  # equal blockers
 _OF_KERNELS: Final = frozenset(
     {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES, BlockerKind.HOST_LIST, BlockerKind.PRIORITY}
 )
@@ -38,12 +38,12 @@ _OF_KERNELS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blockers:
-    """All that keeps an op off the GPU."""
+    """All blockers of an op."""
 
-    found: tuple[Blocker, ...]  #: in the order in which they take effect; none if the op is there
-    #: Whether the op moves without them. If not, something unknown keeps it off as well.
+    found: tuple[Blocker, ...]  #: in the order in which they take effect; empty if it is on a GPU
+    #: Whether the op moves without them. If not, something unknown keeps it off the GPU, too.
     is_complete: bool
-    #: The nodes that a node follows, the next one first: their blockers are its own.
+    #: The nodes that a node follows, the next one first: their blockers also block the node.
     follows: tuple[int, ...] = ()
 
 
@@ -57,7 +57,7 @@ def _find(search: _NodeSearch | _EagerSearch) -> Blockers:
             return Blockers(found=tuple(found), is_complete=False)
         found += more
     needed = len(found) + 1
-    while len(found) < needed:  # one that was needed beside another may not be without it
+    while len(found) < needed:  # a blocker can become needless once another is dropped
         needed = len(found)
         for some in _tried_together(found):
             rest = [other for other in found if other not in some]
@@ -67,10 +67,9 @@ def _find(search: _NodeSearch | _EagerSearch) -> Blockers:
 
 
 def _tried_together(found: Iterable[Blocker]) -> Iterator[set[Blocker]]:
-    """Walk blockers one by one, but many that are alike together.
+    """Walk blockers one by one, but many equal ones together.
 
-    If hundreds of a group request the same device, each blocks it as the others do; to try each
-    takes the square of their number.
+    If hundreds of nodes of a group request the same device, trying each takes quadratic time.
     """
     kinds: dict[tuple[BlockerKind, tuple[str, ...], str], list[Blocker]] = {}
     for each in found:
@@ -100,9 +99,9 @@ def _first_gpu(machine: Machine) -> str:
 class BlockerFinder:
     """Finds what keeps the nodes of one placement off the GPU.
 
-    To try what would happen without a blocker, a node is placed with its colocation group and
-    those of the nodes that it follows, or whose choice it follows: nothing else reaches it. What
-    lies around this region keeps the device it has.
+    To try a placement without a blocker, a node is placed with its colocation group and the groups
+    of all nodes that it follows or whose choice it follows. No other node affects it. Nodes outside
+    this region keep their devices.
     """
 
     def __init__(self, placement: Placement) -> None:
@@ -114,7 +113,7 @@ class BlockerFinder:
         for edge in placement.nodes.bound:
             self._edges.setdefault(placement.roots[edge.target], []).append(edge)
         self._of_groups: dict[int, tuple[Blockers, frozenset[int]]] = {}
-        # Members of a group are asked for in turn.
+        # Callers ask for all members of a group in turn.
         self._last: tuple[frozenset[int], Placement | None] = (frozenset(), None)
 
     def of(self, node: int) -> Blockers:
@@ -123,11 +122,10 @@ class BlockerFinder:
         return replace(found, follows=tuple(self._placement.trail(node)))
 
     def _of_group(self, node: int) -> Blockers | None:
-        """Return what blocks the first such member of a node's group, if it blocks the node too.
+        """Return the blockers of the first such member of a node's group, if they block the node.
 
-        Of a group of hundreds, one is searched for. That two are a group now does not mean that
-        they would be without a blocker: soft placement may have ignored what else one of them is
-        colocated with.
+        This saves searching for each of hundreds of members. Two members of a group need not be in
+        one group without a blocker: soft placement may have ignored another colocation.
         """
         placement = self._placement
         if placement.decisions[node] is not Decision.FIRST:
@@ -142,7 +140,7 @@ class BlockerFinder:
             return None
         default = BlockerKind.DEFAULT_DEVICE
         of_node = [replace(b, node=node) if b.kind is default else b for b in found.found]
-        # What the node lacks itself takes effect first: see `_next_of_node`.
+        # A kernel that the node itself lacks takes effect first: see `_next_of_node`.
         of_node.sort(key=lambda b: b.node != node or b.kind not in _OF_KERNELS)
         return replace(found, found=tuple(of_node))
 
@@ -157,9 +155,9 @@ class BlockerFinder:
         return found, frozenset(search.alike)
 
     def _region(self, node: int) -> Placement | None:
-        """Place the region that decides where a node is, by itself.
+        """Place only the region that decides where a node is.
 
-        None if its nodes are not placed as in the whole graph: what lies around has a say in it.
+        None if its nodes are not placed as in the whole graph: then other nodes affect it.
         """
         whole = self._placement
         roots = frozenset(whole.roots[deciding] for deciding in self._deciding(node))
@@ -182,7 +180,7 @@ class BlockerFinder:
         return self._last[1]
 
     def _deciding(self, node: int) -> Iterator[int]:
-        """Walk a node, what it follows, and what else has a say in that."""
+        """Walk a node, the nodes that it follows, and all others that affect these."""
         yield node
         for followed in self._placement.trail(node):
             if self._placement.decisions[node] is Decision.CONSUMERS:
@@ -197,11 +195,11 @@ class _NodeSearch:
         self._node = node
         self._gpu = _first_gpu(placement.setting.machine)
         self._tried = placement
-        #: Members of its group that went where it went in all that was tried, for the same reason.
+        #: Group members that got the node's device for the same reason in each attempt.
         self.alike = {*members}
 
     def moves_without(self, removed: Sequence[Blocker]) -> bool:
-        """Return whether the node is on a GPU then, in a graph that TensorFlow would not refuse."""
+        """Return whether TensorFlow then accepts the graph and places the node on a GPU."""
         before = self._tried = self._placement
         if removed:
             setting = without(before.setting, removed, self._gpu)
@@ -218,7 +216,7 @@ class _NodeSearch:
 
 
 def without(setting: Setting, removed: Iterable[Blocker], device: str) -> Setting:
-    """Return what a graph is placed under without blockers: a device for what is elsewhere."""
+    """Return a setting without blockers: requests for other devices become `device`."""
     kernels = set(setting.kernels)
     requests, assigned = dict(setting.requests), dict(setting.assigned)
     default = setting.default_device
@@ -241,8 +239,8 @@ def without(setting: Setting, removed: Iterable[Blocker], device: str) -> Settin
 
 
 def _next_of_node(placement: Placement, node: int) -> list[Blocker]:
-    """Return what keeps a node off the GPU next: all of the first kind there is."""
-    if node in placement.region.around:  # what keeps it there is not in the region
+    """Return the node's next blockers: all blockers of the first kind that it has."""
+    if node in placement.region.around:  # its blockers are outside the region
         return []
     root, default = placement.roots[node], placement.setting.default_device
     ordered = (node, *(m for m, its in placement.roots.items() if its == root and m != node))

@@ -1,6 +1,6 @@
-"""What the kernel registry alone shows of ops, as far as their types are known.
+"""Explains ops by the kernel registry alone, if their types are known.
 
-With a capture the placement is replayed, which shows more.
+With a capture, the placement is replayed, which shows more.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def explanation_by_registry(
         return PlacementExplanation(type=types[0] if types else op_type)
     if rewritten is None:
         return _by_registry(op_type, input_types, kernels)
-    # oneDNN and grappler rewrite what their own kernels can compute (`IsOpSupported` and the like,
-    # mkl_layout_pass.cc; remapper.cc): it was made of data of the types that these name.
+    # oneDNN and grappler only rewrite ops whose types their own kernels support (`IsOpSupported`
+    # and similar functions of mkl_layout_pass.cc; remapper.cc).
     explanation = _by_registry(types[0], None, kernels)
     named = [kernel.constraints.get("T") for kernel in kernels.registry.kernels(op_type)]
     if not named or not all(named):
@@ -85,10 +85,10 @@ def _by_types(
 
 
 def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
-    """Return the types of data with which an op has only CPU kernels.
+    """Return the data types for which an op has only CPU kernels.
 
-    Where a kernel accepts any type (Cast on a CPU), those count that are named somewhere: it
-    accepts more than it computes.
+    If a kernel accepts any type (Cast on a CPU), only types that are named somewhere count: it
+    accepts more types than it computes.
     """
     support = support_of(registry, op_type)
     if support is None:
@@ -105,8 +105,8 @@ def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
 def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
     """Return how many ops have types with a GPU kernel in TensorFlow's version.
 
-    For an unknown version the nearest known one is used: a kernel that it has may be missing in the
-    other, so the text claims no more than likely.
+    For an unknown version, the nearest known one is used. The run's version may lack one of its
+    kernels, so the text claims no more than likely.
     """
     kernels = nearest(version)
     of = f"in TensorFlow {kernels.registry.version}"
@@ -122,15 +122,15 @@ def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
     share = int(ops.loc[able, "host_self_ps"].sum()) / took if took else 0.0
     text = (
         f"ops with a GPU kernel {of}: {int(able.sum()):,} of {len(ops):,} "
-        f"({percent_text(share)} of their time); they would likely run on a GPU, as far as their "
-        "dtypes and the program's requests allow"
+        f"({percent_text(share)} of their time); they would likely run on a GPU if their dtypes "
+        "and the program's requests allow it"
     )
     without = list(dict.fromkeys(types[~able]))
     return f"{text}; without a GPU kernel: {listed(without)}" if without else text
 
 
 def _has_gpu_kernel(registry: Registry, op: str) -> bool:
-    """Return whether an op has one, or all have that a rewrite made it of."""
+    """Return whether an op, or each of the ops that it replaces, has a GPU kernel."""
     rewritten = original(op)
     ops = rewritten.ops if rewritten is not None and rewritten.ops else (op,)
     return all(registry.gpu_kernels(each) for each in ops)

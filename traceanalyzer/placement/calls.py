@@ -1,4 +1,4 @@
-"""Which functions a program's functions call, and what their graphs are placed under."""
+"""The calls of a program's functions, with the devices under which their graphs are placed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.devices import Machine
     from traceanalyzer.placement.op_definitions import OpDefinition
 
-# Ops whose n-th input is the n-th argument of the function they call; how many come before.
+# Ops that pass their inputs to the function they call, with the number of inputs before these.
 FORWARDED: Final = {
     **dict.fromkeys(("PartitionedCall", "StatefulPartitionedCall", "While", "StatelessWhile"), 0),
     **dict.fromkeys(("If", "StatelessIf", "Case", "StatelessCase"), 1),
@@ -26,23 +26,23 @@ FORWARDED: Final = {
 
 
 class Call(NamedTuple):
-    """A call of a function, and what its graph is placed under."""
+    """A call of a function, with the devices under which its graph is placed."""
 
-    #: Where the call was placed; "" for a session, which has no default device.
+    #: The device of the call; "" for a session, which has no default device.
     default_device: str
-    #: Where each argument is, by index; "" or left out where that is not known. Of a call by a
-    #: dataset, those of the function's last arguments.
+    #: The device of each argument, by index; "" or missing if unknown. For a call by a dataset,
+    #: the devices of the function's last arguments.
     arguments: tuple[str, ...] = ()
-    guessed: frozenset[int] = frozenset()  #: indices of the arguments whose place is a guess
-    #: The signature of the capture file that calls it, None for a call by a function.
+    guessed: frozenset[int] = frozenset()  #: indices of the arguments whose device is a guess
+    #: The signature in the capture file that calls it; None for a call by a function.
     signature: int | None = None
     doubt: str = ""  #: why something about it is unknown, or ""
-    #: The dataset's device, for a call by one: elements and results are there. "" for other calls.
+    #: The dataset's device, for a call by a dataset: elements and results are there. "" otherwise.
     results: str = ""
 
 
 def calls_of(graph: Graph, attributes: Sequence[Attributes]) -> Iterator[tuple[int, str]]:
-    """Walk the nodes of a graph that call functions, each with the name of one it calls."""
+    """Walk the nodes of a graph that call functions, each with the name of a called function."""
     by_set: dict[int, tuple[str, ...]] = {-1: ()}
     for node, at in enumerate(graph.attributes):
         if at not in by_set:
@@ -52,7 +52,7 @@ def calls_of(graph: Graph, attributes: Sequence[Attributes]) -> Iterator[tuple[i
 
 
 def called_in(values: Iterable[Json]) -> Iterator[str]:
-    """Walk the functions that attributes name."""
+    """Walk the names of functions in the values of attributes."""
     for value in values:
         if isinstance(value, list):
             yield from called_in(value)
@@ -63,7 +63,7 @@ def called_in(values: Iterable[Json]) -> Iterator[str]:
 def resources_into(
     graph: Graph, node: int, attributes: Sequence[Attributes], devices: Mapping[int, str]
 ) -> tuple[str, ...]:
-    """Return where each data input of a node is that is a resource, "" for others."""
+    """Return the device of each data input of a node that is a resource, "" for the others."""
     found = []
     for text in graph.inputs[node]:
         if not text.startswith("^"):
@@ -77,13 +77,13 @@ def resources_into(
 
 
 def called_as(function: str) -> str:
-    """Return the name by which a function is called where grappler made one for a single call."""
+    """Return a function's name without the suffix of a copy that grappler made for one call."""
     # UniqueSpecializedFunctionName of function_optimizer.cc appends the call's node and function.
     return function.partition("_specialized_for_")[0]
 
 
 def callers_first(capture_file: CaptureFile) -> list[Function]:
-    """Return a program's functions, those that call others before them."""
+    """Return a program's functions, callers before the functions they call."""
     by_name = {f.name: f for f in capture_file.functions}
     made_of: dict[str, list[str]] = {}
     for name in by_name:
@@ -105,13 +105,12 @@ def callers_first(capture_file: CaptureFile) -> list[Function]:
     return order[::-1]
 
 
-# --- Where arguments and results are, before a function's graph is placed ----------------------
+# --- Devices of arguments and results, before a function's graph is placed ---------------------
 #
 # See `GetDeviceForInput` (core/common_runtime/eager/execute.cc) and `PinArgsAndRets`
 # (core/common_runtime/process_function_library_runtime.cc).
 
-# `MTypeFromDType` in core/framework/types.h: tensors of these types are in host memory, wherever
-# they are computed.
+# `MTypeFromDType` in core/framework/types.h: tensors of these types are always in host memory.
 ON_HOST: Final = frozenset({"int32", "string"})
 
 
@@ -134,9 +133,9 @@ def argument_nodes(graph: Graph, attributes: Sequence[Attributes]) -> dict[int, 
 
 
 def as_recorded(graph: Graph, attributes: Sequence[Attributes]) -> Bindings:
-    """Return the devices of arguments and results on the machine that they were recorded on.
+    """Return the devices of arguments and results on the recorded machine.
 
-    A dump shows the device of an assigned node in place of its request.
+    A graph dump shows the device of an assigned node instead of its requested device.
     """
     bound = (at for at, op in enumerate(graph.ops) if op in ARGUMENTS or op in RESULTS)
     arguments = argument_nodes(graph, attributes).values()
@@ -151,8 +150,8 @@ def as_bound(
 ) -> Bindings:
     """Return the devices of arguments and results on another machine.
 
-    An argument whose place is not known is on the host if its type always is, else on the default
-    device, or where the dataset is that calls.
+    An argument whose device is unknown is on the host if its type always is; otherwise on the
+    default device, or on the device of the calling dataset.
     """
     elsewhere = call.results or call.default_device or machine.host
     found: dict[int, str] = {}
@@ -173,9 +172,9 @@ def as_bound(
 
 
 def _maker(graph: Graph, node: int, assigned: Mapping[int, str], machine: Machine) -> str | None:
-    """Return where the node is that a result comes from, through Identity ops.
+    """Return the device of the node that computes a result, through Identity ops.
 
-    It is assigned to that device or requests it: "" if neither, None if there is no such device.
+    This is its assigned or requested device; "" if it has neither, None if no such device exists.
     """
     for _ in range(len(graph)):
         source, _ = next(graph.sources(node), (-1, 0))
@@ -196,11 +195,11 @@ def _maker(graph: Graph, node: int, assigned: Mapping[int, str], machine: Machin
 # --- Functions of datasets ------------------------------------------------------------------------
 #
 # See `CapturedFunction::Instantiate` (core/data/captured_function.cc): a function that a dataset
-# calls is a function of several devices like any other. Elements, and tensors that it captured, are
-# where the dataset is; a captured resource is where it lives. The dataset's device, a CPU as a
-# rule, is the function's default device. Two kinds have none, so that their ops prefer a GPU: what
-# reduces a dataset (data/reduce_dataset_op.cc), and the scan that AutoGraph makes of
-# `for x in dataset` in a `tf.function` (`use_default_device` of ScanDataset).
+# calls is a multi-device function like any other. Its elements and captured tensors are on the
+# dataset's device; a captured resource stays on its own device. The dataset's device, usually a
+# CPU, is the function's default device. Two kinds of functions have no default device, so their ops
+# prefer a GPU: those that reduce a dataset (data/reduce_dataset_op.cc), and those of the scan that
+# AutoGraph makes of `for x in dataset` in a `tf.function` (`use_default_device` of ScanDataset).
 
 # `StructuredFunctionWrapper` names functions after the method (data/ops/structured_function.py).
 _OF_DATASETS: Final = "__inference_Dataset_"
@@ -212,10 +211,10 @@ _ONE_CAPTURE_LIST: Final = ("other_arguments", "other_args")
 def dataset_calls(
     definition: OpDefinition, attributes: Attributes, inputs: Sequence[str], device: str
 ) -> Iterator[tuple[str, Call]]:
-    """Walk the functions that a dataset calls, each with what it is placed under.
+    """Walk the functions that a dataset calls, each with its call.
 
-    The arguments of a call are those that the function captured, the last ones it has. Of the
-    inputs of the op, the devices of those count that are resources, "" for others.
+    The arguments of a call are the function's last ones, which it captured. Only devices of inputs
+    that are resources matter; they are "" for the other inputs.
     """
     has_none = definition.name == _REDUCES or attributes.get("use_default_device") is False
     default = "" if has_none else device
@@ -229,7 +228,7 @@ def dataset_calls(
 def _captured(
     definition: OpDefinition, function: str, attributes: Attributes, inputs: Sequence[str]
 ) -> Iterator[str]:
-    """Walk where the tensors are that a function captured: an argument of the op lists them."""
+    """Walk the devices of a function's captured tensors, which an argument of the op lists."""
     lists = {f"{function}_{words}" for words in _ONE_CAPTURE_LIST}
     named = {argument.name for argument in definition.inputs}
     wanted = lists & named or {*_ONE_CAPTURE_LIST} & named
@@ -245,12 +244,12 @@ def _captured(
 
 
 def is_of_dataset(function: str) -> bool:
-    """Return whether tf.data made a function, of the argument of `map` or a similar method."""
+    """Return whether tf.data made a function from an argument of `map` or a similar method."""
     return function.startswith(_OF_DATASETS)
 
 
 def functions_of_datasets(capture_file: CaptureFile) -> frozenset[str]:
-    """Return the functions that datasets of a program call, by what was recorded or their names."""
+    """Return the functions that a program's datasets call, by recorded calls or by their names."""
     graphs = [instance.input for f in capture_file.functions for instance in f.instances]
     kinds = {(signature.op, signature.attributes) for signature in capture_file.signatures}
     kinds.update(*(zip(graph.ops, graph.attributes, strict=True) for graph in graphs))
@@ -260,11 +259,11 @@ def functions_of_datasets(capture_file: CaptureFile) -> frozenset[str]:
 
 
 def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
-    """Return the functions of datasets that compute for a step, and do not only feed it.
+    """Return the functions of datasets that compute for a step instead of preparing its input.
 
-    What reduces a dataset does, and the body of a loop over one. Functions of the datasets before
-    that prepare input, but for those that are given a value of the function that makes the dataset:
-    they may search candidates for it, for example. Prefetched data and data made outside are input.
+    These are functions that reduce a dataset, and bodies of loops over one. Earlier stages prepare
+    input, unless they get a value from the function that builds the dataset: they may search for
+    candidates, for example. Prefetched data and data created outside the function are input.
     """
     reducing = (each.attributes for each in capture_file.signatures if each.op == _REDUCES)
     sets = map(capture_file.attribute_set, reducing)
@@ -281,7 +280,7 @@ def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
 
 
 def _computing(graph: Graph, capture_file: CaptureFile) -> Iterator[str]:
-    """Walk the functions of datasets that compute for the function of a graph."""
+    """Walk the dataset functions that compute for a graph's function."""
     left = [at for at, op in enumerate(graph.ops) if op == _REDUCES]
     seen = set(left)
     while left:
@@ -297,7 +296,7 @@ def _computing(graph: Graph, capture_file: CaptureFile) -> Iterator[str]:
 
 
 def _sources(graph: Graph, node: int) -> Iterator[int]:
-    """Walk where the inputs of a node come from, past the ends of inlined functions."""
+    """Walk the nodes that compute a node's inputs, past the ends of inlined functions."""
     for source, _ in graph.sources(node):
         if graph.ops[source] == "Identity":
             yield from _sources(graph, source)
@@ -306,7 +305,7 @@ def _sources(graph: Graph, node: int) -> Iterator[int]:
 
 
 def _is_value(graph: Graph, node: int, capture_file: CaptureFile) -> bool:
-    """Return whether a node's output is computed in the function, or one of its arguments."""
+    """Return whether a node's output is computed in the function or is one of its arguments."""
     if graph.ops[node] == "_Arg":
         attributes = capture_file.attribute_set(graph.attributes[node])
         return attributes.get("T") not in {"resource", "variant"}
@@ -321,14 +320,14 @@ def _is_value(graph: Graph, node: int, capture_file: CaptureFile) -> bool:
 
 
 class FirstPlaced(NamedTuple):
-    """Where a node was first placed."""
+    """The first placement of a node."""
 
     instance: int
     node: int
 
 
 def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, FirstPlaced]]:
-    """Return, by graph, the nodes that keep the device of an earlier graph: where each got it."""
+    """Return, by graph, the nodes that keep a device from an earlier graph, with its placement."""
     found: list[Mapping[int, FirstPlaced]] = []
     latest: dict[str, FirstPlaced] = {}
     for at, instance in enumerate(instances):
@@ -351,7 +350,7 @@ def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, FirstPlaced]]
 
 
 def with_requests(instances: Sequence[Instance]) -> tuple[Instance, ...]:
-    """Return a session's graphs with the requested device of each node that kept its device."""
+    """Return a session's graphs with the requested devices of nodes that kept theirs."""
     requesting = []
     for instance, kept in zip(instances, kept_nodes(instances), strict=True):
         devices = list(instance.input.devices)

@@ -1,7 +1,7 @@
-"""Groups of nodes that must be on one device, and what is requested for each group.
+"""Groups of nodes that must be on one device, and the device that is requested for each group.
 
 Replays `ColocationGraph` (core/common_runtime/colocation_graph.cc): a disjoint-set forest whose
-roots have what all members need.
+roots store the requirements of all members.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from traceanalyzer.placement.devices import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# (type, priority of its kernel), the type that is preferred first.
+# (type, priority of its kernel), the preferred type first.
 Types: TypeAlias = "tuple[tuple[str, int], ...]"
 
 
@@ -78,7 +78,7 @@ class Groups:
             self._merge(a, b)
 
     def assign(self, node: int, device: str) -> None:
-        """Hold a node's group to the device that the node was put on."""
+        """Restrict a node's group to the device that the node was assigned to."""
         root, name = self.root(node), parse_device(device)
         if self.assigned[root] == name:
             return
@@ -87,7 +87,7 @@ class Groups:
         self.requested[root] = self.requested[root].overridden(name)
 
     def limit(self, node: int, device_type: str) -> None:
-        """Leave a node's group one type of device, if it has that type."""
+        """Restrict a node's group to one type of device, if it has that type."""
         root = self.root(node)
         left = tuple(each for each in self.types[root] if each[0] == device_type)
         self.types[root] = left or self.types[root]
@@ -98,7 +98,7 @@ class Groups:
         assigned = self.assigned[a].merged(self.assigned[b])
         resource = self.resource[a].merged(self.resource[b])
         requested = self.requested[a].merged(self.requested[b], soft=self._soft)
-        # TensorFlow looks at the types after this: where there are none, the requests stay merged
+        # TensorFlow checks the types after this: if none are left, the requests stay merged
         self.assigned[a] = assigned
         self.resource[a] = resource
         self.requested[a] = requested.overridden(assigned).overridden(resource)
@@ -114,7 +114,7 @@ class Groups:
 def merge_types(one: Types, other: Types) -> Types:
     """Return the types that are in both, as `Member::MergeSupportedDevices` orders them.
 
-    The priorities of whichever has any count; where both have and disagree, none does.
+    If only one has priorities, they count. If both have and disagree, all are dropped.
     """
     if one is other or one == other:
         return one
@@ -140,7 +140,7 @@ class Candidates:
         self._found: dict[tuple[DeviceName, Types], tuple[str, ...]] = {}
 
     def of(self, groups: Groups, root: int) -> tuple[str, ...]:
-        """Return the candidates of a group; none where it cannot be placed.
+        """Return the candidates of a group; empty if it cannot be placed.
 
         See `ColocationGraph::GetDevicesForNode` and `GetSoftDeviceCandidates`.
         """

@@ -102,7 +102,7 @@ def _first_change(change: Change) -> Text:
         file, number = change.place
         said += [" (", Line(file=file, line=number), ")"]
     said.append(".")
-    if change.candidates:
+    if change.candidates and change.candidates[0].check:
         first = change.candidates[0]
         named = first.title.rstrip(".")
         if not named[1:2].isupper():

@@ -213,11 +213,15 @@ def _why(change: Change, found: list[Finding]) -> Iterator[b.Block]:
 def _candidates(change: Change) -> Iterator[b.Block]:
     rows: list[dict[str, b.Cell]] = []
     for each in change.candidates:
+        if not each.check:  # what would help as well
+            yield b.Note(text=prose(f"Or instead: {each.title[:1].lower()}{each.title[1:]}"))
+            yield from _instead(each.edit.strip("\n").split("\n"))
+            continue
         explains = f"{each.explains_directly:,} of {_ops_of(change)}"
         if each.explains_following:
             explains += f" directly, {each.explains_following:,} follow"
         row: dict[str, b.Cell] = {"cause": prose(each.title), "explains": explains}
-        row["check"] = (b.Code(text=each.check),) if each.check else None
+        row["check"] = (b.Code(text=each.check),)
         rows.append({**row, "edit": prose(each.edit)})
     if rows:
         yield table_of(_CANDIDATE_COLUMNS, rows)

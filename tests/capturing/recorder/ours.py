@@ -1,13 +1,9 @@
 """Faults of the recorder, as far as it can tell: what the user's files raise is the user's."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from traceanalyzer.capturing.recorder import journal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["failing"]
 

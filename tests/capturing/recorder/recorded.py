@@ -8,10 +8,11 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +20,6 @@ import traceanalyzer
 from traceanalyzer.capturing.recorder.program import Settings
 from traceanalyzer.trace.discovery import find_runs
 from traceanalyzer.trace.files import read_host
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 __all__ = ["Place", "Record", "Recorded", "Recorder", "run"]
 

@@ -1,14 +1,12 @@
 """The recorder in this very process: what is replaced, what it costs, and that all is put back."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
 import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import tensorflow as tf
@@ -25,13 +23,9 @@ from tests.capturing.recorder.ours import failing
 from traceanalyzer.capturing.recorder import program, recording, signatures
 from traceanalyzer.capturing.recorder.dumps import Dumps
 from traceanalyzer.capturing.recorder.evidence import Evidence
-from traceanalyzer.capturing.recorder.frames import FramePool
 from traceanalyzer.capturing.recorder.journal import Journal
-from traceanalyzer.capturing.recorder.origins import MACHINE, UNKNOWN, Origins
+from traceanalyzer.capturing.recorder.origins import MACHINE
 from traceanalyzer.capturing.recorder.program import Attachment, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _CLASSES = (
     context.Context,
@@ -239,31 +233,22 @@ class Recording:
         failing(OSError(reason))()
 
 
-@pytest.fixture
-def attachment(
+def test_a_recording_that_cannot_end_leaves_the_evidence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Attachment, Callable[[], list[dict[str, Any]]]]:
+) -> None:
     monkeypatch.setattr(recording, "Recording", Recording)
     settings = Settings(work=str(tmp_path), logdir=str(tmp_path), run="run", host="host")
-    journal = Path(settings.journal)
-    return Attachment(settings, Journal(str(journal))), lambda: [
-        json.loads(line) for line in journal.read_text().splitlines()
-    ]
-
-
-def test_a_recording_that_cannot_end_leaves_the_evidence(
-    attachment: tuple[Attachment, Callable[[], list[dict[str, Any]]]],
-) -> None:
-    attached, journal = attachment
+    attached = Attachment(settings, Journal(settings.journal))
     original = pywrap_tfe.TFE_Py_FastPathExecute
     attached.after_tensorflow()
     assert pywrap_tfe.TFE_Py_FastPathExecute is not original
     attached.finish("exit")
     assert pywrap_tfe.TFE_Py_FastPathExecute is original
-    kinds = [record["kind"] for record in journal() if record["kind"] != "note"]
-    assert kinds == ["attached", "environment", "eager", "devices", "finished"]
     attached.finish("again")  # there is nothing left to end
-    assert journal()[-1] == {"kind": "finished", "reason": "again"}
+    found = [json.loads(line) for line in Path(settings.journal).read_text().splitlines()]
+    kinds = [record["kind"] for record in found if record["kind"] != "note"]
+    assert kinds == ["attached", "environment", "eager", "devices", "finished", "finished"]
+    assert found[-1] == {"kind": "finished", "reason": "again"}
 
 
 @pytest.mark.parametrize(
@@ -352,28 +337,6 @@ def test_graphs_of_sessions_are_told_apart_and_those_that_are_alike_are_one(
         "": True,
         "unknown_graph#1": False,
     }
-
-
-@pytest.mark.parametrize(("minor", "is_oldest"), [(12, True), (18, False), (None, False)])
-def test_the_oldest_version_is_known_before_the_import(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minor: int | None, *, is_oldest: bool
-) -> None:
-    header = tmp_path / "include/tensorflow/core/public/version.h"
-    header.parent.mkdir(parents=True)
-    header.write_text("" if minor is None else f"#define TF_MINOR_VERSION {minor}\n")
-    spec = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
-    monkeypatch.setattr(program.importlib.util, "find_spec", lambda _: spec)
-    assert program._is_oldest_installed() is is_oldest  # noqa: SLF001
-
-
-def test_a_line_may_ask_for_a_device_in_full_one_time_and_in_short_another(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text("with tf.device(name):\n")
-    frames = FramePool()
-    line = frames.add(str(tmp_path / "program.py"), 1, "<module>")
-    origins = Origins(frames)
-
-    assert origins.of("CPU:0", line) is None
-    assert origins.of("/job:localhost/replica:0/task:0/device:CPU:0", line) == UNKNOWN
 
 
 @pytest.mark.parametrize(

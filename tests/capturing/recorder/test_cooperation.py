@@ -1,7 +1,5 @@
 """The recorder around real programs that want the profiler, or the disk, for themselves."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy

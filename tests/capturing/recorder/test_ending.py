@@ -1,24 +1,15 @@
 """However a program ends, the recorder is finished first, once, and the end is what it was."""
 
-from __future__ import annotations
-
-import fcntl
-import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.architecture.toolchain import ROOT
-from traceanalyzer.capturing.recorder.ending import OwnDescriptor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RECORDER = ROOT / "traceanalyzer" / "capturing" / "recorder"
 # Loads the module as the launcher does: by path. Writes down each end it is told of.
@@ -238,27 +229,3 @@ def test_a_traceback_shows_the_program_alone(tmp_path: Path) -> None:
     without = Done(tmp_path, code, watched=False).err
     lines = [line for line in with_us.splitlines() if "program.py" not in line]
     assert lines == [line for line in without.splitlines() if "program.py" not in line]
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Iterator[OwnDescriptor]:
-    with (tmp_path / "ours").open("wb") as file:
-        found = OwnDescriptor(file.fileno())
-        yield found
-        os.close(found.number)
-
-
-def test_a_descriptor_of_ours_is_out_of_the_way_and_closed_on_exec(own: OwnDescriptor) -> None:
-    assert own.number >= 200
-    assert fcntl.fcntl(own.number, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
-    assert own.is_ours()
-
-
-def test_a_file_that_the_program_opened_in_its_place_is_left_alone(
-    own: OwnDescriptor, tmp_path: Path
-) -> None:
-    with (tmp_path / "theirs").open("wb") as theirs, Path(os.devnull).open("rb") as nowhere:
-        os.dup2(theirs.fileno(), own.number)
-        assert not own.is_ours()
-        own.point_to(nowhere.fileno())
-        assert os.path.sameopenfile(own.number, theirs.fileno())

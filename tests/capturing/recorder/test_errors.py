@@ -1,22 +1,18 @@
 """Which handler will catch an error, read from the source of what is running."""
 
-from __future__ import annotations
-
 import json
 import linecache
 import sys
 import textwrap
 import warnings
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from traceanalyzer.capturing.recorder import errors
 from traceanalyzer.capturing.recorder.errors import ErrorRecorder, journal_fatal
 from traceanalyzer.capturing.recorder.journal import Journal
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # As a function of TensorFlow that is recorded raises.
 FAIL = "def fail(error):\n    record('resource_exhausted', error)\n    raise error"

@@ -1,11 +1,10 @@
 """Which code is the user's own."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -16,9 +15,6 @@ from traceanalyzer.capturing.recorder.frames import (
     user_and_library,
     user_frame,
 )
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 HERE = __file__
 

@@ -1,11 +1,11 @@
 """Which lines of a program choose or ask which GPUs TensorFlow sees."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import keras
 import pytest
@@ -14,10 +14,6 @@ from tensorflow.python.eager import context
 
 from traceanalyzer.capturing.recorder.gpu_choices import GpuChoices, watch_variable
 from traceanalyzer.capturing.recorder.journal import Journal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -1,15 +1,13 @@
 """TensorFlow's dumps: asked for in the C library's environment alone; those needed are kept."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from google.protobuf import text_format
@@ -18,9 +16,6 @@ from tensorflow.core.framework import graph_pb2
 from traceanalyzer.capturing.recorder import dumps as graphs
 from traceanalyzer.capturing.recorder.dumps import Dumps, flag_in
 from traceanalyzer.capturing.recorder.journal import Journal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 KEPT = {
     "__inference_f_91.0005.main.before_placer.pb",

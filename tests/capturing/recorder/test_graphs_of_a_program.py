@@ -1,20 +1,14 @@
 """The graphs of a program that goes on long after its first: none is missed, none comes again."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.emulator.oracle import the_oracle
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.files import read
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.capture_file.document import CaptureFile
 
 _PROGRAM = """
 import ctypes

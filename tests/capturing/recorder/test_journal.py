@@ -1,19 +1,15 @@
 """The journal: whole lines from any thread, and silence rather than an error."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from traceanalyzer.capturing.recorder.journal import Journal
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

@@ -1,7 +1,5 @@
 """What is noted of Keras models while they run: the layers that decide on XLA and on cuDNN."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is measured of memory."""
 
-from __future__ import annotations
-
 import ctypes
 
 import pytest

@@ -1,9 +1,8 @@
 """How the requested levels are reached, what is believed of them, and where a trace goes."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tensorflow.python.framework import versions
@@ -14,11 +13,7 @@ from traceanalyzer.capturing.recorder.journal import Journal
 from traceanalyzer.capturing.recorder.profiler import Levels, Profiler, ProfilerError
 from traceanalyzer.capturing.recorder.program import Settings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Make = Callable[..., tuple[Profiler, Path, Path]]
+Make = Callable[..., tuple[Profiler, Path, Path]]
 
 TRACE = b"\x22\x04host"
 

@@ -3,8 +3,6 @@
 The program, `recorded_program.py`, runs once. The lines that are asked for bear marks there.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -58,28 +56,20 @@ def test_the_journal_is_whole_and_tells_of_no_failure(recorded: Recorded) -> Non
 
 
 @pytest.mark.parametrize(
-    ("mark", "op", "attributes"),
-    [
-        ("matmul", "MatMul", {"transpose_a": False, "transpose_b": True, "T": "float"}),
-        ("cast", "Cast", {"SrcT": "float", "DstT": "int32", "Truncate": False}),
-        ("split", "Split", {"num_split": 2, "T": "float"}),
-        ("join", "StringJoin", {"separator": {"s": "-"}, "N": 2}),
-        ("variable", "VarHandleOp", {"dtype": "float", "shape": {"shape": [2, 2]}}),
-        ("mapped", "RangeDataset", {"output_types": ["int64"], "output_shapes": [{"shape": []}]}),
-        ("table", "HashTableV2", {"key_dtype": "string", "value_dtype": "int32"}),
-    ],
-)
-def test_attributes_given_and_those_that_inputs_decide(
-    recorded: Recorded, mark: str, op: str, attributes: Record
-) -> None:
-    (found,) = [s for s in recorded.at(mark) if s["op"] == op]
-    assert attributes.items() <= found["attributes"].items()
-    assert not found["is_function"]
-
-
-@pytest.mark.parametrize(
     ("mark", "op", "attributes", "inputs"),
     [
+        ("matmul", "MatMul", {"transpose_a": False, "transpose_b": True, "T": "float"}, None),
+        ("cast", "Cast", {"SrcT": "float", "DstT": "int32", "Truncate": False}, None),
+        ("split", "Split", {"num_split": 2, "T": "float"}, None),
+        ("join", "StringJoin", {"separator": {"s": "-"}, "N": 2}, None),
+        ("variable", "VarHandleOp", {"dtype": "float", "shape": {"shape": [2, 2]}}, None),
+        (
+            "mapped",
+            "RangeDataset",
+            {"output_types": ["int64"], "output_shapes": [{"shape": []}]},
+            None,
+        ),
+        ("table", "HashTableV2", {"key_dtype": "string", "value_dtype": "int32"}, None),
         # The op's default comes before the type that an array has.
         ("sum_values", "Sum", {"T": "double", "Tidx": "int32"}, ["double", "int32"]),
         ("where_values", "Where", {"T": "bool"}, ["bool"]),
@@ -95,12 +85,14 @@ def test_attributes_given_and_those_that_inputs_decide(
         ("py_function_values", "EagerPyFunc", {"Tin": ["double", "int32"]}, ["double", "int32"]),
     ],
 )
-def test_what_is_made_tensors_in_cpp_has_the_types_that_tensorflow_gives_it(
-    recorded: Recorded, mark: str, op: str, attributes: Record, inputs: list[str]
+def test_attributes_given_and_those_that_inputs_decide(
+    recorded: Recorded, mark: str, op: str, attributes: Record, inputs: list[str] | None
 ) -> None:
+    """What is made tensors in C++ has the types that TensorFlow gives it."""
     (found,) = [s for s in recorded.at(mark) if s["op"] == op]
     assert attributes.items() <= found["attributes"].items()
-    assert [t["dtype"] for t in found["inputs"]] == inputs
+    assert not found["is_function"]
+    assert inputs in (None, [t["dtype"] for t in found["inputs"]])
 
 
 @pytest.mark.parametrize(
@@ -165,14 +157,6 @@ def test_the_sequences_are_those_of_the_trace(recorded: Recorded) -> None:
         assert {e for e in events if e not in ops and isinstance(e, str)} <= {"_EagerConst"}
 
 
-def test_threads_are_told_apart(recorded: Recorded) -> None:
-    names = {s["thread"]: s["name"] for s in recorded.eager["sequences"]}
-    assert names[0] == "MainThread"
-    assert {"worker-0", "worker-1"} <= set(names.values())
-    assert {s["session"] for s in recorded.eager["sequences"]} == {0}
-    assert {s["first_index"] for s in recorded.eager["sequences"]} == {0}
-
-
 @pytest.mark.parametrize(
     ("mark", "scopes"),
     [
@@ -194,12 +178,6 @@ def test_all_scopes_around_an_eager_op(
     frames = recorded.eager["frames"]
     told = [(asked, recorded.mark(frames, frame)) for asked, frame, _ in found["scopes"]]
     assert told == scopes
-
-
-def test_the_scope_in_force_is_told_with_the_line_that_opened_it(recorded: Recorded) -> None:
-    (found,) = recorded.at("exp_inner")
-    opened = recorded.mark(recorded.eager["frames"], found["scope_frame"])
-    assert (found["scope"], opened) == (_CPU, "inner_scope")
 
 
 def test_whose_device_an_op_or_a_node_is_asked_for(recorded: Recorded) -> None:

@@ -6,8 +6,9 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -16,9 +17,6 @@ from traceanalyzer.capturing.recorder.journal import Journal
 from traceanalyzer.capturing.recorder.profiler import Levels, ProfilerError
 from traceanalyzer.capturing.recorder.program import Settings
 from traceanalyzer.capturing.recorder.recording import Recording
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 STEP = "__inference_step_12"
 
@@ -45,9 +43,6 @@ class Profiler:
     def discard(self) -> None:
         self._tell("discard")
 
-    def abandon(self) -> None:
-        self._tell("abandon")
-
     def _tell(self, word: str) -> None:
         self.told.append(word)
         if word in self.fails:
@@ -69,9 +64,6 @@ class Evidence:
 
     def count_eager_ops(self, *, on: bool) -> None:
         pass
-
-    def uninstall(self) -> None:
-        self.told.append("uninstall")
 
 
 class Watch:
@@ -185,14 +177,3 @@ def test_a_signal_waits_for_the_profiler(
     finally:
         signal.signal(signal.SIGINT, before)
     assert len(case.records("session")) == 1
-
-
-def test_a_fork_leaves_everything_alone(make: Callable[..., Case]) -> None:
-    case = make()
-    case.watch.used()
-    case.recording._is_fork()  # noqa: SLF001 - what the hook calls
-    case.call(100)
-    case.recording.finish("exit")
-    assert Profiler.told == ["start", "abandon"]
-    assert case.evidence.told == [0, "uninstall"]
-    assert not case.records("session")

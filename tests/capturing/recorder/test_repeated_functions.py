@@ -1,17 +1,12 @@
 """Functions of datasets that a program makes over and over."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import tensorflow as tf
 
 from traceanalyzer.capturing.recorder.functions import FunctionRecorder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 
 def graph_of(work: Callable[[Any], Any], of: tf.DType = tf.float32) -> tf.Graph:

@@ -1,7 +1,5 @@
 """The start of a recorded program, for real: the program finds what it would find without us."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tensorflow.python.profiler import trace
 from tensorflow.python.profiler.internal import _pywrap_traceme
 
 from traceanalyzer.capturing.recorder.steps import StepMarks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NATIVE = trace.Trace.__init__
 TRAIN = "__inference_train_17"

@@ -1,7 +1,5 @@
 """What is recorded of a program, decided without one."""
 
-from __future__ import annotations
-
 import pytest
 
 from traceanalyzer.capturing.recorder.auto_window import (

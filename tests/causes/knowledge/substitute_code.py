@@ -1,20 +1,15 @@
 """Runs the code of substitutes, in a fork of the oracle's process, where TensorFlow is imported."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
+from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from traceanalyzer.placement.kernel_types import python_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 Code: TypeAlias = "tuple[str, str, str, str]"  # op, function that makes it, code, type of the data
 

@@ -1,22 +1,18 @@
 """Which causes are left for ops of a bare trace, and in which order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.capture_file.capture_files import sample
 from tests.causes.examples import Example, cpu_op
+from traceanalyzer.capture_file.document import CaptureFile, Json
 from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.registry import supported
 from traceanalyzer.trace.tfevents import TfVersion
-
-if TYPE_CHECKING:
-    from traceanalyzer.capture_file.document import CaptureFile, Json
 
 SESSION = {"function": None}
 GPU = {"placement": "gpu:0"}

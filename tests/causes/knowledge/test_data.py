@@ -1,7 +1,5 @@
 """The knowledge in `data/*.toml`: each entry has a source and can be read."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 
@@ -9,7 +7,6 @@ import pytest
 
 import traceanalyzer.causes
 import traceanalyzer.placement
-from traceanalyzer.causes.knowledge.advice import SWITCHES
 from traceanalyzer.causes.library_cpu_placement import LIBRARY_CODE
 from traceanalyzer.placement.scopes import SCOPES
 
@@ -36,10 +33,3 @@ def test_names_of_library_code_are_unique_and_known_to_name_scopes() -> None:
     assert {scope.habit for scope in SCOPES} <= {*names, "embedding"}
     assert LIBRARY_CODE[-1].id == "other"
     assert all(code.files for code in LIBRARY_CODE[:-1])
-
-
-def test_texts_are_sentences() -> None:
-    texts = [code.why for code in LIBRARY_CODE] + [switch.fix or "A." for switch in SWITCHES]
-    texts += [fix.text for code in LIBRARY_CODE for fix in code.fixes]
-
-    assert all(text[0].isupper() and text.endswith(".") for text in texts)

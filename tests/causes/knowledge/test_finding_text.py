@@ -1,9 +1,5 @@
 """Phrases that findings share."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.causes.examples import blocker, cpu_op, line
@@ -11,12 +7,9 @@ from tests.emulator.oracle import the_oracle
 from traceanalyzer.causes import BlockedOps
 from traceanalyzer.causes.knowledge.finding_text import blocker_text
 from traceanalyzer.model import Fix
-from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu
 from traceanalyzer.placement.explanations import PlacementExplanation
-
-if TYPE_CHECKING:
-    from traceanalyzer.placement.blocker import Blocker
 
 SPELLINGS = [
     "CPU", "cpu:0", "CPU:0", "/CPU", "/cpu:0", "/device:CPU:0", "/device:CPU:*", "device:cpu:0",

@@ -1,9 +1,7 @@
 """What is known of the memory of GPUs, and from where."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +10,7 @@ from tests.tables.reading import tables_of
 from tests.traces import allocation, host, line, us
 from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.causes.knowledge.gpu_memory import OtherProcess, gpu_memory
-
-if TYPE_CHECKING:
-    from traceanalyzer.run import Host
+from traceanalyzer.run import Host
 
 GB = 10**9
 
@@ -81,12 +77,3 @@ def test_of_several_gpus_only_a_common_size_is_taken(
 
     assert found.total_bytes == total
     assert found.others == ()
-
-
-def test_what_is_no_figure_is_left_out() -> None:
-    facts = capture_file(
-        devices={"memory": {"/device:GPU:0": None, "/device:GPU:1": {"peak": "much"}}},
-        gpus=({"memory_total_bytes": None, "other_processes": None},),
-    )
-
-    assert gpu_memory(host_of(capture_file=facts)) == ()

@@ -1,9 +1,7 @@
 """What a scope keeps on the CPU, measured against the memory of the GPU."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,14 +10,12 @@ from traceanalyzer.attribution import attribute
 from traceanalyzer.capture_file.document import CaptureFile, Resource, Signature
 from traceanalyzer.causes import BlockedOps, all_causes
 from traceanalyzer.causes.knowledge.memory_fit import memory_note
+from traceanalyzer.cpu_ops import CpuOp
+from traceanalyzer.findings import Finding
+from traceanalyzer.placement.blocker import Blocker
 from traceanalyzer.placement.explanations import PlacementExplanation
+from traceanalyzer.run import Run
 from traceanalyzer.tables.graph_nodes import OpRecord
-
-if TYPE_CHECKING:
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.placement.blocker import Blocker
-    from traceanalyzer.run import Run
 
 GB, MB = 10**9, 10**6
 CPU, GPU = (f"/job:localhost/replica:0/task:0/device:{d}:0" for d in ("CPU", "GPU"))

@@ -1,21 +1,16 @@
 """What is offered instead of an op without a GPU kernel: run beside it, and placed."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import pytest
 
+from tests.causes.knowledge.substitute_code import Code
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.causes.knowledge.advice import SUBSTITUTES, substitute_for
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_types import all_on_host
 from traceanalyzer.placement.registry import load, registries, supported
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.causes.knowledge.substitute_code import Code
 
 _FOLLOWING: Final = {"_Arg", "_Retval", "Const", "Shape"}  # they go where their neighbour is
 _CODES: Final[list[Code]] = [

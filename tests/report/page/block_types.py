@@ -3,8 +3,6 @@
 Run as `python -m tests.report.page.block_types`; a test fails when the file is stale.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

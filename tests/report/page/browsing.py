@@ -1,7 +1,5 @@
 """Which browser the tests of the page use."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

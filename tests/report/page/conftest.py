@@ -1,22 +1,17 @@
 """The browser, and the example pages as files for it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from playwright.sync_api import Browser
 
 from tests.report.example_page import MARKDOWN, example_page
 from tests.report.hostile_page import hostile_page
 from tests.report.page.browsing import ARGUMENTS, NAMES, chromium
 from tests.report.page.looking import Window, strange, window_of
 from traceanalyzer.report.html import render_page
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,11 @@
 """What the browser's tests share: a page in a window, and what the window said and asked for."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page
 
 # The page's policy keeps Playwright's own waiting off: each condition is evaluated from outside.
 _ROUNDS, _PAUSE_MS = 240, 25

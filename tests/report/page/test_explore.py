@@ -1,21 +1,14 @@
 """Explore: tabs that share a selection, the drawer, tables, and pictures."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.report.example_explore import LOOKUP
+from tests.report.page.looking import Window
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.report.page.looking import Window
-
-    See = Callable[..., Window]
+See = Callable[..., Window]
 
 ROWS = ".grid-body [role=row]"
 STATUS = "#ops .table-tools [role=status]"

@@ -1,17 +1,12 @@
 """From top to bottom: the answer, the step bar, what to change, the cards."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from tests.report.page.looking import Window
 
-    from tests.report.page.looking import Window
-
-    See = Callable[..., Window]
+See = Callable[..., Window]
 
 
 def test_the_first_screen_says_what_happened_and_what_to_do(see: See) -> None:

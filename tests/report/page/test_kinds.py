@@ -1,25 +1,19 @@
 """What every kind of page must be: short, small, two pages on paper, and open to all readers."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus
 from tests.page_kinds import KINDS
+from tests.report.page.looking import Window
 from tests.report.page.test_safety import OPEN_ALL, axe_core, complaints
 from tests.samples import Case
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.report.page.looking import Window
-
-    See = Callable[..., Window]
+See = Callable[..., Window]
 
 SCREEN, MOST_SCREENS = 800, 8
 MOST_BYTES = 2_000_000

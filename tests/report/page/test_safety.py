@@ -1,25 +1,17 @@
 """Names from traces do nothing, and the page is open to all readers."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from tests.report.example_explore import LOOKUP
 from tests.report.example_page import example_page
 from tests.report.hostile_page import hostile_page
-from tests.samples import CASES, Case
+from tests.report.page.looking import Window
 from traceanalyzer.report.html import render_page
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.report.page.looking import Window
-
-    See = Callable[..., Window]
+See = Callable[..., Window]
 
 axe_core = pytest.importorskip(
     "axe_playwright_python.base",
@@ -147,20 +139,6 @@ def test_drawer_menu_and_help_are_open_to_all(see: See) -> None:
     assert complaints(seen, "#menu") == []
     seen.press("Escape", "?")
     assert complaints(seen, "#keys") == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_reports_of_samples_are_open_to_all(see: See, case: Case, tmp_path: Path) -> None:
-    case.write(tmp_path)
-    seen = see(tmp_path / "report.html")
-    seen.run(axe_core.AXE_SCRIPT)
-    seen.run(OPEN_ALL)
-    assert complaints(seen) == []
-    for tab in seen.run("() => [...document.querySelectorAll('.tab')].map((tab) => tab.id)"):
-        seen.run(f"() => document.querySelector('#tab-{tab}').click()")
-        seen.page.wait_for_timeout(300)
-        assert complaints(seen, f"#{tab}") == [], tab
 
 
 def complaints(seen: Window, within: str = "html") -> list[str]:

@@ -1,7 +1,5 @@
 """The committed bundle is that of its sources, and says whose work it holds."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

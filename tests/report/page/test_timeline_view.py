@@ -1,15 +1,10 @@
 """The timeline: moved, searched, walked, and added up."""
 
-from __future__ import annotations
+from collections.abc import Callable
 
-from typing import TYPE_CHECKING
+from tests.report.page.looking import Window
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.report.page.looking import Window
-
-    See = Callable[..., Window]
+See = Callable[..., Window]
 
 ABOUT = ".tl-about"
 

@@ -4,8 +4,6 @@ Python imports this before it runs the program, when the folder is on PYTHONPATH
 names the library, the number of GPUs and a folder for the emulator's records.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys
