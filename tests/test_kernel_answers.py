@@ -111,7 +111,7 @@ def test_since_when() -> None:
         (("StochasticCastToInt", None, "2.12"), "but of 2.13 to 2.21"),
         (("MatMul", "flot32"), "float32"),
         (("MatMul", ""), "is no type of TensorFlow"),
-        (("MatMul", None, "newest"), "is no version of TensorFlow; write it like 2.21"),
+        (("MatMul", None, "newest"), "is not a version of TensorFlow; write it like 2.21"),
     ],
 )
 def test_what_does_not_exist_is_one_line(question: tuple[str, ...], message: str) -> None:

@@ -53,7 +53,7 @@ def test_an_eager_op_whose_calls_have_other_blockers_is_likely() -> None:
     assert both is not None
     assert (both.certainty, both.doubt) == (
         "likely",
-        "its calls are not all blocked by the same things",
+        "its calls do not all have the same blockers",
     )
 
 

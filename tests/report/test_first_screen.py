@@ -99,7 +99,7 @@ def read(tmp_path: Path, *planes: Any) -> b.Page:  # noqa: ANN401 - words of the
         ((EIG_AND_JOIN, BUSY), "B", ["2 ops (10.0 µs) ran on the CPU and the GPU never waited"]),
         ((MATMUL,), "C", ["No GPU was used.", "1 op ran on the CPU"]),
         ((MATMUL, gpu(0)()), "C", ["No GPU was used, although the machine has one."]),
-        ((FUSION, host(PIPELINE)), "E", ["There is nothing to explain: 1 XLA op"]),
+        ((FUSION, host(PIPELINE)), "E", ["No TensorFlow op ran on the CPU; 1 XLA op"]),
         ((NO_OPS,), "E", ["The trace contains no ops"]),
         (
             (

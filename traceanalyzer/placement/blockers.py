@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.nodes import Edge
     from traceanalyzer.placement.registry import SupportedTypes
 
-_MANY: Final = 32  # equal blockers
+_MANY: Final = 32  # similar blockers
 _OF_KERNELS: Final = frozenset(
     {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES, BlockerKind.HOST_LIST, BlockerKind.PRIORITY}
 )
@@ -67,7 +67,7 @@ def _find(search: _NodeSearch | _EagerSearch) -> Blockers:
 
 
 def _tried_together(found: Iterable[Blocker]) -> Iterator[set[Blocker]]:
-    """Walk blockers one by one, but many equal ones together.
+    """Walk blockers one by one, but many similar ones together.
 
     If hundreds of nodes of a group request the same device, trying each takes quadratic time.
     """
@@ -195,7 +195,7 @@ class _NodeSearch:
         self._node = node
         self._gpu = _first_gpu(placement.setting.machine)
         self._tried = placement
-        #: Group members that got the node's device for the same reason in each attempt.
+        #: Group members that got the node's device in each attempt: they have the same blockers.
         self.alike = {*members}
 
     def moves_without(self, removed: Sequence[Blocker]) -> bool:
@@ -216,7 +216,7 @@ class _NodeSearch:
 
 
 def without(setting: Setting, removed: Iterable[Blocker], device: str) -> Setting:
-    """Return a setting without blockers: requests for other devices become `device`."""
+    """Return a setting without blockers: `device` replaces assigned and default devices."""
     kernels = set(setting.kernels)
     requests, assigned = dict(setting.requests), dict(setting.assigned)
     default = setting.default_device

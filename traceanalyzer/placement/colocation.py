@@ -114,7 +114,7 @@ class Groups:
 def merge_types(one: Types, other: Types) -> Types:
     """Return the types that are in both, as `Member::MergeSupportedDevices` orders them.
 
-    If only one has priorities, they count. If both have and disagree, all are dropped.
+    If only one has priorities, they count. If both have and their orders disagree, none counts.
     """
     if one is other or one == other:
         return one

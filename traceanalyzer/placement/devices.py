@@ -1,6 +1,6 @@
-"""Names of devices, whole or in part, and the devices of a machine in TensorFlow's order.
+"""Full and partial names of devices, and the devices of a machine in TensorFlow's order.
 
-What a name means, and how two are merged, is TensorFlow's `DeviceNameUtils`
+Names are parsed and merged like in TensorFlow's `DeviceNameUtils`
 (`core/util/device_name_utils.cc` of 2.12 to 2.21).
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CPU: Final = "CPU"
 GPU: Final = "GPU"
 NO_SCOPE: Final = frozenset({"", "None"})
-"""What `tf.device(None)` is recorded as: no scope further out counts."""
+"""The recorded device of `tf.device(None)`, inside which no outer scope counts."""
 # Types with a higher priority come first (priorities of their factories: GPU 210, CPU 60).
 _ORDER: Final = (GPU, CPU)
 
@@ -37,32 +37,32 @@ _LAST_PART: Final = re.compile(
 
 
 class DeviceNameError(ValueError):
-    """A text is no device name."""
+    """A text is not a device name."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"Malformed device specification {text!r}")
 
 
 class DeviceConflictError(ValueError):
-    """Nodes that must be on one device cannot be."""
+    """Nodes that must be on one device cannot be placed together."""
 
     @classmethod
     def between(cls, one: DeviceName, other: DeviceName) -> DeviceConflictError:
-        """Return the error of two requests that cannot both be met."""
+        """Return the error for two requests that cannot both be met."""
         return cls(f"{one} and {other} cannot both be met")
 
 
 class DeviceName(NamedTuple):
-    """A device, or a request for one: a part that is None may be any."""
+    """A device, or a request for one: None allows any value of a part."""
 
-    job: str | None = None  #: job of the cluster, `localhost` in a program of its own
+    job: str | None = None  #: job of the cluster, `localhost` outside a cluster
     replica: int | None = None
     task: int | None = None
     type: str | None = None
     id: int | None = None
 
     def __str__(self) -> str:
-        """Return it as TensorFlow writes it; "" if nothing is requested."""
+        """Return the name as TensorFlow writes it; "" if nothing is requested."""
         address = zip(_ADDRESS, self[:3], strict=True)
         text = "".join(f"/{part}:{at}" for part, at in address if at is not None)
         if self.type is None and self.id is None:
@@ -78,7 +78,7 @@ class DeviceName(NamedTuple):
         return _agree(self, other)
 
     def merged(self, other: DeviceName, *, soft: bool = False) -> DeviceName:
-        """Return what meets both (`MergeDevNames`); if soft, give up a type that differs."""
+        """Return the request that meets both (`MergeDevNames`); if soft, drop differing types."""
         if self == other:
             return self
         both = other.overridden(self)
@@ -90,7 +90,7 @@ class DeviceName(NamedTuple):
         return both if self.agrees(other) else both._replace(id=None)
 
     def overridden(self, other: DeviceName) -> DeviceName:
-        """Return this with the parts of another in place of its own (`EnsureSpecification`)."""
+        """Return this name with its parts replaced by another's (`EnsureSpecification`)."""
         if other is ANYWHERE:
             return self
         return self._replace(
@@ -98,7 +98,7 @@ class DeviceName(NamedTuple):
         )
 
     def softened(self, *kept: DeviceName) -> DeviceName:
-        """Return this without type and number, unless one of `kept` has them."""
+        """Return this name without its type and number, unless one of `kept` has them."""
         return self._replace(
             type=self.type if any(k.type is not None for k in kept) else None,
             id=self.id if any(k.id is not None for k in kept) else None,
@@ -115,7 +115,7 @@ def _agree(one: Sequence[object], other: Sequence[object]) -> bool:
 
 @lru_cache(maxsize=4096)
 def parse_device(text: str) -> DeviceName:
-    """Read a device name, in full, in part, or `/gpu:0`, as `DeviceNameUtils::ParseFullName` does.
+    """Parse a full or partial name, or `/gpu:0`, as `DeviceNameUtils::ParseFullName` does.
 
     "" requests nothing.
     """
@@ -130,7 +130,7 @@ def parse_device(text: str) -> DeviceName:
         given = part.groupdict()
         if given["short"] is not None:
             given |= {"type": given["short"].upper(), "id": given["short_id"]}
-        if given["type"] is not None:  # the last one counts, and a number goes with its type
+        if given["type"] is not None:  # the last type counts, together with its number
             found |= {"type": given["type"], "id": given["id"]}
         found |= {key: given[key] for key in _ADDRESS if given[key] is not None}
         at = part.end()
@@ -141,12 +141,12 @@ def parse_device(text: str) -> DeviceName:
 
 
 def is_of_type(device: str, device_type: str) -> bool:
-    """Return whether a device is known, and of a type."""
+    """Return whether a device is known and has the given type."""
     return bool(device) and parse_device(device).type == device_type
 
 
 def type_in_scope(device: str) -> str | None:
-    """Return the type that a scope's device names, as Python spells it: also `cpu:0` and `CPU`."""
+    """Return the type that a scope's device names, including `cpu:0` and `CPU`."""
     match = _LAST_PART.search(device)  # `DeviceSpecV2.from_string` (framework/device_spec.py)
     return match[1].upper() if match else None
 
@@ -157,7 +157,7 @@ def asks_for_cpu(device: str) -> bool:
 
 
 def device_text(device: str) -> str:
-    """Return a device as a program writes it; this process is not named."""
+    """Return a device as a program writes it, without the name of this process."""
     return device.removeprefix(LOCAL)
 
 
@@ -165,19 +165,19 @@ def device_text(device: str) -> str:
 class Machine:
     """The devices a program can be placed on."""
 
-    #: Full names in `DeviceSet::SortPrioritizedDeviceVector`'s order: GPUs first, then as texts.
+    #: Full names in `DeviceSet::SortPrioritizedDeviceVector`'s order: GPUs first, then sorted.
     devices: tuple[str, ...]
 
     @classmethod
     def of(cls, devices: Iterable[str]) -> Machine:
-        """Return the machine of these devices; XLA's and others that no ops run on are left out."""
+        """Return the machine with these devices, without XLA's and others that run no ops."""
         types = {device: parse_device(device).type for device in devices}
         found = [(_ORDER.index(kind), d) for d, kind in types.items() if kind in _ORDER]
         return cls(tuple(device for _, device in sorted(found)))
 
     @classmethod
     def local(cls, *, gpus: int = 0, cpus: int = 1) -> Machine:
-        """Return a machine that is no part of a cluster."""
+        """Return a machine outside a cluster."""
         counts = ((GPU, gpus), (CPU, cpus))
         return cls.of(
             f"{LOCAL}/device:{kind}:{number}" for kind, count in counts for number in range(count)
@@ -190,11 +190,11 @@ class Machine:
 
     @property
     def host(self) -> str:
-        """Its first CPU, for what must be in host memory."""
+        """Its first CPU, for tensors that must be in host memory."""
         return next(device for device in self.devices if is_of_type(device, CPU))
 
     def matching(self, requested: DeviceName) -> Sequence[str]:
-        """Return those of its devices that are requested."""
+        """Return its devices that meet a request."""
         if requested is ANYWHERE:
             return self.devices
         return [d for d in self.devices if requested.admits(parse_device(d))]
@@ -203,7 +203,7 @@ class Machine:
 def machine_of(capture_file: CaptureFile) -> Machine:
     """Return the devices that the captured program had.
 
-    A program of TensorFlow 1 that makes no eager context lists none: those of its nodes are known.
+    A TensorFlow 1 program without an eager context lists none. Its nodes then name the devices.
     """
     logical = (capture_file.devices or {}).get("logical")
     listed = logical if isinstance(logical, list) else []
@@ -228,7 +228,7 @@ def _is_device(text: str) -> bool:
 
 
 def with_gpus(machine: Machine, count: int = 1) -> Machine:
-    """Return a machine with GPUs in place of those it has."""
+    """Return the machine with its GPUs replaced by this many."""
     cpus = [device for device in machine.devices if is_of_type(device, CPU)]
     gpus = (str(parse_device(machine.host)._replace(type=GPU, id=at)) for at in range(count))
     return Machine.of([*gpus, *cpus])

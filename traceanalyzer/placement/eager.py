@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.registry import Registry
 
 _PINS_SMALL: Final = "TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING"
-# `IsPinnableOp`: they make data, and small inputs say nothing of how much.
+# Not in `IsPinnableOp`: these ops can make much data from small inputs.
 _NOT_PINNED: Final = frozenset(
     {
         *("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "StatelessRandomUniform"),
@@ -50,7 +50,7 @@ class EagerInput:
     """An input of an eager op."""
 
     dtype: str  #: its type, as the capture file names types; "" unknown
-    device: str  #: where it is; of a resource's handle, where the resource is
+    device: str  #: its device; for a resource handle, the device of the resource
     elements: int | None = None  #: None if unknown
 
 
@@ -58,14 +58,14 @@ class EagerOp(NamedTuple):
     """An eager op."""
 
     op: str
-    attributes: Attributes  #: as the program gave them
-    inputs: Sequence[EagerInput]  #: where they are decides nothing, unless one is a resource
+    attributes: Attributes  #: as the program passed them
+    inputs: Sequence[EagerInput]  #: their devices do not matter, unless one is a resource
     scope: str  #: the device that the `tf.device` scope requests, "" for none
 
 
 @dataclass(frozen=True, slots=True)
 class EagerSetting:
-    """What eager ops are placed under, besides their scopes."""
+    """The conditions under which eager ops are placed, besides their scopes."""
 
     machine: Machine
     registry: Registry
@@ -77,20 +77,20 @@ class EagerSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EagerPlacement:
-    """Where an eager op runs, and why."""
+    """The device of an eager op, and the reason."""
 
-    device: str  #: full name; "" where TensorFlow raises an error
-    #: What decided: a resource that the op uses, which outweighs any scope; its small inputs; the
-    #: request of its scope, met or given up; or only which kernels there are (`PRIORITY`).
+    device: str  #: full name; "" if TensorFlow raises an error
+    #: The reason: a resource that the op uses, which outweighs any scope; its small inputs; the
+    #: request of its scope, met or dropped; or only the existing kernels (`PRIORITY`).
     decided_by: BlockerKind
     support: SupportedTypes  #: which types of devices have a kernel for it
-    doubt: str = ""  #: why this may be otherwise, or ""
+    doubt: str = ""  #: why this may be wrong, or ""
 
 
 def place_eager(
     eager_op: EagerOp, setting: EagerSetting, *, has_kernels: bool = False
 ) -> EagerPlacement:
-    """Place an eager op as TensorFlow does, or would if each type of device had a kernel for it."""
+    """Place an eager op as TensorFlow does, or as if each type of device had a kernel for it."""
     op, attributes, inputs, scope = eager_op
     registry, host = setting.registry, setting.machine.host
     complete, doubt = _completed(op, attributes, inputs, registry)
@@ -104,7 +104,7 @@ def place_eager(
         if resources or is_pinned:
             device = resources[0] if resources else host
             if "" in resources:
-                doubt = doubt or "where the resource is was not recorded"
+                doubt = doubt or "the device of the resource was not recorded"
             is_possible = len({*resources} - {""}) <= 1 and (
                 not device or parse_device(device).type in support.names
             )
@@ -131,7 +131,7 @@ def place_eager(
 def _completed(
     op: str, attributes: Attributes, inputs: Sequence[EagerInput], registry: Registry
 ) -> tuple[Mapping[str, Json] | None, str]:
-    """Return an op's attributes with those that its inputs determine, and a doubt."""
+    """Return an op's attributes, including those that its inputs determine, and a doubt."""
     definition = registry.definition(op)
     if definition is None:
         return attributes, ""
@@ -165,7 +165,7 @@ def _is_pinned(op: str, inputs: Sequence[EagerInput], host: str) -> bool:
 
 
 def _best(requested: DeviceName, support: SupportedTypes, machine: Machine) -> str:
-    """See `SelectBestMatchingDevice`: the kernel's priority counts before the device's."""
+    """See `SelectBestMatchingDevice`: the kernel's priority outweighs the device's."""
     devices = machine.matching(requested)
     found = (d for kind in support.names for d in devices if parse_device(d).type == kind)
     return next(found, "")

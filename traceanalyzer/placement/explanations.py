@@ -1,6 +1,6 @@
-"""Explains each op on the CPU of a captured program: what keeps it off a GPU.
+"""Explains why each CPU op of a captured program is not on a GPU.
 
-The placement is replayed, and blockers are found by trying what would happen without them.
+The placement is replayed, and blockers are found by replaying it again without them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 # See `InlineFunctionBody` (core/common_runtime/inline_function_utils.cc).
 _END: Final = re.compile(r"Func/.*/(?:input|output)/_\d+$")
-_DISAGREES: Final = "a replay on its own machine does not give what was recorded"
-_CALLS_DIFFER: Final = "its calls are not all blocked by the same things"
-# What an explanation rests on: a replay of the placement; the kernel registry; nothing.
+_DISAGREES: Final = "a replay on its own machine does not give the recorded placement"
+_CALLS_DIFFER: Final = "its calls do not all have the same blockers"
+# The basis of an explanation: a replay of the placement; the kernel registry; nothing.
 Basis: TypeAlias = Literal["replay", "registry", "none"]
 
 
@@ -39,25 +39,25 @@ class PlacementExplanation:
     """The known blockers of an op."""
 
     type: str  #: the op type as the program has it, before rewrites
-    #: In the order in which they take effect; each alone keeps the op on the CPU.
+    #: Blockers in the order in which they take effect; each alone keeps the op on the CPU.
     blockers: tuple[Blocker, ...] = ()
     follows: tuple[str, ...] = ()  #: names of the nodes that it follows, the next one first
     basis: Basis = "none"
     certainty: Certainty = "possible"
     doubt: str = ""  #: why it is not certain, or ""
     contradiction: str = ""  #: how the replay contradicts what was recorded, or ""
-    #: If the op's types are unknown: the types of data with which it has no GPU kernel.
+    #: If the op's types are unknown: the data types for which it has no GPU kernel.
     types_missing: tuple[str, ...] = ()
     #: Whether a replay puts the op on a GPU without the blockers: nothing else keeps it off.
     is_complete: bool = False
     #: The types of devices that have a kernel for the op; None without a replay.
     kernels: tuple[str, ...] | None = None
-    #: The line of a library that made the op; None if the program's own code did.
+    #: The library line that created the op; None if the program's own code did.
     library: Frame | None = None
 
 
 class RecordedOp(Protocol):
-    """What a capture file recorded of an op: signatures of an eager op, or function and node."""
+    """The record of an op in a capture file: signatures of an eager op, or function and node."""
 
     @property
     def signatures(self) -> tuple[int, ...]: ...  # noqa: D102
@@ -68,7 +68,7 @@ class RecordedOp(Protocol):
 
 
 class _Found(NamedTuple):
-    """The blockers of one call of an op, with what was recorded of them."""
+    """The blockers of one call of an op, with their recorded details."""
 
     blockers: tuple[Blocker, ...]
     is_complete: bool
@@ -77,7 +77,7 @@ class _Found(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """One call of an op, replayed: an eager op, or a node of a placed graph."""
+    """One replayed call of an op: an eager op, or a node of a placed graph."""
 
     type: str
     device: str
@@ -92,8 +92,8 @@ class _Call(NamedTuple):
 class ReplayedExplanations:
     """Explains the ops of a replayed program.
 
-    Without a machine the program is replayed on its own, where the replay must give what was
-    recorded.
+    By default, the program is replayed on its own machine, where the replay must give the recorded
+    placement.
     """
 
     def __init__(
@@ -116,14 +116,14 @@ class ReplayedExplanations:
     def of(self, op_type: str, record: RecordedOp) -> PlacementExplanation | None:
         """Explain an op, or return None if the replay does not put it on the CPU.
 
-        An op whose calls are placed differently is on the CPU if any of them puts it there; unless
-        all are blocked by the same things, what blocks one of them is not certain for the op.
+        An op whose calls are placed differently is on the CPU if any of them is. Unless all have
+        the same blockers, the blockers of one call are not certain for the op.
         """
         calls = self._calls(record)
         if not calls:
             is_known = bool(self.program.functions.get(record.function))
-            doubt = "its node is not in the graph that was recorded"
-            doubt = doubt if is_known else "the graph it is in was not recorded"
+            doubt = "its node is not in the recorded graph"
+            doubt = doubt if is_known else "its graph was not recorded"
             return PlacementExplanation(type=op_type, doubt=doubt)
         on_cpu = [self._explained(call) for call in calls if is_of_type(call.device, CPU)]
         if not on_cpu:
@@ -133,7 +133,7 @@ class ReplayedExplanations:
         return most if is_one else doubted(most, _CALLS_DIFFER)
 
     def on_host(self, record: RecordedOp) -> PlacementExplanation | None:
-        """Explain an op that is on a GPU but computed on the host, in each of its calls."""
+        """Explain an op that each of its calls puts on a GPU but computes on the host."""
         calls = self._calls(record)
         found = [
             PlacementExplanation(
@@ -173,7 +173,7 @@ class ReplayedExplanations:
     def _calls(self, record: RecordedOp) -> list[_Call]:
         """Return the calls of an eager op, or a node in each instance of its function.
 
-        Of a session's graph that grew, only the newest counts.
+        If a session's graph grew, only the newest graph counts.
         """
         if record.signatures:
             return [self._eager_call(number) for number in record.signatures]
@@ -190,7 +190,7 @@ class ReplayedExplanations:
         placed, records = self.program.eager[number], self._records
         signature = self._capture_file.signatures[number]
         seen = {tensor.device for tensor in signature.outputs} or {placed.device}
-        differs = f"a replay puts it on {placed.device}, it ran on {', '.join(seen)}"
+        differs = f"a replay puts it on {placed.device}, but it ran on {', '.join(seen)}"
 
         def blockers() -> _Found:
             found = eager_blockers(self.program.eager_ops[number], self.program.eager_setting)
@@ -229,7 +229,7 @@ class ReplayedExplanations:
         )
 
     def _of_node(self, placed: FunctionPlacement, node: int) -> _Found:
-        """Return what blocks a node; for a device kept from an earlier graph, what did there."""
+        """Return a node's blockers, from the earlier graph if it kept the device it got there."""
         if id(placed) not in self._finders:
             self._finders[id(placed)] = BlockerFinder(placed.placement)
         own = self._finders[id(placed)].of(node)
@@ -250,7 +250,7 @@ class ReplayedExplanations:
         return _Found(tuple(found), is_complete, follows, doubt)
 
     def _disagreement(self, placed: FunctionPlacement, node: int) -> str:
-        """Return whether the replay on the program's own machine differs from the recording."""
+        """Return how the replay on the program's own machine differs from the recording, or ""."""
         function = self._capture_file.function(placed.function)
         recorded = self._recorded.functions.get(placed.function, ())
         own = next((each for each in recorded if each.instance == placed.instance), None)
@@ -261,12 +261,12 @@ class ReplayedExplanations:
 
 
 def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
-    """Leave out requests that `colocate_with` copied from a node whose own request is there.
+    """Leave out requests that TensorFlow copied from a node whose request is also a blocker.
 
-    They are gone with that one: all that an optimizer makes for a variable has the request of the
-    variable, and is no further cause. Nor are the nodes that TensorFlow puts at the ends of an
-    inlined function, which request what the nodes there request; nor the node that `tf.group` makes
-    for ops of one device, which requests that device (`group`, python/ops/control_flow_ops.py).
+    They disappear with that request. All nodes that an optimizer creates for a variable have the
+    variable's request (`colocate_with`). The nodes at the ends of an inlined function have the
+    requests of the nodes there. The node that `tf.group` creates for ops of one device requests
+    that device (`group`, python/ops/control_flow_ops.py).
     """
     blockers = [b for b in blockers if not _groups_others(b)] or blockers
     ends = [b for b in blockers if b.kind is BlockerKind.REQUEST and _END.match(b.name)]
@@ -284,7 +284,7 @@ def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
 
 
 def _reads_handle(blocker: Blocker) -> bool:
-    """Return whether a request is for the device of a variable's handle: gone with that request.
+    """Return whether a request is for the device of a variable's handle, so it follows the handle.
 
     A variable's initial value is assigned in a scope of `handle.device`
     (python/ops/resource_variable_ops.py, `_init_from_args`).
@@ -300,7 +300,7 @@ def _reads_handle(blocker: Blocker) -> bool:
 
 
 def _groups_others(blocker: Blocker) -> bool:
-    """Return whether this is the request of a `NoOp` that no user's line made."""
+    """Return whether this is the request of a `NoOp` that no line of the user's created."""
     by_user = blocker.scope_frame is not None and blocker.scope_frame.is_user
     return blocker.type == "NoOp" and blocker.kind is BlockerKind.REQUEST and not by_user
 
@@ -308,7 +308,7 @@ def _groups_others(blocker: Blocker) -> bool:
 def doubted(
     explanation: PlacementExplanation, doubt: str, certainty: Certainty = "likely"
 ) -> PlacementExplanation:
-    """Return an explanation made less certain by a doubt, if there is one; the graver stays."""
+    """Return an explanation with its certainty lowered by a doubt, if there is one."""
     if not doubt:
         return explanation
     if certainty == "possible" != explanation.certainty:

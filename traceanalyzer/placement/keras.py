@@ -1,9 +1,9 @@
-"""What Keras does with XLA and cuDNN where TensorFlow has a GPU.
+"""How Keras uses XLA and cuDNN if TensorFlow has a GPU.
 
-Keras 3 chooses cuDNN for LSTM and GRU while it makes the graph. Keras 2 makes two functions with
+Keras 3 chooses cuDNN for LSTM and GRU while it builds the graph. Keras 2 builds two functions with
 one interface: a loop, which it calls, and one for GPUs (tf_keras/src/layers/rnn/lstm.py,
-`lstm_with_backend_selection`; read in 2.12 to 2.21). After placement grappler replaces the loop's
-function, and that of its gradient, in calls on a GPU whose masks cuDNN takes
+`lstm_with_backend_selection`; read in 2.12 to 2.21). After placement, grappler replaces the loop's
+function and its gradient function in calls on a GPU whose masks cuDNN accepts
 (core/grappler/optimizers/implementation_selector.cc).
 """
 
@@ -35,7 +35,7 @@ _FUSES: Final = "With a GPU, Keras runs an LSTM or GRU as one cuDNN op instead o
 _MASKS: Final = "A mask must be right-padded there"
 _LOOP_NAME: Final = re.compile(r"(?:^|/)(lstm|gru)(?:_\d+)?/(?:.*/)?while(?:_\d+)?/", re.IGNORECASE)
 _LOOP: Final = re.compile(r"while(?:_\d+)?")
-_LOOP_FUNCTION: Final = re.compile(  # of Keras 2, and of its gradient
+_LOOP_FUNCTION: Final = re.compile(  # in Keras 2, or its gradient
     r"__(?:inference|forward)_(?:__backward_)?standard_(?:lstm|gru)(?:_\d+)+"
 )
 _MOST_MODELS: Final = 20  # that the recorder looks at
@@ -46,15 +46,15 @@ class RecurrentLayer(NamedTuple):
 
     name: str
     text: str  #: its name and class
-    #: The options that rule cuDNN out, as the program writes them; "" if none does.
+    #: The options that rule cuDNN out, as the program writes them; "" if there are none.
     obstacle: str
-    #: Whether Keras does not use XLA because of this layer if there is a GPU.
+    #: Whether this layer keeps Keras from using XLA on a GPU.
     forbids_xla: bool
     is_of_keras_2: bool
 
     @property
     def refusal(self) -> str:
-        """That it is a loop with a GPU too, and because of which options."""
+        """The sentence that it is a loop on a GPU too, with the options that cause it."""
         return (
             f"{self.text} is a loop of small ops on a GPU too: {self.obstacle} rules out cuDNN, "
             "which would run the layer as one op"
@@ -66,7 +66,7 @@ class KerasModel(msgspec.Struct, frozen=True):
 
     name: str
     not_compilable: tuple[tuple[str, str], ...]  #: name and class of layers that XLA cannot compile
-    #: As Keras resolved it on the program's machine; None if it did not yet.
+    #: `jit_compile` as Keras resolved it on the program's machine; None if it did not yet.
     jit_compile: bool | None = None
     is_listed: bool = False  #: whether all layers existed when the model was compiled
     #: Whether the program left `jit_compile` to Keras; None if not recorded.
@@ -81,13 +81,13 @@ class KerasModel(msgspec.Struct, frozen=True):
 
     @property
     def keeps_xla_out(self) -> list[str]:
-        """The layers with which Keras does not use XLA on a GPU, whatever the program says."""
+        """The layers that keep Keras from using XLA on a GPU, whatever the program says."""
         named = [f"{name} ({kind})" for name, kind in self.not_compilable]
         return [*named, *(layer.text for layer in self.layers if layer.forbids_xla)]
 
     @property
     def is_never_compiled(self) -> bool:
-        """Whether XLA compiles its steps on no machine: because of the program or a layer."""
+        """Whether the program or a layer rules XLA out for its steps on every machine."""
         is_forbidden = self.is_auto is False and self.jit_compile is False
         return is_forbidden or (self.is_listed and bool(self.keeps_xla_out))
 
@@ -141,11 +141,11 @@ def strategies(capture_file: CaptureFile) -> list[str]:
     ]
 
 
-# --- What Keras did on a GPU ---------------------------------------------------------------------
+# --- Keras on the program's own GPU --------------------------------------------------------------
 
 
 def what_keras_compiled(capture_file: CaptureFile) -> Iterator[str]:
-    """Walk what Keras did with XLA on a machine with a GPU, a sentence per model.
+    """Walk sentences on how Keras used XLA on a machine with a GPU, one per model.
 
     See `_resolve_auto_jit_compile` and `model_supports_jit` (keras/src/trainers/trainer.py, 3.8 and
     3.15) for the reasons not to use it, in the order in which Keras checks them.
@@ -168,7 +168,7 @@ def what_keras_compiled(capture_file: CaptureFile) -> Iterator[str]:
 
 
 def without_cudnn(capture_file: CaptureFile) -> Iterator[str]:
-    """Walk the LSTM and GRU layers that ran as loops on a machine with a GPU, a sentence each."""
+    """Walk sentences on LSTM and GRU layers that ran as loops on a machine with a GPU."""
     layers = _all_layers(capture_file) if _had_gpu(capture_file) else ()
     yield from (layer.refusal for layer in layers if layer.obstacle)
 
@@ -178,11 +178,11 @@ def _had_gpu(capture_file: CaptureFile) -> bool:
     return any(isinstance(each, dict) and each.get("type") != CPU for each in devices)
 
 
-# --- What Keras would do on a GPU ----------------------------------------------------------------
+# --- Keras on an assumed GPU ---------------------------------------------------------------------
 
 
 def keras_differences(capture_file: CaptureFile) -> Iterator[str]:
-    """Walk what Keras does with XLA and cuDNN if there is a GPU, a sentence per model or layer."""
+    """Walk sentences on how Keras would use XLA and cuDNN on a GPU, one per model or layer."""
     if any(_STEP.match(function.name) for function in capture_file.functions):
         yield from _step_differences(capture_file)
     layers = _all_layers(capture_file)
@@ -229,7 +229,7 @@ def _step_differences(capture_file: CaptureFile) -> Iterator[str]:
 
 
 def _layers_of(layers: list[RecurrentLayer], node: str) -> list[RecurrentLayer]:
-    """Return the layers in whose loop a node may be, by the scopes in its name."""
+    """Return the layers whose loop can contain a node, by the scopes in its name."""
     scopes = node.split("/")
     at = next((k for k, scope in enumerate(scopes) if _LOOP.fullmatch(scope)), 0)
     outer = {re.sub(r"_\d+$", "", scope) for scope in scopes[:at]}.union(scopes[:at])
@@ -237,9 +237,9 @@ def _layers_of(layers: list[RecurrentLayer], node: str) -> list[RecurrentLayer]:
 
 
 def _is_unknown_loop(layers: list[RecurrentLayer], node: str) -> bool:
-    """Return whether a node of the loop of an LSTM or GRU may not exist with a GPU.
+    """Return whether a node in the loop of an LSTM or GRU possibly does not exist with a GPU.
 
-    Nothing is doubtful about a recorded layer. In Keras 2, a loop with such a name stays.
+    It is certain for a recorded layer. In Keras 2, a loop with such a name stays.
     """
     if _LOOP_NAME.search(node) is None:
         return False
@@ -249,7 +249,7 @@ def _is_unknown_loop(layers: list[RecurrentLayer], node: str) -> bool:
 
 
 class KerasOnAGpu:
-    """Finds the ops of a captured program that Keras would not make if there were a GPU."""
+    """Finds the ops of a captured program that Keras would not create on a GPU machine."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
@@ -257,14 +257,14 @@ class KerasOnAGpu:
         self._models = keras_models(capture_file)
 
     def gone(self, node: str) -> str:
-        """Return why an op is not there, or ""."""
+        """Return why an op does not exist on a GPU machine, or ""."""
         layers = _layers_of(self._layers, node)
         if layers and not any(layer.obstacle or layer.is_of_keras_2 for layer in layers):
             return f"Keras runs {layers[0].text} as one cuDNN op ({_OP}) there, not as this loop"
         return ""
 
     def doubt(self, function: str, node: str) -> str:
-        """Return why an op may not be there, or ""."""
+        """Return why an op possibly does not exist on a GPU machine, or ""."""
         if _is_loop_function(function) or _is_unknown_loop(self._layers, node):
             return "Keras may run this loop as one op of cuDNN there"
         return "Keras may compile its step with XLA there" if self._may_compile(function) else ""
@@ -272,8 +272,8 @@ class KerasOnAGpu:
     def _may_compile(self, function: str) -> bool:
         """Return whether Keras may compile a function with XLA.
 
-        Only functions defined under the recorder belong to models that it recorded; a layer that is
-        created after `compile` is too late to keep XLA out.
+        Only functions defined under the recorder belong to recorded models. A layer that is created
+        after `compile` does not keep XLA out.
         """
         if not _STEP.match(function):
             return False

@@ -1,10 +1,10 @@
 """The files in `data/`: plain text, a paragraph for each op, each line with its versions.
 
-A paragraph is an op type and, below, what holds for it in which versions of TensorFlow; lines that
-begin with `#` at the top say where it comes from. `*` stands for every version that has a table,
-`2.14-`, `-2.13`, and `2.14,2.16-2.17` for ranges of them.
+A paragraph is an op type, then a line for each fact with the TensorFlow versions that it applies
+to. Lines that begin with `#` at the top name the source. `*` stands for every version that has a
+table; `2.14-`, `-2.13`, and `2.14,2.16-2.17` for ranges of versions.
 
-`kernels.txt`, the kernels of a device type that take one of the values of each attribute:
+`kernels.txt`, the kernels of a device type with the values that they accept for each attribute:
 
 ```
 GatherNd
@@ -22,13 +22,13 @@ AddN
 * in inputs:$N*$T out sum:$T attr N:int>=1 T:type{double,float} name:string="a" stateful
 ```
 
-An argument's type is bare, or `$` and the attribute that gives it; `$N*` before it says how many
-there are, `[]` after it that the attribute is a list of types, `&` that it is a reference. An
-attribute has its type, `>=` the least value or length, `{}` the allowed values, `=` the default as
-in JSON, encoded as in a capture file.
+An argument's type is bare, or `$` and the attribute that gives it. `$N*` before it is the number of
+tensors; after it, `[]` means that the attribute is a list of types, `&` a reference. An attribute
+has its type, `>=` the minimum value or length, `{}` the allowed values, `=` the default in JSON,
+encoded as in a capture file.
 
-`colocation_exempt.txt` holds an op a line, with its versions; `versions.txt` the versions, each
-with the wheel that it was taken from.
+`colocation_exempt.txt` lists an op per line, with its versions; `versions.txt` lists the versions
+and the wheels that the tables were read from.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-# (2, 21) for 2.21.0: kernels change with minor versions; patches of one have the same.
+# (2, 21) for 2.21.0: kernels only change with minor versions, not with patches.
 Minor: TypeAlias = "tuple[int, int]"
 
 KERNELS: Final = "kernels.txt"
@@ -64,14 +64,14 @@ def read(name: str) -> str:
 
 @cache
 def paragraphs(name: str) -> Mapping[str, str]:
-    """Return the lines of each op of a file, unparsed, ops in the file's order."""
+    """Return the unparsed lines of each op of a file, in the file's order."""
     parts = (paragraph.partition("\n") for paragraph in read(name).split("\n\n"))
     return MappingProxyType({op: lines for op, _, lines in parts if not op.startswith("#")})
 
 
 @cache
 def tabulated() -> Mapping[Minor, str]:
-    """Return the versions that there are tables of, oldest first, and the release of each."""
+    """Return the versions that have tables, oldest first, and the release of each."""
     lines = (line.split() for line in words(read(VERSIONS)))
     return MappingProxyType({minor_of(line[0]): line[1] for line in lines})
 
@@ -81,17 +81,17 @@ def minor_of(version: str) -> Minor:
     """Return the minor version of a release, `2.21` of `2.21.0`."""
     found = _RELEASE.fullmatch(version.strip())
     if found is None:
-        msg = f"{version!r} is no version of TensorFlow; write it like 2.21"
+        msg = f"{version!r} is not a version of TensorFlow; write it like 2.21"
         raise ValueError(msg)
     return int(found[1]), int(found[2])
 
 
 def nearest_minor(version: str | None) -> tuple[Minor, bool]:
-    """Return the version with tables that is nearest, and whether it is that very one.
+    """Return the nearest version with tables, and whether it is exactly the given one.
 
-    A release of another build (`2.13.0+nv23.7`), a nightly, a candidate or a commit after a release
-    is near to its minor version, not it: nobody knows what was changed there. Where only some
-    versions are known (`between 2.4 and 2.5`), the last one counts; the newest where none is.
+    A release of another build (`2.13.0+nv23.7`), a nightly, a candidate, or a commit after a
+    release is only near its minor version: its changes are unknown. Of several versions (`between
+    2.4 and 2.5`), the last one counts. Without any, the newest is returned.
     """
     oldest, *_, newest = tabulated()
     found = _RELEASE.fullmatch(version.strip()) if version is not None else None
@@ -121,12 +121,12 @@ def covers(range_: str, version: Minor) -> bool:
 
 
 def words(text: str) -> Iterator[str]:
-    """Walk the lines of a text that say something."""
+    """Walk the lines of a text without empty lines and comments."""
     return (line for line in text.splitlines() if line and not line.startswith("#"))
 
 
 def lines_of(lines: str, version: Minor) -> Iterator[str]:
-    """Walk those lines that hold in a version, without their ranges, which can leave them empty."""
+    """Walk the lines that apply to a version, without their ranges; they can be empty then."""
     for line in words(lines):
         versions, _, rest = line.partition(" ")
         if covers(versions, version):
@@ -135,7 +135,7 @@ def lines_of(lines: str, version: Minor) -> Iterator[str]:
 
 @cache
 def allowed_values(values: str) -> frozenset[str | int | bool]:
-    """Read the values that an attribute may have: types as in the capture file, plain strings."""
+    """Parse the allowed values of an attribute: types as in the capture file, plain strings."""
     return frozenset(
         json.loads(value) if value[0] in '"-0123456789' or value in {"true", "false"} else value
         for value in values.split(",")

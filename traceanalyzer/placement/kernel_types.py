@@ -1,8 +1,7 @@
-"""Which kernels an op has, by type, and with which types it would have one on a GPU.
+"""The kernels of an op by type, and the types for which it has a GPU kernel.
 
-An op's kernels are looked at as TensorFlow would find them, for each combination of values of the
-attributes that they constrain. Combinations that no kernel takes, on CPU or GPU, are no op's and
-are not counted.
+Kernels are looked up as TensorFlow finds them, for each combination of values of the attributes
+that they constrain. Combinations that no CPU or GPU kernel accepts do not count.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
     from traceanalyzer.placement.registry import Kernel, Registry
 
-# Of the combinations in question: all of them, some, none.
+# How many of the given combinations: all, some, or none.
 Extent: TypeAlias = Literal["all", "some", "none"]
 
 _INTEGERS: Final = frozenset(
     {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
 )
-_ANYTHING: Final = (  # what an attribute may be that neither kernels nor the definition constrain
+_ANYTHING: Final = (  # values of an attribute that neither kernels nor the definition constrain
     *("bfloat16", "bool", "complex128", "complex64", "double", "float", "half"),
     *(*_INTEGERS, "string", "resource", "variant"),
 )
-# They need the shape of their input alone, which the host knows wherever the data is.
+# They only need the shape of their input, which the host knows wherever the data is.
 _SHAPE_OPS: Final = frozenset({"Rank", "Shape", "ShapeN", "Size"})
 _NO_DATA: Final = _SHAPE_OPS | {"Assert", "LinSpace"}
 _HANDLES: Final = frozenset({"resource"})
@@ -40,7 +39,7 @@ _PYTHON: Final = {"float": "float32", "double": "float64", "half": "float16"}
 
 
 def python_name(dtype: str) -> str:
-    """Return the name that a program gives a type: `float32` for `float`."""
+    """Return a type's name in Python: `float32` for `float`."""
     return _PYTHON.get(dtype, dtype)
 
 
@@ -51,19 +50,19 @@ def python_name(dtype: str) -> str:
 class Combination:
     """Values of the constrained attributes, and the kernels that TensorFlow takes for them."""
 
-    values: Mapping[str, Json]  #: as in the capture file; of a list its one element
+    values: Mapping[str, Json]  #: as in the capture file; for a list, its one element
     cpu: Kernel | None
     gpu: Kernel | None
-    on_host: bool  #: whether the GPU's has all data in host memory
+    on_host: bool  #: whether the GPU kernel has all data in host memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeSupport:
-    """How far the combinations have kernels."""
+    """How many of some combinations have kernels."""
 
     cpu: Extent
     gpu: Extent
-    on_host: Extent  #: of those on a GPU, how many have all data in host memory
+    on_host: Extent  #: how many of the GPU kernels have all data in host memory
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,19 +70,19 @@ class Support:
     """The kernels of an op in a version of TensorFlow."""
 
     definition: OpDefinition
-    main: tuple[str, ...]  #: the attributes that are types of its data, not of sizes or indices
+    main: tuple[str, ...]  #: the attributes that give types of its data, not of sizes or indices
     combinations: tuple[Combination, ...]
     #: For each constrained type attribute, the types that its definition or a kernel names.
     named: Mapping[str, frozenset[Json]]
 
     @cached_property
     def overall(self) -> TypeSupport:
-        """How far all combinations have kernels."""
+        """How many of all combinations have kernels."""
         return extent_of(self.combinations)
 
     @cached_property
     def types(self) -> Mapping[str, Mapping[str, TypeSupport]]:
-        """For each constrained type attribute, how far its types have kernels."""
+        """For each constrained type attribute and type, how many combinations have kernels."""
         return {
             name: {
                 dtype: extent_of(self.of_type(dtype, name))
@@ -93,14 +92,14 @@ class Support:
         }
 
     def of_type(self, dtype: str, attribute: str | None = None) -> tuple[Combination, ...]:
-        """Return the combinations in which data are of a type.
+        """Return the combinations whose data have a type.
 
-        An op without constrained types has the same kernels for each that it takes. Where a kernel
-        takes any type (Cast on a CPU), its other attributes are types that are named somewhere: to
-        be taken is not to be computed.
+        An op without constrained types has the same kernels for each type that it accepts. If a
+        kernel accepts any type (Cast on a CPU), its other attributes are types that are named
+        somewhere, because it accepts types that it cannot compute.
 
         Args:
-            attribute: The type attribute that is it; one of `main` if None.
+            attribute: The attribute that has this type; one of `main` if None.
         """
         names = self.main if attribute is None else (attribute,)
         if not names:
@@ -114,7 +113,7 @@ class Support:
 
 
 def extent_of(combinations: Sequence[Combination]) -> TypeSupport:
-    """Return how far combinations have kernels."""
+    """Return how many of the combinations have kernels."""
     return TypeSupport(
         cpu=_share(c.cpu is not None for c in combinations),
         gpu=_share(c.gpu is not None for c in combinations),
@@ -131,18 +130,18 @@ def _share(answers: Iterable[bool]) -> Extent:
 
 @cache
 def support_of(registry: Registry, op: str) -> Support | None:
-    """Return an op's kernels in a version, by type; None for an op that it does not have."""
+    """Return an op's kernels in a version, by type; None if the version lacks the op."""
     definition = registry.definition(op)
     if definition is None:
         return None
     kernels = registry.usable_kernels(op)
-    # Kernels of a label are for nodes that ask for it, which some ops are always made to do.
+    # Kernels with a label are for nodes that request it, which some ops always do.
     kernels = tuple(k for k in kernels if not k.label) or kernels
     constrained = {name for kernel in kernels for name in kernel.constraints}
     types = [n for n, a in definition.attributes.items() if a.is_type and n in constrained]
     combinations = tuple(_combinations(registry, definition, kernels, sorted(constrained)))
-    # Sizes and indices are integers only, while what the op is for can be more (`Tidx` of Sum,
-    # `Tindices` of Gather, `out_type` of Shape). Of an op for integers, all types are meant.
+    # Sizes and indices are always integers (`Tidx` of Sum, `Tindices` of Gather, `out_type` of
+    # Shape), while data can have other types. For an op on integers, all type attributes count.
     can_be = {name: {str(c.values[name]) for c in combinations} for name in types}
     data = tuple(name for name in types if not can_be[name] <= _INTEGERS)
     every = registry.usable_kernels(op)
@@ -179,7 +178,7 @@ def _combinations(
 
 
 def _choices(name: str, kernels: Sequence[Kernel], definition: OpDefinition) -> list[Json]:
-    """Return the values of an attribute that are looked at: of one that is no type, its default."""
+    """Return the values of an attribute to look up; its default if it is not a type."""
     attribute = definition.attributes[name]
     if not attribute.is_type and attribute.has_default:
         return [attribute.default]
@@ -191,10 +190,10 @@ def _choices(name: str, kernels: Sequence[Kernel], definition: OpDefinition) -> 
 
 
 def all_on_host(kernel: Kernel, definition: OpDefinition, attributes: Attributes) -> bool:
-    """Return whether a kernel on a GPU has all data in host memory: the host then computes the op.
+    """Return whether a GPU kernel has all data in host memory, so that the host computes the op.
 
     Handles of resources are not data: an op that only makes or takes handles (`VarHandleOp`)
-    computes nothing. An op that needs only a shape reads no data of its input.
+    computes nothing. An op that only needs a shape does not read its input's data.
     """
     if definition.outputs and all(_is_all(a, attributes, _HANDLES) for a in definition.outputs):
         return False
@@ -214,12 +213,12 @@ def _is_all(argument: Argument, attributes: Attributes, types: Collection[str]) 
 
 # --- In every version from 2.12 on ---------------------------------------------------------------
 #
-# Where versions differ, these say less rather than something wrong for one of them.
+# Where versions differ, these functions return only answers that are correct for all of them.
 
 
 @cache
 def definition_of(op: str) -> OpDefinition | None:
-    """Return an op's definition in the newest version that has it; None for no op of TensorFlow."""
+    """Return an op's definition in the newest version that has it; None if no version does."""
     return next(filter(None, (each.definition(op) for each in reversed(registries()))), None)
 
 
@@ -231,7 +230,7 @@ def is_type(op: str, attribute: str) -> bool:
 
 
 def inputs_of(op: str, attribute: str) -> tuple[str, ...]:
-    """Return the names of the inputs whose type an attribute is, in the op's order."""
+    """Return the names of the inputs whose type an attribute gives, in the op's order."""
     definition = definition_of(op)
     inputs = () if definition is None else definition.inputs
     return tuple(a.name for a in inputs if attribute in {a.type_attr, a.type_list_attr})
@@ -246,7 +245,7 @@ def is_for_cpus_alone(op: str) -> bool:
 
 @cache
 def types_computed(op: str) -> frozenset[str]:
-    """Return the types of data that a GPU computes an op with, in every version that has it.
+    """Return the data types with which a GPU computes an op, in every version that has the op.
 
     Kernels that have all data in host memory do not count.
     """
@@ -263,7 +262,7 @@ def types_computed(op: str) -> frozenset[str]:
 
 
 def is_never_computed(op: str) -> bool:
-    """Return whether no GPU kernel of an op, in any version, computes on the GPU."""
+    """Return whether an op has no GPU kernel, in any version, that computes on the GPU."""
     found = _supports(op)
     return bool(found) and all(support.overall.on_host == "all" for support in found)
 
@@ -274,7 +273,7 @@ def _supports(op: str) -> list[Support]:
 
 @cache
 def is_copied_to_host(op: str) -> bool:
-    """Return whether the host computes an op (`Qr`) of any type, on data that a GPU may have made.
+    """Return whether the host computes an op (`Qr`) for every type, on data from the GPU.
 
     Sizes, indices and scalars (`LinSpace`) are not such data.
     """
@@ -298,11 +297,11 @@ def casts_on_gpu(source: str, target: str) -> bool:
 
 @cache
 def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
-    """Return the types, or strings, with which an op has a kernel that computes on the GPU; sorted.
+    """Return the sorted types or strings for which an op has a kernel that computes on the GPU.
 
-    The attribute is the one that keeps a node from every GPU kernel that it comes nearest to; the
-    others may have any values. A kernel with all arguments in host memory does not count, unless it
-    has no data of that type at all (`VarHandleOp`).
+    The attribute is the one that rules out each of the node's nearest GPU kernels; the others can
+    have any values. A kernel with all arguments in host memory does not count, unless it has no
+    data of that type at all (`VarHandleOp`).
     """
     each = [
         _taken_in(registry, definition, attribute, value)
@@ -317,7 +316,7 @@ def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
 def _taken_in(
     registry: Registry, definition: OpDefinition, attribute: str, value: str
 ) -> frozenset[str] | None:
-    """Return the values in one version; None where a kernel may take the value that is there."""
+    """Return the values in one version; None if a kernel may accept the given value."""
     on_gpu = [kernel for kernel in registry.gpu_kernels(definition.name) if not kernel.label]
     refusing = [k for k in on_gpu if value not in k.constraints.get(attribute, {value})]
     if not on_gpu:
@@ -325,7 +324,7 @@ def _taken_in(
     if not refusing:
         return None
     carried = definition.has_argument_of({attribute})
-    # The node is refused by one of these for this attribute alone; by which is not known.
+    # One of these refuses the node for this attribute alone; it is unknown which.
     by_kernel = [
         frozenset(
             other
@@ -341,7 +340,7 @@ def _taken_in(
 
 
 def _is_wider(kernel: Kernel, other: Kernel, attribute: str) -> bool:
-    """Return whether a kernel takes all that another does, but for one attribute."""
+    """Return whether a kernel accepts all nodes that another does, apart from one attribute."""
     return all(
         name in other.constraints and other.constraints[name] <= allowed
         for name, allowed in kernel.constraints.items()

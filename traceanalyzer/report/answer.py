@@ -308,7 +308,7 @@ def _nothing(facts: PageFacts) -> Text:
     compiled = int(ops["placement"].astype(str).str.startswith(("xla", "tpu")).sum())
     if compiled:
         ran = f"{counted(compiled, 'XLA op')} ran on the accelerator"
-        said = f"There is nothing to explain: {ran}, and no TensorFlow op on the CPU."
+        said = f"No TensorFlow op ran on the CPU; {ran}."
         return (said, *_shares(facts))
     return ("No op of the model is known to run on the CPU, so there is nothing to explain.",)
 

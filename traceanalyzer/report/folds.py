@@ -80,7 +80,7 @@ def _of_findings(
 ) -> Iterator[b.Fold]:
     def figures(op_ids: Sequence[str]) -> b.Text:
         took = time(int(took_ps.reindex(list(op_ids)).sum()) / PS_PER_US)
-        return (f": {counted(len(op_ids), 'op')}, ", took)
+        return (f": {counted(len(op_ids), 'op')}, ", took, " over the whole recording")
 
     if found:
         blocks = tuple(
