@@ -45,7 +45,9 @@ _UNKNOWN: Final = (
     "The trace does not show what the GPU waits for most of the time: record host threads too, "
     "with `traceanalyzer capture script.py`."
 )
-_FEW_STEPS: Final = "Too few steps were recorded to say what to change: record ten or more."
+_FEW_STEPS: Final = (
+    "Too few steps were recorded to say what would make them faster: record ten or more."
+)
 _FEWEST_STEPS: Final = 3
 _OTHER_WORK: Final = frozenset({"work_after_the_recording", "work_of_child_processes"})
 
