@@ -47,7 +47,7 @@ _FEWEST_CALLS: Final = 4  # `fit` and its validation create two
 
 @dataclass(frozen=True)
 class _Step:
-    """Where the mean step of one device goes, or of the program without a device."""
+    """The parts of the mean step of one device, or of the program without a device."""
 
     step_ps: float
     runtime_ps: float  #: it waited for the TensorFlow runtime
@@ -55,7 +55,7 @@ class _Step:
 
 
 def changes_beside(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
-    """Return changes that move no op, if they are worth it."""
+    """Return the worthwhile changes that move no op."""
     run = diagnosis.run
     computes = run.ops["role"] == Role.COMPUTE
     if (

@@ -1,4 +1,4 @@
-"""What a change saves: bounds per step where a GPU waited, or else the host time of its ops."""
+"""The saving of a change: bounds per step if a GPU waited, otherwise the host time of its ops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FEWEST_STEPS: Final = 3  # fewer may be the first ones, which trace and compile
 LEAST: Final = 0.02  # of the step, or of the recording: less is not worth a change
-_NEXT_TO_NOTHING: Final = 0.05  # of the upper bound: a lower bound below it says nothing
+_NEXT_TO_NOTHING: Final = 0.05  # of the upper bound: a smaller lower bound is meaningless
 _HOST_TIME: Final = "host time of these ops; what a GPU would save is not in this trace"
 _ONCE: Final = "host time of these ops, which run once"
 _TOGETHER: Final = "only together with the changes that it needs"
@@ -56,7 +56,7 @@ class Savings:
 
         Args:
             op_ids: The ops.
-            alone: Those that move without another change.
+            alone: The ops that move without another change.
             is_prediction: Whether the run had no GPU.
         """
         bounds = None if is_prediction else self._costs.gain(op_ids)
