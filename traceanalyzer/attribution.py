@@ -1,4 +1,4 @@
-"""Groups ops into findings: ops with the same blockers share one."""
+"""Groups ops into findings: ops with the same blockers share a finding."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ _STAYS: Final = Fix(
 _EACH_NEEDED: Final = Fix(
     text="These ops have several blockers. Fix all of them: removing one is not enough."
 )
-_MOST_EVIDENCE: Final = 20  # of one blocker; each op has more of the same
+_MOST_EVIDENCE: Final = 20  # per blocker, because evidence of many ops repeats
 
 
 class _Key(NamedTuple):
-    """The cause of a blocker, by which findings are grouped."""
+    """The cause of a blocker, the key by which ops are grouped."""
 
     cause: str
     scope: str = ""
     line: tuple[str, int] = ("", 0)
 
 
-_Keys: TypeAlias = tuple[_Key, ...]  # of an op's blockers, in order
+_Keys: TypeAlias = tuple[_Key, ...]  # one per blocker of an op, in order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ def attribute(
 
 @contextmanager
 def contained(cause: str, failed: dict[str, str]) -> Iterator[None]:
-    """Note an error of a cause, which must not affect the others."""
+    """Record an error of a cause, so that it does not affect the others."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is
@@ -111,9 +111,9 @@ def contained(cause: str, failed: dict[str, str]) -> Iterator[None]:
 
 
 def _led(known: list[_Matched]) -> tuple[list[_Matched], _Keys]:
-    """Move a match that leads to the front; return all, and the keys to group by.
+    """Move a leading match to the front; return all matches and the keys to group by.
 
-    Beside a leading match, ops share a finding if their other blockers have the same causes.
+    With a leading match, ops share a finding if their other blockers have the same causes.
     """
     for leading in known:
         if leading.match.leads:

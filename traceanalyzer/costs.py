@@ -1,14 +1,13 @@
-"""What CPU ops cost: how long devices waited for them, and how much a fix can save.
+"""The cost of CPU ops: how long devices waited for them, and how much a fix can save.
 
-The gain of a fix has bounds. At most, it is the time in which any device of the host was idle
+The gain of a fix has bounds. The upper bound is the time in which any device of the host was idle
 because of the ops: the rest of their time is hidden already, and if devices wait for each other,
-gains of one can add to gains of another. A step ends when its last device does, so at least it
-gains what the device with the smallest gain does. That is its waiting time without everything
-doubtful: links that the walk back did not prove; transfers, because a neighbor of the op may need
-them next; times when other CPU ops ran as well, for which the device might wait instead; and the
-cost of the ops on the device itself, which is a launch each and a quarter of their host time. The
-gain is also limited by what runs beside the ops in the step: the input pipeline, and the device
-that computes most.
+gains of one can add to gains of another. A step ends when its last device does, so the lower bound
+is the gain of the device that gains least. That is its waiting time minus all doubtful parts: links
+that the walk back did not prove; transfers, because a neighbor of the op may need them next; times
+when other CPU ops ran as well, for which the device might wait instead; and the cost of the ops on
+the device itself, which is a launch each and a quarter of their host time. The gain is also limited
+by other work in the step: the input pipeline, and the device that computes most.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 # Time of an op on the device, as a share of its host time. No trace shows it. Ops that are slower
 # on a GPU are better left alone, and a lower bound of 0 says so.
 _DEVICE_SHARE: Final = 0.25
-_LAUNCH_QUANTILE: Final = 0.25  # from launch to start: kernels that queue take longer
+_LAUNCH_QUANTILE: Final = 0.25  # of times from launch to start: queued kernels take longer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +51,7 @@ class GainBounds:
     unproved_ps: float = 0  #: the walk back did not prove a link
     copied_ps: float = 0  #: transfers, which may move elsewhere
     shared_ps: float = 0  #: other CPU ops ran as well
-    own_ps: float = 0  #: what the ops would cost on the device
+    own_ps: float = 0  #: the cost of the ops on the device
     beside_ps: float = 0  #: the input pipeline or another device takes this time anyway
 
 
@@ -61,7 +60,7 @@ class HostPath:
     """The critical path through the regular steps of one host."""
 
     host: Host
-    steps: int  #: how many
+    steps: int  #: the number of steps
     path: Parts  #: the steps follow each other
 
     @cached_property
@@ -193,7 +192,7 @@ def _waited_ps(devices: Sequence[_Device], op_ids: Iterable[str]) -> float:
 
 
 class _HostWork:
-    """What a host did within its regular steps."""
+    """The work of a host within its regular steps."""
 
     def __init__(self, host: Host, steps: pd.DataFrame) -> None:
         self.steps = len(steps)
@@ -201,7 +200,7 @@ class _HostWork:
         self.host = host
         self.launch_ps = _launch_ps(host)
         threads = host.tables.threads
-        #: When ops computed on the host, or may have.
+        #: When ops computed, or may have computed, on the host.
         self.computed = pd.DataFrame(columns=["start_ps", "duration_ps", "row"], dtype=np.int64)
         if threads is not None:
             computes = np.isin(threads.state, (ThreadState.HOST_OP, ThreadState.UNPLACED))
@@ -212,9 +211,9 @@ class _HostWork:
         self.room_ps = self.within.total_ps - max(self._beside(host))
 
     def _beside(self, host: Host) -> Iterator[int]:
-        """Walk the times of what runs in the steps whatever the program's own thread does.
+        """Walk the times of work in the steps that does not depend on the program's own thread.
 
-        That is the input pipeline on threads of its own, and the kernels of each device.
+        This is the input pipeline on its threads, and the kernels of each device.
         """
         parts = [device.parts for device in host.timeline.devices]
         spans = [(p.start_ps, p.duration_ps, p.phase == Phase.COMPUTE) for p in parts]
@@ -232,7 +231,7 @@ class _HostWork:
 
 
 class _Device:
-    """What one device waited for within the regular steps."""
+    """The waiting time of one device within the regular steps."""
 
     def __init__(self, work: _HostWork, parts: Parts) -> None:
         self.work = work

@@ -1,4 +1,4 @@
-"""The ops of a run on the CPU, or on that of an assumed machine with GPUs, and their blockers."""
+"""The ops of a run on its CPU, or on the CPU of an assumed GPU machine, and their blockers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuOp:
-    """An op on the CPU, or computed there, with what is known to keep it off a GPU."""
+    """An op that is on the CPU or computed there, with its known blockers."""
 
     op_id: str  #: its row of the op table
     host: str
@@ -62,29 +62,29 @@ class Analysis:
     cpu_ops: dict[str, CpuOp] = field(default_factory=dict)  #: by op id
     #: Op ids of the input pipeline that are not on the CPU of that machine.
     off_the_cpu: set[str] = field(default_factory=set)
-    #: Ops that the assumed machine has on a GPU and computes on the host.
+    #: Ops that the assumed machine puts on a GPU but computes on the host.
     on_host: dict[str, CpuOp] = field(default_factory=dict)
     replayed: int = 0  #: how many ops were replayed on the assumed machine
-    #: Op ids of those that could not be, as their nodes were not recorded. If the kernel registry
-    #: settles that such an op is on the CPU, it is in `cpu_ops`.
+    #: Ids of ops that could not be replayed because their nodes were not recorded. If the kernel
+    #: registry shows that such an op is on the CPU, it is in `cpu_ops`.
     not_replayed: set[str] = field(default_factory=set)
-    #: Ops that the program would not have on it, by id, with what it does instead.
+    #: Ops that the program would not run on the assumed machine, by id, with what it does instead.
     replaced: dict[str, str] = field(default_factory=dict)
-    #: Ops that are expected on a GPU and may be on the CPU, by id, with the reason.
+    #: Ops that are expected on a GPU but may be on the CPU, by id, with the reason.
     unsure: dict[str, str] = field(default_factory=dict)
 
 
 _MAY_BE_PINNED: Final = f"{OPTION} is on, and moves ops with small tensors to the host"
-_SESSION: Final = "a session of the program is given device_count={'GPU': 0}, and may run it"
-_NOT_REPLAYED: Final = "its node is not among those that were recorded, so it was not replayed"
+_SESSION: Final = "a session of the program has device_count={'GPU': 0}, and may run it"
+_NOT_REPLAYED: Final = "its node was not recorded, so it was not replayed"
 _NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
-# Of the runs that are still in use: several causes need the same analysis.
+# Cached while a run is in use: several causes need the same analysis.
 _FOUND: WeakKeyDictionary[Run, Analysis] = WeakKeyDictionary()
 _ON_A_GPU: WeakKeyDictionary[Run, Analysis | None] = WeakKeyDictionary()
 
 
 def analyse(run: Run) -> Analysis:
-    """Find what keeps the ops of a run off its GPU; nothing if it had none."""
+    """Find what keeps the ops of a run off its GPU; nothing if the run had no GPU."""
     if run not in _FOUND:
         hosts = run.hosts if run.gpu_used else ()
         _FOUND[run] = Analysis(cpu_ops={o.op_id: o for host in hosts for o in _on_cpu(run, host)})
@@ -94,10 +94,10 @@ def analyse(run: Run) -> Analysis:
 def analyse_on_a_gpu(run: Run) -> Analysis | None:
     """Find what would keep the ops of a run off GPUs that its machine did not have.
 
-    One GPU is assumed, or as many as a program needs that failed without them.
+    One GPU is assumed, or as many as a program needs if it failed for lack of them.
 
     Returns:
-        None if it had one, or nothing was captured beside the trace.
+        None if the run had a GPU, or there is no capture beside the trace.
     """
     if run not in _ON_A_GPU:
         gpus = max([1, *(gpus_required(capture_file) for _, capture_file in run.captured)])
@@ -147,7 +147,7 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
 
 
 def _why_on_host(capture_file: CaptureFile, row: Any, record: OpRecord) -> str:  # noqa: ANN401
-    """Return why an op may be on the host that the placer puts on a GPU, or ""."""
+    """Return why an op that the placer puts on a GPU may be on the host, or ""."""
     if record.signatures:
         return ""
     if is_session(record.function) and only_some_sessions_have_no_gpu(capture_file):
@@ -158,7 +158,7 @@ def _why_on_host(capture_file: CaptureFile, row: Any, record: OpRecord) -> str: 
 
 
 def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacement) -> Iterator[str]:
-    """Walk the op ids of the input pipeline of which a node may be on another device than a CPU."""
+    """Walk the ids of input pipeline ops with a node that may be on another device than a CPU."""
     nodes = {
         placed.placement.nodes.graph.names[at]
         for function in functions_of_datasets(capture_file)
@@ -190,7 +190,7 @@ def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401 - 
 
 
 def _rows(host: Host) -> Iterator[tuple[Any, OpRecord | None]]:
-    """Walk the rows of a host's ops that compute, each with what was recorded of it."""
+    """Walk the rows of a host's computing ops, each with its record in the capture file."""
     ops, joined = host.tables.ops, host.tables.joined
     records = (None,) * len(ops) if joined is None else joined.records
     for row, record in zip(ops.itertuples(index=False), records, strict=True):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Run
 
 RAN_ONCE: Final = "ran_once"  # a modifier of findings
-# Causes that are settings, which move only small ops: harmful only if a device waits for those.
+# Settings that only move small ops: harmful only if a device waits for these ops.
 _SETTINGS: Final = frozenset({"grappler_pin_to_host", "small_int_pinning"})
 _NOTICEABLE: Final = 0.02  # of a step
 
@@ -50,14 +50,14 @@ class OnAGpu:
     """The findings for an assumed machine with GPUs."""
 
     machine: Machine
-    #: Where the ops of the run would be there.
+    #: The placement of the run's ops on that machine.
     analysis: Analysis
-    #: What would still be on the CPU and why, the most expensive first, and what would be on the
-    #: GPU but computed on the host (`host_memory_kernel`).
+    #: Findings about ops that would still be on the CPU, the most expensive first, and about ops
+    #: on the GPU that the host computes (`host_memory_kernel`).
     findings: tuple[Finding, ...]
     #: Ids of ops that would be on the CPU without a known cause.
     unexplained: tuple[str, ...]
-    #: What the program itself would do differently there.
+    #: What the program itself would do differently on that machine.
     program_differs: tuple[str, ...]
     #: Whether the program itself hides every GPU. The other findings apply once it no longer does.
     hides_gpus: bool
@@ -88,7 +88,7 @@ class Diagnosis:
     cpu_ops: dict[str, CpuOp]
     #: The prediction for a machine with a GPU, if the run had none and a capture allows one.
     on_a_gpu: OnAGpu | None
-    #: What ops cost per step.
+    #: The cost of ops per step.
     costs: Costs
 
     @property
@@ -170,7 +170,7 @@ def _on_a_gpu(
     hidden = hidden_there(tuple(cpu_ops(run)["op_id"]), capture_files)
     ordered = _most_expensive_first(findings, run, costs)
     hides_gpus = hidden is not None and hidden.certainty != "possible"
-    if hidden is not None:  # it would make all others void
+    if hidden is not None:  # it would invalidate all others
         ordered = (hidden, *ordered) if hides_gpus else (*ordered, hidden)
     differs = [text for capture_file in capture_files for text in differences(capture_file)]
     return OnAGpu(

@@ -18,7 +18,7 @@ class Finding:
 
     #: Id of the cause.
     cause: str
-    #: What distinguishes findings of one cause. It is part of the finding's id, so it holds nothing
+    #: Distinguishes findings of one cause. It is part of the finding's id, so it contains nothing
     #: that changes from one recording to the next.
     scope: str
     certainty: Certainty

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 _SEVERITIES: Final = ("error", "warning", "info")
 _OP_LEVEL: Final = 2
-_MANY, _LONG = 20, 2000  # of the profiler's own messages
+_MANY, _LONG = 20, 2000  # number and length of the profiler's messages
 _PS_PER_HOUR: Final = 3.6e15
-_NEARLY_ALL: Final = 0.99  # covered by the capture file: the rest is not worth a warning
+_NEARLY_ALL: Final = 0.99  # covered by the capture file: the rest needs no warning
 _MARK_STEPS: Final = (
     "to mark a step, wrap it in tf.profiler.experimental.Trace('train', step_num=i, _r=1)"
 )

@@ -1,7 +1,7 @@
-"""What `traceanalyzer kernels` answers: which kernels has an op, for which types, since when.
+"""The answers of `traceanalyzer kernels`: the kernels of an op, by type, and since which version.
 
-Types are spelt as Python's `tf.dtypes` has them (`float32`), which is what a program says; the rest
-of this package has them as in TensorFlow's DataType (`float`).
+Types have their Python names of `tf.dtypes` (`float32`), as in programs. The rest of this package
+uses the names of TensorFlow's DataType (`float`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _DATA_TYPES: Final = {"float32": "float", "float64": "double", "float16": "half"}
 _TYPES: Final = frozenset(TYPES) - {"invalid"}
-_EXCEPTIONS: Final = 5  # that one answer names
+_EXCEPTIONS: Final = 5  # in one answer
 _ALL: Final[Mapping[Extent, bool | None]] = {"all": True, "some": None, "none": False}
 
 
@@ -40,39 +40,39 @@ class KernelAnswer:
 
     op: str
     dtype: str | None  #: the requested type; None for all
-    tf: str  #: the requested version, the newest table's if none was
-    table: str  #: the version that the answer is from
-    certainty: str  #: `certain` if that is the requested version, else `likely`
-    #: Whether there is one: for that type, with sizes and indices of their usual type; without a
-    #: type, for any. None where it depends on another attribute.
+    tf: str  #: the requested version; by default the newest that has a table
+    table: str  #: the version whose table gave the answer
+    certainty: str  #: `certain` if that is the requested version, otherwise `likely`
+    #: Whether the op has a kernel for the requested type, with sizes and indices of their usual
+    #: type; by default, for any type. None if it depends on another attribute.
     gpu_kernel_in_table: bool | None
-    gpu_kernel: bool | None  #: the same; None also where the table is of another version
-    #: Whether all data are in host memory, so that what is placed on a GPU is computed on the host;
-    #: None where that depends, or there is no kernel. Handles of resources are not data.
+    gpu_kernel: bool | None  #: the same; None also if the table is for another version
+    #: Whether all data are in host memory, so that the host computes ops placed on a GPU; None if
+    #: that depends, or there is no kernel. Handles of resources are not data.
     computed_on_host: bool | None
     host_memory_args: tuple[str, ...]  #: arguments in host memory
-    since: str | None  #: the version from which on there was a GPU kernel without a gap, if any
-    since_first_table: bool  #: whether that is the oldest version there is a table of
+    since: str | None  #: the first version since which every version has a GPU kernel, if any
+    since_first_table: bool  #: whether that is the oldest version that has a table
     dtypes: Mapping[str, tuple[str, ...]]  #: by type, the devices that have a kernel in some case
-    depends: Mapping[str, str]  #: by type that has a GPU kernel in some cases, in which not
+    depends: Mapping[str, str]  #: for types with a GPU kernel in some cases, the cases without
     attributes: Mapping[str, Mapping[str, TypeSupport]]  #: by type attribute and type
     overall: TypeSupport
-    notes: tuple[str, ...]  #: what else is to be known, a sentence each
+    notes: tuple[str, ...]  #: further facts, one sentence each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuOnly:
     """The ops that run on a CPU and have no GPU kernel."""
 
-    dtype: str | None  #: for this type; None for any
+    dtype: str | None  #: the requested type; None for any
     tf: str
     table: str
-    ops: tuple[str, ...]  #: sorted; those that only rewrites or the runtime make are left out
+    ops: tuple[str, ...]  #: sorted, without ops that only rewrites or the runtime make
     notes: tuple[str, ...]
 
 
 def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAnswer:
-    """Return what kernels an op has; unless given, for all types and in the newest version.
+    """Return the kernels of an op. Default: for all types, in the newest version.
 
     Raises:
         QuestionError: There is no such op, type or version.
@@ -128,7 +128,7 @@ def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
 
 
 def as_json(record: KernelAnswer | CpuOnly) -> dict[str, Any]:
-    """Return an answer as JSON holds it; keys are those of the record."""
+    """Return an answer as JSON, with the fields of the record as keys."""
     found = asdict(record)
     if isinstance(record, KernelAnswer):
         del found["overall"]
@@ -195,8 +195,7 @@ def _usual(
 ) -> tuple[Combination, ...]:
     """Return the combinations that a program has unless it requests others.
 
-    All data are of the type, where they can be; sizes and indices of the type that they have by
-    default, or int32.
+    All data have the type if possible; sizes and indices have their default type, or int32.
     """
     found = combinations
     for name in support.types:
@@ -222,7 +221,7 @@ def _taken(definition: OpDefinition) -> frozenset[str]:
 
 
 def _since(op: str, version: str, dtype: str | None) -> str | None:
-    """Return the oldest version from which on a GPU has a kernel, up to a version that has one."""
+    """Return the oldest version since which all versions up to this one have a GPU kernel."""
     first = None
     versions = supported()
     for earlier in reversed(versions[: versions.index(version) + 1]):
@@ -241,7 +240,7 @@ def _devices(extent: TypeSupport) -> tuple[str, ...]:
 
 
 def _exceptions(support: Support, meant: Sequence[Combination]) -> str:
-    """Return for which values of attributes there is no GPU kernel; "" if it is all or none."""
+    """Return the attribute values without a GPU kernel; "" if all values or none have one."""
     missing = [c for c in meant if c.gpu is None]
     if not missing or len(missing) == len(meant):
         return ""

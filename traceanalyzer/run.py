@@ -1,4 +1,4 @@
-"""A profiled run: the tables of its hosts, joined, and how it was recorded."""
+"""A profiled run: the joined tables of its hosts, and how it was recorded."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _log = logging.getLogger("traceanalyzer")
 
 @dataclass(frozen=True, kw_only=True)
 class HostFailure:
-    """A host whose trace could not be read, or was left out."""
+    """A host whose trace could not be read or was left out."""
 
     host: str
     reason: str  #: in one line
@@ -61,7 +61,7 @@ class HostFailure:
 class Host:
     """One host of a run."""
 
-    name: str  #: as its file is named
+    name: str  #: from its file's name
     file: HostFile | None  #: the file it was read from; None for rows made by hand
     format: str  #: `xplane`, `trace.json` or `local.trace`
     tables: HostTables
@@ -73,8 +73,8 @@ class Host:
     device_properties: dict[str, dict[str, str]]  #: stated by each accelerator's plane
     timeline: HostTimeline = field(default_factory=HostTimeline)
     capture_file: CaptureFile | None = None
-    session: int | None = None  #: of the capture file: which wrote this trace, where known
-    capture_file_problem: str = ""  #: why a capture file that is there is not used
+    session: int | None = None  #: the capture file's session that wrote this trace, if known
+    capture_file_problem: str = ""  #: why an existing capture file is not used
     capture_file_is_foreign: bool = False  #: whether it belongs to another recording
     origin_ns: int = 0  #: what was subtracted from all times of its trace
     impossible_events: int = 0  #: left out because their times are impossible
@@ -83,7 +83,7 @@ class Host:
 
     @cached_property
     def memory(self) -> tuple[AllocatorUse, ...]:
-        """The memory that each of its allocators had in use."""
+        """The memory in use by each of its allocators."""
         return memory_use(self.tables.allocations, self.tables.steps)
 
     @cached_property
@@ -114,7 +114,7 @@ class Run:
     hosts: tuple[Host, ...]  #: the hosts that could be read
     failures: tuple[HostFailure, ...] = ()  #: those that could not, or were left out
     other_runs: tuple[str, ...] = ()  #: names of the other runs at the same path
-    version: TfVersion | None = None  #: TensorFlow's version, where it is known
+    version: TfVersion | None = None  #: TensorFlow's version, if known
 
     @property
     def tensorflow_version(self) -> str | None:
@@ -148,7 +148,7 @@ class Run:
 
     @cached_property
     def steps(self) -> pd.DataFrame:
-        """A row for each step; empty where nothing marks them and nothing repeats."""
+        """A row for each step; empty if steps are neither marked nor inferred."""
         return self._table(STEPS)
 
     @cached_property
@@ -201,7 +201,7 @@ class Run:
 
     @property
     def duration_ps(self) -> int:
-        """Time from the first event to the last, of the host that was recorded longest."""
+        """Time from the first event to the last, on the host that was recorded longest."""
         return max((h.end_ps - h.start_ps for h in self.hosts), default=0)
 
     def _table(self, schema: Schema) -> pd.DataFrame:
@@ -209,7 +209,7 @@ class Run:
 
 
 def runs(path: str | Path) -> tuple[str, ...]:
-    """Return the names of the runs at a path, the newest first.
+    """Return the names of the runs at a path, newest first.
 
     Args:
         path: A log directory, a run directory or a trace file.
@@ -232,8 +232,8 @@ def load(
     Args:
         path: A log directory, a run directory or a trace file.
         run: Name of the run to read. Defaults to the newest run.
-        max_memory_bytes: Refuse a file whose report needs more memory than this, by an estimate.
-            Defaults to three quarters of the machine's memory.
+        max_memory_bytes: Refuse a file whose report is estimated to need more memory than this.
+            Defaults to 75% of the machine's memory.
         progress: Called with a line about each step of the work.
 
     Raises:
@@ -269,14 +269,14 @@ def load(
 
 
 def _recorded_version(hosts: Sequence[Host]) -> TfVersion | None:
-    """Return the version of TensorFlow that a capture recorded."""
+    """Return the TensorFlow version that a capture recorded."""
     versions = [h.capture_file.tensorflow_version for h in hosts if h.capture_file]
     version = next(filter(None, versions), None)
     return TfVersion(value=printable(version), source="capture_file") if version else None
 
 
 def _memory_limit() -> int | None:
-    """Return three quarters of the machine's memory; None if its size is unknown."""
+    """Return 75% of the machine's memory; None if its size is unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
     except (AttributeError, OSError, ValueError):
@@ -300,7 +300,7 @@ def _same_content(a: Path, b: Path) -> bool:
     try:
         return a.stat().st_size == b.stat().st_size > 0 and filecmp.cmp(a, b, shallow=False)
     except OSError:
-        return False  # reading it reports what is wrong
+        return False  # the reader reports the error
 
 
 def _read(file: HostFile, index: int, max_memory_bytes: int | None, near_ns: int) -> Host:
@@ -337,7 +337,7 @@ def _read(file: HostFile, index: int, max_memory_bytes: int | None, near_ns: int
 
 
 def _extent(trace: Trace) -> tuple[int, int]:
-    """Return when the first event starts and the last one ends, derived lines left out."""
+    """Return when the first event starts and the last one ends, without derived lines."""
     starts, ends = [], []
     for plane in trace.planes:
         derived = mask(map(is_derived_line, plane.lines.name, plane.lines.id.tolist()))

@@ -1,4 +1,4 @@
-"""Source files by names that hold no folder of their author."""
+"""Source file names without the folders of their author."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def shown_files(files: Iterable[object], run: Run) -> list[str | None]:
-    """Name source files as seen from the folder of the program, or from where it was started.
+    """Name source files relative to the program's folder or its working directory.
 
-    Files elsewhere keep their whole path: nothing shorter says which they are.
+    Files elsewhere keep their full path: no shorter name identifies them.
     """
     roots = _roots(run)
     known: dict[str, str] = {}

@@ -17,6 +17,8 @@ from tests.architecture.toolchain import ROOT
 
 LARGEST = 1_500_000  # bytes; git keeps every version for ever
 
+MOST_LINES = 400  # of a module; a longer one has more than one job
+
 # Folders that are somebody's own machine, and where packages came from on it. Not after a word: ops
 # have names with slashes.
 MACHINE = re.compile(r"(?<![\w.*<>{}-])/(?:work|root|tmp|home|Users|opt|mnt)/")
@@ -177,3 +179,9 @@ def test_wheel_holds_the_package_whole(wheel: Path) -> None:
     assert {name for name in names if ".dist-info/" not in name} == package
     assert "traceanalyzer/native/libtraceanalyzer.so" in names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+
+
+def test_no_module_is_long() -> None:
+    modules = [name for name in tracked() if re.fullmatch(r"traceanalyzer/.*\.py", name)]
+    lines = {name: len((ROOT / name).read_text("utf-8").splitlines()) for name in modules}
+    assert not {name: count for name, count in lines.items() if count > MOST_LINES}

@@ -24,7 +24,7 @@ def test_names_the_slow_stage_and_its_fix(name: str, stage: str, line: str | Non
     found = predicted(name, steps=40)
 
     assert found.verdict == "too_slow"
-    fix = found.fixes[0]
+    fix = next(fix for fix in found.fixes if fix.kind != "rewrite")  # they read in Python
     assert fix.kind == FIXES[name]
     (host,) = found.hosts
     assert host.slow_stage is not None

@@ -1,1 +1,1 @@
-"""The evidence that `traceanalyzer capture` leaves beside a trace: its format, its making."""
+"""The evidence that `traceanalyzer capture` writes beside a trace: its format and creation."""

@@ -1,14 +1,14 @@
 """Attributes of ops, from protobuf's wire format to the capture file's values.
 
-Numbers of fields and types are those of attr_value.proto, tensor.proto, tensor_shape.proto and
+Field and type numbers are those of attr_value.proto, tensor.proto, tensor_shape.proto and
 types.proto in TensorFlow's `core/framework`.
 
 The values of attributes: a type is plain text, TensorFlow's DataType in lower case without `DT_`
 ("float", "int32", "resource", "float_ref"); int, float, bool as such; a list a list; a string
 {"s": text}, cut after 1000 characters; a shape {"shape": [size, -1 if unknown] or null for an
 unknown rank}; a tensor {"tensor": type, "shape": ...}, never with its contents; a function
-{"func": name}; a float that JSON has no number for {"float": "nan" | "inf" | "-inf"}; null where it
-is not set.
+{"func": name}; a float that JSON cannot express {"float": "nan" | "inf" | "-inf"}; null if it is
+not set.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TYPES: Final = (  # by their numbers
     *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz", "int4", "uint4"),
     *("int2", "uint2", "float4_e2m1fn"),
 )
-_REFERENCES: Final = 100  # a reference's number is its type's and this
+_REFERENCES: Final = 100  # a reference's number is its type's plus this
 _LONGEST: Final = 1000  # characters of a text, entries of a list
 # Fields of an AttrValue and of its list, see `_READERS` for the others.
 _LIST, _FLOAT, _FUNCTION_IN_LIST, _FUNCTION = 1, 4, 9, 10
@@ -56,7 +56,7 @@ class AttributePool:
         self._by_wire: dict[tuple[bytes, ...], int] = {}
 
     def add(self, attributes: Attributes) -> int:
-        """Return the index of a set, adding it where it is new."""
+        """Return the index of a set, adding it if it is new."""
         key = json.dumps(attributes, sort_keys=True)
         at = self._index.setdefault(key, len(self.sets))
         if at == len(self.sets):
@@ -64,7 +64,7 @@ class AttributePool:
         return at
 
     def add_entries(self, entries: list[memoryview]) -> int:
-        """Return the index of the set that a NodeDef's `attr` entries make.
+        """Return the index of the set with a NodeDef's `attr` entries.
 
         Most nodes repeat the bytes of another; only new ones are decoded.
         """
@@ -171,7 +171,7 @@ def _tensor(field: int | memoryview) -> Json:
     return found
 
 
-# What reads each field but lists and functions; strings are cut.
+# The reader of each field except lists and functions; long strings are cut.
 _READERS: Final[dict[int, Callable[[int | memoryview], Json]]] = {
     2: lambda field: {"s": as_text(as_bytes(field)[:_LONGEST])},
     3: lambda field: _signed(as_number(field)),

@@ -1,4 +1,4 @@
-"""Makes a capture file of what the recorder and TensorFlow left while the script ran."""
+"""Builds a capture file from the records and dumps that the captured script left."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     source: SourceLines | None = None,
     command: Sequence[str] | None = None,
 ) -> CaptureFile:
-    """Make the capture file of a capture; its notes say what is missing or broken.
+    """Build the capture file of a capture; its notes say what is missing or broken.
 
     Args:
         work: The capture's working folder, with `journal.jsonl` and `graphs/`.
         host: Name of the host, as in the trace's file name.
-        folder: Where the capture file will lie; by default where the first session's trace does.
-        source: What reads the text of the program's lines; None to leave it out.
-        command: The words of the command line that made the capture; None where none did.
+        folder: Folder of the capture file; defaults to that of the first session's trace.
+        source: Reader of the program's source lines; None to leave them out.
+        command: The words of the command line that made the capture; None if there was none.
     """
     journal, pools = read_journal(work / JOURNAL), Pools()
     recorded = journal.many["session"]
@@ -136,9 +136,9 @@ def _facts(journal: Journal, kind: str) -> _Object | None:
 
 
 def _last_of_each_way(journal: Journal) -> Iterable[_Object]:
-    """Return the last record of each way to choose visible GPUs: it decides.
+    """Return the last record of each way to choose visible GPUs: the last one counts.
 
-    That of a variable which the program unset has no value.
+    If the program unset the variable, the record has no value.
     """
     return {str(found.get("how")): found for found in journal.many["visibility"]}.values()
 
@@ -152,7 +152,7 @@ def _choice(pools: Pools, found: _Object) -> VisibilityChoice:
 
 
 def _environment(journal: Journal, choices: Iterable[_Object]) -> _Object | None:
-    """Return what the program ran with, without variables that it unset before they counted."""
+    """Return the program's environment, without variables that it unset before they counted."""
     found = _facts(journal, "environment")
     given = None if found is None else found.get("variables")
     if found is None or not isinstance(given, dict):
@@ -162,7 +162,7 @@ def _environment(journal: Journal, choices: Iterable[_Object]) -> _Object | None
 
 
 def _gpu_questions(devices: _Object | None, files: Iterable[str]) -> list[tuple[str, int]]:
-    """Return the questions which GPUs there are whose answer may matter."""
+    """Return the GPU queries whose answer may affect the program."""
     recorded = (devices or {}).get("gpu_questions")
     if not isinstance(recorded, list):
         return []
@@ -181,7 +181,7 @@ def _gpu_questions(devices: _Object | None, files: Iterable[str]) -> list[tuple[
 
 
 def _chosen(scopes: Sequence[Scope], frames: Sequence[Frame]) -> frozenset[int]:
-    """Return the lines that enter a scope for a CPU, and may request another device elsewhere."""
+    """Return the lines that enter a CPU scope but may request another device elsewhere."""
     asking = {scope.frame for scope in scopes if _names_cpu(scope)} - {UNKNOWN}
     return frozenset(at for at in asking if frames[at].is_user and may_choose_device(frames[at]))
 
@@ -200,9 +200,9 @@ def _with_eager(capture_file: CaptureFile, eager: EagerRecords = EagerRecords())
 
 
 def _with_levels(session: Session, folder: Path | None) -> Session:
-    """Name the trace relative to the capture file; the levels it states were in force.
+    """Name the trace relative to the capture file, and set the levels in force.
 
-    TensorFlow states them from 2.19 on, and obeyed what was requested before.
+    TensorFlow records the levels from 2.19 on; older versions use the requested ones.
     """
     if session.trace is None or folder is None or not Path(session.trace).is_file():
         return replace(session, trace=None, effective=None)

@@ -1,8 +1,8 @@
-"""The records of a capture file: what a capture holds that its trace cannot.
+"""The records of a capture file: facts that the trace cannot contain.
 
-`encoding` says what they look like in the file. Devices are in TensorFlow's full form
-(`/job:localhost/replica:0/task:0/device:CPU:0`) or as the program spelt them, "" where none is. An
-index of -1 points nowhere.
+`encoding` describes their form in the file. Devices are in TensorFlow's full form
+(`/job:localhost/replica:0/task:0/device:CPU:0`) or as the program spells them, "" for none. An
+index of -1 means none.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SESSION: Final = "unknown_graph"
 OF_ANOTHER: Final = -1
 OF_MACHINE: Final = -2
 OF_OP: Final = -3  # less the index of the signature
-NO_SOURCE: Final = "no_source"  # see `gpu_source` for the other manners
+NO_SOURCE: Final = "no_source"  # see `gpu_source` for the other values
 
-# A value of JSON; `attributes` says how those of attributes are encoded.
+# A JSON value; `attributes` describes the encoding of attribute values.
 if TYPE_CHECKING:
     Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 else:
@@ -45,9 +45,9 @@ Shape: TypeAlias = tuple[_Int64, ...] | None  # sizes, -1 if unknown; None for a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """A place in Python code, from the stack at the time an op was made."""
+    """A place in Python code, from the stack when an op was created."""
 
-    file: str  #: absolute for what was imported or run
+    file: str  #: absolute for files that were imported or run
     line: _Int64
     code: str  #: name of the code object: a function, `<module>`, `<lambda>`
     is_user: bool  #: neither of the standard library nor in site-packages
@@ -56,7 +56,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A statement of the program; of a compound one, such as `with`, all before its body."""
+    """A statement of the program; for a compound one, such as `with`, the part before its body."""
 
     file: str
     line: _Int64  #: its first line
@@ -90,7 +90,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What was not recorded, or is not as it seems, and why; shown under `health`."""
+    """What is missing or misleading in the recording, and why; shown under `health`."""
 
     id: str  #: a stable word for the kind of note
     severity: str  #: `info` or `warning`
@@ -106,18 +106,18 @@ class CaughtError:
     #: exist), or `program` (it ended the program).
     where: str
     type: str  #: the exception's class
-    message: str  #: of a long one the first 2000 characters and the last 1000
+    message: str  #: if long, the first 2000 characters and the last 1000
     raised: tuple[int, ...]  #: user's frames, innermost first
     handler: int  #: the frame that caught it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibilityChoice:
-    """A line of the program that chose which GPUs TensorFlow sees: the last one of its kind."""
+    """The last line of its kind that chose which GPUs TensorFlow sees."""
 
     how: str  #: `CUDA_VISIBLE_DEVICES` or `tf.config.set_visible_devices`
     value: str  #: the variable's value, or the names of the devices, as a Python list
-    manner: str = NO_SOURCE  #: how it came to choose no GPU, as far as the source shows
+    manner: str = NO_SOURCE  #: how it came to choose no GPU, if the source shows it
     frame: int
 
 
@@ -125,13 +125,13 @@ class VisibilityChoice:
 class SessionConfig:
     """How sessions of TensorFlow 1 were configured (`ConfigProto`, core/protobuf/config.proto)."""
 
-    is_own: bool  #: whether the program gave it; else it is what `tf.config` says
+    is_own: bool  #: whether the program provided it; otherwise it is from `tf.config`
     is_local: bool  #: whether they ran in the program's own process, not on a server
     soft_placement: bool
     device_types: tuple[str, ...] = ()  #: of the devices that they had; empty if unknown
     device_count: Mapping[str, int] = field(default_factory=dict)  #: at most, by type
-    #: What was set of the optimizers' options (`RewriterConfig`): a choice by its name, "ON";
-    #: numbers and lists of names as such.
+    #: The optimizer options that were set (`RewriterConfig`): enum values by name, "ON"; numbers
+    #: and lists of names as such.
     rewrites: Mapping[str, Json] = field(default_factory=dict)
 
 
@@ -140,22 +140,22 @@ class Tensor:
     """An input or output of an eager op."""
 
     dtype: str  #: "" if not recorded (a Python value)
-    device: str  #: the one it is on for TensorFlow
-    backing_device: str  #: the one that holds its memory: the CPU for an int32 "on" a GPU
-    resource: int | None  #: of a handle
+    device: str  #: its device according to TensorFlow
+    backing_device: str  #: the device of its memory: the CPU for an int32 "on" a GPU
+    resource: int | None  #: the resource of a handle
     shape: Shape  #: None also if not recorded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """A kind of eager op or call: equal ones were recorded once."""
+    """A kind of eager op or call; equal ones are recorded once."""
 
     op: str  #: op type; of a call, the definition's name
     #: Whether it calls a function; then `inputs` bind its `_Arg`s, in order, with captured ones.
     is_function: bool
     scope: str  #: the device that the eager scope requests, "" for none
     scope_frame: int  #: the frame that entered the scope
-    frame: int  #: the innermost frame that is the user's own
+    frame: int  #: the innermost frame of the user's code
     attributes: int
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
@@ -165,9 +165,9 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A variable, table, iterator or other resource, and what it holds."""
+    """A variable, table, iterator or other resource, and the type of its content."""
 
-    signature: int  #: that created it; its frame is the line
+    signature: int  #: of the op that created it; its frame is the line
     name: str  #: as the program or TensorFlow gave it
     dtype: str  #: "" if unknown
     shape: Shape = None
@@ -183,8 +183,8 @@ class RegisteredKernel:
     device_type: str  #: `CPU`, `GPU`, `DEFAULT` or another
     #: The values that each constrained attribute may have, strings as plain text.
     constraints: Mapping[str, tuple[str | int | bool, ...]]
-    host_memory_args: tuple[str, ...] = ()  #: names of arguments that it wants in host memory
-    priority: int = 0  #: of those that match, the highest is taken
+    host_memory_args: tuple[str, ...] = ()  #: names of arguments that it requires in host memory
+    priority: int = 0  #: of the kernels that match, the highest priority is used
     label: str = ""  #: what a node's `_kernel` attribute must be
 
 
@@ -206,14 +206,14 @@ class CaptureFile:
 
     tool: str  #: version of traceanalyzer that wrote it
     host: str  #: name of the host, as in the trace's file name
-    complete: bool  #: whether the recorder came to its end (False: the script was killed)
+    complete: bool  #: whether the recorder finished (False: the script was killed)
     command: tuple[str, ...] | None = None  #: words of the command line, secrets masked
     #: Versions, build info, platform, command line, environment variables about TensorFlow.
     environment: Mapping[str, Json] | None = None
     #: Devices, soft placement, strategies, options of the optimizer and of XLA, at the program's
     #: end, and the models of Keras 3 that ran (see `recorder/keras_models.py`).
     devices: Mapping[str, Json] | None = None
-    gpus: tuple[Mapping[str, Json], ...] = ()  #: what NVML says of each; empty without a driver
+    gpus: tuple[Mapping[str, Json], ...] = ()  #: what NVML reports for each; empty without a driver
     log: tuple[str, ...] = ()  #: TensorFlow's lines about devices
     sessions: tuple[Session, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -223,7 +223,7 @@ class CaptureFile:
     frames: tuple[Frame, ...] = ()
     statements: tuple[Statement, ...] = ()  #: at the program's own frames, and constants they use
     scopes: tuple[Scope, ...] = ()
-    #: Lines that enter a scope for a CPU, and may request another device on another machine.
+    #: Lines that enter a CPU scope but may request another device on another machine.
     chosen: frozenset[int] = frozenset()
     attributes: tuple[Attributes, ...] = ()  #: the distinct sets
     definitions: tuple[Definition, ...] = ()
@@ -284,12 +284,12 @@ class CaptureFile:
         return None if tensor.resource is None else self.resources[tensor.resource]
 
     def frame_of_node(self, function: str, node: str) -> Frame | None:
-        """Return the user's frame that made a node of a definition, or None where unknown."""
+        """Return the user's frame that created a node of a definition, or None if unknown."""
         definition = self.definition(function)
         return None if definition is None else self._at(definition, node, definition.frames)
 
     def library_of_node(self, function: str, node: str) -> Frame | None:
-        """Return the library's frame that made a node, or None where the user's own code did."""
+        """Return the library's frame that created a node, or None if the user's code did."""
         definition = self.definition(function)
         return None if definition is None else self._at(definition, node, definition.libraries)
 

@@ -1,10 +1,10 @@
-"""Finds in a folder of TensorFlow's graph dumps what each function was and what became of it.
+"""Reads each function's graph and its placed and partitioned forms from TensorFlow's dumps.
 
 TensorFlow names a dump `FUNCTION.NUMBER.main.STAGE.pb`, after partitioning
 `FUNCTION_partition_DEVICE.NUMBER.main.STAGE.pb`; the number runs on for each of these names while
 a function is instantiated again (util/debug_data_dumper.cc). A v1 session's graph is called
-`unknown_graph`, by the recorder `unknown_graph#1` and so on where there are several, and has stages
-of its own. The placer of 2.12 writes `FUNCTIONplacer_input_N.pbtxt`,
+`unknown_graph`, or `unknown_graph#1` and so on by the recorder if there are several, and has other
+stages. The placer of 2.12 writes `FUNCTIONplacer_input_N.pbtxt`,
 which the recorder turns into `.pb`. In file names TensorFlow puts `_` for what might be special
 (util/dump_graph.cc, MakeUniqueFilename).
 """
@@ -80,7 +80,7 @@ class _Dumps:
             dumps.sort(key=lambda dump: dump.number)
 
     def answer_to(self, at: int) -> _Dump | None:
-        """Return the assignment that followed an input: the first after it, before the next."""
+        """Return the assignment for an input: the first one after it and before the next input."""
         begin = self.inputs[at].number
         after = next((dump for dump in self.assigned if dump.number >= begin), None)
         later = self.inputs[at + 1].number if at + 1 < len(self.inputs) else begin
@@ -89,8 +89,8 @@ class _Dumps:
     def by_instance(self) -> list[list[tuple[str, _Dump]]]:
         """Return the partitions of each instance, with their devices.
 
-        Their numbers run on their own for each device. Where a device has as many as there are
-        instances they pair up; otherwise, as where an instance had nothing on a device, by time.
+        They are numbered separately for each device. If a device has one per instance, they are
+        paired in order; otherwise, e.g. if an instance had no ops on a device, by time.
         """
         found: list[list[tuple[str, _Dump]]] = [[] for _ in self.inputs]
         times = [dump.time_ns for dump in self.inputs]
@@ -161,7 +161,7 @@ class _Reader:
         self._attributes = attributes
 
     def instances(self, dumps: _Dumps) -> tuple[Instance, ...]:
-        """Return the instances of a function, those that are alike once."""
+        """Return the distinct instances of a function."""
         counts: Counter[int] = Counter()
         found: list[Instance] = []
         for at, (dump, partitions) in enumerate(
@@ -182,7 +182,7 @@ class _Reader:
 
     def _graph(self, dump: _Dump, attributes: AttributePool | None) -> Graph | None:
         try:
-            # Mapped, not read: constants may be large, and are passed over.
+            # Map the file instead of reading it: constants can be large and are skipped.
             mapped = np.memmap(dump.path, np.uint8, mode="r")
             return parse_graph(mapped.data, attributes)
         except (OSError, ValueError, BrokenMessageError):  # ValueError: an empty file
@@ -228,7 +228,7 @@ def parse_graph(data: bytes | memoryview, attributes: AttributePool | None = Non
     """Read a serialized GraphDef without its function library.
 
     Args:
-        attributes: Where attribute sets are put; None to pass over them.
+        attributes: Collects the attribute sets; None to skip them.
 
     Raises:
         BrokenMessageError: The bytes are not a GraphDef.
@@ -274,7 +274,7 @@ class _Nodes:
                 texts[number] = self._text(value)
             elif number == _DEBUG:
                 for inner, name, _ in fields(as_bytes(value)):
-                    if inner in origin:  # of several the first: grappler merged them
+                    if inner in origin:  # the first if several: Grappler merged them
                         origin[inner] = origin[inner] or self._text(name)
         attributes = UNKNOWN if self._pool is None else self._pool.add_entries(entries)
         named = texts[_NAME], texts[_OP], tuple(inputs), texts[_DEVICE]

@@ -1,11 +1,11 @@
 """The JSON of a capture file, and its records.
 
-The file `HOST.placement.json.gz` lies beside `HOST.xplane.pb`: one JSON object, gzipped. It holds
-`format` and `version`, and the fields of `CaptureFile`; a reader refuses another format or version
-and ignores keys it does not know. A key that is missing has the field's default. Records are
-objects with the names of their fields, but for:
+The file `HOST.placement.json.gz` lies beside `HOST.xplane.pb`: one JSON object, gzipped. It has
+`format`, `version` and the fields of `CaptureFile`; a reader refuses another format or version and
+ignores unknown keys. A key that is missing has the field's default. Records are
+objects with the names of their fields, except for:
 
-- `strings`: the pool of texts; columns of nodes and tensors hold indices into it.
+- `strings`: the pool of texts; columns of nodes and tensors have indices into it.
 - `frames`: [file, line, code name, 1 if the user's own else 0], their lines in `frame_texts`.
 - `scopes`: [requested device, index of a frame], the origins of the devices in `scope_origins`.
 - tensors: [dtype, device, backing device, index of the resource or null, shape].
@@ -39,7 +39,7 @@ VERSION: Final = 1
 
 _COLUMNS: Final = ("names", "ops", "origin_functions", "origin_nodes")
 _Record = TypeVar("_Record")
-# What a value of another type than expected raises in plain code.
+# Exceptions that plain code raises for a value of an unexpected type.
 NOT_AS_EXPECTED: Final = (
     *(msgspec.ValidationError, AttributeError, IndexError, KeyError),
     *(TypeError, ValueError, RecursionError),
@@ -200,7 +200,7 @@ _LENGTHS: Final = "columns differ in length"
 
 
 def check(capture_file: CaptureFile) -> None:
-    """Check every index, and that columns are equally long, so that no reader need do so.
+    """Check all indices and column lengths, so that readers need not do so.
 
     Raises:
         DamagedDocumentError: An index points nowhere, or columns differ in length.

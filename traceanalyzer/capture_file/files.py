@@ -1,4 +1,4 @@
-"""The file beside a trace, `HOST.placement.json.gz`: written whole or not at all, read warily."""
+"""Writes `HOST.placement.json.gz` beside a trace atomically, and reads it with checks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _AGAIN: Final = "record again with `traceanalyzer capture`, or delete it to do w
 
 
 def path_beside(trace: Path) -> Path:
-    """Return where the capture file of an xplane file lies."""
+    """Return the path of an xplane file's capture file."""
     suffix = next((each for each in _TRACE_SUFFIXES if trace.name.endswith(each)), "")
     return trace.with_name(trace.name.removesuffix(suffix) + SUFFIX)
 
@@ -56,7 +56,7 @@ def packed(document: bytes) -> bytes:
 
 
 def write(capture_file: CaptureFile, path: Path) -> None:
-    """Write a capture file: its final name is a whole file, or what it was before.
+    """Write a capture file atomically: it is complete or unchanged.
 
     Raises:
         CaptureFileError: It cannot be written.
@@ -76,7 +76,7 @@ def read(path: Path) -> CaptureFile | None:
     """Read a capture file; None if there is none.
 
     Raises:
-        CaptureFileError: It is there but cannot be read: of another version, or damaged.
+        CaptureFileError: It exists but has another version or is damaged.
     """
     try:
         return _parsed(_decompressed(path))
@@ -128,8 +128,8 @@ def _decompressed(path: Path) -> bytes:
 
 # --- Its size -------------------------------------------------------------------------------------
 #
-# The limit on the JSON is what a reader loads in a second; that on the gzipped file is the promise
-# made to the user's disk.
+# A reader can load JSON up to the limit in a second. The limit on the gzipped file bounds the disk
+# space.
 
 MAX_PACKED_BYTES: Final = 20_000_000
 MAX_JSON_BYTES: Final = 40_000_000
@@ -141,20 +141,20 @@ def bounded(
     max_packed_bytes: int = MAX_PACKED_BYTES,
     max_json_bytes: int = MAX_JSON_BYTES,
 ) -> CaptureFile:
-    """Leave out of a capture file what does not fit.
+    """Trim a capture file to the size limits.
 
-    First go the attributes of partitions, which rarely differ from those of the input; then, where
-    they are too large, the sequences and the definitions; then graphs, the largest first.
+    Remove first the attributes of partitions, which rarely differ from those of the input; then
+    sequences and definitions, if they are too large; then graphs, largest first.
 
     Returns:
         The capture file, or one that says in `omitted` and in a note what it lacks.
     """
 
     def excess(capture_file: CaptureFile) -> float:
-        """Return the share of a capture file that is too much; not above 0 where it fits."""
+        """Return the share of a capture file above the limit; 0 or less if it fits."""
         document = serialised(capture_file)
         share = 1 - max_json_bytes / len(document)
-        if len(document) > max_packed_bytes:  # gzip makes nothing longer
+        if len(document) > max_packed_bytes:  # gzip never makes it longer
             share = max(share, 1 - max_packed_bytes / len(packed(document)))
         return share
 
@@ -195,7 +195,7 @@ def _ran(function: Function) -> int:
 
 
 def _pruned(capture_file: CaptureFile, functions: tuple[Function, ...]) -> CaptureFile:
-    """Keep these functions; empty the attribute sets that nothing uses: their numbers stay."""
+    """Keep these functions; empty unused attribute sets, so that indices stay valid."""
     used = {signature.attributes for signature in capture_file.signatures}
     for instance in (each for function in functions for each in function.instances):
         for graph in (instance.input, *instance.partitions):

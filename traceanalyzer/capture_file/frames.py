@@ -1,4 +1,4 @@
-"""Recorded lines of code as text: the line, its library, and what survives an edit."""
+"""Describes recorded lines of code: the line, its library, and a key that survives edits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def lines_text(frames: Iterable[Frame | None]) -> str:
 
 
 def same_place(frame: Frame | None) -> str:
-    """Return what an edit elsewhere in the file does not change: file name and function."""
+    """Return file name and function, which edits elsewhere in the file do not change."""
     return "" if frame is None else f"{file_name(frame)} {frame.code}"
 
 

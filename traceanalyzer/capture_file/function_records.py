@@ -1,4 +1,4 @@
-"""The records of functions in a capture file: as Python made them, and as the placer had them."""
+"""The records of functions in a capture file: as Python traced them, and as the placer saw them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_DIGITS: Final = 9  # of an output's number, which is an int32
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """A function's nodes as Python made them, before inlining; one entry a node in each column."""
+    """A function's nodes before inlining; one entry per node in each column."""
 
     name: str  #: as in traces (`__inference_train_step_42`)
     nodes: tuple[str, ...]
@@ -34,7 +34,7 @@ class Definition:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The nodes of a graph; one entry a node in each column, in the order of TensorFlow's dump."""
+    """The nodes of a graph; columns have one entry per node, in the order of TensorFlow's dump."""
 
     names: tuple[str, ...]
     ops: tuple[str, ...]
@@ -57,7 +57,7 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True)
 class Graph(Columns):
-    """The graph of an instantiated function, inlined and lowered: the placer's own input.
+    """The graph of an instantiated function, inlined and lowered: the placer's input.
 
     It is TensorFlow's dump `before_placer`, in 2.12 `placer_input`.
     """
@@ -77,19 +77,19 @@ class Graph(Columns):
 
 @dataclass(frozen=True, kw_only=True)
 class Partition(Columns):
-    """What ran of a function on one device, after grappler (dump `after_partition_passes`)."""
+    """The part of a function that ran on one device, after Grappler (`after_partition_passes`)."""
 
     device: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One instantiation of a function: what the placer was given and what became of it."""
+    """One instantiation of a function: the placer's input, its choices and the partitions."""
 
     input: Graph
     assigned: tuple[str, ...]  #: the device the placer chose for each node, "" if unknown
     partitions: tuple[Partition, ...]  #: empty if not dumped (2.12) or left out
-    count: int = 1  #: how many instantiations were alike
+    count: int = 1  #: number of equal instantiations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +101,12 @@ class Function:
 
 
 def split_input(text: str) -> tuple[str, int]:
-    """Split an input of a NodeDef: the node's name, ^ before it where it only waits; its output."""
+    """Split an input of a NodeDef into node name (with ^ for a control edge) and output."""
     name, _, output = text.partition(":")
     return name, int(output) if output.isdecimal() and len(output) <= _MOST_DIGITS else 0
 
 
 def positions(names: tuple[str, ...]) -> dict[str, int]:
-    """Return where each name is; the first of equal names counts."""
+    """Return the index of each name; the first of equal names counts."""
     last = len(names) - 1
     return {name: last - at for at, name in enumerate(reversed(names))}

@@ -1,7 +1,7 @@
-"""What a program's source shows of how it deals with GPUs.
+"""Analyzes how a program's source handles GPUs.
 
-Whether a line hides the GPUs on every machine; whether a question which GPUs there are may change
-what the program does; whether a line that requests the CPU may request another device elsewhere.
+Whether a line hides the GPUs on every machine; whether the answer to a GPU query may change what
+the program does; whether a line that requests the CPU may request another device elsewhere.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
 # --- Lines that hide the GPUs ---------------------------------------------------------------------
 #
-# A line under an `if` may depend on the GPUs there are, and so may a computed value. Only a
-# constant is sure, without a condition around it and without another line in its file that undoes
-# it.
+# A line under an `if` may depend on the available GPUs, and so may a computed value. Only a
+# constant is certain, if there is no condition around it and no other line in its file undoes it.
 
 # How a line came to hide the GPUs; `NO_SOURCE` is another.
 OUTRIGHT: Final = "outright"  # whatever the machine has
@@ -68,13 +67,13 @@ def manner_of(frames: Sequence[Frame], value: str) -> str:
         return CONDITION
     may_choose_too = _is_call if any(map(_is_call, inner)) else _may_set
     nodes = (node for each in trees.values() if each is not None for node in ast.walk(each))
-    if sum(map(may_choose_too, nodes)) > 1:  # one that did not run here may run there
+    if sum(map(may_choose_too, nodes)) > 1:  # one that did not run here may run elsewhere
         return CONDITION
     return UNLESS_SET if is_default else OUTRIGHT
 
 
 def _may_not_run(tree: ast.Module, around: Sequence[ast.stmt | ast.ExceptHandler]) -> bool:
-    """Return whether a condition decides on a line, or what is before it may end its function."""
+    """Return whether a line is conditional, or its function may return before it."""
     *outer, last = around
     functions = [node for node in around if isinstance(node, FUNCTIONS)]
     return any(decides(node) for node in (*outer, *ast.walk(last))) or any(
@@ -151,13 +150,13 @@ def lists_cpus(node: ast.AST) -> bool:
     return False
 
 
-# --- Questions which GPUs there are ---------------------------------------------------------------
+# --- GPU queries ----------------------------------------------------------------------------------
 
-# What else than TensorFlow a program learns of GPUs from: modules, and parts of texts.
+# Other sources from which a program learns of GPUs: modules, and parts of texts.
 _MODULES: Final = frozenset({"GPUtil", "gpustat", "nvidia_smi", "py3nvml", "pynvml"})
 _TEXTS: Final = ("nvidia-smi", "/proc/driver/nvidia", "/dev/nvidia")
 
-# Calls with an answer that leave the program as it is.
+# Calls that return an answer without changing the program.
 _HARMLESS: Final = frozenset(
     {
         *{"set_memory_growth", "get_memory_growth", "get_device_details", "set_visible_devices"},
@@ -178,10 +177,10 @@ _CHANGES: Final = (
 
 
 def may_choose(file: str, line: int, *, is_script: bool) -> bool:
-    """Return whether a program may go by the answer to a question which GPUs there are.
+    """Return whether a program's behavior may depend on the answer to a GPU query.
 
     Args:
-        is_script: Whether no other file can import what this one keeps of the answer.
+        is_script: Whether no other file can import the names in which this one stores the answer.
     """
     tree = syntax_of(file)
     if tree is None:
@@ -193,7 +192,7 @@ def may_choose(file: str, line: int, *, is_script: bool) -> bool:
 
 
 def questions_without_tensorflow(file: str) -> Iterator[int]:
-    """Walk the lines of a file that learn of GPUs in a way that the recorder does not see."""
+    """Walk the lines of a file that query GPUs in a way that the recorder does not see."""
     tree = syntax_of(file)
     for node in () if tree is None else ast.walk(tree):
         match node:
@@ -210,7 +209,7 @@ def questions_without_tensorflow(file: str) -> Iterator[int]:
 def _matters(
     tree: ast.Module, statement: ast.stmt | ast.ExceptHandler, seen: set[str], *, is_script: bool
 ) -> bool:
-    """Return whether a statement, or one that uses what it assigns, does what matters."""
+    """Return whether a statement, or one that uses its result, may change the program."""
     scope: ast.AST = tree
     judged: ast.AST = statement
     for each in statements(tree, statement.lineno):
@@ -273,9 +272,9 @@ _WITH: Final = (ast.With, ast.AsyncWith)
 
 
 def may_choose_device(frame: Frame) -> bool:
-    """Return whether the line that enters a scope for the CPU may ask for another device elsewhere.
+    """Return whether the line that enters a CPU scope may request another device elsewhere.
 
-    Not where it names the CPU itself, and no condition is around it in its file.
+    It cannot if it names the CPU and there is no condition around it in its file.
     """
     tree = syntax_of(frame.file)
     if tree is None:
@@ -293,14 +292,14 @@ def may_choose_device(frame: Frame) -> bool:
 
 
 def _devices(node: ast.AST) -> Sequence[ast.expr]:
-    """Return what a call of `tf.device` or `keras.device` is given."""
+    """Return the argument of a `tf.device` or `keras.device` call."""
     if not isinstance(node, ast.Call) or called(node) != "device":
         return ()
     return [*node.args[:1], *(k.value for k in node.keywords)]
 
 
 def _is_a_cpu(node: ast.AST) -> bool:
-    """Return whether an expression is one of the CPUs there are, such as `cpus()[0].name`."""
+    """Return whether an expression is one of the listed CPUs, such as `cpus()[0].name`."""
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
     return lists_cpus(node)

@@ -1,4 +1,4 @@
-"""Reads what the recorder wrote down while the script ran: `journal.jsonl`, a record a line."""
+"""Reads the recorder's journal of a script, `journal.jsonl`, which has one record per line."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Journal:
 
     #: Those of the kinds that recur, in order.
     many: dict[str, list[dict[str, Json]]] = field(default_factory=lambda: defaultdict(list))
-    #: The last one of each other kind: what came before it is contained in it.
+    #: The last record of each other kind, which includes the earlier ones.
     last: dict[str, dict[str, Json]] = field(default_factory=dict)
-    unknown: Counter[str] = field(default_factory=Counter)  #: of kinds that are not known here
-    broken: int = 0  #: lines that are no records, but for a last line that was cut off
+    unknown: Counter[str] = field(default_factory=Counter)  #: records of unknown kinds
+    broken: int = 0  #: lines that are not records, except for a last line that was cut off
 
 
 def read_journal(path: Path) -> Journal:

@@ -1,4 +1,4 @@
-"""Makes the capture file's records of the recorder's, which name each line and scope in full."""
+"""Converts the recorder's records, which have full lines and scopes, to capture file records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Record = TypeVar("_Record")
 
 
 def facts(found: Mapping[str, Json]) -> dict[str, Json]:
-    """Return a journal's facts without the floats that JSON has no number for."""
+    """Return a journal's facts without the floats that JSON cannot express."""
     return {key: _finite(value) for key, value in found.items()}
 
 
@@ -88,7 +88,7 @@ class EagerRecords(NamedTuple):
 
 
 class Pools:
-    """Makes records, and collects their frames, scopes and attributes, each distinct one once."""
+    """Builds records and collects their distinct frames, scopes and attributes."""
 
     def __init__(self) -> None:
         self.attributes = AttributePool()
@@ -119,7 +119,7 @@ class Pools:
         return tuple(found)
 
     def records(self, kind: type[_Record], found: Iterable[Any]) -> tuple[_Record, ...]:
-        """Read records that are as the capture file has them."""
+        """Read records that are already in the form of the capture file."""
         return self.all_of(partial(record, kind), found)
 
     def definition(self, found: dict[str, Json]) -> Definition:
@@ -197,7 +197,7 @@ _NULLS: Final = {
 
 
 def _without_null(found: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with texts and indices in place of null, where they are not known."""
+    """Return a record with its nulls, for unknown texts and indices, replaced."""
     nulls = {key: _NULLS[key] for key, value in found.items() if value is None and key in _NULLS}
     return {**found, **nulls}
 

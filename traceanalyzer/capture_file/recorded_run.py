@@ -54,9 +54,9 @@ def recorded_part(capture_file: CaptureFile, session: int | None) -> RecordedPar
 
 # --- Its command line -----------------------------------------------------------------------------
 #
-# It may be shown to others: without secrets, and naming no folder of its author. Which arguments
-# are secrets can only be guessed, from their names and from the form of keys that well-known
-# services give out. A word that is masked without need still shows what to fill in.
+# Reports are shared, so secrets and the author's folders are removed. Secrets can only be guessed,
+# from the names of arguments and from the form of keys that well-known services issue. A word that
+# is masked needlessly still shows what to fill in.
 
 MASK: Final = "***"
 _MOST: Final = 200  # words
@@ -83,7 +83,7 @@ _SEPARATORS: Final = re.compile(r"""([\s=,;:"'()\[\]{}]+)""")
 
 
 def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a command line, what looks like a secret masked.
+    """Return the words of a command line, with likely secrets masked.
 
     Very long words are cut.
     """
@@ -98,7 +98,7 @@ def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def shown_command(words: Sequence[str]) -> str:
-    """Return a command line as it is shown: secrets masked, folders named by their last part.
+    """Return a command line for display: secrets masked, folders shortened to their last part.
 
     Paths relative to where the program was started stay: they name folders of the program.
     """

@@ -1,9 +1,8 @@
-"""The text of the program's own lines: read when it has ended, so that it costs it nothing.
+"""Reads the program's source lines after it has ended, so that this does not slow it down.
 
-Only what the evidence names is read, never whole files: lines, and the statements that a report may
-show how to edit, with the constants which they use (`KIND = tf.int32` at the top of a file). And
-only files that are as they were when the program began: a line of a file that was edited since
-would be another line.
+It keeps only what the evidence names, never whole files: lines, and statements whose edit a report
+may show, with the constants that they use (`KIND = tf.int32` at the top of a file). Files that
+changed since the program began are skipped, since their lines may have moved.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class SourceLines:
 
 @dataclass
 class _Reading:
-    """One reading of lines, as far as its limits go."""
+    """One pass of reading lines, within its limits."""
 
     of: SourceLines
     files: dict[str, list[str] | None] = field(default_factory=dict)
@@ -116,7 +115,7 @@ class _Reading:
             yield Note(id="source_lines_left_out", severity="info", message=message)
 
     def _lines_of(self, file: str) -> list[str] | None:
-        """Return the lines of a file, None where they cannot be had or may be others by now."""
+        """Return the lines of a file, None if they are unavailable or may have changed."""
         path = Path(file)
         try:
             if not path.is_absolute() or not path.exists():
@@ -127,8 +126,8 @@ class _Reading:
             if status.st_size > min(_MAX_FILE_BYTES, self.bytes_left):
                 self.too_large.add(file)
                 return None
-            # Tools that set the time of modification back leave that of the last change; a link
-            # that was made to lead elsewhere has times of its own.
+            # Tools that reset the modification time do not reset the time of the last change
+            # (ctime); a link that was redirected has separate times.
             times = (status.st_mtime, status.st_ctime, link.st_mtime, link.st_ctime)
             if max(times) > self.of.since_s:
                 self.changed[path.name] = None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
-# What decides whether, or with which value, what is in it runs.
+# Nodes that decide whether, or with which value, their content runs.
 DECIDES: Final = (
     *(ast.If, ast.IfExp, ast.Try, ast.TryStar, ast.ExceptHandler, ast.Match, ast.BoolOp),
     *(ast.For, ast.AsyncFor, ast.While, ast.comprehension, ast.Lambda),
@@ -48,7 +48,7 @@ def statements(node: ast.AST, line: int) -> Iterator[ast.stmt | ast.ExceptHandle
 
 
 def own(statement: ast.AST) -> Iterator[ast.AST]:
-    """Walk a statement without those in it: of a `with`, what it enters."""
+    """Walk a statement without nested ones: for a `with`, its context managers."""
     yield statement
     for child in ast.iter_child_nodes(statement):
         if not isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
@@ -64,7 +64,7 @@ def called(node: ast.AST) -> str:
 
 
 def decides(node: ast.AST, *, but: Sequence[type[ast.AST]] = ()) -> bool:
-    """Return whether a node decides on what is in it; `if __name__ == "__main__"` does not."""
+    """Return whether a node makes its content conditional, unlike `if __name__ == "__main__"`."""
     is_main = isinstance(node, ast.If) and "__name__" in ast.dump(node.test)
     return isinstance(node, DECIDES) and not isinstance(node, tuple(but)) and not is_main
 
@@ -80,7 +80,7 @@ def is_text(node: ast.AST, tree: ast.Module, is_it: Callable[[object], bool]) ->
 
 
 def constants(tree: ast.Module) -> dict[str, ast.Assign]:
-    """Return what defines each name of a module that only one statement binds."""
+    """Return the definition of each module-level name that only one statement binds."""
     times_bound = Counter(name for node in ast.walk(tree) for name in _bound_by(node))
     return {
         target.id: each

@@ -1,6 +1,6 @@
-"""Why TensorFlow saw no GPU, as far as a capture recorded it.
+"""Finds why TensorFlow saw no GPU from the records of a capture.
 
-Log texts are TensorFlow's, of 2.12 to 2.21, each with its source file.
+Log texts are those of TensorFlow 2.12 to 2.21, each with its source file.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Obstacle:
     """One thing that keeps TensorFlow from seeing a GPU."""
 
     reason: str  #: a stable key, see `causes/data/gpu_obstacles.toml`
-    text: str  #: what shows it
+    text: str  #: the evidence for it
     hides_all: bool  #: whether no GPU is visible because of this alone
     frame: Frame | None = None  #: the program's line that does it
     #: Whether the program does the same on a machine with a GPU; None if it is not the program.
@@ -76,7 +76,7 @@ def saw_no_gpu(capture_file: CaptureFile) -> bool:
 
 
 def ran_in_sessions_alone(capture_file: CaptureFile) -> bool:
-    """Return whether the capture shows that a program ran nothing outside of sessions.
+    """Return whether the capture shows that a program ran ops only in sessions.
 
     TensorFlow creates its eager context when a program first does something outside a session, or
     lists devices; a session with a configuration needs none.
@@ -107,7 +107,7 @@ def _excludes_gpus(config: SessionConfig) -> bool:
 
 
 def only_some_sessions_have_no_gpu(capture_file: CaptureFile) -> bool:
-    """Return whether the program wants some of its sessions without a GPU, but not all of them."""
+    """Return whether the program configures some sessions without a GPU, but not all of them."""
     excluded = [_excludes_gpus(config) for config in capture_file.session_configs]
     return any(excluded) and not all(excluded)
 

@@ -13,6 +13,8 @@ GPU memory (`DataTypeAlwaysOnHost`, types.cc). A list's handle does not show wha
 the placer keeps ops on lists of strings off GPUs (`AddHostOnlyDataTypesConstraints`,
 colocation_graph.cc).
 
+TensorFlow places the op on the CPU without a warning, even inside `tf.device("/GPU:0")`.
+
 ## How to fix it
 Cast to a dtype that has a kernel, and back where the other one is needed. A cast costs one pass
 over the data on the GPU, less than a copy to the host and back. Make sure that the dtype can hold

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.changes.input import input_changes
+from traceanalyzer.changes.saving import FEWEST_STEPS, LEAST, at_most, spans_of
 from traceanalyzer.diagnosis import RAN_ONCE
 from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model.changes import Candidate, Change, Saving
+from traceanalyzer.model.changes import Change
 from traceanalyzer.tables.steps import eager_loop, regular_steps
-from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
-from traceanalyzer.timeline.intervals import inside_ps, union
+from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.timeline.intervals import inside_ps
 from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,25 +27,9 @@ if TYPE_CHECKING:
 
     from traceanalyzer.changes.saving import Savings
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.input_pipeline.fixes import InputFix
-    from traceanalyzer.input_pipeline.verdict import HostInput
-    from traceanalyzer.model.changes import Place
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.timeline.intervals import Intervals
     from traceanalyzer.timeline.walk import Parts
 
-_FEWEST_STEPS: Final = 3  # fewer may be the first ones, which trace and compile
-_LEAST: Final = 0.02  # of the step, or of the recording: less is not worth a change
-_INPUT_TITLES: Final = {  # by the kind of the fix
-    "prefetch": "Prefetch at the end of the input pipeline",
-    "rewrite": "Write the mapped function with TensorFlow ops",
-    "parallel": "Run several calls of the mapped function at once",
-    "vectorise": "Batch before the mapped function",
-    "cache": "Cache the elements of the slow stage",
-    "generator": "Read from several generators at once",
-    "read_in_parallel": "Read several files at once",
-}
-_PIPELINE: Final = "host_pipeline"
 _CALLBACK: Final = "python_callback"
 # XLA compiles a function whole, or not at all: no strings, callbacks, or variables on the CPU.
 _CLOSED_TO_XLA: Final = frozenset(
@@ -62,7 +47,7 @@ _FEWEST_CALLS: Final = 4  # `fit` and its validation create two
 
 @dataclass(frozen=True)
 class _Step:
-    """Where the mean step of one device goes, or of the program without a device."""
+    """The parts of the mean step of one device, or of the program without a device."""
 
     step_ps: float
     runtime_ps: float  #: it waited for the TensorFlow runtime
@@ -70,7 +55,7 @@ class _Step:
 
 
 def changes_beside(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
-    """Return changes that move no op, if they are worth it."""
+    """Return the worthwhile changes that move no op."""
     run = diagnosis.run
     computes = run.ops["role"] == Role.COMPUTE
     if (
@@ -79,83 +64,12 @@ def changes_beside(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
     ):
         return []
     return [
-        *_input(diagnosis),
+        *input_changes(diagnosis),
         *_callbacks(diagnosis, savings),
-        *_batches(run),
         *_read_back(run),
         *_iterators(run),
         *_overhead(diagnosis),
     ]
-
-
-# --- input ---------------------------------------------------------------------------------------
-
-
-def _input(diagnosis: Diagnosis) -> Iterator[Change]:
-    run = diagnosis.run
-    use = run.input_pipeline
-    if use is None or use.worst.verdict != "too_slow" or use.worst.waits is None:
-        return
-    host, waits = use.worst, use.worst.waits
-    step_ps = waits.mean_ps + waits.other_ps
-    first = host.fixes[0] if host.fixes else None
-    saving = _at_most(waits.mean_ps, waits.share, "the steps wait this long for input")
-    if first is not None:
-        saving = Saving(
-            kind="estimated",
-            low_us=first.low_ps / PS_PER_US,
-            high_us=first.high_ps / PS_PER_US,
-            share=min(1.0, first.high_ps / step_ps),
-            note=first.basis,
-        )
-    slow = host.slow
-    yield Change(
-        id=finding_id("input", "too slow"),
-        kind="input",
-        title="Make the input pipeline faster" if first is None else _INPUT_TITLES[first.kind],
-        detail="" if slow is None else f"stage `{slow.stage}`",
-        place=_stage_line(run, host),
-        instead="" if first is None else first.code,
-        why=" ".join(["Steps wait for the input pipeline.", *(f.text for f in host.fixes[:1])]),
-        finding_ids=tuple(
-            f.id for f in diagnosis.findings if f.cause == _PIPELINE and f.harm == "harmful"
-        ),
-        saving=saving,
-        certainty="certain",
-        effort="one line" if first is not None and "\n" not in first.code else "few lines",
-        candidates=tuple(_alternatives(host.fixes[1:])),
-        is_by_placement=False,
-    )
-
-
-def _alternatives(fixes: Sequence[InputFix]) -> Iterator[Candidate]:
-    """Walk what would help instead: the gains of these do not add up."""
-    for fix in fixes:
-        yield Candidate(
-            cause=_PIPELINE,
-            title=fix.text,
-            explains_directly=0,
-            explains_following=0,
-            check="",
-            edit=fix.code,
-        )
-
-
-def _stage_line(run: Run, host: HostInput) -> Place | None:
-    """Return the line to edit: that of a stage, or of the call of Python in it."""
-    if host.slow is None:
-        return None
-    if host.fixes and host.fixes[0].kind == "rewrite":
-        calls = run.ops[run.ops["type"].isin(PYTHON_CALLBACKS) & run.ops["in_input_pipeline"]]
-        calls = calls[(calls["host"] == host.host) & calls["source_line"].notna()]
-        if len(calls):
-            call = calls.sort_values("host_self_ps").iloc[-1]
-            return str(call["source_file"]), int(call["source_line"])
-    rows = run.stages[run.stages["host"].astype(str) == host.host].reset_index(drop=True)
-    row = rows.iloc[host.slow.row]
-    if not isinstance(row["source_file"], str) or pd.isna(row["source_line"]):
-        return None
-    return row["source_file"], int(row["source_line"])
 
 
 # --- Python within a graph -----------------------------------------------------------------------
@@ -173,7 +87,7 @@ def _callbacks(diagnosis: Diagnosis, savings: Savings) -> Iterator[Change]:
         saving = savings.of_placement(
             finding.op_ids, finding.op_ids, is_prediction=not diagnosis.run.gpu_used
         )
-        if saving.kind == "none" or (saving.share or 0.0) < _LEAST:
+        if saving.kind == "none" or (saving.share or 0.0) < LEAST:
             continue
         ops = diagnosis.run.ops[diagnosis.run.ops["op_id"].isin(finding.op_ids)]
         lines = ops.dropna(subset=["source_file", "source_line"])
@@ -200,43 +114,6 @@ def _callbacks(diagnosis: Diagnosis, savings: Savings) -> Iterator[Change]:
         )
 
 
-def _batches(run: Run) -> Iterator[Change]:
-    """Walk the change against steps that wait while their batch is copied to the GPU."""
-    for host in run.hosts:
-        ops, transfers = host.tables.ops, host.tables.transfers
-        steps = regular_steps(host.tables.steps)
-        makers = ops.loc[ops["role"] == Role.INPUT_PIPELINE, "op_id"]
-        is_batch = (transfers["direction"] == "h2d") & transfers["producer"].isin(makers)
-        if not is_batch.any() or len(steps) < _FEWEST_STEPS or not host.timeline.devices:
-            continue
-        within = _within(steps)
-        chosen = np.append(is_batch.to_numpy(bool), False)
-        waited_ps = max(
-            int(inside_ps(within, p.start_ps[mine], p.end_ps[mine]).sum())
-            for p in (device.parts for device in host.timeline.devices)
-            for mine in [(p.phase == Phase.COPY) & chosen[p.transfer]]
-        )
-        if waited_ps < _LEAST * within.total_ps:
-            continue
-        yield Change(
-            id=finding_id("input", "copied batches"),
-            kind="input",
-            title="Copy batches to the GPU ahead of the step",
-            detail="make this the last stage of the dataset, instead of `prefetch`",
-            instead='dataset = dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))',
-            why="Steps wait while their batch is copied. The waiting batches take GPU memory.",
-            saving=_at_most(
-                waited_ps / len(steps),
-                waited_ps / within.total_ps,
-                "the GPU does nothing but copy batches this long",
-            ),
-            certainty="likely",
-            effort="one line",
-            is_by_placement=False,
-        )
-        return
-
-
 # --- values read back ----------------------------------------------------------------------------
 
 
@@ -250,7 +127,7 @@ def _read_back(run: Run) -> Iterator[Change]:
     if not syncs or not step_ps:
         return
     idle_ps = sum((each.idle_ps or 0) / each.count * (each.count_per_step or 0.0) for each in syncs)
-    if idle_ps < _LEAST * step_ps:
+    if idle_ps < LEAST * step_ps:
         return
     number = round(sum(each.count_per_step or 0.0 for each in syncs))
     sources = {each.source for each in syncs}
@@ -265,7 +142,7 @@ def _read_back(run: Run) -> Iterator[Change]:
             "Python reads a value from the GPU in each step. It waits until the GPU has computed "
             "it, and then the GPU waits until Python launches more work."
         ),
-        saving=_at_most(
+        saving=at_most(
             idle_ps,
             min(1.0, idle_ps / step_ps),
             "the GPU is idle this long right after the copies, which need not be the reason",
@@ -298,7 +175,7 @@ def _iterators(run: Run) -> Iterator[Change]:
                 took[(parts.phase == Phase.INPUT) & np.append(makes, False)[parts.row]].sum()
             )
             total = int(took.sum())
-            if not total or made < _LEAST * total:
+            if not total or made < LEAST * total:
                 continue
             yield Change(
                 id=finding_id("runtime", "iterators"),
@@ -308,7 +185,7 @@ def _iterators(run: Run) -> Iterator[Change]:
                 place=(call["source_file"], int(call["source_line"])) if has_line else None,
                 instead="outputs = model(inputs, training=False)",
                 why="Each call of `model.predict` creates an input pipeline, which takes time.",
-                saving=_at_most(
+                saving=at_most(
                     made, made / total, "time in which iterators are created", per="run"
                 ),
                 certainty="likely",
@@ -324,7 +201,7 @@ def _overhead(diagnosis: Diagnosis) -> Iterator[Change]:
     if not found:
         return
     step = max(found, key=lambda s: s.runtime_ps + s.program_ps)
-    loop, least_ps = eager_loop(run.ops, run.steps), _LEAST * step.step_ps
+    loop, least_ps = eager_loop(run.ops, run.steps), LEAST * step.step_ps
     is_keras = any(map(_KERAS.search, set(run.ops["function"].dropna().astype(str))))
     if loop is not None and step.program_ps + step.runtime_ps >= least_ps:
         at = f" ({loop.place})" if loop.place else ""
@@ -366,7 +243,7 @@ def _runtime(  # noqa: PLR0913, PLR0917 - the fields of a change
         detail=detail,
         instead=code,
         why="The device waits while Python or the TensorFlow runtime prepares its next work.",
-        saving=_at_most(
+        saving=at_most(
             lost_ps,
             min(1.0, lost_ps / step.step_ps),
             "the step waits this long; how much a change saves depends on the program",
@@ -384,9 +261,9 @@ def _timelines(host: Host) -> list[Parts]:
 
 def _steps(host: Host) -> Iterator[_Step]:
     steps = regular_steps(host.tables.steps)
-    if len(steps) < _FEWEST_STEPS:
+    if len(steps) < FEWEST_STEPS:
         return
-    within = _within(steps)
+    within = spans_of(steps)
     for parts in _timelines(host):
 
         def inside(phases: Sequence[Phase], parts: Parts = parts) -> float:
@@ -398,15 +275,6 @@ def _steps(host: Host) -> Iterator[_Step]:
             runtime_ps=inside(_RUNTIME) / len(steps),
             program_ps=inside((Phase.PROGRAM,)) / len(steps),
         )
-
-
-def _at_most(ps: float, share: float, note: str, per: Literal["step", "run"] = "step") -> Saving:
-    us, share = ps / PS_PER_US, min(1.0, share)
-    return Saving(kind="upper_bound", high_us=us, share=share, per=per, note=note)
-
-
-def _within(steps: pd.DataFrame) -> Intervals:
-    return union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
 
 
 def _mean_step_ps(run: Run) -> float:

@@ -22,9 +22,9 @@ _GPU: Final = "/GPU:0"
 
 
 def device_edit(sources: Sources, file: str, line: int, *, soft: bool = True) -> Edit | None:
-    """Return the edit with which a `tf.device` scope requests the GPU instead of the CPU.
+    """Return the edit that makes a `tf.device` scope request the GPU instead of the CPU.
 
-    Without soft placement, where an op that has no GPU kernel would fail, it requests no device.
+    Without soft placement, an op without a GPU kernel would fail, so it requests no device.
     """
     source = sources.at(file, line)
     calls = [] if source is None else source.calls("device")
@@ -44,7 +44,7 @@ def device_edit(sources: Sources, file: str, line: int, *, soft: bool = True) ->
 def strategy_edit(sources: Sources) -> tuple[Place | None, Edit | None]:
     """Return the line that creates the program's strategy, and the edit that gives it the GPU.
 
-    Nothing if the program creates several; no edit if the line names no CPU.
+    Return neither if the program creates several, and no edit if the line names no CPU.
     """
     made = sources.of_strategies()
     if len(made) != 1:
@@ -97,7 +97,7 @@ def unhiding_edit(sources: Sources, file: str, line: int) -> Edit | None:
 
 
 _MAKERS: Final = ("Variable", "VariableV1", "get_variable", "add_weight", "add_variable")
-# Where functions that make tensors or arrays take the dtype; None: only by name.
+# The position of the dtype in functions that create tensors or arrays; None: only by name.
 _DTYPE_AT: Final[dict[str, int | None]] = {
     "arange": None, "array": 1, "asarray": 1, "cast": 1, "constant": 1, "convert_to_tensor": 1,
     "eye": None, "full": 2, "ones": 1, "ones_like": 1, "random_uniform": 3, "range": None,
@@ -115,7 +115,7 @@ _OPERATORS: Final[dict[str, type[ast.operator]]] = {
     "AddV2": ast.Add, "BatchMatMulV2": ast.MatMult, "FloorDiv": ast.FloorDiv, "FloorMod": ast.Mod,
     "MatMul": ast.MatMult, "Mul": ast.Mult, "Pow": ast.Pow, "RealDiv": ast.Div, "Sub": ast.Sub,
 }  # fmt: skip
-# What Python's functions call an input, if not as the op does.
+# The names of inputs in Python functions, if they differ from the op's.
 _RENAMED: Final = {"input": ("input_tensor", "images", "logits", "x"), "arr": ("arr", "values")}
 _SLICES: Final = "IndexedSlices"
 _METHODS: Final = {
@@ -133,7 +133,7 @@ _ARGUMENT: Final = re.compile(r"(?P<name>[a-z_]+)=(?P<value>[\w.\"]+)")
 
 
 def variable_edits(sources: Sources, file: str, line: int, dtype: str) -> tuple[Edit, ...]:
-    """Return the edits with which the variable that a line makes has another dtype."""
+    """Return the edits that give the variable that a line creates another dtype."""
     source = sources.at(file, line)
     makers = [] if source is None else source.calls(*_MAKERS)
     if source is None or len(makers) != 1:
@@ -172,7 +172,7 @@ def _edits(
     parts: list[tuple[ast.AST, str]],
     dtype: str,
 ) -> tuple[Edit, ...]:
-    """Return the edit of a dtype: where a constant of the file holds it, of that constant."""
+    """Return the edits of a dtype, or of the constant in the file that defines it."""
     if isinstance(given, ast.Name):
         defined = sources.constant(source.statement.file, given.id)
         for node in () if defined is None else defined.nodes:
@@ -182,7 +182,7 @@ def _edits(
 
 
 def _dtype_argument(node: ast.AST) -> ast.expr | None:
-    """Return the dtype that a call is given, if it is one that takes a dtype."""
+    """Return the dtype argument of a call, if its function takes a dtype."""
     if not isinstance(node, ast.Call):
         return None
     if name_of(node) == "astype":
@@ -209,9 +209,9 @@ def _spelt(call: ast.Call, dtype: str) -> str:
 
 
 def combined_edit(sources: Sources, other: Combination, dtype: str) -> tuple[Edit | None, bool]:
-    """Return the edit that casts what a variable is combined with, and whether that is all.
+    """Return the edit that casts the value combined with a variable, and whether it is complete.
 
-    A literal needs no edit: Python converts it. A constant that a call makes does: `tf.ones(n)`.
+    A literal needs no edit: Python converts it. A constant from a call (`tf.ones(n)`) does.
     """
     source = sources.at(*other.place)
     makers = [] if source is None else _combining(source, other)
@@ -229,7 +229,7 @@ def combined_edit(sources: Sources, other: Combination, dtype: str) -> tuple[Edi
 
 
 def _combining(source: Source, other: Combination) -> list[ast.expr]:
-    """Return what a statement may combine with a variable, by the type of the op."""
+    """Return the values that a statement may combine with a variable, by the type of the op."""
     method = _METHODS.get(other.op)
     if method is None and other.op.startswith("ResourceScatter"):
         method = _CAPITAL.sub("_", other.op.removeprefix("Resource")).lower()
@@ -256,7 +256,7 @@ def _combining(source: Source, other: Combination) -> list[ast.expr]:
 
 @dataclass(frozen=True, kw_only=True)
 class OpAdvice:
-    """What a cause advises for the line that makes an op."""
+    """A cause's advice for the line that creates an op."""
 
     op: str  #: its type
     code: str  #: `x = tf.cast(x, tf.float32)` for inputs, or `argument=value`
@@ -264,24 +264,24 @@ class OpAdvice:
 
     @property
     def casts(self) -> dict[str, str]:
-        """The inputs to cast, with their new dtypes; empty if the advice is another."""
+        """The inputs to cast, with their new dtypes; empty for other advice."""
         found = [_CAST.fullmatch(line) for line in self.code.splitlines()]
         return {} if None in found else {each["name"]: each["dtype"] for each in found if each}
 
     @property
     def argument(self) -> tuple[str, str] | None:
-        """The name and value of the argument to pass; None if the advice is another."""
+        """The name and value of the argument to pass; None for other advice."""
         found = _ARGUMENT.fullmatch(self.code)
         return None if found is None else (found["name"], found["value"])
 
     @property
     def is_applicable(self) -> bool:
-        """Whether it is about the line that makes the op."""
+        """Whether the advice is about the line that creates the op."""
         return bool(self.casts) or self.argument is not None
 
 
 def op_edit(sources: Sources, file: str, line: int, advice: OpAdvice) -> Edit | None:
-    """Return the edit that applies advice to the line that makes an op, if it is understood."""
+    """Return the edit that applies advice to the line that creates an op, if it can be parsed."""
     source = sources.at(file, line)
     if source is None:
         return None
@@ -318,7 +318,7 @@ def _cast_inputs(source: Source, advice: OpAdvice) -> Edit | None:
 
 
 def _with_argument(source: Source, op: str, name: str, value: str) -> Edit | None:
-    """Return the edit that gives the call which makes an op another argument."""
+    """Return the edit that adds an argument to the call that creates an op."""
     calls = [maker for maker in _makers(source, op) if isinstance(maker, ast.Call)]
     if len(calls) != 1:
         return None
@@ -329,7 +329,7 @@ def _with_argument(source: Source, op: str, name: str, value: str) -> Edit | Non
 
 
 def _makers(source: Source, op: str) -> list[ast.Call | ast.BinOp]:
-    """Return the calls and operators of a statement that may make an op."""
+    """Return the calls and operators of a statement that may create an op."""
     plain = _VERSION.sub("", op)
     names = {_CAPITAL.sub("_", plain).lower(), _FUNCTIONS.get(plain, op), op, plain}
     found: list[ast.Call | ast.BinOp] = [*source.calls(*names)]
@@ -340,7 +340,7 @@ def _makers(source: Source, op: str) -> list[ast.Call | ast.BinOp]:
 
 
 def _input(maker: ast.Call | ast.BinOp, op: str, name: str) -> ast.expr | None:
-    """Return what is given for an input of an op; None for a list of tensors."""
+    """Return the expression passed for an input of an op; None for a list of tensors."""
     definition = definition_of(op)
     inputs = () if definition is None else definition.inputs
     at = next((k for k, each in enumerate(inputs) if each.name == name), None)

@@ -58,20 +58,20 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
 
 
 def _record(is_cause_unknown: bool) -> Change:  # noqa: FBT001 - a fact
-    """Return the change that records what the trace lacks."""
+    """Return the change that records the data that the trace lacks."""
     return Change(
         id=finding_id("record", ""),
         kind="record",
         title="Record a capture" + (" to find the cause" if is_cause_unknown else ""),
         detail="It records dtypes, requested devices, and source lines.",
         instead="traceanalyzer capture train.py",
-        why="A trace alone does not hold what TensorFlow decides the placement by.",
+        why="A trace alone does not contain the data by which TensorFlow decides the placement.",
         effort="command",
     )
 
 
 def _is_soft(capture_file: CaptureFile) -> bool:
-    """Return whether a requested device that has no kernel is only a wish."""
+    """Return whether TensorFlow drops a request for a device that has no kernel."""
     in_functions = (capture_file.devices or {}).get("soft_device_placement") is not False
     has_sessions = any(is_session(function.name) for function in capture_file.functions)
     return in_functions and not has_sessions
@@ -91,7 +91,7 @@ def _order(change: Change) -> tuple[bool, bool, bool, float, str]:
 
 
 def _shown(changes: Sequence[Change], run: Run) -> list[Change]:
-    """Return changes whose files have names without their author's folders."""
+    """Return changes with file names that do not show the author's folders."""
     files = {place[0] for c in changes for place in _places(c)}
     names = dict(zip(files, shown_files(files, run), strict=True))
 

@@ -50,14 +50,14 @@ if TYPE_CHECKING:
 
 _PIPELINE: Final = "dataset.map("
 _NOTHING_TO_EDIT: Final = "A library makes these ops: there is nothing to change in your code."
-# Causes whose changes are made elsewhere in this package.
+# Causes whose changes other modules of this package make.
 _ELSEWHERE: Final = frozenset({"no_gpu_visible", "host_pipeline"})
-# Ops that share what they hold with others by name: it is lost to those on another device.
+# Ops that share data by name: ops on another device cannot see it.
 _PAIRED: Final = re.compile(r"(?:(?:Ordered)?Map)?(?:Stage|Unstage)\w*")
 
 
 class _Edits(NamedTuple):
-    """The edits of a change, and lines that must change too, for which there is none."""
+    """The edits of a change, and lines without an edit that must change too."""
 
     edits: tuple[Edit, ...] = ()
     also: tuple[Place, ...] = ()
@@ -91,7 +91,7 @@ class PlacementChanges:
         *,
         is_prediction: bool,
     ) -> list[Change]:
-        """Return a change for each remedy of ops that do harm."""
+        """Return a change for each remedy of harmful ops."""
         found = {op_id: finding for finding in findings for op_id in finding.op_ids}
         whole = {cause.id for cause in causes if cause.describe is None}
         remedies = Remedies(cpu_ops.values(), causes)
@@ -140,7 +140,7 @@ class PlacementChanges:
         ]
 
     def _of_finding(self, finding: Finding, *, is_prediction: bool) -> Change:
-        """Return the change for a cause that is found in a whole run, such as lack of memory."""
+        """Return the change for a cause that concerns a whole run, such as lack of memory."""
         fix = finding.fixes[0] if finding.fixes else None
         places = [e.where for e in finding.evidence if isinstance(e.where, SourceWhere)]
         place = next(((w.file, w.line) for w in places if w.line is not None), None)
@@ -165,7 +165,7 @@ class PlacementChanges:
         )
 
     def _edits(self, group: Group) -> _Edits:
-        """Return the edits of the user's lines; none if they are unknown or not understood."""
+        """Return the edits of the user's lines; none if they are unknown or cannot be parsed."""
         remedy = group.remedy
         place = remedy.file, remedy.line
         if group.is_short_of_memory:
@@ -187,7 +187,7 @@ class PlacementChanges:
         return _NO_EDITS
 
     def _retyped(self, place: Place, dtype: str) -> _Edits:
-        """Return the edits of a variable's dtype and of what it is combined with."""
+        """Return the edits of a variable's dtype and of the values combined with it."""
         edits = variable_edits(self._sources, *place, dtype)
         if not edits:
             return _NO_EDITS
@@ -262,7 +262,7 @@ def _merge(
     edits: Mapping[Remedy, _Edits],
     of_op: Mapping[str, set[Remedy]],
 ) -> None:
-    """Make one group of those with the same edit, such as of a constant that two scopes use."""
+    """Merge groups with the same edit, such as that of a constant that two scopes use."""
     first: dict[tuple[Edit, ...], Remedy] = {}
     for remedy in sorted(edits, key=lambda each: (each.file, each.line, each.advice)):
         of_remedy = edits[remedy].edits
@@ -280,7 +280,7 @@ def _merge(
 
 
 def _is_named(blocked: Blocked, found: Mapping[str, Finding]) -> bool:
-    """Return whether the op's finding is about this cause, and so knows its harm best."""
+    """Return whether the op's finding names this cause, and so knows its harm best."""
     return found[blocked.cpu_op.op_id].cause == blocked.cause.id
 
 
@@ -335,7 +335,7 @@ def _effort(fixes: Sequence[Fix], edits: Sequence[Edit]) -> Effort:
 
 
 def _id(group: Group) -> str:
-    """Return a key that does not hold line numbers."""
+    """Return a key without line numbers."""
     remedy, first = group.remedy, group.lead[0]
     parts = (remedy.kind, PurePath(remedy.file).name, remedy.advice, first.match.scope)
     return blake2b("\0".join(parts).encode(errors="replace"), digest_size=5).hexdigest()

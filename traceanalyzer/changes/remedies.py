@@ -1,4 +1,4 @@
-"""What has to change for ops to leave the CPU: a remedy for each blocker, shared by many ops.
+"""Finds the remedy for each blocker that keeps ops on the CPU; many ops can share one.
 
 Ops whose blockers have the same remedy share a change, whatever the causes: one `tf.device` scope
 puts a variable, its initial value, and all ops that read it on the CPU.
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
 
 RemedyKind: TypeAlias = Literal[
     "scope",  # the line that enters a `tf.device` scope
-    "variable",  # the line that makes a variable: its dtype
-    "fix",  # what the cause advises, at a line
-    "library",  # what the cause advises against what a library does, for a line that calls it
+    "variable",  # the dtype in the line that creates a variable
+    "fix",  # the cause's advice for a line
+    "library",  # the cause's advice for a line that calls a library
 ]
 _SCOPED: Final = frozenset({BlockerKind.REQUEST, BlockerKind.DEFAULT_DEVICE})
 _PLACED: Final = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
-_INT32: Final = "int32"  # the only dtype of numbers that no variable on a GPU has
+_INT32: Final = "int32"  # the only numeric dtype that a variable on a GPU cannot have
 _LIBRARY: Final = "library_cpu_placement"
 STRATEGY: Final = "distribution_strategy_cpu"
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """What has to change, and where. Equal ones are one change."""
+    """What to change, and where. Equal remedies make one change."""
 
     kind: RemedyKind
     #: The line to edit, or the line that calls the library.
     file: str = ""
     line: int = 0
-    #: What is advised, or else the cause: it tells different changes of one line apart.
+    #: The advice, or else the cause: it distinguishes different changes of one line.
     advice: str = ""
 
 
@@ -68,23 +68,23 @@ class Blocked:
     match: CauseMatch
     text: FindingText
     remedy: Remedy
-    #: What is advised: for an op that follows another one, what is for that.
+    #: The advice; for an op that follows another one, the advice for that op.
     fixes: tuple[Fix, ...]
     #: Whether the op follows another one, whose remedy this is.
     is_dragged_along: bool
 
 
 class Remedies:
-    """Finds what has to change for each of some ops."""
+    """Finds the remedies for each op."""
 
     def __init__(self, cpu_ops: Iterable[CpuOp], causes: Sequence[Cause]) -> None:
         self._causes = causes
         self._op_of_node = {op.node: op for op in cpu_ops if op.node[1]}
 
     def of(self, cpu_op: CpuOp) -> tuple[Blocked, ...]:
-        """Return what has to change for an op; nothing if a blocker belongs to no cause.
+        """Return the remedies for an op; none if a blocker belongs to no cause.
 
-        If a library's code requests the CPU, only what avoids that code helps. If an op has no GPU
+        If a library's code requests the CPU, only avoiding that code helps. If an op has no GPU
         kernel, or works on the host by design, its other blockers do not matter.
         """
         if cpu_op.explanation.contradiction:
@@ -137,7 +137,7 @@ class Remedies:
 
 
 def _distinct(blockers: Sequence[Blocker]) -> list[Blocker]:
-    """Leave out what assigns a variable's initial value, in a scope for the variable's device."""
+    """Leave out blockers from assigning an initial value in a scope for the variable's device."""
     is_placed = any(b.kind in _PLACED for b in blockers)
     return [
         b
@@ -171,7 +171,7 @@ def _remedy(cpu_op: CpuOp, blocker: Blocker, cause: str, text: FindingText) -> R
 
 
 def _made(cpu_op: CpuOp, blocker: Blocker) -> Frame | None:
-    """Return the user's line that makes the variable whose dtype is the blocker, if it is one."""
+    """Return the user's line that creates the variable whose dtype is the blocker, if any."""
     if blocker.made_in is not None:
         return None
     if blocker.kind in _PLACED:
@@ -203,7 +203,7 @@ class Group:
 
     remedy: Remedy
     members: tuple[Blocked, ...]
-    #: Those whose finding says that they do harm.
+    #: The ops with a harmful finding.
     harmful: tuple[Blocked, ...]
     #: The finding of each op, by its id.
     found: Mapping[str, Finding] = field(compare=False, repr=False)
@@ -215,14 +215,14 @@ class Group:
 
     @cached_property
     def lead(self) -> tuple[Blocked, ...]:
-        """The members of the cause that most of the harmful ones have."""
+        """The members with the most frequent cause of the harmful ops."""
         own = [each for each in self.harmful if not each.is_dragged_along] or self.harmful
         cause = Counter(each.cause.id for each in own).most_common(1)[0][0]
         return tuple(each for each in own if each.cause.id == cause)
 
     @cached_property
     def fixes(self) -> tuple[Fix, ...]:
-        """What the leading cause advises; its finding may know better than the cause alone."""
+        """The leading cause's fixes; those of its finding can be more specific."""
         if self.is_short_of_memory:
             return (_KEEP_THE_DATA,)
         first = self.lead[0]
@@ -234,7 +234,7 @@ class Group:
 
     @property
     def is_short_of_memory(self) -> bool:
-        """Whether what the ops work on may not fit the GPU."""
+        """Whether the ops' data may not fit into the GPU's memory."""
         return any("memory_pressure" in self.found[op_id].modifiers for op_id in self.op_ids)
 
     @property
@@ -259,7 +259,7 @@ def title(group: Group, sources: Sources) -> str:
 
 
 def op_advice(group: Group) -> OpAdvice | None:
-    """Return what a cause advises for the line that makes an op, if it can be applied there."""
+    """Return a cause's advice for the line that creates an op, if it applies to that line."""
     fix = group.fixes[0] if group.fixes and group.remedy.kind == "fix" else None
     if fix is None or not fix.code:
         return None
@@ -323,7 +323,7 @@ def _variable_name(group: Group, sources: Sources, made_at: Place | None) -> str
 
 
 def _fix_title(group: Group) -> str:
-    """Return what to do if an edit is not known: never what helps only under a condition."""
+    """Return what to do if no edit is known, without fixes that depend on a condition."""
     types, fix = _few(group.types), next(iter(group.fixes), None)
     if fix is None or not fix.title:
         at = f"Avoid {types} at {line_of(group.remedy)}"

@@ -1,20 +1,28 @@
-"""What a change saves: bounds per step where a GPU waited, or else the host time of its ops."""
+"""The saving of a change: bounds per step if a GPU waited, otherwise the host time of its ops."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
 
 from traceanalyzer.diagnosis import rare_ops
 from traceanalyzer.model.changes import Saving
 from traceanalyzer.tables.steps import regular_steps
+from traceanalyzer.timeline.intervals import union
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from traceanalyzer.diagnosis import Diagnosis
+    import pandas as pd
 
-_NEXT_TO_NOTHING: Final = 0.05  # of the upper bound: a lower bound below it says nothing
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.timeline.intervals import Intervals
+
+FEWEST_STEPS: Final = 3  # fewer may be the first ones, which trace and compile
+LEAST: Final = 0.02  # of the step, or of the recording: less is not worth a change
+_NEXT_TO_NOTHING: Final = 0.05  # of the upper bound: a smaller lower bound is meaningless
 _HOST_TIME: Final = "host time of these ops; what a GPU would save is not in this trace"
 _ONCE: Final = "host time of these ops, which run once"
 _TOGETHER: Final = "only together with the changes that it needs"
@@ -48,7 +56,7 @@ class Savings:
 
         Args:
             op_ids: The ops.
-            alone: Those that move without another change.
+            alone: The ops that move without another change.
             is_prediction: Whether the run had no GPU.
         """
         bounds = None if is_prediction else self._costs.gain(op_ids)
@@ -83,3 +91,14 @@ class Savings:
             per="once" if is_once else "run",
             note=_ONCE if is_once else _HOST_TIME,
         )
+
+
+def at_most(ps: float, share: float, note: str, per: Literal["step", "run"] = "step") -> Saving:
+    """Return a saving of which only the upper bound is known."""
+    us, share = ps / PS_PER_US, min(1.0, share)
+    return Saving(kind="upper_bound", high_us=us, share=share, per=per, note=note)
+
+
+def spans_of(steps: pd.DataFrame) -> Intervals:
+    """Return the time that steps cover."""
+    return union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))

@@ -1,4 +1,4 @@
-"""The program's statements, as a capture recorded them, with edits to parts of them."""
+"""The program's recorded statements, with edits to parts of them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Sources:
                         of_file[line] = statement
 
     def at(self, file: str, line: int) -> Source | None:
-        """Return the statement at a line, or None if it is unknown or not understood."""
+        """Return the statement at a line, or None if it is unknown or cannot be parsed."""
         statement = self._statements.get(file, {}).get(line)
         source = None if statement is None else Source(statement)
         return source if source is not None and source.nodes else None
 
     def of_strategies(self) -> list[tuple[Source, ast.Call]]:
-        """Return what creates a `tf.distribute` strategy, with the call that does."""
+        """Return the statements that create a `tf.distribute` strategy, with the call in each."""
         found = []
         for of_file in self._statements.values():
             for statement in dict.fromkeys(of_file.values()):
@@ -55,7 +55,7 @@ class Sources:
 
 @dataclass(frozen=True)
 class Source:
-    """A statement, parsed."""
+    """A parsed statement."""
 
     statement: Statement
 
@@ -71,7 +71,7 @@ class Source:
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """All nodes of its syntax; none if it is not understood, such as an `elif`."""
+        """All nodes of its syntax tree; none if it cannot be parsed, such as an `elif`."""
         for body in ([], [f"{self._indent} pass"]):  # of a compound statement
             try:
                 tree = ast.parse("\n".join([*self._lines, *body]))
@@ -91,7 +91,7 @@ class Source:
         return ast.get_source_segment("\n".join(self._lines), node) or ""
 
     def replaced(self, parts: Iterable[tuple[ast.AST, str]]) -> Edit:
-        """Return the edit that replaces nodes, none within another."""
+        """Return the edit that replaces nodes; none may contain another."""
         return self.rewritten((), parts)
 
     def rewritten(
@@ -99,7 +99,7 @@ class Source:
         inserted: Iterable[tuple[tuple[int, int], str]],
         replaced: Iterable[tuple[ast.AST, str]] = (),
     ) -> Edit:
-        """Return the edit that inserts texts, those at one place in order, and replaces nodes."""
+        """Return the edit that inserts texts, in order if at one position, and replaces nodes."""
         spans = [(*place, *place, text) for place, text in inserted]
         spans += [(*start_of(node), *end_of(node), new) for node, new in replaced]
         return self._spliced(spans)
@@ -114,7 +114,7 @@ class Source:
         return self._spliced([(*end, *end, f", {argument}")])
 
     def removed(self) -> Edit:
-        """Return the edit that removes the statement, or does nothing in its place."""
+        """Return the edit that removes the statement or replaces it with `pass`."""
         return self._edit([f"{self._indent}pass"] if self._indent else [])
 
     def _spliced(self, spans: Iterable[tuple[int, int, int, int, str]]) -> Edit:
@@ -137,7 +137,7 @@ class Source:
 
 
 def name_of(node: ast.AST) -> str:
-    """Return the last part of the name of a function, or of what a call calls."""
+    """Return the last part of the name of a function, or of a called function."""
     if isinstance(node, ast.Call):
         return name_of(node.func)
     if isinstance(node, ast.Attribute):

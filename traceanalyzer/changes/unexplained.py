@@ -1,4 +1,4 @@
-"""Changes for what is unknown: why ops are on the CPU, and why there is no GPU."""
+"""Changes for unknown causes: ops on the CPU, and a GPU that TensorFlow does not see."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_CANDIDATES: Final = 4
 _MOST_SCOPES: Final = 3  # named in a detail
 _RECORD: Final = "traceanalyzer capture train.py"
 _IF_ALL_MOVE: Final = "if all of these ops move to the GPU"
-# `Adam/Adam/update_1/ResourceApplyAdam`, `Adagrad/update_items/...`: what an optimizer does.
+# `Adam/Adam/update_1/ResourceApplyAdam`, `Adagrad/update_items/...`: updates by an optimizer.
 _UPDATE: Final = re.compile(r"(?:^|/)(?P<update>(?P<optimizer>[A-Z]\w*)/(?:\w+/)*?update\w*)/")
 _OPTIMIZER: Final = re.compile(r"^(?:\w+/)?(?P<optimizer>[A-Z][A-Za-z]+)(?:_\d+)?/")
 _LOOKUP: Final = re.compile(r"/embedding_lookup(?:_\d+)?$")
@@ -70,7 +70,7 @@ def _checks() -> Mapping[str, _Check]:
 
 
 class _Part(NamedTuple):
-    """A part of the program: ops of one name scope, or of one line."""
+    """A part of the program: the ops of one name scope or of one line."""
 
     host: str
     function: str
@@ -120,10 +120,10 @@ def find_cause_changes(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
 
 
 def _parts(ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]) -> dict[_Part, list[CpuOp]]:
-    """Group ops by name scope or line; what an optimizer does with a variable is in its scope.
+    """Group ops by name scope or line, and optimizer updates with the scope of their variable.
 
-    An optimizer's update of a variable does not name it, as a rule. If only one scope of a function
-    uses variables on the CPU, the update is of that one's.
+    The name of an update usually does not contain the variable's. If only one scope of a function
+    uses variables on the CPU, the update belongs to that scope.
     """
     every: dict[_Part, list[CpuOp]] = defaultdict(list)
     for op in ops:
@@ -162,7 +162,7 @@ def _part(op: CpuOp) -> _Part:
 
 
 def _around(part: _Part) -> Iterator[_Part]:
-    """Walk the scopes around one, the outermost first, without that of the whole model."""
+    """Walk the scopes around a part, outermost first, without the scope of the whole model."""
     names = part.scope.split("/")
     for depth in range(2, len(names)):
         yield part._replace(scope="/".join(names[:depth]))
@@ -171,7 +171,7 @@ def _around(part: _Part) -> Iterator[_Part]:
 def _candidates(
     ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]], version: str | None
 ) -> tuple[Candidate, ...]:
-    """Return the possible causes of ops, those that explain most first."""
+    """Return the possible causes of ops, those that explain most ops first."""
     direct: dict[str, list[CpuOp]] = defaultdict(list)
     rank: dict[str, int] = defaultdict(int)
     for op in ops:
@@ -261,7 +261,7 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
     every = list(
         dict.fromkeys(o for capture_file in capture_files for o in obstacles(capture_file))
     )
-    every.sort(key=is_doubtful)  # those that are sure first
+    every.sort(key=is_doubtful)  # certain ones first
     edits = tuple(_edits(every, sources))
     first = findings[0]
     frame = next((each.frame for each in every if each.frame is not None), None)

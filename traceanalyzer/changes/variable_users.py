@@ -1,9 +1,9 @@
-"""Where a program combines a variable with other values: they need the variable's new dtype, too.
+"""Finds values that a program combines with a variable: they need the variable's new dtype, too.
 
-In a function's graph, values that depend on the variable get its new dtype, down to an op whose
-result has a dtype of its own, such as a cast or a comparison. Whatever else these ops take has the
-old dtype: unless it is a number of the same line, which Python converts, that line needs a cast.
-Eager ops have no graph: of those, only the ones that take the variable itself are known.
+In a function's graph, values that depend on the variable get its new dtype, up to an op whose
+result has another dtype, such as a cast or a comparison. The other inputs of these ops have the
+old dtype and need a cast, except for numbers in the same line, which Python converts.
+Eager ops have no graph: only those that use the variable directly are known.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Combination(NamedTuple):
     """An op that combines a variable with another value."""
 
     op: str  #: its type
-    place: Place  #: the line that makes it
-    slot: int  #: which of its inputs the other value is
-    made_at: Place | None  #: the line that makes the other value; None if unknown
-    is_constant: bool = False  #: whether that is a constant which the op's own line makes
+    place: Place  #: the line that creates the op
+    slot: int  #: the index of the input that is the other value
+    made_at: Place | None  #: the line that creates the other value; None if unknown
+    is_constant: bool = False  #: whether the other value is a constant that the op's line creates
 
 
 def combinations(capture_files: Iterable[CaptureFile], made_at: Place) -> tuple[Combination, ...]:
-    """Return what an int32 variable that a line makes is combined with."""
+    """Return the ops that combine other values with the int32 variable that a line creates."""
     found = (
         each
         for capture_file in capture_files
@@ -83,7 +83,7 @@ class _Uses:
             yield from self._in_graph(call.op, graph, handles)
 
     def _in_graph(self, function: str, graph: Graph, handles: set[int]) -> Iterator[Combination]:
-        """Walk what is combined with the values behind handles, in the order of the graph."""
+        """Walk the ops that combine other values with those of handles, in the graph's order."""
         changed, users = self._changed(graph, handles)
         for node, name in users.items():
             place, known = self._line(function, graph, node), self._known(graph, node)
@@ -96,9 +96,9 @@ class _Uses:
                 yield Combination(graph.ops[node], place, slot, made_at, is_constant)
 
     def _changed(self, graph: Graph, handles: set[int]) -> tuple[set[int], dict[int, str]]:
-        """Return the nodes whose results get another dtype, and the nodes that take those.
+        """Return the nodes whose results get another dtype, and the nodes that take these results.
 
-        Of the latter, the attribute that is the dtype.
+        The latter come with the attribute that gives the dtype.
         """
         takers: dict[int, list[int]] = {}
         for node in range(len(graph.ops)):
@@ -118,7 +118,7 @@ class _Uses:
         return changed, users
 
     def _shared(self, graph: Graph, node: int, changed: set[int], *, is_handle: bool) -> str:
-        """Return the attribute that is the variable's dtype in an op that takes it; "" for none."""
+        """Return the attribute that gives the variable's dtype in an op that takes it, or ""."""
         op, known = graph.ops[node], self._known(graph, node)
         if is_handle:
             return "dtype" if known.get("dtype") == _DTYPE else ""

@@ -1,1 +1,1 @@
-"""What each allocator had in use, when it was most, and what held it then."""
+"""The memory that each allocator had in use, its peak, and what the peak consisted of."""

@@ -1,7 +1,7 @@
-"""The ledger of one allocator: how much was in use after each record, and by which blocks.
+"""The ledger of one allocator: the memory in use after each record, and its blocks.
 
-A freed block is the one last allocated at its address. Of blocks allocated before the first record
-only the size is known.
+A deallocation frees the block last allocated at its address. For blocks allocated before the first
+record, only the size is known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# More than any machine has: larger numbers are invalid. Half a million of these add up exactly.
+# More than any machine has: larger numbers are invalid. Half a million of these fit into int64.
 _MOST_BYTES: Final = 2**44
 UNKNOWN: Final = -1  # in a column of sizes
 _SIZES: Final = (
@@ -35,12 +35,12 @@ class Records:
     address: NDArray[np.int64]  #: of the block; 0 where unknown
     sizes: dict[str, NDArray[np.int64]]  #: the columns of sizes, by name
     fragmentation: NDArray[np.float64]  #: NaN where unknown
-    codes: pd.DataFrame  #: the columns of `HELD_BY`: for each row the index of its text
+    codes: pd.DataFrame  #: the columns of `HELD_BY`: the index of each row's text
     texts: dict[str, NDArray[np.object_]]  #: the texts of each column; the last, -1, is None
     is_whole: NDArray[np.bool_]  #: whether the record has the bytes in use and the block's address
 
     def ledger(self, rows: NDArray[np.int64]) -> Ledger:
-        """Return the ledger of the records at these rows, which are in order of time."""
+        """Return the ledger of the records at these rows, given in order of time."""
         rows = rows[self.is_whole[rows]]
         return ledger(
             rows,
@@ -103,10 +103,10 @@ class Ledger:
 
     row: NDArray[np.int64]  #: in the allocation table
     at_ps: NDArray[np.int64]
-    is_allocation: NDArray[np.bool_]  #: else a deallocation
+    is_allocation: NDArray[np.bool_]  #: False for a deallocation
     size: NDArray[np.int64]  #: of the block
     in_use: NDArray[np.int64]  #: after the record, reserved bytes included
-    reserved: NDArray[np.int64]  #: kept back by the allocator
+    reserved: NDArray[np.int64]  #: reserved by the allocator
     #: Index of the record that ends the block's life: its deallocation or, if that record is lost,
     #: the next allocation at its address. The number of records if the block outlives them; -1 for
     #: a deallocation.
@@ -121,7 +121,7 @@ class Ledger:
     def unaccounted(self, index: int) -> int:
         """Return the bytes that do not add up after a record.
 
-        Positive if records of allocations are lost, negative if those of deallocations are.
+        Positive if allocation records are lost, negative if deallocation records are lost.
         """
         known = self.reserved[index] + self.before[index] + self.live[index]
         return int(self.in_use[index] - known)
@@ -151,11 +151,11 @@ def ledger(  # noqa: PLR0913 - the columns of a record
     n = len(row)
     order = np.argsort(address, kind="stable")
     same = np.flatnonzero(address[order[1:]] == address[order[:-1]])
-    # Each record's next and previous one at its address; their number, -1 for none.
+    # The index of each record's next and previous record at its address; -1 for none.
     follows, precedes = np.full(n, n, np.int64), np.full(n, -1, np.int64)
     follows[order[same]] = order[same + 1]
     precedes[order[same + 1]] = order[same]
-    # The bytes of each block: recorded, as allocated, or by the change in use.
+    # The bytes of each block: as recorded, as allocated, or from the change in use.
     change = np.abs(np.diff(allocated, prepend=allocated[:1]))
     size = np.where(sizes >= 0, sizes, change)
     closing = np.flatnonzero((sizes < 0) & ~is_allocation & (precedes >= 0))
@@ -166,7 +166,7 @@ def ledger(  # noqa: PLR0913 - the columns of a record
     # A block freed without having been allocated is from before the first record.
     older = np.where(~is_allocation & (precedes < 0), size, 0)
     gone = np.zeros(n + 1, np.int64)
-    # One record ends one block at most; the last entry stands for no record.
+    # A record ends at most one block; the last entry means no record.
     gone[follows[is_allocation]] = size[is_allocation]
     return Ledger(
         row=row,

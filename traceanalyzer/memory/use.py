@@ -1,4 +1,4 @@
-"""What each allocator of a host had in use: over time, at its peak, from step to step."""
+"""The memory that each allocator of a host had in use: over time, at its peak, and per step."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from traceanalyzer.memory.ledger import Ledger, Records
 
 
-MOST_ALLOCATORS: Final = 64  # of a host; what is no trace of TensorFlow's may name a million
+MOST_ALLOCATORS: Final = 64  # of a host; a file that is not from TensorFlow may name a million
 _KINDS: Final = ("device", "unknown", "pinned_host", "host")
-_A_STRETCH: Final = 4  # points: its first, its lowest, its highest and its last
-_GROWING_STEPS: Final = 5  # rises by chance over fewer
-_UNSTEADY: Final = (WARM_UP, PARTIAL)  # kinds of steps that say nothing about growth
+_A_STRETCH: Final = 4  # points: its first, lowest, highest and last
+_GROWING_STEPS: Final = 5  # over fewer steps, memory can rise by chance
+_UNSTEADY: Final = (WARM_UP, PARTIAL)  # kinds of steps to ignore when looking for growth
 AllocatorKind: TypeAlias = Literal["device", "pinned_host", "host", "unknown"]
 
 # `GPUProcessState::GetGPUAllocator` (gpu_process_state.cc) and XLA's (gpu_helpers.cc).
 _GPU: Final = re.compile(r"GPU_(?:collectivememory_)?(\d+)_bfc")
-# Names without TensorFlow's number of the device: `PluggableDeviceProcessState`
+# Names without TensorFlow's device number: `PluggableDeviceProcessState`
 # (pluggable_device_process_state.cc), `GpuCudaMallocAsyncAllocator` (which has CUDA's number), and
-# allocators of TPUs.
+# TPU allocators.
 _DEVICE: Final = re.compile(r"PluggableDevice_\d+_bfc|gpu_async_\d+|cuda_malloc_async|device -?\d+")
 # `gpu_host_bfc`, `cuda_host_bfc` in TensorFlow 1, `pluggable_device_host_bfc`, XLA's
-# `xla_gpu_host_bfc`: memory of the host that the system may not move, so that devices can copy it.
+# `xla_gpu_host_bfc`: pinned host memory, which devices can copy directly.
 _PINNED: Final = re.compile(r"\w*_host_bfc")
 # `cpu`, `mklcpu`, `bfc_cpu_allocator_for_gpu` (process_state.cc).
 _HOST: Final = re.compile(r"cpu\w*|mkl_?cpu|\w*_cpu_\w+")
@@ -41,17 +41,17 @@ _HOST: Final = re.compile(r"cpu\w*|mkl_?cpu|\w*_cpu_\w+")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Peak:
-    """The moment of highest use; the parts add up to `bytes`. None means unknown."""
+    """The moment of highest memory use; the parts add up to `bytes`. None means unknown."""
 
     at_ps: int  #: the first of several such moments
     bytes: int  #: in use
-    reserved_bytes: int  #: kept back by the allocator itself
+    reserved_bytes: int  #: reserved by the allocator itself
     named_bytes: int  #: in blocks whose op the trace names
     unnamed_bytes: int  #: in blocks allocated in the trace for an op that it does not name
     before_bytes: int  #: allocated before the trace began
-    unaccounted_bytes: int  #: missing because records are lost; negative if of deallocations
+    unaccounted_bytes: int  #: missing because records are lost; negative for lost deallocations
     rounding_bytes: int | None  #: in the live blocks beyond the requested bytes
-    available_bytes: int | None  #: the allocator could still allocate then
+    available_bytes: int | None  #: that the allocator could still allocate then
     fragmentation: float | None  #: share of its free memory outside the largest free piece
     #: The live blocks, grouped by `op_id`, `op_name`, `data_type`, `shape` and `region_type`, with
     #: `bytes` and `count`; the largest first.
@@ -60,14 +60,14 @@ class Peak:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Growth:
-    """Steps at whose ends more and more memory is in use."""
+    """Growth of the memory in use at the end of each step."""
 
     steps: int
     first_bytes: int  #: in use at the end of the first step
     last_bytes: int  #: in use at the end of the last step
     bytes_per_step: int  #: the median rise
-    #: What grew, grouped as a peak's holders; `bytes` and `count` are the difference between the
-    #: last step and the first.
+    #: The blocks that grew, grouped as in `Peak`; `bytes` and `count` are the difference between
+    #: the last step and the first.
     holders: pd.DataFrame
 
 
@@ -79,21 +79,21 @@ class AllocatorUse:
     kind: AllocatorKind  #: whose memory it is; `pinned_host` is host memory that devices copy
     device: str | None  #: the device whose memory it is, such as `/device:GPU:0`
     records: int  #: allocations and deallocations in the trace
-    limit_bytes: int | None  #: of pinned memory a setting of TensorFlow, not the host's memory
+    limit_bytes: int | None  #: for pinned memory, a TensorFlow setting, not the host's memory
     highest_bytes: int | None  #: ever in use, also before the trace
     peak: Peak | None  #: within the trace
     #: `at_ps` and `bytes` in use; at most 1000 records, with each period's lowest and highest.
     timeline: pd.DataFrame
-    #: `step`, `start_ps`, and the bytes in use at most and at the end: `peak_bytes`, `end_bytes`.
+    #: `step`, `start_ps`, and the highest and last bytes in use: `peak_bytes`, `end_bytes`.
     steps: pd.DataFrame
     growth: Growth | None  #: set if the end bytes rise from each step to the next
 
 
 def memory_use(allocations: pd.DataFrame, steps: pd.DataFrame) -> tuple[AllocatorUse, ...]:
-    """Return the memory that each allocator of one host had in use, those of devices first.
+    """Return the memory that each allocator of one host had in use, device allocators first.
 
-    Left out are records without the bytes in use or the block's address, allocators that a trace
-    does not record, such as TensorFlow's plain CPU allocator, and of more than `MOST_ALLOCATORS`
+    Records without the bytes in use or the block's address are left out. So are allocators that a
+    trace does not record, such as TensorFlow's plain CPU allocator, and, beyond `MOST_ALLOCATORS`,
     those with the fewest records.
     """
     if allocations.empty:
@@ -168,18 +168,18 @@ def allocator_kind(name: str) -> AllocatorKind:
 def sampled(
     at_ps: NDArray[np.int64], level: NDArray[np.int64], points: int = 1000
 ) -> NDArray[np.int64]:
-    """Choose the points that draw a series as all of them would, at that many points' width.
+    """Downsample a series to points that draw the same line at a width of that many points.
 
-    The time is cut into equal stretches, and of each the first, the lowest, the highest and the
-    last point stay. The last one counts: it is the level that holds until the next.
+    Time is cut into equal stretches, and the first, lowest, highest and last point of each are
+    kept. The last one matters: its level lasts until the next stretch.
 
     Args:
-        at_ps: When, rising.
-        level: The level from then on.
-        points: How many to choose at most.
+        at_ps: Times, ascending.
+        level: The level from each time on.
+        points: The most points to choose.
 
     Returns:
-        Indices, rising.
+        Indices, ascending.
     """
     n = len(at_ps)
     if n <= points:
@@ -199,7 +199,7 @@ def sampled(
 def _step_spans(steps: pd.DataFrame) -> pd.DataFrame:
     """Return the main steps, one row each, in order.
 
-    Several threads may mark the same step: that lasts from the first mark to the last.
+    If several threads mark the same step, it lasts from the first start to the last end.
     """
     rows = steps if steps.empty else main_steps(steps).sort_values("start_ps", kind="stable")
     rows = rows.assign(
@@ -212,10 +212,10 @@ def _step_spans(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _by_step(book: Ledger, spans: pd.DataFrame) -> pd.DataFrame:
-    """Return what was in use in each step, as the last record before or in it left it."""
+    """Return the memory in use in each step, from the last record before or in the step."""
     if not len(book) or spans.empty:
         return spans.iloc[:0].assign(peak_bytes=0, end_bytes=0)
-    level = np.concatenate([[book.at_first], book.in_use, [0]])  # one more for `reduceat`
+    level = np.concatenate([[book.at_first], book.in_use, [0]])  # an extra entry for `reduceat`
     first, last = (
         np.searchsorted(book.at_ps, spans[which].to_numpy(np.int64), side="right")
         for which in ("start_ps", "end_ps")
@@ -226,7 +226,7 @@ def _by_step(book: Ledger, spans: pd.DataFrame) -> pd.DataFrame:
 
 
 def _growth(records: Records, book: Ledger, steps: pd.DataFrame) -> Growth | None:
-    """Return how what is in use grows, where it does so from each steady step to the next."""
+    """Return the growth of the memory in use, if it rises from each steady step to the next."""
     steps = steps[steps["is_steady"]]
     in_use = steps["end_bytes"].to_numpy(np.int64)
     rise = np.diff(in_use)

@@ -22,7 +22,7 @@ class Nested(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """Times of lines that do not overlap: the first of each line, start, end, innermost event."""
+    """Segments that do not overlap: each line's first one, start, end and innermost event."""
 
     begin: NDArray[np.int64]
     start_ps: NDArray[np.int64]
@@ -31,7 +31,7 @@ class Segments(NamedTuple):
 
 
 class Turns(NamedTuple):
-    """Turns that executors took, by thread and time: when, and for which call."""
+    """Executor events, by thread and time: when each began, and for which call."""
 
     thread: NDArray[np.int32]
     start_ps: NDArray[np.int64]
@@ -40,7 +40,7 @@ class Turns(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """Stretches of ops, one after the other: events of a trace, or records of a capture file."""
+    """Consecutive stretches of ops: events of a trace, or records of a capture file."""
 
     op: NDArray[np.int32]
     begin: NDArray[np.int64]
@@ -86,11 +86,11 @@ def begun_by_call(
     links: tuple[NDArray[np.int32], NDArray[np.int64]],
     calls: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> NDArray[np.int64]:
-    """Return what began each turn: what ended last, before it, in its call; -1 for nothing.
+    """Return what triggered each turn: the last event that ended before it in its call, or -1.
 
     Args:
-        links: Threads that were set going by a known one, and when; a turn after that has a cause.
-        calls: Of what ended in calls: the call, and when.
+        links: Threads with a known trigger, and when; a turn after that needs no other.
+        calls: The ends of events in calls: the call, and when.
     """
     found = np.empty(len(turns.thread), np.int64)
     _begun_by_call(*turns, *links, *calls, found)
@@ -107,10 +107,10 @@ def align(
     """Return the record of each event, -1 where it is not certain.
 
     Args:
-        records: What each stretch of events is to be laid against.
-        signature: Of each record.
-        is_open: Whether the end of a stretch's records is not known.
-        most_pairs: Leave a stretch alone if more pairs would have to be compared.
+        records: The records to align with each stretch of events.
+        signature: The signature of each record.
+        is_open: Whether the end of a stretch's records is unknown.
+        most_pairs: Skip a stretch if more pairs would have to be compared.
     """
     found = np.full(len(events.op), -1, np.int64)
     n = np.maximum(events.end - events.begin, 0)
@@ -125,7 +125,7 @@ def align(
 def find_repeat(
     codes: NDArray[np.int32], least_repeats: int, share: tuple[int, int], looks: int
 ) -> tuple[int, int, int] | None:
-    """Return begin, end and period of what a sequence repeats; see `tables.repeats`."""
+    """Return begin, end and period of a sequence's repeat; see `tables.repeats`."""
     found = np.empty(3, np.int64)
     room = np.empty(len(codes) + 1, np.int64)
     if not _find_repeat(codes, least_repeats, *share, looks, room, found):

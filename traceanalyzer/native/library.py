@@ -1,6 +1,6 @@
-"""Loads the native code, by ctypes, which releases the interpreter lock, and calls it.
+"""Loads and calls the native code by ctypes, which releases the GIL.
 
-Types of columns are checked here, lengths and indices in C.
+Column types are checked here, lengths and indices in C.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def load(path: Path) -> ctypes.CDLL:
         raise NativeCodeError(msg) from None
     sources = b"".join(file.read_bytes() for file in sorted(path.parent.glob("*.[ch]")))
     if built != zlib.crc32(sources):
-        msg = f"the native code is not that of its sources in {path.parent}; run pip install -e ."
+        msg = f"the native code does not match its sources in {path.parent}; run pip install -e ."
         raise NativeCodeError(msg)
     return library
 
@@ -50,14 +50,14 @@ class Function:
         self._run.argtypes, self._run.restype = [ctypes.c_void_p], ctypes.c_int64
 
     def __call__(self, *values: NDArray[Any] | int) -> int:
-        """Call it; return what it returns, which is a count.
+        """Call the function and return its result, a count.
 
         Raises:
-            TypeError: A column has another type.
-            ValueError: Columns do not fit each other, or an index leads outside.
+            TypeError: A column has the wrong type.
+            ValueError: Column lengths do not match, or an index is out of range.
         """
         slots: list[int] = []
-        columns = []  # a copy has to live until C returns
+        columns = []  # copies must live until C returns
         for k, (kind, value) in enumerate(zip(self._parameters, values, strict=True)):
             if not isinstance(value, np.ndarray):
                 slots.append(value)

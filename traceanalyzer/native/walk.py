@@ -1,4 +1,4 @@
-"""Cuts a device's time and walks back from a moment to what it had waited for, see `walk.c`."""
+"""Cuts a device's time into phases and walks back along its waits, see `walk.c`."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _Spans: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64]]"  # start and e
 def busy_and_idle(
     busy: _Spans, transfers: _Spans, extent: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
-    """Cut a device's time into computing, copying and idle, which is not attributed.
+    """Cut a device's time into computing, copying and idle time, which is not yet attributed.
 
     Args:
-        busy: When some kernel ran, disjoint and rising.
-        transfers: By start.
-        extent: Where to begin and to end.
+        busy: When any kernel ran, disjoint and ascending.
+        transfers: Sorted by start.
+        extent: The first and last moment.
 
     Returns:
         Start, end, phase and transfer (-1: none) of each part.
@@ -68,11 +68,11 @@ def busy_and_idle(
 def walk_back(
     columns: Sequence[NDArray[Any]], through: Sequence[NDArray[Any]] | None = None
 ) -> Walked:
-    """Divide each span into what its end waited for, the latest part first.
+    """Divide each span by what its end waited for, latest part first.
 
     Args:
-        columns: Those of `struct walk_back` in `walk.c`, up to `device_stream`.
-        through: Those from `device_start` on, if the walk is to go through devices.
+        columns: The columns of `struct walk_back` in `walk.c`, up to `device_stream`.
+        through: The columns from `device_start` on, if the walk should go through devices.
     """
     spans, done = len(columns[0]), np.zeros(2, np.int64)
     inputs = [*columns, *(through or _NOT_THROUGH)]

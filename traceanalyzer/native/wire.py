@@ -1,4 +1,4 @@
-"""Reads the protobuf encoding of an XSpace, see `wire.c`. `buffer` is the file, everywhere."""
+"""Reads the protobuf encoding of an XSpace, see `wire.c`. `buffer` is always the file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 DOUBLE, UINT64, INT64, STRING, BYTES, REF = 2, 3, 4, 5, 6, 7
 
 # Why `scan_space` stopped short.
-OVERRUN = 1  # a length leads past the end of the file: it was cut
-UNREADABLE = 2  # not an encoding at all
+OVERRUN = 1  # a length exceeds the file: it was cut short
+UNREADABLE = 2  # not a protobuf encoding
 
 
 class Space(NamedTuple):
@@ -29,7 +29,7 @@ class Space(NamedTuple):
 
     @classmethod
     def empty(cls, planes: int, strings: int) -> Space:
-        """Make room for so many."""
+        """Allocate this many."""
         return cls(
             np.empty((2, planes), np.int64),
             np.empty(strings, np.uint8),
@@ -38,7 +38,7 @@ class Space(NamedTuple):
 
 
 class PlaneTables(NamedTuple):
-    """Planes, lines and metadata: a row a column in the two-dimensional ones, see `wire.c`."""
+    """Planes, lines and metadata; two-dimensional arrays have one row per column of `wire.c`."""
 
     plane: NDArray[np.int64]
     lines: NDArray[np.int64]
@@ -52,7 +52,7 @@ class PlaneTables(NamedTuple):
     def empty(
         cls, planes: int = 0, lines: int = 0, events: int = 0, names: int = 0, stats: int = 0
     ) -> PlaneTables:
-        """Make room for so many of each."""
+        """Allocate this many of each."""
         return cls(
             np.empty((7, planes), np.int64),
             np.empty((5, lines), np.int64),
@@ -65,7 +65,7 @@ class PlaneTables(NamedTuple):
 
 
 class LineColumns(NamedTuple):
-    """Lines, where the rows of each begin, and the columns of events and stats."""
+    """Lines, their first rows, and the columns of events and stats."""
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
@@ -102,7 +102,7 @@ _FIRST_TABLE: Final = 1 << 16  # more where there are more distinct strings, few
 
 
 def scan_space(buffer: NDArray[np.uint8], space: Space) -> tuple[int, int, int, int]:
-    """Read the top level of a file, as far as there is room.
+    """Read the top level of a file into the available space.
 
     Returns:
         The number of planes and of strings, where reading stopped, and why.
@@ -116,7 +116,7 @@ def scan_space(buffer: NDArray[np.uint8], space: Space) -> tuple[int, int, int, 
 def walk_planes(
     buffer: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64], tables: PlaneTables
 ) -> tuple[int, ...]:
-    """Read all of each plane but its events, as far as there is room; end it before damage.
+    """Read all of each plane but its events into the available space, up to its first damage.
 
     Returns:
         The number of lines, of entries of event and stat metadata, and of stats; the bytes that
@@ -156,9 +156,9 @@ def find_stat(
     wanted: NDArray[np.int64],
     rows: NDArray[np.int64],
 ) -> None:
-    """Write to `rows` the last stat of each owner, within its bounds, that has one of some ids.
+    """Write to `rows` the last stat of each owner, within its bounds, that has one of the ids.
 
-    The ids are rising. Rows of owners without such a stat stay.
+    The ids are ascending. Rows of owners without such a stat are unchanged.
     """
     _find_stat(*bounds, stat_id, wanted, rows)
 
@@ -185,7 +185,7 @@ def intern_strings(
     """Number the distinct strings among those at some positions, in order of first appearance.
 
     Args:
-        seed: Where hashes start: a secret keeps a file from holding strings that all collide.
+        seed: Start of the hashes: with a secret one, no file can contain strings that all collide.
 
     Returns:
         The number of each string, and the position of each distinct one.

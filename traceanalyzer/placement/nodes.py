@@ -1,7 +1,7 @@
-"""What the placer must know of each node of a graph: types, neighbours, which devices have kernels.
+"""The facts that the placer needs about each node of a graph: types, neighbors, and kernels.
 
-That depends on the graph and the kernel registry alone, neither on requests nor on the machine: it
-is found once, and any number of placements tried on it. Where the graph comes from does not matter.
+They depend only on the graph and the kernel registry, not on requests or the machine, so they are
+computed once for any number of placements. The origin of the graph does not matter.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 ARGUMENTS: Final = frozenset({"_Arg", "_DeviceArg"})
 RESULTS: Final = frozenset({"_Retval", "_DeviceRetval"})
 # `Node::IsMetadata` and `Node::IsIdentity` (core/graph/graph.cc).
-# Not `ShapeN`: TensorFlow does not count it among them.
+# Without `ShapeN`, which TensorFlow does not count as metadata.
 METADATA: Final = frozenset({"Rank", "Shape", "Size"})
 _IDENTITY: Final = frozenset({"Identity", "RefIdentity"})
-# `MatchIdentityOperation` came with it: the emulator's placer of 2.12 to 2.16 has no such rule.
+# The version that added `MatchIdentityOperation`: the placer of 2.12 to 2.16 has no such rule.
 _IDENTITY_FOLLOWS_SINCE: Final = (2, 17)
 _GROUP_PREFIX: Final = "loc:@"
 _CALLS: Final = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-# A list's handle is a variant, which has kernels everywhere; it does not show the type of its
-# elements. If these are always in host memory, what works on the list stays on the CPU. See
+# A list's handle is a variant, which has kernels everywhere and does not show the type of the
+# elements. If these are always in host memory, ops on the list stay on the CPU. See
 # `AddHostOnlyDataTypesConstraints` (core/common_runtime/colocation_graph.cc).
 _LIST_OPS: Final = frozenset(
     {
@@ -54,7 +54,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Nodes:
-    """The nodes of a graph as the placer sees them; one entry a node in each column."""
+    """The nodes of a graph as the placer sees them, with one entry per node in each column."""
 
     graph: Graph
     support: Sequence[SupportedTypes]  #: which types of devices have a kernel
@@ -65,14 +65,14 @@ class Nodes:
     #: Metadata ops, and Identity ops where they have one input and one consumer, with the node they
     #: follow.
     followers: Mapping[int, int]
-    #: Nodes without inputs, whose output is a resource or a reference: their request is
-    #: that of all that uses it.
+    #: Nodes without inputs whose output is a resource or a reference: their requested device
+    #: applies to all nodes that use it.
     resource_makers: frozenset[int]
     #: Nodes that take a list of strings or resources, which keeps them on the CPU.
     host_lists: frozenset[int]
-    #: Where the outputs of generators and followers go, control edges included.
+    #: The nodes that use outputs of generators and followers, control edges included.
     consumers: Mapping[int, Sequence[int]]
-    doubts: Mapping[int, str]  #: what TensorFlow decides here that is not replayed, by node
+    doubts: Mapping[int, str]  #: by node, decisions of TensorFlow that are not replayed
 
     def __len__(self) -> int:
         return len(self.graph)
@@ -94,8 +94,8 @@ def describe(
     registry: Registry,
     functions: Collection[str] = frozenset(),
 ) -> Nodes:
-    """Find what the placer must know of each node."""
-    kinds: dict[tuple[str, int], _Kind] = {}  # few of them make up a graph
+    """Find the facts that the placer needs about each node."""
+    kinds: dict[tuple[str, int], _Kind] = {}  # a graph has few of them
     for key in set(zip(graph.ops, graph.attributes, strict=True)):
         op, at = key
         kinds[key] = _kind(op, attributes[at] if at >= 0 else None, registry, functions)
@@ -149,11 +149,11 @@ def describe(
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What all nodes of one op type with equal attributes have in common."""
+    """The common properties of all nodes with one op type and equal attributes."""
 
     support: SupportedTypes
     classes: tuple[str, ...]
-    inputs: tuple[str, ...] | None = None  # None: not known
+    inputs: tuple[str, ...] | None = None  # None: unknown
     outputs: tuple[str, ...] | None = None
     is_exempt: bool = False
     is_dataset: bool = False
@@ -167,7 +167,7 @@ class _Kind:
 
     @property
     def made(self) -> str:
-        """The type of what it makes of nothing: it has no inputs and one output; "" for others."""
+        """The output type of a node without inputs and with one output; "" for other nodes."""
         outputs = self.outputs or ()
         return outputs[0] if self.inputs == () and len(outputs) == 1 else ""
 
@@ -206,8 +206,8 @@ def _kind(
         inputs = outputs = None
     doubt = ""
     if op in _CALLS and outputs is not None and "resource" in outputs:
-        doubt = "TensorFlow looks into the function it calls, for the resource it returns"
-    # The elements of a list of lists are not its own: those of the inner lists count.
+        doubt = "TensorFlow looks into the function it calls for the resource that it returns"
+    # For a list of lists, the elements of the inner lists count.
     element = complete.get("element_dtype") if op in _LIST_OPS else None
     return _Kind(
         support=registry.supported_types(op, None if attributes is None else complete),
@@ -236,12 +236,12 @@ def _of_host_elements(
 ) -> Iterator[int]:
     """Walk the nodes that take a list whose elements are always in host memory.
 
-    Of several lists, TensorFlow looks at the makers of the last input first and keeps the last
-    element type that it finds; having found one it looks at those that wait, and no further.
+    For several lists, TensorFlow visits the makers of the last input first and keeps the last
+    element type that it finds. After the first one, it only visits the nodes already queued.
 
     Args:
-        sources: By node, where its variant inputs come from, in the order of the inputs.
-        elements: By node, the type of the elements of its list, if known.
+        sources: By node, the nodes that make its variant inputs, in the order of the inputs.
+        elements: By node, the type of its list's elements, if known.
     """
     for node in sources if not ALWAYS_ON_HOST.isdisjoint(elements.values()) else ():
         found = ""

@@ -1,7 +1,7 @@
-"""What a captured program itself does differently on a machine with a GPU.
+"""Finds code of a captured program that behaves differently on a machine with a GPU.
 
-A replay places the captured graphs. Some code makes other graphs when it sees a GPU; then what is
-said about the captured ops does not apply.
+A replay places the captured graphs. If code builds other graphs when it sees a GPU, the prediction
+for the captured ops does not apply.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
     from traceanalyzer.placement.explanations import PlacementExplanation
 
-_MOST_LINES: Final = 3  # that one sentence names
+_MOST_LINES: Final = 3  # in one sentence
 
 
 def differences(capture_file: CaptureFile) -> Iterator[str]:
-    """Walk what the program may do differently with a GPU, a sentence each."""
+    """Walk sentences on what the program may do differently with a GPU."""
     if failed := failure(capture_file):
         at = f" at {failed.at}" if failed.at else ""
-        yield f"The program failed{at}; what it would do after that was not recorded."
+        yield f"The program failed{at}; later ops were not recorded."
     yield from keras_differences(capture_file)
     questions = _gpu_questions(capture_file)
     chosen = sorted(capture_file.chosen)[:_MOST_LINES]
@@ -52,12 +52,12 @@ def differences(capture_file: CaptureFile) -> Iterator[str]:
     elif requests:
         yield (
             f"The device requested at {listed(requests)} is computed or conditional: the program "
-            "may request another one there."
+            "may request another one on a GPU machine."
         )
     if only_some_sessions_have_no_gpu(capture_file):
         yield (
-            "A session of the program is given device_count={'GPU': 0}, another is not. The "
-            "capture does not show which of them ran an op: this prediction applies to the other."
+            "One session of the program has device_count={'GPU': 0}, another does not. The capture "
+            "does not show which of them ran an op. This prediction applies to the other session."
         )
     if by_gpus := _strategies_by_gpus(capture_file):
         yield (
@@ -75,7 +75,7 @@ def _choice_by_gpus(questions: Sequence[str], requests: Sequence[str]) -> str:
 
 
 def _gpu_questions(capture_file: CaptureFile) -> list[str]:
-    """Return the lines that ask for GPUs and whose answer may matter, as `train.py:3`."""
+    """Return the lines that ask for GPUs if the answer may matter, as `train.py:3`."""
     found = (capture_file.devices or {}).get("gpu_questions")
     places = [place for place in (found if isinstance(found, list) else ()) if place]
     return [
@@ -86,33 +86,33 @@ def _gpu_questions(capture_file: CaptureFile) -> list[str]:
 
 
 def _strategies_by_gpus(capture_file: CaptureFile) -> list[str]:
-    """Return the program's strategies that depend on the GPUs there are."""
+    """Return the program's strategies that depend on the machine's GPUs."""
     return [name for name in strategies(capture_file) if not name.startswith("OneDevice")]
 
 
-# --- Devices that a program may choose ------------------------------------------------------------
+# --- Devices that a program chooses ---------------------------------------------------------------
 
 
 class FreeChoices:
-    """Devices that a program may choose by the GPUs there are."""
+    """Devices that a program may choose depending on the machine's GPUs."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._chosen = {capture_file.frames[at] for at in capture_file.chosen}
         self._unsure = {capture_file.frames[s.frame] for s in unsure_scopes(capture_file)}
         self._questions = _gpu_questions(capture_file)
-        # Whether it continued after an error that its machine's devices caused.
+        # Whether the program continued after an error that its machine's devices caused.
         self._went_on = any(error.where in _BY_MACHINE for error in capture_file.errors)
-        #: Whether the program requests a device that may or may not be the CPU with a GPU.
+        #: Whether the program requests a device that is possibly not the CPU on a GPU machine.
         self.is_any_unsure = bool(self._unsure)
-        #: Why any op of a graph may be another one there, or "".
+        #: Why any op of a graph may be different on a GPU machine, or "".
         self.doubt = ""
         if _strategies_by_gpus(capture_file):
-            self.doubt = "the program's distribution strategy depends on the devices there are"
+            self.doubt = "the program's distribution strategy depends on the machine's devices"
 
     def weighed(self, explanation: PlacementExplanation) -> PlacementExplanation:
         """Return an explanation with its certainty on a machine with a GPU.
 
-        An op without a GPU kernel is on the CPU there too.
+        An op without a GPU kernel is on the CPU of that machine, too.
         """
         kinds = {blocker.kind for blocker in explanation.blockers}
         if kinds == {BlockerKind.NO_KERNEL}:
@@ -131,9 +131,9 @@ class FreeChoices:
         return doubted(explanation, doubt)
 
     def why_unsure(self, explanation: PlacementExplanation) -> str:
-        """Return why an op may be on the CPU that is expected on a GPU.
+        """Return why an op that is expected on a GPU may be on the CPU.
 
-        The explanation is that of the op if every unsure device is the CPU.
+        The explanation assumes that every uncertain device is the CPU.
         """
         if at := _line(explanation, self._unsure & self._chosen):
             return _choice_by_gpus(self._questions, [at])
@@ -144,7 +144,7 @@ class FreeChoices:
 
 
 def _line(explanation: PlacementExplanation, frames: Collection[Frame]) -> str:
-    """Return the first of some lines that requests the device; "" for none."""
+    """Return the first of some lines that requests the device, or ""."""
     found = (b.scope_frame for b in explanation.blockers if b.scope_frame in frames)
     return next((line_text(frame) for frame in found if frame is not None), "")
 
@@ -160,10 +160,10 @@ _NO_DEVICE: Final = re.compile(
     r"|no devices matching|available devices|device .*not (?:found|exist|available)",
     re.IGNORECASE,
 )
-_NO_CONTENT: Final = "Graph execution error:"  # a first line that says nothing
+_NO_CONTENT: Final = "Graph execution error:"  # a first line without information
 _STACK: Final = re.compile(r"Detected at node .* \(most recent call last\):")
 _LONGEST: Final = 200
-_MOST_GPUS: Final = 64  # that a machine is assumed to have
+_MOST_GPUS: Final = 64  # of an assumed machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,9 +172,9 @@ class Failure:
 
     error: CaughtError
     at: str  #: the user's line that raised it, as `train.py:7`, or ""
-    #: The GPU that the program requested and TensorFlow did not have, as `GPU:0`, or "".
+    #: The missing GPU that the program requested, as `GPU:0`, or "".
     missing: str
-    is_strict: bool  #: whether soft placement was off, which would have used the CPU instead
+    is_strict: bool  #: whether soft placement, which would have used the CPU instead, was off
     obstacle: str  #: what kept TensorFlow from seeing that GPU, or ""
 
     @property
@@ -182,7 +182,7 @@ class Failure:
         """The most informative line of the error's message."""
         stripped = (line.strip() for line in self.error.message.split("\n"))
         lines = [line for line in stripped if line not in {"", _NO_CONTENT}] or [self.error.type]
-        if _STACK.match(lines[0]):  # its last lines are the error and the node
+        if _STACK.match(lines[0]):  # the last lines are the error and the node
             lines = [line for line in lines if not line.startswith("[[")][-1:]
         first = next(filter(_NO_DEVICE.search, lines if self.missing else ()), lines[0])
         return first if len(first) <= _LONGEST else f"{first[:_LONGEST]} ..."
@@ -217,7 +217,7 @@ def failure(capture_file: CaptureFile) -> Failure | None:
 
 
 def gpus_required(capture_file: CaptureFile) -> int:
-    """Return how many GPUs a program needs that failed without one; 0 for any other program."""
+    """Return how many GPUs a program needs if it failed for lack of one; otherwise 0."""
     failed = failure(capture_file)
     if failed is None or not failed.missing:
         return 0

@@ -1,4 +1,4 @@
-"""The definition of an op: its arguments and attributes, and how these give its types.
+"""The definition of an op: its arguments and attributes, which determine its types.
 
 The rules are TensorFlow's `InOutTypesForNode` and `AddDefaultsToNodeDef`
 (`core/framework/node_def_util.cc`) of 2.12 to 2.21.
@@ -29,11 +29,11 @@ _ATTRIBUTE: Final = re.compile(
     r"(?:\{(?P<allowed>[^}]*)\})?(?:=(?P<default>.*))?"
 )
 _REF: Final = "_ref"
-_MOST_TENSORS: Final = 1_000_000  # of one argument: a capture file may have any number
+_MOST_TENSORS: Final = 1_000_000  # per argument: a capture file can contain any number
 
 
 class AttributesError(ValueError):
-    """Attributes lack what an op's definition needs, or hold something else there."""
+    """Attributes are missing or do not match the op's definition."""
 
 
 class InputTypesError(ValueError):
@@ -42,18 +42,18 @@ class InputTypesError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """An input or output of an op: one tensor, or several of one type, or a list of types."""
+    """An input or output of an op: one tensor, several of one type, or a list of types."""
 
     name: str
-    type: str = ""  #: its type, as the capture file names types; "" where an attribute gives it
+    type: str = ""  #: its type, as in the capture file; "" if an attribute gives it
     type_attr: str = ""  #: the attribute that gives its type
-    number_attr: str = ""  #: the attribute that gives how many tensors there are; "" for one
-    type_list_attr: str = ""  #: the attribute that gives a list of types, a tensor each
+    number_attr: str = ""  #: the attribute that gives the number of tensors; "" for one
+    type_list_attr: str = ""  #: the attribute that gives a list of types, one per tensor
     is_ref: bool = False
 
     @classmethod
     def parse(cls, specification: str) -> Argument:
-        """Read an argument: see `kernel_tables`."""
+        """Parse an argument: see `kernel_tables`."""
         found = _match(_ARGUMENT, specification)
         return cls(
             name=found["name"],
@@ -71,7 +71,7 @@ class AttributeDefinition:
 
     type: str  #: `type`, `list(type)`, `int`, `string`, `shape`, `func` and so on
     has_default: bool = False
-    default: Json = None  #: its value then, in the capture file's encoding
+    default: Json = None  #: its default, in the capture file's encoding
     allowed: tuple[str, ...] | None = None  #: types, or strings as plain text; None for any
     minimum: int | None = None  #: the least value of an int or length of a list
 
@@ -97,14 +97,14 @@ def _attribute(specification: str) -> tuple[str, AttributeDefinition]:
 def _match(form: re.Pattern[str], specification: str) -> re.Match[str]:
     found = form.fullmatch(specification)
     if found is None:
-        msg = f"not a part of a definition: {specification!r}"
+        msg = f"not part of a definition: {specification!r}"
         raise ValueError(msg)
     return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpDefinition:
-    """What an op takes and gives."""
+    """The arguments and attributes of an op."""
 
     name: str
     inputs: tuple[Argument, ...]
@@ -115,7 +115,7 @@ class OpDefinition:
 
     @classmethod
     def parse(cls, op: str, line: str) -> OpDefinition:
-        """Read a definition from a line without its range: see `kernel_tables`."""
+        """Parse a definition from a line without its versions: see `kernel_tables`."""
         parts: dict[str, list[str]] = {"in": [], "out": [], "attr": [], "stateful": []}
         words = line.split()
         for word in words:
@@ -136,7 +136,7 @@ class OpDefinition:
 
     @property
     def makes_handles(self) -> bool:
-        """Whether all that it gives are handles of resources: it computes nothing anywhere."""
+        """Whether all outputs are handles of resources: then the op computes nothing."""
         return bool(self.outputs) and all(output.type == "resource" for output in self.outputs)
 
     def has_argument_of(self, attributes: Collection[str]) -> bool:
@@ -145,7 +145,7 @@ class OpDefinition:
         return any({a.type_attr, a.type_list_attr} & {*attributes} for a in arguments)
 
     def complete(self, attributes: Attributes) -> Attributes:
-        """Return attributes with the defaults of those that are missing filled in."""
+        """Return attributes with defaults for missing ones."""
         given = self.attributes.items()
         missing = {n: a.default for n, a in given if a.has_default and n not in attributes}
         return {**attributes, **missing} if missing else attributes
@@ -172,10 +172,9 @@ class OpDefinition:
         return tuple(t for a in self.outputs for t in self.types_of(a, attributes))
 
     def attributes_of_inputs(self, input_types: Sequence[str]) -> dict[str, Json]:
-        """Return the attributes that the types of the inputs determine; a reference fits its type.
+        """Return the attributes that the input types determine; a reference matches its type.
 
-        Where several arguments have any number of tensors each, only the types of the inputs before
-        them are known.
+        If several arguments have any number of tensors, only the inputs before them are matched.
         """
         sizes = [argument.number_attr or argument.type_list_attr for argument in self.inputs]
         if len({*sizes} - {""}) > 1:
@@ -201,7 +200,7 @@ class OpDefinition:
     def _fit(
         self, argument: Argument, types: Sequence[str], known: Mapping[str, Json]
     ) -> dict[str, Json] | None:
-        """Return the attributes known once an argument has tensors of these types, or None."""
+        """Return the attributes, extended by an argument of these types; None if it cannot be."""
         if argument.is_ref and not all(t.endswith(_REF) for t in types):
             return None
         plain = [t.removesuffix(_REF) for t in types]

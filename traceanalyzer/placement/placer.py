@@ -1,7 +1,7 @@
-"""Replays TensorFlow's placer: the device of each node of a graph, and how it came about.
+"""Replays TensorFlow's placer: the device of each node of a graph, and the reason for it.
 
-See `Placer::Run` (core/common_runtime/placer.cc). The rules are those of 2.12 to 2.21; that they
-are TensorFlow's own is tested against TensorFlow with an emulated GPU.
+See `Placer::Run` (core/common_runtime/placer.cc). The rules are those of 2.12 to 2.21. They are
+tested against TensorFlow with an emulated GPU.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 class Decision(Enum):
-    """How a node came by its device."""
+    """How a node got its device."""
 
-    #: It had one before the placer ran: an argument or a result of a function.
+    #: It had a device before the placer ran: an argument or a result of a function.
     ASSIGNED = "assigned"
     FIRST = "first"  #: it got the first of its candidates
     INPUT = "input"  #: it follows its input: metadata (`Shape`) or a plain `Identity`
@@ -44,7 +44,7 @@ class Decision(Enum):
 
 
 class Failure(NamedTuple):
-    """What TensorFlow refuses a graph for."""
+    """The reason why TensorFlow refuses a graph."""
 
     node: int
     message: str
@@ -52,34 +52,33 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a graph is placed under, besides what is in it."""
+    """The conditions under which a graph is placed."""
 
     machine: Machine
-    #: The device preferred to all others: where the function's call was placed; "" in a session of
-    #: TensorFlow 1, which has none.
+    #: The device preferred to all others: that of the function's call; "" in a session of
+    #: TensorFlow 1, which has no default device.
     default_device: str = ""
     soft: bool = True
-    #: Devices of the nodes that have one before the placer runs.
+    #: Devices of nodes that have one before the placer runs.
     assigned: Mapping[int, str] = field(default_factory=dict)
-    #: Of these, the nodes whose device is a guess, and why: what follows them is in doubt.
+    #: Assigned nodes whose device is a guess, and why: nodes that follow them are in doubt.
     guessed: Mapping[int, str] = field(default_factory=dict)
-    #: Requested devices in place of those in the graph; "" for none.
+    #: Requested devices that replace those in the graph; "" for none.
     requests: Mapping[int, str] = field(default_factory=dict)
-    #: Nodes that are taken to have a kernel for every type of device, whatever is in the lists that
-    #: they take.
+    #: Nodes assumed to have a kernel for every type of device, whatever their lists contain.
     kernels: frozenset[int] = frozenset()
 
     def requested(self, graph: Graph, node: int) -> str:
         """Return the device that the program requests for a node (`Node::requested_device`).
 
-        A dump shows the device of an assigned node in place of the requested one.
+        A graph dump shows the device of an assigned node instead of its requested device.
         """
         recorded = "" if node in self.assigned else graph.devices[node]
         return self.requests.get(node, recorded)
 
 
 class Region(NamedTuple):
-    """The part of a graph to place, while what lies around it keeps its device."""
+    """The part of a graph to place, while the nodes around it keep their devices."""
 
     inside: Sequence[int]  #: the nodes to place, in the graph's order
     around: Mapping[int, str]  #: the devices of the nodes that these may follow
@@ -98,26 +97,26 @@ def _followers(nodes: Nodes) -> dict[int, list[int]]:
 
 
 class Placement:
-    """Where the nodes of a graph, or of a region of it, are put, as `Placer::Run` does."""
+    """The devices that `Placer::Run` gives the nodes of a graph or of a region of it."""
 
     def __init__(self, nodes: Nodes, setting: Setting, region: Region | None = None) -> None:
         self.nodes = nodes
         self.setting = setting
         self.region = region or Region(range(len(nodes)), {}, nodes.bound)
-        #: What TensorFlow would have refused the graph for; the rest is placed all the same, and is
-        #: not sure.
+        #: Why TensorFlow would have refused the graph. The rest of the graph is placed anyway, but
+        #: is in doubt.
         self.failures: list[Failure] = []
         #: Nodes that soft placement took out of their colocation group.
         self.ignored: list[tuple[int, str]] = []
         inside, around = self.region.inside, self.region.around
         order = sorted({*inside, *around}) if around else inside
-        #: Full names; "" where TensorFlow would have found none. What is not assigned has no device
-        #: until it is placed: it cannot be followed before.
+        #: Full names; "" where TensorFlow would have found none. Unassigned nodes have no device
+        #: until they are placed, and cannot be followed before.
         self.devices = {at: setting.assigned.get(at, "") for at in order}
         self.decisions = dict.fromkeys(inside, Decision.NONE)
-        self.followed: dict[int, int] = {}  #: the node that was followed, where one was
-        #: By root, the devices that the group could be on when its first node was placed, the
-        #: preferred one first.
+        self.followed: dict[int, int] = {}  #: by node, the node that it followed
+        #: By root, the possible devices of the group when its first node was placed, the preferred
+        #: one first.
         self.candidates: dict[int, tuple[str, ...]] = {}
         self._finder = Candidates(setting.machine, setting.default_device, soft=setting.soft)
         self._groups = self._singletons()
@@ -133,7 +132,7 @@ class Placement:
         del self._groups, self._finder
 
     def trail(self, node: int) -> Iterator[int]:
-        """Walk what a node follows, and what that follows."""
+        """Walk the node that a node follows, the node that this one follows, and so on."""
         seen = {node}
         while self.decisions.get(node) in {Decision.INPUT, Decision.CONSUMERS}:
             node = self.followed[node]
@@ -144,10 +143,10 @@ class Placement:
 
     @cached_property
     def doubts(self) -> Mapping[int, str]:
-        """Why the replay may be wrong, by node; a node that is not there is in no doubt.
+        """Why the replay may be wrong, by node; nodes without an entry are not in doubt.
 
-        A doubt spreads to the colocation group of its node, unless a member of that was assigned
-        before the placer ran; and to what may follow a node in doubt, where it has a choice. If
+        A doubt spreads to the node's colocation group, unless a member was assigned before the
+        placer ran; and to nodes that may follow a node in doubt, if they have a choice. If
         TensorFlow would refuse the graph, all of it is in doubt.
         """
         nodes = self.nodes
@@ -211,7 +210,7 @@ class Placement:
         return groups
 
     def _read(self, node: int, text: str) -> DeviceName:
-        """Read the name of a device; TensorFlow refuses a node with a malformed one."""
+        """Parse a device name; TensorFlow refuses a node with a malformed one."""
         try:
             return parse_device(text)
         except DeviceNameError as error:
@@ -227,7 +226,7 @@ class Placement:
                 self.failures.append(Failure(target, str(error)))
 
     def _join_classes(self) -> None:
-        """See `ColocationGraph::ColocateAllNodes`: each node is in the group of its name too."""
+        """See `ColocationGraph::ColocateAllNodes`: each node is also in the group of its name."""
         classes, names = self.nodes.classes, self.nodes.graph.names
         inside = self.region.inside
         wanted = {group for at in inside for group in classes.get(at, ())}
@@ -245,7 +244,7 @@ class Placement:
                         self.failures.append(Failure(at, str(error)))
 
     def _choose(self, order: Sequence[int]) -> None:
-        """Place what has inputs, in order, then what waits for its consumers."""
+        """Place the nodes with inputs in order, then those that wait for their consumers."""
         nodes, roots = self.nodes, self.roots
         around, assigned = self.region.around, self.setting.assigned
         waiting = []
@@ -277,7 +276,7 @@ class Placement:
         return self._requested(followed) == beyond
 
     def _place(self, node: int, root: int, follows: Sequence[int], decision: Decision) -> None:
-        """Place a node where those are that it follows, if they agree and it can be there."""
+        """Place a node on the device of the nodes it follows, if they agree and it can be there."""
         candidates = self._finder.of(self._groups, root)
         self.candidates.setdefault(root, candidates)
         agreed = {self.devices[other] for other in follows}
@@ -295,7 +294,7 @@ class Placement:
         self.devices[node] = device
         self.decisions[node] = decision
         if decision is Decision.ASSIGNED and self._groups.assigned[root] is ANYWHERE:
-            return  # no name of a device, which is a failure already
+            return  # not a device name, which is already recorded as a failure
         try:
             self._groups.assign(root, device)
         except DeviceConflictError as error:

@@ -1,7 +1,7 @@
 """Replays the placement of a whole program from its capture file, on its own machine or on another.
 
-Eager ops first: they fix where resources live. Then the functions that the program calls, each with
-the devices that its arguments are bound to; then the functions that those call.
+Eager ops come first, because they decide where resources are. Then come the functions that the
+program calls, each with the devices of its arguments; then the functions that those call.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.devices import Machine
 
 _CALL_NOT_RECORDED: Final = "the call of its function was not recorded"
-_ARGUMENT_NOT_RECORDED: Final = "where this argument is was not recorded"
+_ARGUMENT_NOT_RECORDED: Final = "the device of this argument was not recorded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FunctionPlacement:
-    """A function's graph, placed."""
+    """A placed graph of a function."""
 
     function: str
-    instance: int  #: which of the recorded instantiations the graph is of
-    call: int | None  #: the signature that calls it; None for a function, or nothing recorded
+    instance: int  #: the recorded instantiation that the graph belongs to
+    call: int | None  #: the signature that calls it; None for a function or an unknown call
     placement: Placement
     doubt: str  #: why something about its call is unknown, or ""
-    #: Of a session's graph that grew, the nodes that keep their device: each with the earlier
-    #: placement that gave it, and its node there.
+    #: If a session's graph grew, the nodes that keep their device, each with the earlier placement
+    #: that gave it the device and its node in that placement.
     kept: Mapping[int, tuple[FunctionPlacement, int]] = field(default_factory=dict)
 
 
 class ProgramPlacement:
-    """A captured program, placed: resources before functions, callers before what they call."""
+    """A placed program: resources come before functions, callers before the called functions."""
 
     def __init__(
         self,
@@ -65,16 +65,16 @@ class ProgramPlacement:
         """Place a program.
 
         Args:
-            machine: The devices to place it on; None for those that it had, on which the arguments
-                of functions are where they were recorded.
-            unsure_as_recorded: Whether requests that nobody can know there are what they were.
+            machine: The devices to place it on; None for its own devices, with the arguments of
+                functions where they were recorded.
+            unsure_as_recorded: Whether to assume the recorded device for uncertain requests.
         """
         self._capture_file = capture_file
         self._attributes = capture_file.attributes
         self._own_machine = machine_of(capture_file)
         self._is_own = machine is None
         self.machine = machine or self._own_machine
-        #: The registry that was used, and whether it is that of the program's TensorFlow.
+        #: The registry that was used, and whether it matches the program's TensorFlow.
         self.kernels = registry_of(capture_file)
         functions = {f.name for f in capture_file.functions}
         functions |= {d.name for d in capture_file.definitions}
@@ -86,7 +86,7 @@ class ProgramPlacement:
             pins_small=pins_small(capture_file),
             functions=functions,
         )
-        #: Where each resource of the capture file lives; "" if unknown.
+        #: The device of each resource in the capture file; "" if unknown.
         self.resources = [""] * len(capture_file.resources)
         self._read_devices = ReadDevices(
             capture_file,
@@ -106,10 +106,10 @@ class ProgramPlacement:
         for at, resource in enumerate(capture_file.resources):
             if self._is_own:
                 self.resources[at] = resource.device
-            elif resource.signature >= 0:  # one made from others comes after them
+            elif resource.signature >= 0:  # a resource made from others comes after them
                 maker = self._op(capture_file.signatures[resource.signature])
                 self.resources[at] = place_eager(maker, self.eager_setting).device
-        #: The op of each signature of the capture file, as it is placed.
+        #: The placed op of each signature in the capture file.
         self.eager_ops = [self._op(signature) for signature in capture_file.signatures]
         self.eager = [place_eager(op, self.eager_setting) for op in self.eager_ops]
         #: By name, each instance of a function.
@@ -162,10 +162,10 @@ class ProgramPlacement:
             yield from self._by_dataset(signature.op, attributes, inputs, where.device)
 
     def _call_of(self, at: int, signature: Signature, where: EagerPlacement) -> Call:
-        """Return what a call by the program places a function under.
+        """Return the program's call of a function, with the devices of its arguments.
 
         See `GetDeviceForInput` (core/common_runtime/eager/execute.cc): an argument is where its
-        resource or tensor is; what must be in host memory is on the host.
+        resource or tensor is. Tensors that must be in host memory are on the host.
         """
         devices, guessed = [], set()
         for index, tensor in enumerate(signature.inputs):
@@ -175,7 +175,7 @@ class ProgramPlacement:
             elif tensor.dtype != "resource" and not self._is_own:
                 guessed.add(index)
                 is_read = (tensor.dtype, tensor.shape) in self._read
-                is_on_host = tensor.dtype == "variant" or is_read  # a dataset, mostly
+                is_on_host = tensor.dtype == "variant" or is_read  # usually a dataset
                 device = self.machine.host if is_on_host else self.machine.devices[0]
             if not device:
                 guessed.add(index)
@@ -199,7 +199,7 @@ class ProgramPlacement:
         """Walk the calls that a placed function makes.
 
         See `PartitionedCallOp` (core/kernels/partitioned_function_ops.cc): the op's device is the
-        default device, and where its arguments are, but for those in host memory.
+        default device and the device of its arguments, except for those in host memory.
         """
         graph, devices = caller.placement.nodes.graph, caller.placement.devices
         datasets: set[int] = set()
@@ -228,8 +228,8 @@ class ProgramPlacement:
     def _instances(self, function: Function, made: Sequence[Call]) -> Iterator[FunctionPlacement]:
         """Place a function once for each different call.
 
-        A function is instantiated again where its arguments are elsewhere. Where they were shows
-        which recorded graph belongs to a call; if several do, what TensorFlow made of them.
+        A function is instantiated again for arguments on other devices. These devices show which
+        recorded graph belongs to a call; among several, the placed graph decides.
         """
         if is_session(function.name):
             yield from self._of_session(function, made[0])
@@ -249,9 +249,9 @@ class ProgramPlacement:
                 yield best
 
     def _of_session(self, function: Function, call: Call) -> list[FunctionPlacement]:
-        """Place the graphs of sessions in order: one that grew keeps what was placed before.
+        """Place the graphs of sessions in order; a grown graph keeps its earlier placement.
 
-        On the program's own machine the kept devices are known, on another the replay gave them.
+        On the program's own machine, the kept devices were recorded; on another, they are replayed.
         """
         found: list[FunctionPlacement] = []
         requesting = replace(function, instances=calls.with_requests(function.instances))
@@ -295,7 +295,7 @@ class ProgramPlacement:
             if self._is_own
             else calls.as_bound(graph, self._attributes, call, self.machine)
         )
-        # One session that has soft placement is enough: what cannot be placed without did not run.
+        # One session with soft placement is enough: graphs that cannot do without it did not run.
         configs = self._capture_file.session_configs if is_session(function.name) else ()
         setting = Setting(
             machine=self.machine,

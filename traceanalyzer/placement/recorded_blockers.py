@@ -1,4 +1,4 @@
-"""What keeps an op from a GPU, with all that a capture recorded of it: lines, scopes, resources."""
+"""Adds the recorded lines, scopes, and resources to the blockers of an op."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.registry import Registry
 
 BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
-# The type whose variables are always on the CPU: the GPU may have a kernel for another.
+# The type whose variables are always on the CPU: others can have a GPU kernel.
 _WITHOUT_KERNEL: Final = "int32"
 _ADDS_A_VARIABLE: Final = "add_weight"
 
 
 class Site(NamedTuple):
-    """Where an op was made, and how: fields of a blocker."""
+    """Where and how an op was created: fields of a blocker."""
 
     type: str
-    name: str  # "" for an eager op, as is the function
+    name: str  # "" for an eager op, as is `function`
     function: str
     frame: Frame | None
     library: Frame | None
@@ -54,7 +54,7 @@ class Site(NamedTuple):
 
 
 class BlockerRecords:
-    """Adds to blockers what a capture file knows of them: lines, scopes, resources."""
+    """Adds recorded lines, scopes, and resources to blockers."""
 
     def __init__(self, capture_file: CaptureFile, registry: Registry) -> None:
         self._capture_file = capture_file
@@ -65,7 +65,7 @@ class BlockerRecords:
         self._of_steps = functions_of_steps(capture_file)
 
     def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[Blocker]:
-        """Walk what keeps an eager op off a GPU: each scope that requests the CPU by itself."""
+        """Walk a blocker of an eager op, once for each scope that requests the CPU."""
         capture_file = self._capture_file
         resource = None
         if blocker.input is not None:
@@ -82,7 +82,7 @@ class BlockerRecords:
         yield from self._in_scopes(found, [(scope, "") for scope in scopes])
 
     def of_node(self, placed: FunctionPlacement, node: int, blocker: Blocker) -> Iterator[Blocker]:
-        """Walk what keeps a node off a GPU: each scope that requests the CPU by itself."""
+        """Walk a blocker of a node, once for each scope that requests the CPU."""
         capture_file, graph = self._capture_file, placed.placement.nodes.graph
         at, requested = blocker.node, blocker.requested_device
         resource = self._resource(placed, blocker)
@@ -128,7 +128,7 @@ class BlockerRecords:
     def _in_scopes(
         self, blocker: Blocker, scopes: Sequence[tuple[Scope, str]]
     ) -> Iterator[Blocker]:
-        """Walk a blocker once for each scope, with the function that was called in it."""
+        """Walk a blocker once for each scope, with the function called inside the scope."""
         for scope, called_in in scopes:
             frame = self._capture_file.frame(scope.frame)
             yield replace(blocker, scope=scope.device, scope_frame=frame, called_in=called_in)
@@ -136,7 +136,7 @@ class BlockerRecords:
             yield blocker
 
     def in_host_memory(self, site: Site, device: str) -> Blocker | None:
-        """Return why the host computes an op that is on a GPU; None where it does not."""
+        """Return why the host computes an op that is on a GPU; None if the GPU computes it."""
         definition = self._registry.definition(site.type)
         kernel = self._registry.find(site.type, GPU, site.given)
         if definition is None or kernel is None:
@@ -156,7 +156,7 @@ class BlockerRecords:
         )
 
     def eager_site(self, signature: Signature) -> Site:
-        """Return where an eager op was made, with the attributes that its inputs determine."""
+        """Return where an eager op was created, with the attributes that its inputs determine."""
         known = self._capture_file.attribute_set(signature.attributes)
         definition = self._registry.definition(signature.op)
         types = [tensor.dtype for tensor in signature.inputs]
@@ -168,7 +168,7 @@ class BlockerRecords:
         return Site(signature.op, "", "", frame, library, known)
 
     def node_site(self, placed: FunctionPlacement, node: int) -> Site:
-        """Return where a node was made."""
+        """Return where a node was created."""
         graph = placed.placement.nodes.graph
         origin = origin_of(placed.function, graph, node)
         return Site(
@@ -181,7 +181,7 @@ class BlockerRecords:
         )
 
     def _maker_of(self, resource: Resource | None) -> tuple[Frame | None, Frame | None]:
-        """Return the user's and the library's line that made a resource."""
+        """Return the lines of the user and the library that created a resource."""
         if resource is None or resource.signature < 0:
             return None, None
         maker = self._capture_file.signatures[resource.signature]
@@ -210,7 +210,7 @@ class BlockerRecords:
         return None
 
     def link(self, placed: FunctionPlacement, node: int, blocked: int) -> Link:
-        """Return how a node is tied to the one that holds it."""
+        """Return how a node is linked to the blocked node."""
         if blocked == node:
             return "own"
         placement, nodes = placed.placement, placed.placement.nodes

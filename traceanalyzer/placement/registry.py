@@ -1,7 +1,7 @@
 """TensorFlow's kernel registry and op definitions, a minor version at a time, without TensorFlow.
 
-The data are those of the Linux CUDA wheels (`data/versions.txt` names them). Finding a kernel is
-TensorFlow's `FindKernelRegistration`, which devices have one its `SupportedDeviceTypesForNode`
+The data are from the Linux CUDA wheels that `data/versions.txt` names. Kernels are found as in
+TensorFlow's `FindKernelRegistration`, and device types as in `SupportedDeviceTypesForNode`
 (`core/framework/op_kernel.cc`, 2.12 to 2.21).
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
     from traceanalyzer.placement.kernel_tables import Minor
 
-DEFAULT: Final = "DEFAULT"  # for every device type that has no kernel of its own that matches
+DEFAULT: Final = "DEFAULT"  # for every device type without a matching kernel
 # `DataTypeAlwaysOnHost` in core/framework/types.cc
 ALWAYS_ON_HOST: Final = frozenset({"string", "string_ref", "resource"})
 _ADVISED: Final = (2, 12)  # the first version that `capture` records
@@ -34,17 +34,17 @@ class Kernel:
 
     op: str
     device_type: str  #: `CPU`, `GPU` or `DEFAULT`
-    #: The allowed values of each constrained attribute: types as in the capture file, plain text.
+    #: The allowed values of each constrained attribute: types as in the capture file, or text.
     constraints: Mapping[str, frozenset[str | int | bool]] = field(hash=False)
-    #: Names of the arguments that it wants in host memory, sorted. Strings and resources always are
-    #: there, named or not.
+    #: Sorted names of its arguments in host memory. Strings and resources are always there, named
+    #: or not.
     host_memory_args: tuple[str, ...] = ()
-    priority: int = 0  #: of the kernels that match, the highest is taken; the placer prefers it
-    label: str = ""  #: what a node's `_kernel` attribute must be
+    priority: int = 0  #: the matching kernel with the highest priority is used
+    label: str = ""  #: the required value of a node's `_kernel` attribute
 
     @classmethod
     def parse(cls, op: str, line: str) -> Kernel:
-        """Read a kernel from a line without its range: see `kernel_tables`."""
+        """Parse a kernel from a line without its versions: see `kernel_tables`."""
         before, _, after = line.partition(";")
         device_type, *constraints = before.split()
         facts = dict(fact.split("=", 1) for fact in after.split())
@@ -59,7 +59,7 @@ class Kernel:
         )
 
     def mismatches(self, attributes: Attributes) -> tuple[str, ...]:
-        """Return the constrained attributes that are missing or have a value it does not accept."""
+        """Return the constrained attributes that are missing or have an unsupported value."""
         return tuple(
             name
             for name, allowed in self.constraints.items()
@@ -76,7 +76,7 @@ def _accepts(allowed: frozenset[str | int | bool], value: Json) -> bool:
     if isinstance(value, dict):
         text = value.get("s")
         return isinstance(text, str) and text in allowed
-    # 1 and True are equal in a set, and different to TensorFlow.
+    # 1 and True are equal in a set, but TensorFlow distinguishes them.
     return any(type(value) is type(v) and value == v for v in allowed)
 
 
@@ -88,11 +88,11 @@ def _label_of(attributes: Attributes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SupportedTypes:
-    """The types of devices that have a kernel for a node, with the kernel's priority, in order."""
+    """The device types that have a kernel for a node, in order, with the kernel's priority."""
 
     types: tuple[tuple[str, int], ...]
-    #: For each type without one, the attributes whose values no kernel of it accepts; none if the
-    #: op has no such kernel.
+    #: For each type without a matching kernel, the attributes whose values no kernel accepts; empty
+    #: if the op has no kernel for that type.
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     doubt: str = ""  #: why this may be wrong, or ""
 
@@ -114,15 +114,15 @@ class Registry:
     def __init__(self, minor: Minor) -> None:
         self._minor = minor
         self.version = kernel_tables.text(minor)  #: `2.21`
-        self.release = kernel_tables.tabulated()[minor]  #: that it was taken from, `2.21.0`
-        #: Ops that need not be where the resources are (`InputColocationExemptionRegistry`).
+        self.release = kernel_tables.tabulated()[minor]  #: the release it was read from, `2.21.0`
+        #: Ops that need not be with their resources (`InputColocationExemptionRegistry`).
         exempt = kernel_tables.read(kernel_tables.COLOCATION_EXEMPT)
         self.colocation_exempt = frozenset(kernel_tables.lines_of(exempt, minor))
         self._kernels: dict[str, tuple[Kernel, ...]] = {}
         self._definitions: dict[str, OpDefinition | None] = {}
 
     def with_others(self, kernels: Iterable[Kernel]) -> Registry:
-        """Return this registry with kernels of ops that it has no definition of."""
+        """Return this registry with added kernels of ops that it does not define."""
         found = Registry(self._minor)
         for kernel in kernels:
             if self.definition(kernel.op) is None:
@@ -146,7 +146,7 @@ class Registry:
         return found
 
     def definition(self, op: str) -> OpDefinition | None:
-        """Return an op's definition; None for an op that this version does not have."""
+        """Return an op's definition; None if this version lacks the op."""
         if op not in self._definitions:
             lines = kernel_tables.paragraphs(kernel_tables.DEFINITIONS).get(op, "")
             line = next(kernel_tables.lines_of(lines, self._minor), None)
@@ -156,7 +156,7 @@ class Registry:
     def usable_kernels(self, op: str) -> tuple[Kernel, ...]:
         """Return the kernels of an op that a node can match.
 
-        Some constrain an attribute that the op does not have; TensorFlow refuses each node then
+        Some kernels constrain an attribute that the op lacks, so TensorFlow refuses every node
         (`TopK`, `TileGrad`).
         """
         definition = self.definition(op)
@@ -173,14 +173,14 @@ class Registry:
     def find(
         self, op: str, device_type: str, attributes: Attributes, label: str | None = None
     ) -> Kernel | None:
-        """Return the kernel that TensorFlow takes for a node on a device type, or None.
+        """Return the kernel that TensorFlow uses for a node on a device type, or None.
 
-        Kernels of the device type come first, the one of highest priority among those that match;
-        if there is none, one for DEFAULT. If two of one priority match (`StochasticCastToInt` of
-        2.13), TensorFlow refuses the node.
+        This is the matching kernel of the device type with the highest priority, or else one for
+        DEFAULT. If two of the same priority match (`StochasticCastToInt` of 2.13), TensorFlow
+        refuses the node.
 
         Args:
-            label: The kernel's label; that of the node's `_kernel` attribute if None.
+            label: The kernel's label. Default: the node's `_kernel` attribute.
         """
         definition = self.definition(op)
         if definition is not None:
@@ -226,7 +226,7 @@ class Registry:
 
 
 def _refused(kernels: Sequence[Kernel], attributes: Attributes) -> tuple[str, ...]:
-    """Return the attributes that the kernels refuse which come nearest to accepting a node."""
+    """Return the attributes refused by the kernels that come nearest to accepting a node."""
     label = _label_of(attributes)
     refusals = [
         (*kernel.mismatches(attributes), *(() if kernel.label == label else ("_kernel",)))
@@ -239,17 +239,17 @@ def _refused(kernels: Sequence[Kernel], attributes: Attributes) -> tuple[str, ..
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearest:
-    """The registry that is nearest to a version."""
+    """The registry nearest to a version."""
 
     registry: Registry
     requested: str | None  #: the version that was requested; None if unknown
-    #: Whether the registry is of that very minor version. In another one, a kernel that is in the
-    #: tables may have been missing still: only an exact registry proves that it was there.
+    #: Whether the registry is of exactly that minor version. Another version may lack a kernel that
+    #: is in the tables: only an exact registry proves that it existed.
     exact: bool
 
     @property
     def certainty(self) -> Literal["certain", "likely"]:
-        """How sure it is that a kernel which the tables lack was missing: they hardly ever go."""
+        """How sure it is that a kernel missing from the tables never existed: few are removed."""
         return "certain" if self.exact else "likely"
 
 
@@ -264,21 +264,21 @@ def load(version: str) -> Registry:
 
 
 def registries() -> tuple[Registry, ...]:
-    """Return the registry of every version that advice is for, oldest first.
+    """Return the registry of every version that advice covers, oldest first.
 
-    Older ones explain old traces. They would rule out good advice: there int64 has few kernels.
+    Older ones only explain old traces: with few int64 kernels, they would rule out good advice.
     """
     return tuple(_registry(minor) for minor in kernel_tables.tabulated() if minor >= _ADVISED)
 
 
 def nearest(version: str | None) -> Nearest:
-    """Return the registry that is nearest to a version; the newest if that is unknown."""
+    """Return the registry nearest to a version; the newest if the version is unknown."""
     minor, exact = kernel_tables.nearest_minor(version)
     return Nearest(registry=_registry(minor), requested=version, exact=exact)
 
 
 def registry_of(capture_file: CaptureFile) -> Nearest:
-    """Return the kernels of the program's TensorFlow, and those of libraries that it loaded."""
+    """Return the kernels of the program's TensorFlow and of the libraries that it loaded."""
     kernels = nearest(capture_file.tensorflow_version)
     others = [
         Kernel(

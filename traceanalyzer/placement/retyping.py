@@ -1,4 +1,4 @@
-"""Which type a variable or tensor could have instead of one that no GPU kernel accepts.
+"""Finds a type with a GPU kernel for a variable or tensor whose type has none.
 
 All answers hold in every version of TensorFlow from 2.12 on that has a table.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Target(NamedTuple):
-    """A type to cast to, and what becomes of the values: "" where they are the same."""
+    """A type to cast to, and what it does to the values: "" if it keeps them."""
 
     dtype: str
     loss: str = ""
@@ -49,7 +49,7 @@ _HALF: Final = "about 7 digits instead of 16"
 _TO_2_53: Final = "exact for integers up to 2**53, rounded beyond; slow on most GPUs"
 _FLOAT: Final = Target("float", "exact for integers up to 2**24, rounded beyond")
 _INT32: Final = Target("int32", "correct only if every value is below 2**31")
-# Types that can store the values of a type, the best first, and what is lost.
+# Types that can store the values of a type, the best first, with the loss.
 TARGETS: Final = {
     "bool": tuple(map(Target, ("uint8", "int8", "int32", "float"))),
     **dict.fromkeys(("int8", "uint8"), tuple(map(Target, ("int16", "int32", "float", "int64")))),
@@ -81,7 +81,7 @@ def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], va
 
 
 def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
-    """Return what type a variable needs to be on a GPU, and its users to compute there."""
+    """Return the type with which a variable is on a GPU and its users compute there."""
     taken = values_taken("VarHandleOp", "dtype", "int32")
     for target in TARGETS.get(dtype, ()):
         if target.dtype in taken and (types is None or target.dtype in types):
@@ -111,7 +111,7 @@ _MOST: Final = 200  # uses of one variable
 
 
 class _Use(NamedTuple):
-    """An op that uses a variable or its value, and the attribute that is its type there."""
+    """An op that uses a variable or its value, and the attribute that gives the type."""
 
     op: str
     attributes: Attributes
@@ -126,14 +126,14 @@ class VariableUses:
         self._consumers: dict[int, dict[str, list[tuple[int, int]]]] = {}
 
     def types_of_resource(self, resource: Resource) -> tuple[str, ...] | None:
-        """Return the types that a variable could have for all its uses to be on a GPU, best first.
+        """Return the types with which all uses of a variable could be on a GPU, best first.
 
-        None if no use was recorded, or too many to check each.
+        None if no use was recorded, or too many to check.
         """
         return _types(resource.dtype, self._of_resource(resource))
 
     def types_of_node(self, graph: Graph, node: int, dtype: str) -> tuple[str, ...] | None:
-        """Return the same for a variable that a node of a graph makes."""
+        """Return the same for a variable that a node of a graph creates."""
         return _types(dtype, self._of_node(graph, node, dtype))
 
     def _of_resource(self, resource: Resource) -> Iterator[_Use]:
@@ -152,7 +152,7 @@ class VariableUses:
                         yield from self._of_node(instance.input, arguments[at], dtype)
 
     def _of_node(self, graph: Graph, node: int, dtype: str) -> Iterator[_Use]:
-        """Walk what takes a handle, and what takes the values that are read by it."""
+        """Walk the ops that take a handle, and the ops that take the values read through it."""
         for user, _ in self._taking(graph, node):
             op = graph.ops[user]
             yield from _use(op, self._capture_file.attribute_set(graph.attributes[user]), dtype)
@@ -167,7 +167,7 @@ class VariableUses:
         if id(graph) not in self._consumers:
             known: dict[str, list[tuple[int, int]]] = {}
             for taker, inputs in enumerate(graph.inputs):
-                for slot, text in enumerate(inputs):  # a control edge is of no node's name
+                for slot, text in enumerate(inputs):  # control edges match no node's name
                     known.setdefault(split_input(text)[0], []).append((taker, slot))
             self._consumers[id(graph)] = known
         return self._consumers[id(graph)].get(graph.names[node], [])
@@ -180,7 +180,7 @@ def _use(op: str, attributes: Attributes, dtype: str) -> Iterator[_Use]:
 
 
 def attribute_at(op: str, attributes: Attributes, slot: int) -> str:
-    """Return the attribute that is the type of an input, "" for none."""
+    """Return the attribute that gives the type of an input, or ""."""
     definition = definition_of(op)
     for argument in () if definition is None else definition.inputs:
         if argument.type_list_attr:

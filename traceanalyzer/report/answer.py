@@ -38,16 +38,15 @@ _PARTS: Final[dict[str, str]] = {
 }
 _BESIDE_OPS: Final = ("input", "launch", "runtime", "program")  # beside a GPU's own work
 _COMPUTES: Final = (
-    "Placement needs no change. To go faster, make the kernels faster: `traceanalyzer tables` "
-    "lists them; mixed precision helps most models."
+    "To go faster, make the kernels faster: `traceanalyzer tables` lists them; mixed precision "
+    "helps most models."
 )
 _UNKNOWN: Final = (
     "The trace does not show what the GPU waits for most of the time: record host threads too, "
     "with `traceanalyzer capture script.py`."
 )
 _FEW_STEPS: Final = (
-    "Placement needs no change. Too few steps were recorded to say what else to change: record "
-    "ten or more."
+    "Too few steps were recorded to say what would make them faster: record ten or more."
 )
 _FEWEST_STEPS: Final = 3
 _OTHER_WORK: Final = frozenset({"work_after_the_recording", "work_of_child_processes"})
@@ -92,6 +91,8 @@ def to_do(facts: PageFacts) -> Text:
         said = _UNKNOWN if facts.part_us("unknown") >= _MOST * facts.step_us else said
         computes = facts.part_us("compute") >= _MOSTLY_COMPUTING * facts.step_us
         said = _COMPUTES if computes else said
+        if said and said != _UNKNOWN and not _doubt(facts):
+            said = f"Placement needs no change. {said}"
     return prose(said)
 
 

@@ -73,6 +73,21 @@ class OpReasons:
 
 
 # --- single ops ------------------------------------------------------------------------------
+# How it is known where an op ran.
+_WITNESS: Final = {
+    "capture_file": "the capture recorded it",
+    "kernel": "its kernel ran there",
+    "compiled": "XLA compiled it into a kernel",
+    "input_pipeline": "it ran for tf.data",
+    "executor": "a send names the executor's device",
+    "transfer": "it is at one end of a transfer",
+    "allocator": "its output was allocated there",
+    "host_event": "at host tracer level 2, only CPU ops leave an event",
+    "no_gpu": "the trace shows no GPU",
+    "registry": "no TensorFlow version has a GPU kernel for it",
+    "summary": "a summary was written right after it",
+    "none": "not recorded",
+}
 
 
 def ops_that_match(
@@ -140,7 +155,8 @@ def _facts(row: Any, in_program: str, *, has_hosts: bool) -> Iterator[tuple[str,
     if isinstance(row.device, str):
         on_host = ", computed on the host" if row.placement == "host_memory" else ""
         ran_on = f"{device_text(row.device)}{on_host}"
-    source = f"{row.placement_certainty}: {row.placement_source}".replace("_", " ")
+    witness = _WITNESS.get(str(row.placement_source), str(row.placement_source))
+    source = f"{row.placement_certainty}: {witness}"
     yield "Type", (b.Code(text=str(row.type)),)
     yield "Placement", (f"{ran_on} ({source})" if row.placement != "unknown" else ran_on,)
     if isinstance(row.requested_device, str):

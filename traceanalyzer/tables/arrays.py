@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 def mask(flags: Iterable[object]) -> Flags:
-    """Return the truth of some values as an array."""
+    """Return the truth values as an array."""
     return np.fromiter(map(bool, flags), np.bool_)
 
 
 def named_like(plane: Plane, is_wanted: Test) -> Ints:
-    """Return the events of a plane whose name fits; each distinct name is tested once."""
+    """Return the plane's events whose name passes the test; test each distinct name once."""
     wanted = mask(map(is_wanted, plane.names))
     return np.flatnonzero(wanted[plane.name_of]) if wanted.any() else np.empty(0, np.int64)
 
 
 def matches(column: Strings, is_wanted: Test) -> Flags:
-    """Tell in which rows a column holds a wanted string; each distinct string is tested once."""
+    """Return which rows of a column have a wanted string; test each distinct string once."""
     return pick(mask(map(is_wanted, column.values)), column.codes, missing=False)
 
 
@@ -47,14 +47,14 @@ def pick(values: NDArray[Any], index: NDArray[Any], missing: Any = -1) -> NDArra
 
 
 def flags_at(index: Ints, size: int) -> Flags:
-    """Return flags that are set at some places; -1 is no place."""
+    """Return `size` flags, set at the given indices; -1 is ignored."""
     flags = np.zeros(size, np.bool_)
     flags[index[index >= 0]] = True
     return flags
 
 
 def place_of(keys: NDArray[Any], wanted: NDArray[Any]) -> Ints:
-    """Return the place of each wanted key among distinct ones that rise; -1 for none of them."""
+    """Return the index of each wanted key in `keys` (sorted, distinct); -1 if it is not there."""
     if not len(keys):
         return np.full(len(wanted), -1, np.int64)
     slot = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
@@ -64,13 +64,13 @@ def place_of(keys: NDArray[Any], wanted: NDArray[Any]) -> Ints:
 def last_of(
     keys: NDArray[Any], values: NDArray[Any], wanted: NDArray[Any], missing: int = -1
 ) -> NDArray[Any]:
-    """Return the last value with each wanted key, or `missing`; `keys` of values need not rise."""
+    """Return the last value with each wanted key, or `missing`; `keys` need not be sorted."""
     distinct, at = np.unique(keys[::-1], return_index=True)
     return pick(values[::-1][at], place_of(distinct, wanted), missing)
 
 
 def last_before(keys: Ints, at_ps: Ints, wanted: Ints, until_ps: Ints) -> Ints:
-    """Return the place of the last entry with each wanted key that began by then, -1 for none."""
+    """Return the index of the last entry with each wanted key up to its `until_ps`, or -1."""
     both = np.concatenate([keys, wanted])
     is_wanted = np.arange(len(both)) >= len(keys)
     order = np.lexsort((is_wanted, np.concatenate([at_ps, until_ps]), both))
@@ -82,14 +82,14 @@ def last_before(keys: Ints, at_ps: Ints, wanted: Ints, until_ps: Ints) -> Ints:
 
 
 def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[Ints, Ints]:
-    """Return the number of each row of some columns, and the distinct rows.
+    """Number the distinct rows of some columns; return each row's number and the distinct rows.
 
-    Values are whole numbers from -1 up. Distinct rows come in the order of their first occurrence.
+    Values are integers from -1 up. Distinct rows are in order of first occurrence.
     """
     packed, room = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         size = int(column.max(initial=-1)) + 2
-        if room * size >= 2**63:  # more than one number can hold
+        if room * size >= 2**63:  # would overflow int64
             packed = pd.factorize(packed)[0].astype(np.int64)
             room = len(packed)
         packed = packed * size + (column + 1)
@@ -104,7 +104,7 @@ def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[Ints, Ints]:
 
 
 def coded(codes: NDArray[Any], values: Sequence[str]) -> Strings:
-    """Return a column of strings by index, -1 for none."""
+    """Return a column of strings from indices into `values`, -1 for no string."""
     return Strings(codes.astype(np.int32), tuple(values))
 
 
@@ -124,7 +124,7 @@ def concatenate(columns: Sequence[Strings]) -> Strings:
 
 
 def filled(column: Strings, other: Strings) -> Strings:
-    """Return `column`, with `other` where it has no string."""
+    """Fill the gaps of `column` from `other`."""
     merged = concatenate([column, other])
     own, more = np.split(merged.codes, [len(column)])
     return Strings(np.where(own >= 0, own, more), merged.values)
@@ -143,7 +143,7 @@ def mapped(column: Strings, function: Callable[[str], str | None]) -> Strings:
 def categorical(column: Strings) -> pd.Categorical:
     """Return the column for a dataframe, with only the categories that occur."""
     used = np.flatnonzero(np.bincount(column.codes + 1, minlength=1)[1:])
-    # Several codes can stand for equal texts; categories must be distinct.
+    # Several codes can have the same text; categories must be distinct.
     numbers: dict[str, int] = {}
     table = np.full(len(column.values), -1, np.int32)
     table[used] = [numbers.setdefault(column.values[c], len(numbers)) for c in used.tolist()]
@@ -152,7 +152,7 @@ def categorical(column: Strings) -> pd.Categorical:
     )
 
 
-# --- events that nest: those of a line do not cross --------------------------------------------
+# --- nested events: events of one line never partly overlap ------------------------------------
 
 
 def in_line_order(plane: Plane) -> Ints:
@@ -166,7 +166,7 @@ def in_line_order(plane: Plane) -> Ints:
         start, duration = plane.start_ps[begin:end], plane.duration_ps[begin:end]
         step = np.diff(start)
         if (step < 0).any() or (duration[1:] >= duration[:-1])[step == 0].any():
-            # Mostly TensorFlow writes them in this order.
+            # TensorFlow usually writes events in this order, so sorting is rarely needed.
             order[begin:end] = begin + np.lexsort((-duration, start))
     return order
 
@@ -184,13 +184,13 @@ def innermost(plane: Plane, order: Ints, is_container: Flags) -> Ints:
 
 
 def by_line(plane: Plane, event: Ints) -> Ints:
-    """Return some events line by line, by start, an enclosing event before its content."""
+    """Sort events by line, then by start, an enclosing event before its content."""
     start, duration = plane.start_ps[event], plane.duration_ps[event]
     return event[np.lexsort((-duration, start, plane.line_of[event]))]
 
 
 def is_outermost(plane: Plane, event: Ints) -> Flags:
-    """Tell which of some events no other of them encloses, given in the order of `by_line`."""
+    """Return which of the given events none of the others encloses; sorted as by `by_line`."""
     line = plane.line_of[event]
     latest = pd.Series(plane.end_ps[event]).groupby(line).cummax()
     before = latest.groupby(line).shift(fill_value=np.iinfo(np.int64).min)

@@ -1,15 +1,15 @@
-"""What ran on the devices of one host, kernels and transfers, and which call launched each.
+"""The kernels and transfers that ran on one host's devices, and the call that launched each.
 
-A launch and what it launched have the same correlation id: a counter of 32 bits that each process
-has for itself, so in a long trace, or one of several processes, an id can recur. Work was launched
-by the last call with its id that began before it. That is sure unless an earlier one of these
-calls, or the next, has no work of its own. The work may then be that call's: work that waited long,
-or that a clock which drifts puts before its call.
+A launch and the work it launched share a correlation id: a 32-bit counter per process, so ids can
+recur in a long trace or one of several processes. The launch is the last call with the id that
+began before the work. This is certain unless an earlier call with the id, or the next one, has no
+work: the work can then belong to that call, if it was queued for long or clock drift puts it before
+its launch.
 
-The profiler sets the clock of each device against the host's, each by itself, and may be off: where
-work begins before it was launched, the times of that device are early by so much. One call may
-launch many pieces (`cuGraphLaunch`), and only the first show that. Clocks also drift, so some work
-is a little earlier yet.
+The profiler aligns the clock of each device with the host's separately, and can be off. If work
+begins before its launch, the device's clock is early by the difference. One call can launch many
+kernels (`cuGraphLaunch`); only the first of them shows this. Clocks also drift, so some work is a
+little earlier still.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Plane, Trace
 
-# cupti_utils.cc and rocm_tracer.cc name copies by direction; the rest are the runtimes' own calls.
+# cupti_utils.cc and rocm_tracer.cc name copies by direction; the rest are calls of the runtimes.
 _DIRECTIONS: Final = (
     (re.compile(r"Memcpy(?:H2D|HtoD)|CopyHostToDevice|(?:hip|cu\w*)MemcpyHtoD\w*"), "h2d"),
     (re.compile(r"Memcpy(?:D2H|DtoH)|CopyDeviceToHost|(?:hip|cu\w*)MemcpyDtoH\w*"), "d2h"),
@@ -51,33 +51,33 @@ _DIRECTIONS: Final = (
     (re.compile(r"Memcpy(?:P2P|PtoP)|CopyPeerToPeer|(?:hip|cu\w*)MemcpyPeer\w*"), "p2p"),
     (re.compile(r"Memcpy(?:H2H|HtoH)"), "h2h"),
 )
-# cupti_collector.cc: allocations and how long they lived, drawn among the kernels.
+# cupti_collector.cc: allocations and their lifetimes, written among the kernels.
 _MEMORY_RECORDS: Final = ("MemoryResidency_details", "MemFree_details", "memalloc_details")
-# On ROCm a copy may show as a kernel; its launch has the direction (seen in the corpus).
+# On ROCm a copy can appear as a kernel; its launch has the direction (seen in the corpus).
 _COPY_KERNEL: Final = re.compile(r"__amd_rocclr_copyBuffer\w*(\.kd)?")
-# Calls that wait for a device, and launch nothing.
+# Calls that wait for a device and launch nothing.
 SYNCHRONIZES: Final = re.compile(r"(?:cu|cuda|hip)\w*Synchronize(?:_v\d+)?")
 
-_TOO_EARLY_SHARE: Final = 0.01  # calls whose work begins before them, until clocks are called off
-_DRIFT_PS: Final = 100_000_000  # what is earlier than that is not so because of a clock
+_TOO_EARLY_SHARE: Final = 0.01  # calls whose work may precede them before the clock counts as off
+_DRIFT_PS: Final = 100_000_000  # clock drift explains no more than this
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceEvents:
-    """Events of the device planes of one host; arrays have one entry an event."""
+    """Events of the device planes of one host; arrays have one entry per event."""
 
     name: Strings  #: of the kernel or transfer
     device: Strings  #: name of the plane, `/device:GPU:0`
     stream: Strings  #: name of the line
     start_ps: Ints
     duration_ps: Ints
-    correlation_id: Ints  #: 0 where there is none
-    launch: Ints  #: event of the host plane that launched it, -1 where unknown
-    #: As `launch`, but -1 also where another event can have been it: correlation ids recur.
+    correlation_id: Ints  #: 0 if not recorded
+    launch: Ints  #: event of the host plane that launched it, -1 if unknown
+    #: As `launch`, but also -1 if another event may be the launch: correlation ids recur.
     sure_launch: Ints
     early_ps: Ints  #: by how much the clock of its device is early
-    function: Strings  #: that it was launched in, where that is known
-    op: Strings  #: it was launched for, `name:Type`, or none
+    function: Strings  #: function it was launched in, if known
+    op: Strings  #: op it was launched for, `name:Type`, or none
     producer: Strings  #: stat `from` of a transfer, or none
     consumer: Strings  #: stat `to` of a transfer, or none
     edge: Strings  #: stat `edge_name` of a transfer, or none
@@ -89,7 +89,7 @@ class DeviceEvents:
 
     @property
     def end_ps(self) -> Ints:
-        """When each ended, by the host's clock."""
+        """End of each event on the host's clock."""
         return self.start_ps + self.early_ps + self.duration_ps
 
 
@@ -99,7 +99,7 @@ def device_planes(trace: Trace) -> list[Plane]:
 
 
 def device_events(trace: Trace, host: HostOps) -> DeviceEvents:
-    """Collect the events of a host's device planes, derived lines left out."""
+    """Collect the events of a host's device planes, without derived lines."""
     planes = device_planes(trace)
     rows = [_own_events(plane) for plane in planes]
 
@@ -144,7 +144,7 @@ def device_events(trace: Trace, host: HostOps) -> DeviceEvents:
 
 
 def _own_events(plane: Plane) -> Ints:
-    """Return what ran on the device: no derived lines, and no records of memory."""
+    """Return the events of work on the device, without derived lines and memory records."""
     derived = mask(map(is_derived_line, plane.lines.name, plane.lines.id.tolist()))
     chosen = np.flatnonzero(~derived[plane.line_of])
     for stat in filter(plane.has_stat, _MEMORY_RECORDS):
@@ -157,7 +157,7 @@ def _is_tpu(plane: Plane) -> bool:
 
 
 def _names(plane: Plane) -> Strings:
-    # XLA's TPU events have the whole instruction as name, and its short name for display.
+    # XLA's TPU events have the whole instruction as name and a short display name.
     if not _is_tpu(plane):
         return Strings(plane.name_of, plane.names)
     pairs = zip(plane.names, plane.display_names, strict=True)
@@ -165,13 +165,13 @@ def _names(plane: Plane) -> Strings:
 
 
 def _hlo_ops(plane: Plane) -> Strings:
-    # On a TPU every event is an XLA op, and few of them say so.
+    # On a TPU every event is an XLA op, but few have the stat.
     found = plane.strings("hlo_op")
     return filled(found, _names(plane)) if _is_tpu(plane) else found
 
 
 def _ops(plane: Plane) -> Strings:
-    """Read the op from `tf_op`, or else from `annotation` or `level 0` (TensorFlow 2.2 to 2.5)."""
+    """Read the op from `tf_op`, otherwise `annotation` or `level 0` (TensorFlow 2.2 to 2.5)."""
     column = coded(np.full(len(plane), -1), ())
     for stat in filter(plane.has_stat, ("tf_op", "annotation", "level 0")):
         column = filled(column, mapped(plane.strings(stat), op_label))
@@ -190,17 +190,17 @@ def _direction(name: str) -> str | None:
 
 
 class Launched(NamedTuple):
-    """What launched each piece of work."""
+    """The launch of each kernel or transfer."""
 
-    call: Ints  #: place of the call among those given, -1 where none is known
-    is_sure: Flags  #: whether no other of these calls can have been it
+    call: Ints  #: index of the call, -1 if unknown
+    is_sure: Flags  #: whether no other call can be the launch
     early_ps: Ints  #: by how much the clock of each device is early
 
 
 def launch_calls(plane: Plane) -> Ints:
-    """Return the events of a host that can launch work, by correlation id and then by start.
+    """Return a host's events that can launch work, by correlation id, then by start.
 
-    Calls that merely wait for a device have an id too, and launch nothing.
+    Calls that only wait for a device have an id, too, but launch nothing.
     """
     column = plane.integers("correlation_id")
     can = column.present & (column.values != 0)
@@ -215,8 +215,8 @@ def launched_by(
 ) -> Launched:
     """Find the call that launched each piece of work.
 
-    Ids of calls rise, and so do their times within an id. The id of work is 0 for none; its times
-    are by the clock of its device, a number from 0.
+    Calls are sorted by id, then by time. `work_id` is 0 if not recorded; `work_ps` is on the clock
+    of the work's device, which is numbered from 0.
     """
     call = np.full(len(work_id), -1, np.int64)
     is_sure = np.zeros(len(work_id), np.bool_)
@@ -227,7 +227,7 @@ def launched_by(
     late_ps = work_ps[only] - call_ps[first[only]]
     early_ps = _early_ps(late_ps, first[only], device[only], int(device.max(initial=-1)) + 1)
     is_near = late_ps + early_ps[device[only]] >= -_DRIFT_PS
-    # Where other work with the id is the call's, work from long before is of one not recorded.
+    # If a call has other work with its id, much earlier work is from a call that is not recorded.
     followed = flags_at(first[only[is_near]], len(call_id))
     known = only[is_near | ~followed[first[only]]]
     call[known] = first[known]
@@ -245,22 +245,22 @@ def launched_by(
 def _early_ps(late_ps: Ints, call: Ints, device: Codes, devices: int) -> Ints:
     """Return by how much the clock of each device is early.
 
-    Of each call only the earliest work counts: what follows depends on that work, not on the clock.
-    Single calls prove nothing: the id of their work may be that of another.
+    Only the earliest work of each call counts: later work waits for it, whatever the clock.
+    Single calls prove nothing: their work can have the id of another call.
     """
     early_ps = np.zeros(devices, np.int64)
     none = np.iinfo(np.int64).max
     for number in np.unique(device).tolist():
         first_ps = np.full(int(call.max()) + 1, none)
         np.minimum.at(first_ps, call[device == number], late_ps[device == number])
-        of_calls = first_ps[first_ps != none].clip(-none)  # the least number has no opposite
+        of_calls = first_ps[first_ps != none].clip(-none)  # the smallest int64 cannot be negated
         rank = min(max(1, int(len(of_calls) * _TOO_EARLY_SHARE)), len(of_calls) - 1)
         early_ps[number] = max(0, -int(np.partition(of_calls, rank)[rank]))
     return early_ps
 
 
 def _is_sure(call_id: Ints, call: Ints) -> Flags:
-    """Tell for which work no earlier call with its id, nor the next, has none of its own."""
+    """Return for which work each earlier call with its id, and the next one, has work."""
     without = np.bincount(call[call >= 0], minlength=len(call_id)) == 0
     before = np.cumsum(without) - without
     is_first_without = before == before[np.searchsorted(call_id, call_id)]

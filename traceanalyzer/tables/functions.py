@@ -1,8 +1,8 @@
 """The function that each event of a host ran in.
 
-A trace names the functions that Python calls. It does not name those that tf.data calls, nor the
-graphs that sessions of TensorFlow 1 run: where there is a capture file, the ops that ran identify
-them, or the recorder's markers do.
+A trace names the functions that Python calls. It does not name functions that tf.data calls or
+graphs that TensorFlow 1 sessions run: with a capture file, the ops that ran or the recorder's
+markers identify these.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Plane
     from traceanalyzer.trace.strings import Strings
 
-TF_DATA: Final = "tf.data"  # in the column `function`: what a pipeline calls
-DATASET_LOOP: Final = "loop over a dataset"  # what reduces a dataset within a step
-CONSTANTS: Final = "constant folding"  # what TensorFlow computes while it makes a graph ready
+TF_DATA: Final = "tf.data"  # in the column `function`: functions that a pipeline calls
+DATASET_LOOP: Final = "loop over a dataset"  # ops that reduce a dataset within a step
+CONSTANTS: Final = "constant folding"  # ops that run while TensorFlow prepares a graph
 
 _FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(?:__inference_)?(.*?)(?:_(\d+))?")
-# log_memory.h, CONSTANT_FOLDING_STEP_ID: the step of whatever graph_runner.cc runs, for
-# constant_folding.cc and eval_const_tensor.cc. No call of a function has it.
+# log_memory.h, CONSTANT_FOLDING_STEP_ID: the step id of all ops that graph_runner.cc runs for
+# constant_folding.cc and eval_const_tensor.cc. No function call has it.
 _FOLDING_STEP: Final = -1
-# reduce_dataset_op.cc: the op, and the stages of the dataset that it reduces. AutoGraph turns a
-# loop over a dataset into a scan that is reduced.
+# reduce_dataset_op.cc: the op, and the stages of the dataset that it reduces. AutoGraph converts a
+# loop over a dataset into a scan and a reduction.
 _OF_REDUCE: Final = re.compile(r"ReduceIterator::|ReduceDatasetOp::DoCompute$")
 _LOOPS: Final = re.compile(r"ReduceDatasetOp::DoCompute|ReduceIterator::(?:.*::)?Scan(?:\[\d+\])?")
-_SESSION_MARKER: Final = "traceanalyzer:session"  # the recorder's, before each run of a session
+_SESSION_MARKER: Final = "traceanalyzer:session"  # the recorder writes it before each session run
 _SESSION_LABEL: Final = "session graph "
 _NO_CALL: Final = 0  # see `HostOps.call`
 
@@ -51,11 +51,11 @@ _NO_CALL: Final = 0  # see `HostOps.call`
 def called_functions(
     plane: Plane, names: Names, kind: NDArray[np.uint8], order: Ints, executor: Ints
 ) -> tuple[Strings, dict[str, str]]:
-    """Name the function that each event ran in, without TensorFlow's counter; and in full.
+    """Return each event's function, without TensorFlow's counter, and the full names by label.
 
-    On the calling thread the function is the enclosing call's. Elsewhere the step id identifies it:
-    the executor's turn has it, and so has the `FunctionRun` within the call. What is computed to
-    make a graph ready has a step of its own, also within the call that it is done for.
+    On the calling thread, this is the function of the enclosing call. On other threads, the step id
+    identifies it: the executor's event and the `FunctionRun` within the call both have it. Ops that
+    run to prepare a graph have a separate step id, even within the call that needs the graph.
     """
     is_call = (names.kind == Kind.FUNCTION_CALL).tolist()
     definitions = _labels({op for op, calls in zip(names.op, is_call, strict=True) if calls})
@@ -87,10 +87,10 @@ def called_functions(
 
 
 def _labels(functions: Collection[str], taken: Collection[str] = ()) -> dict[str, str]:
-    """Return functions by labels without TensorFlow's counter: `f`, and `f#2` for a second one.
+    """Label functions without TensorFlow's counter, `f`, `f#2` ...; return full names by label.
 
-    The counter depends on what else the program traced before. The order of the counters does not,
-    so the labels stay the same when the program is recorded again.
+    The counter depends on everything the program traced before. The order of the counters does not,
+    so the labels are the same in another recording of the program.
     """
     found: dict[str, str] = {}
     for function in sorted(functions, key=lambda name: (*base_and_counter(name), name)):
@@ -110,7 +110,7 @@ def base_and_counter(called: str) -> tuple[str, int]:
 
 
 def _reduces(plane: Plane, order: Ints) -> Flags:
-    """Tell which events lie in what reduces a dataset, and not in a stage that feeds it."""
+    """Return which events are part of reducing a dataset, not of a stage that feeds it."""
     is_around = mask(map(_OF_REDUCE.match, plane.names))[plane.name_of]
     around = innermost(plane, order, is_around)
     return pick(mask(map(_LOOPS.fullmatch, plane.names))[plane.name_of], around, missing=False)
@@ -126,8 +126,8 @@ def _with_labels(
 ) -> HostOps:
     """Name the functions of some calls.
 
-    `labels` are new ones, each with the full name of its function; `keep_named` leaves entries
-    alone that have a function.
+    `labels` maps new labels to full function names. `keep_named` keeps functions that are already
+    known.
     """
     values = (*host.function.values, *labels)
     code = {name: len(host.function.values) + at for at, name in enumerate(labels.values())}
@@ -149,11 +149,11 @@ def _with_labels(
 
 
 def _with_functions_of_steps(host: HostOps, capture_file: CaptureFile) -> HostOps:
-    """Name the functions of datasets that compute for a step.
+    """Name the dataset functions that compute for a step.
 
-    The ops of a call identify its function: their names must all be nodes of it, and of several
-    such functions it is the one with the fewest other nodes. Of two equally good ones it is the one
-    that feeds a step, which is the usual case.
+    The ops of a call identify its function: all of them must be nodes of it. If several functions
+    qualify, the one with the fewest other nodes is chosen; if two are equally good, the one that
+    feeds a step, which is the usual case.
     """
     of_steps = functions_of_steps(capture_file)
     names_of_call = _calls_by_data(host) if of_steps else {}
@@ -175,7 +175,7 @@ def _with_functions_of_steps(host: HostOps, capture_file: CaptureFile) -> HostOp
 
 
 def _calls_by_data(host: HostOps) -> dict[int, frozenset[str]]:
-    """Return the names of the ops that each call by tf.data ran, by its step id."""
+    """Return the op names of each call that tf.data made, by step id."""
     by_data = [k for k, f in enumerate(host.function.values) if f in {TF_DATA, DATASET_LOOP}]
     is_called = np.isin(host.function.codes, by_data) & (host.call != _NO_CALL)
     pairs = np.unique(np.stack([host.call[is_called], host.name[is_called]], axis=1), axis=0)
@@ -186,7 +186,7 @@ def _calls_by_data(host: HostOps) -> dict[int, frozenset[str]]:
 
 
 def _nodes(capture_file: CaptureFile, functions: Collection[str]) -> dict[str, frozenset[str]]:
-    """Return the names of each function's nodes, as they were placed and as they ran."""
+    """Return the node names of each function, both as placed and as run."""
     known = {name: capture_file.function(name) for name in sorted(functions)}
     return {
         name: frozenset(
@@ -206,9 +206,9 @@ def is_session_graph(function: str) -> bool:
 
 
 def _with_session_graphs(host: HostOps, capture_file: CaptureFile) -> HostOps:
-    """Name the graphs of sessions as functions, where a program has several.
+    """Name session graphs as functions if a program has several.
 
-    Graphs of one program often have nodes of the same names.
+    The graphs of one program often have nodes with the same names.
     """
     names = {each.name for each in capture_file.session_graphs()}
     names |= {d.name or SESSION for d in capture_file.definitions if is_session(d.name or SESSION)}
@@ -222,7 +222,7 @@ def _with_session_graphs(host: HostOps, capture_file: CaptureFile) -> HostOps:
 
 
 def _graphs_of_runs(host: HostOps) -> dict[int, int]:
-    """Return the number of the graph of each run of a session, by the run's step id."""
+    """Return the graph number of each session run, by step id."""
     plane = host.plane
     graph, step = plane.integers("graph"), plane.integers("id")
     is_marker, is_run = (

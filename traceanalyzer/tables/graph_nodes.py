@@ -1,14 +1,14 @@
-"""Which node of a captured graph an op of a trace is, and what the capture file says about it.
+"""Find the captured graph node of each op in a trace, and what was recorded about it.
 
-A trace names the nodes of the partition that ran, after grappler. From there a node is traced back
-to the placer's input, which has the requested device, to the function it was inlined from, and to
-the line of the definition that made it. Where one function was placed several times, or several
-functions are possible, only what is the same for all of them counts.
+A trace names the nodes of the partition that ran, after Grappler. Each is traced back to the
+placer's input, which has the requested device, to the function it was inlined from, and to the
+source line that created it. If a function was placed several times, or several functions are
+possible, only facts on which all of them agree are used.
 
-Types are those of the node that ran, by its attributes, and unknown where these were not recorded
-(as in TensorFlow 2.12). A trace of host tracer level 2 has no types, and one of level 3 none of
-resources and references (op_kernel.cc, ShapeTraceString). TensorFlow's definition of the op says
-which attributes are types; only a definition that is sure to be the program's is believed.
+Types come from the attributes of the node that ran, and are unknown if these were not recorded (as
+in TensorFlow 2.12). Traces of host tracer level 2 have no types; those of level 3 lack the types of
+resources and references (op_kernel.cc, ShapeTraceString). The OpDef says which attributes are
+types; it is used only if it is certain to be the one of the program's TensorFlow.
 """
 
 from __future__ import annotations
@@ -32,54 +32,54 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.function_records import Graph, Instance, Partition
 
 _CPU: Final = "/device:CPU:"
-_LONGEST_LIST: Final = 1000  # entries that a capture file keeps of one (capture_file/attributes.py)
+_LONGEST_LIST: Final = 1000  # list entries kept in a capture file (capture_file/attributes.py)
 _THIS_PROCESS: Final = "/job:localhost/replica:0/task:0"
 
-# How TensorFlow makes a node's name from another's; a group is what is left of that one.
+# How TensorFlow derives a node's name from another's; the groups match the original name.
 _MADE_FROM: Final = (
     # unary_ops_composition: arithmetic_optimizer.cc names the fused op after the last of the chain.
     re.compile(r"(.+)/unary_ops_composition"),
-    # constant_folding.cc, OptimizedNodeName: ConstantFolding/SCOPE/NAME, and words after it.
+    # constant_folding.cc, OptimizedNodeName: ConstantFolding/SCOPE/NAME, and a suffix.
     re.compile(r"ConstantFolding/(.+?)(?:-[^/]*|_recip|_partial_split_\d+)?"),
     # generic_layout_optimizer_transposer.cc, auto_mixed_precision.cc: NAME-0-0-WHAT-OPTIMIZER.
     re.compile(r"(.+?)(?:-\d+)+-\w+-(?:LayoutOptimizer|AutoMixedPrecision)"),
 )
-# graph_optimizer_stage.h, MakeOptimizedNodeName: SCOPE/ArithmeticOptimizer/STAGE_NAME; the stage's
-# own words may hold underscores, and so may the name.
+# graph_optimizer_stage.h, MakeOptimizedNodeName: SCOPE/ArithmeticOptimizer/STAGE_NAME; both the
+# stage and the name can contain underscores.
 _ARITHMETIC: Final = re.compile(r"(?:(.+)/)?ArithmeticOptimizer/(.+)")
-# inline_function_utils.cc, lower_while_op.cc, lower_if_op.cc: what replaces a call or a loop.
+# inline_function_utils.cc, lower_while_op.cc, lower_if_op.cc: nodes that replace a call or loop.
 _STAND_IN: Final = re.compile(r"(?:Func/)?(.+)/_\d+")
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpRecord:
-    """What a capture file says about one row of the op table; None where that is unknown."""
+    """What a capture file says about one row of the op table; None if unknown."""
 
-    frame: Frame | None  #: the user's line that made it
-    requested_device: str | None  #: without the name of this process; "" for none
+    frame: Frame | None  #: the user's line that created it
+    requested_device: str | None  #: without job and task of this process; "" for none
     input_types: str | None = None  #: `float;int32`
     output_types: str | None = None
     device: str | None = None  #: of the partition that ran it, or of its results; full string
-    #: Where calls placed it differently: on which devices, "" for an unknown one.
+    #: The devices, if calls placed it differently; "" for an unknown one.
     devices: tuple[str, ...] = ()
-    is_device_certain: bool = True  #: whether that is proof
-    is_on_host: bool = False  #: whether all its results were in host memory, its device no CPU
-    has_host_inputs: bool = False  #: whether, if so, all its inputs were there, too
-    function: str = ""  #: that was instantiated; "" for an eager op
-    node: str = ""  #: node of the placer's input, or of the definition where that was not recorded
-    signatures: tuple[int, ...] = ()  #: of an eager op; empty for one of a graph
+    is_device_certain: bool = True  #: whether the device is proved
+    is_on_host: bool = False  #: whether its device is not a CPU but all results were in host memory
+    has_host_inputs: bool = False  #: whether, in that case, all its inputs were in host memory, too
+    function: str = ""  #: the instantiated function; "" for an eager op
+    node: str = ""  #: node of the placer's input or, if not recorded, of the definition
+    signatures: tuple[int, ...] = ()  #: of an eager op; empty for a graph op
 
 
 def as_typed(device: str | None) -> str | None:
-    """Return a request as it was typed: TensorFlow completes those of eager scopes.
+    """Return a requested device as typed: TensorFlow completes the devices of eager scopes.
 
-    An empty rest requests no device: `tf.py_function` names only the process.
+    "" means that no device is requested: `tf.py_function` names only job and task.
     """
     return None if device is None else device.removeprefix(_THIS_PROCESS)
 
 
 class Types(NamedTuple):
-    """The types of a node's tensors, `float;int32`, "" for no tensor, None where unknown."""
+    """The types of a node's tensors, `float;int32`; "" for no tensor, None if unknown."""
 
     inputs: str | None  #: `resource` for a handle, `float_ref` for a reference
     outputs: str | None
@@ -89,7 +89,7 @@ NOT_KNOWN: Final = Types(inputs=None, outputs=None)
 
 
 class NodeTypes:
-    """Finds the types of nodes of one capture file."""
+    """Finds the types of the nodes in one capture file."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
@@ -105,13 +105,13 @@ class NodeTypes:
 
     def _find(self, op: str, index: int) -> Types:
         definition = None if index == UNKNOWN else self._nearest.registry.definition(op)
-        if definition is None:  # of a library of the program's own
+        if definition is None:  # an op from a custom op library
             return NOT_KNOWN
         attributes = self._capture_file.attribute_set(index)
         if any(isinstance(v, list) and len(v) >= _LONGEST_LIST for v in attributes.values()):
             return NOT_KNOWN
-        # A public op's types may change from one version to the next only as its attributes do
-        # (op_def_util.cc, OpDefCompatible): one with just the attributes of the node is the node's.
+        # A public op's types change between versions only if its attributes change, too
+        # (op_def_util.cc, OpDefCompatible): a definition with exactly the node's attributes fits.
         own = {name for name in attributes if not name.startswith("_")}
         is_its_own = not op.startswith("_") and own == {*definition.attributes}
         if not (self._nearest.exact or is_its_own):
@@ -124,7 +124,7 @@ class NodeTypes:
 
 
 class GraphNodes:
-    """Finds the nodes of one capture file."""
+    """Finds nodes in one capture file."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
@@ -138,9 +138,9 @@ class GraphNodes:
         }
 
     def find(self, function: str, name: str, op_type: str) -> OpRecord | None:
-        """Return the node of an op that ran in a function, or in one that it calls."""
+        """Return the node of an op that ran in a function or in a function it calls."""
         if role_of_type(op_type) == Role.TRANSFER:
-            return None  # made where a graph is cut into partitions
+            return None  # created by graph partitioning
         own = self._in_function(function, name, op_type, is_its_own=True)
         if own is not None:
             return own
@@ -149,23 +149,23 @@ class GraphNodes:
         )
 
     def find_in_datasets(self, name: str, op_type: str) -> OpRecord | None:
-        """Return the node of an op that tf.data called, if all functions that have it agree."""
+        """Return the node of an op that tf.data called, if all functions with that node agree."""
         if self._lacks_functions:
-            return None  # the one that it is of may be missing
+            return None  # the op's function may be missing
         return self._find_anywhere(name, op_type, lambda f: f not in self._not_of_pipelines)
 
     def find_in_any(self, name: str, op_type: str) -> OpRecord | None:
         """Return the node of an op of unknown function: a session's, or one that all agree on.
 
-        TensorFlow also runs ops outside of any function, on the CPU, to learn shapes while Python
-        makes a graph (eval_const_tensor.cc, graph_runner.cc). So a node that was placed elsewhere
-        has no known device, and one that no instantiated graph needs is found in a definition.
-        Where there are both, the line is the graph's, and the types are unknown.
+        TensorFlow also runs ops outside of any function, on the CPU, to infer shapes while Python
+        builds a graph (eval_const_tensor.cc, graph_runner.cc). So the device of a node that was
+        placed elsewhere is unknown, and a node in no instantiated graph is looked up in the
+        definitions. If both exist, the line is that of the graph and the types are unknown.
         """
         if role_of_type(op_type) == Role.TRANSFER or self._lacks_functions:
             return None
         found = self._find_anywhere(name, op_type, lambda _: True)
-        # The definitions that hold a node which no graph of theirs does.
+        # The definitions that have the node although none of their graphs does.
         holders = self._holders.get(name, {})
         definitions = [d for d in self._capture_file.definitions if d.index(name) != UNKNOWN]
         definers = [d.name or SESSION for d in definitions if (d.name or SESSION) not in holders]
@@ -188,7 +188,7 @@ class GraphNodes:
 
     @cached_property
     def _holders(self) -> dict[str, dict[str, None]]:
-        """The functions whose graphs hold a node of each name, in order."""
+        """The functions whose graphs contain a node of each name, in order."""
         graphs = [
             (graph.names, function.name)
             for function in self._capture_file.functions
@@ -203,7 +203,7 @@ class GraphNodes:
         return holders
 
     def _called_by(self, function: str) -> tuple[str, ...]:
-        """Return the functions that a function calls, directly or not, by its nodes' attributes."""
+        """Return the functions that a function calls, directly or not, from node attributes."""
         if function not in self._reached:
             reached = {function: None}
             waiting = [function]
@@ -217,7 +217,7 @@ class GraphNodes:
     def _in_function(
         self, function: str, name: str, op_type: str, *, is_its_own: bool = False
     ) -> OpRecord | None:
-        """Look an op up in a function; `is_its_own`: the op is known to have run there."""
+        """Look up an op in a function; `is_its_own`: the op is known to have run there."""
         instantiated = self._capture_file.function(function)
         instances = () if instantiated is None else instantiated.instances
         instances = self._of_sessions.get(function, instances)
@@ -229,7 +229,7 @@ class GraphNodes:
         )
 
     def _in_definition(self, function: str, name: str) -> OpRecord | None:
-        """Look a node up under its own name, where no graph of its function was recorded."""
+        """Look up a node by its exact name if no graph of its function was recorded."""
         known = self._defined_as(function, name)
         if known is None:
             return None
@@ -237,7 +237,7 @@ class GraphNodes:
         return OpRecord(frame=frame, requested_device=None, function=function, node=known)
 
     def _defined_as(self, function: str, name: str) -> str | None:
-        """Return the name under which a definition holds a node, or what it was made from."""
+        """Return the name, in the definition, of a node or of the node it was derived from."""
         definition = self._capture_file.definition(function)
         if definition is None:
             return None
@@ -258,10 +258,10 @@ class GraphNodes:
         if not ran:
             if place == UNKNOWN:
                 return None
-            # TensorFlow 2.12 does not record what ran. Where the function is sure, so is the name:
-            # Grappler keeps it when it turns a node into another op (`RealDiv` into `Mul`). It and
-            # oneDNN's rewrites name ops of their own, whose types begin with an underscore, after
-            # the node whose value they compute.
+            # TensorFlow 2.12 does not record the nodes that ran. If the function is certain, so is
+            # the name: Grappler keeps it when it changes the op type (`RealDiv` to `Mul`). Fused
+            # ops of Grappler and oneDNN, whose types begin with an underscore, are named after the
+            # node whose value they compute.
             is_named = is_its_own and not instance.partitions
             if not is_named and graph.ops[place] != op_type and not op_type.startswith("_"):
                 return None
@@ -286,9 +286,9 @@ class GraphNodes:
 
 
 def base_names(name: str) -> Iterator[str]:
-    """Return the names that TensorFlow may have made a node's name from, the likeliest first.
+    """Return the names that a node's name may be derived from, most likely first.
 
-    Only a name of a node of the same graph is its base.
+    Only the name of a node in the same graph counts.
     """
     for pattern in _MADE_FROM:
         if match := pattern.fullmatch(name):
@@ -308,7 +308,7 @@ def _origin(graph: Graph | Partition, at: int) -> tuple[str, str] | None:
 
 
 def _agreed(found: Iterable[OpRecord | None]) -> OpRecord | None:
-    """Return the node that all agree on, with the device and types that all have."""
+    """Return the node on which all agree, with the device and types that all share."""
     nodes = [node for node in found if node is not None]
     if not nodes or len({(n.frame, n.requested_device) for n in nodes}) > 1:
         return None

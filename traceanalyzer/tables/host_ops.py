@@ -1,4 +1,4 @@
-"""The ops seen on a host's threads: one entry for each time one ran, with what surrounds it."""
+"""The op occurrences on a host's threads: one entry per run of an op, with its context."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ _EAGER_SEND: Final = re.compile(r"_Send input \d+ from (\S+) to (\S+)")  # eager
 _KEY_PARTS: Final = 5
 
 # The type of an input that a trace does not record: OpKernel::ShapeTraceString (op_kernel.cc)
-# leaves out resources, variants and references, and inputs that did not come.
+# omits resources, variants, references and dead inputs.
 UNKNOWN_TYPE: Final = "?"
 
 
 class Transfer(NamedTuple):
-    """An edge between devices, as an event of sending or receiving records it; "" for unknown."""
+    """An edge between devices, as recorded by a send or receive event; "" if unknown."""
 
     producer: str
     consumer: str
@@ -72,7 +72,7 @@ class Moves(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostOps:
-    """Ops that ran on one host's threads; arrays have one entry an occurrence unless said."""
+    """Ops that ran on one host's threads; most arrays have one entry per occurrence."""
 
     plane: Plane
     names: Names
@@ -80,30 +80,30 @@ class HostOps:
     name: Codes  #: index into `names.op` and `names.type`
     kind: NDArray[np.uint8]  #: `Kind`
     function: Strings  #: function it ran in, `tf.data`, `constant folding`, or empty
-    definitions: dict[str, str]  #: full name, with TensorFlow's counter, of each function
+    definitions: dict[str, str]  #: full name of each function, with TensorFlow's counter
     in_pipeline: Flags  #: whether it ran on behalf of tf.data
-    #: Whether it is an eager op that the thread did not run itself: TensorFlow's executor of eager
-    #: ops did (eager/eager_executor.cc), in events that name no op, or in older traces in one
-    #: `X:X`, an occurrence of its own.
+    #: Whether it is an eager op that ran on another thread, in TensorFlow's eager executor
+    #: (eager/eager_executor.cc). That run's events name no op or, in older traces, are `X:X`, a
+    #: separate occurrence.
     is_handed_over: Flags
     call: Ints  #: step id of the call it ran in, 0 where unknown
-    device: Strings  #: whose executor ran it, or where its inputs were sent to; mostly unknown
+    device: Strings  #: device of its executor, or to which its inputs were sent; mostly unknown
     device_is_proved: Flags  #: an input that was sent to the CPU proves nothing
-    self_ps: Ints  #: duration without that of the ops nested in it
-    input_types: Strings  #: at host tracer level 3: `float;int32`, `?` for one that is unknown
+    self_ps: Ints  #: duration without the ops nested in it
+    input_types: Strings  #: at host tracer level 3: `float;int32`, `?` for an unknown one
     transfer: Codes  #: index into `transfers` of a send or receive, -1 for others
     transfers: tuple[Transfer, ...]
     moves: Moves
-    record: Codes  #: the record of an eager op, an index; -1 for none
-    owner: Ints  #: for each event of the plane, the occurrence that did it (or is it), or -1
+    record: Codes  #: index of an eager op's record; -1 for none
+    owner: Ints  #: for each event of the plane, the occurrence it belongs to, or -1
     function_of_event: Strings  #: for each event of the plane, the function it ran in
-    call_of_event: Ints  #: for each event of the plane, the step id of the call, 0 where unknown
+    call_of_event: Ints  #: for each event of the plane, the step id of its call, 0 if unknown
     order: Ints  #: the plane's events as from `in_line_order`
     launches: Ints  #: events that can launch work, as from `launch_calls`
 
 
 def host_plane(trace: Trace) -> Plane:
-    """Return the fullest host plane; one without events if nothing was recorded on any."""
+    """Return the host plane with the most events; an empty plane if there is none."""
     planes = [plane for plane in trace.planes if plane.name == HOST_PLANE and len(plane)]
     if planes:
         return max(planes, key=len)
@@ -113,7 +113,7 @@ def host_plane(trace: Trace) -> Plane:
 
 
 def host_ops(plane: Plane) -> HostOps:
-    """Find the op occurrences of a host plane."""
+    """Find the op occurrences in a host plane."""
     names = classify(plane)
     name_of = plane.name_of
     kind = names.kind[name_of]
@@ -135,7 +135,7 @@ def host_ops(plane: Plane) -> HostOps:
 
     is_turn = names.is_executor[name_of]
     executor = innermost(plane, order, is_turn)
-    # A thread may take a turn at other ops within a `_Send`: what it does there is not the send's.
+    # A thread can run other ops within a `_Send`: their events do not belong to the send.
     owner = np.where(is_op, number[:-1], number[innermost(plane, order, is_op | is_turn)])
     call_of_event = pick(plane.integers("id").values, executor, 0)
     functions, definitions = called_functions(plane, names, kind, order, executor)
@@ -178,10 +178,10 @@ def host_ops(plane: Plane) -> HostOps:
 
 
 def _handed_over(plane: Plane, kind: NDArray[np.uint8], ran_in: Ints) -> Flags:
-    """Tell which eager ops the executor of eager ops ran on a thread of its own.
+    """Return which eager ops TensorFlow's eager executor ran on another thread.
 
-    `kind` is that of each occurrence by its name: `X:X` is an op, for that is the event of a
-    running kernel, of an eager op too. `ran_in` is the occurrence around each event of the plane.
+    `kind` is the kind of each occurrence by name: `X:X` counts as an op, since kernels write that
+    event, also for eager ops. `ran_in` is the occurrence around each event of the plane.
     """
     runs = plane.named(_EAGER_RUN)
     own = mask(map(is_eager_executor_line, plane.lines.name))
@@ -194,7 +194,7 @@ def _handed_over(plane: Plane, kind: NDArray[np.uint8], ran_in: Ints) -> Flags:
 def _echoes(plane: Plane, names: Names, kind: NDArray[np.uint8], parent: Ints) -> Flags:
     """Find events that repeat the eager op around them: `X:X` within `EagerLocalExecute: X`.
 
-    TensorFlow 2.3 to 2.5 wrote both (seen in the corpus); the outer one is counted.
+    TensorFlow 2.3 to 2.5 wrote both (seen in the corpus); only the outer one counts.
     """
     if not (kind == Kind.EAGER_OP).any():
         return np.zeros(len(plane), np.bool_)
@@ -207,7 +207,7 @@ def _echoes(plane: Plane, names: Names, kind: NDArray[np.uint8], parent: Ints) -
 
 
 def _transfers(plane: Plane, names: Names, event: Ints) -> tuple[Codes, dict[Transfer, int]]:
-    """Number the edges that `_Send` and `_Recv` events record (rendezvous key, from, to)."""
+    """Number the edges in `_Send` and `_Recv` events (rendezvous key, from, to)."""
     is_transfer = mask(role_of_type(t) == Role.TRANSFER for t in names.type)
     rows = np.flatnonzero(is_transfer[plane.name_of[event]])
     transfer = np.full(len(event), -1, np.int32)
@@ -234,7 +234,7 @@ def _edge(key: str, producer: str, consumer: str) -> Transfer | None:
 def _moves(
     plane: Plane, kind: NDArray[np.uint8], parent: Ints, number: Ints, edges: dict[Transfer, int]
 ) -> Moves:
-    """Find the inputs copied for eager ops: `_Send input 0 from A to B`; add their edges."""
+    """Find inputs copied for eager ops (`_Send input 0 from A to B`) and add their edges."""
     event = named_like(plane, _EAGER_SEND.fullmatch)
     event = event[pick(kind, parent[event], Kind.OTHER) == Kind.EAGER_OP]
     edge_of_name = {}
@@ -247,15 +247,15 @@ def _moves(
 
 
 def _with_devices(host: HostOps, turn: Ints) -> HostOps:
-    """Add the device of each occurrence, and whether it is proved; `turn` is the executor's event.
+    """Add each occurrence's device and whether it is proved; `turn` is the executor's event.
 
-    The key of a send or receive names the device that it ran on. A function has one executor a
-    device, so the same is the device of all ops that the send's executor ran.
+    The key of a send or receive names the device that it ran on. A function has one executor per
+    device, so all ops that the send's executor ran are on that device.
 
     An eager op's inputs are sent to the op's device, but an op on a GPU takes some inputs in host
-    memory: TensorFlow 2.3 to 2.11 sent these to the CPU first (kernel_and_device.cc); later
-    versions, whose `EagerExecute` names the op, do not (tried on an emulated GPU). So an input sent
-    to the CPU is no proof, and in older traces it says nothing.
+    memory: TensorFlow 2.3 to 2.11 sent these to the CPU first (kernel_and_device.cc). Later
+    versions, whose `EagerExecute` names the op, do not (tested on an emulated GPU). So an input
+    sent to the CPU is no proof, and in older traces not even evidence.
     """
     plane, moves = host.plane, host.moves
     devices: dict[str, int] = {"": -1}
@@ -267,7 +267,7 @@ def _with_devices(host: HostOps, turn: Ints) -> HostOps:
     codes = np.where(is_send, pick(source, host.transfer), pick(target, host.transfer))
 
     executor = plane.integers("_c")
-    # Up to TensorFlow 2.6 (seen in the corpus) `_c` is the step's id, shared by all its executors.
+    # Up to TensorFlow 2.6 (seen in the corpus) `_c` is the step id, shared by all its executors.
     is_own = executor.present[turn] & (executor.values[turn] != plane.integers("id").values[turn])
     run = np.where((turn >= 0) & is_own, executor.values[turn], 0)
     sends = (codes >= 0) & (run != 0)
@@ -289,7 +289,7 @@ def _with_devices(host: HostOps, turn: Ints) -> HostOps:
 def _types_of_shape(shape: str) -> str | None:
     """Reduce the stat `shape`, `(float[64,64];int32[2])`, to its types, `float;int32`.
 
-    It is written only of an op with inputs: `()` is one input of unknown type.
+    Only ops with inputs have it: `()` means one input of unknown type.
     """
     if not shape.startswith("("):
         return None

@@ -1,4 +1,4 @@
-"""All tables of one host, from its trace; those of kernels, allocations and all events."""
+"""Builds all tables of one host; those of kernels, allocations and events are built here."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Plane, Trace
 
 
-# `BFCAllocator::AddTraceMe` (bfc_allocator.cc) of older versions, where no op was at work.
+# `BFCAllocator::AddTraceMe` (bfc_allocator.cc) of older versions, if no op was running.
 _NOTHING: Final = {"", "(null)"}
 _LONGEST_NUMBER: Final = 9  # digits; types have three
 
@@ -52,11 +52,11 @@ class HostTables:
     allocations: pd.DataFrame
     steps: pd.DataFrame
     facts: TracerFacts
-    threads: ThreadActivity | None = None  #: none without a host plane
+    threads: ThreadActivity | None = None  #: None without a host plane
     joined: Joined | None = None  #: what its capture file says about the ops
-    stages: pd.DataFrame = field(default_factory=no_stages)  #: of its input pipelines
-    pipelines: Pipelines = NO_PIPELINES  #: when elements were requested, and when stages worked
-    #: When the clock of each line begins, by plane and line; picoseconds.
+    stages: pd.DataFrame = field(default_factory=no_stages)  #: stages of its input pipelines
+    pipelines: Pipelines = NO_PIPELINES  #: when elements were requested and stages worked
+    #: Start of each line's clock, by plane and line; picoseconds.
     line_begins: Mapping[tuple[str, str], int] = field(default_factory=dict)
     making: FunctionMaking = NOTHING_MADE  #: when functions were traced and instantiated
 
@@ -106,7 +106,7 @@ def host_tables(
 
 
 def _line_begins(trace: Trace) -> dict[tuple[str, str], int]:
-    """Return when the clock of each line begins; not of those that share a name and differ."""
+    """Return the start of each line's clock, except for lines of equal name that differ."""
     found = defaultdict[tuple[str, str], set[int]](set)
     for plane in trace.planes:
         for name, at_ns in zip(plane.lines.name, plane.lines.timestamp_ns.tolist(), strict=True):
@@ -134,7 +134,7 @@ def _kernel_rows(occurrences: OpOccurrences, ops: pd.DataFrame) -> pd.DataFrame:
 
 
 def _allocation_rows(plane: Plane) -> pd.DataFrame:
-    """Read `MemoryAllocation` and `MemoryDeallocation` events (bfc_allocator.cc), in order of time.
+    """Read `MemoryAllocation` and `MemoryDeallocation` events (bfc_allocator.cc), sorted by time.
 
     The rows lack the column `op_id`: see `_with_op_ids`.
     """
@@ -142,7 +142,7 @@ def _allocation_rows(plane: Plane) -> pd.DataFrame:
     event = np.concatenate([made, plane.named("MemoryDeallocation")])
     order = np.argsort(plane.start_ps[event], kind="stable")
     event = event[order]
-    # Allocators of TPUs have no name, only the number of their device.
+    # TPU allocators have no name, only a device number.
     by_number = mapped(plane.strings("index_on_host", event), lambda number: f"device {number}")
     columns: dict[str, object] = {
         "start_ps": plane.start_ps[event],
@@ -153,7 +153,7 @@ def _allocation_rows(plane: Plane) -> pd.DataFrame:
         column = plane.integers(stat, event)
         columns[stat] = pd.arrays.IntegerArray(column.values, ~column.present)
     share = plane.floats("fragmentation", event)
-    # Where nothing is free it is a quotient of zeros.
+    # If no memory is free, it is 0 / 0.
     columns["fragmentation"] = pd.arrays.FloatingArray(share, ~np.isfinite(share))
     for name, stat in (("op_name", "tf_op"), ("region_type", "region_type"), ("shape", "shape")):
         texts = mapped(plane.strings(stat, event), lambda t: None if t in _NOTHING else t)
@@ -163,14 +163,14 @@ def _allocation_rows(plane: Plane) -> pd.DataFrame:
 
 
 def _type(text: str) -> str | None:
-    """Return a type by name, `float`, or None for that of nothing (types.proto: DT_INVALID)."""
+    """Return a type's name, such as `float`; None for types.proto's DT_INVALID."""
     if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
         return text
     return type_name(int(text)) if int(text) else None
 
 
 def _with_op_ids(allocations: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
-    """Link allocations, which name an op without its type, to the row that alone has this name."""
+    """Link allocations, which record an op's name only, to the row if just one has that name."""
     named = ops[~ops["is_eager"]]
     single = named[~named["name"].duplicated(keep=False)]
     ids = dict(zip(single["name"], single["op_id"], strict=True))
@@ -180,9 +180,9 @@ def _with_op_ids(allocations: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
 
 
 def event_rows(host_name: str, trace: Trace) -> pd.DataFrame:
-    """List the events of all planes, derived lines included.
+    """List the events of all planes, including derived lines.
 
-    One row an event: `host`, `plane`, `line`, `line_id`, `name`, `start_ps`, `duration_ps`.
+    One row per event: `host`, `plane`, `line`, `line_id`, `name`, `start_ps`, `duration_ps`.
     """
     parts = [
         pd.DataFrame(

@@ -1,18 +1,16 @@
-"""Each op of a trace, joined with what the capture file recorded about it.
+"""Joins each op of a trace with what the capture file recorded about it.
 
-Ops of graphs have a function and a name, and are looked up once there are rows. Eager ops get their
-record before they are gathered into rows, and have one row for each line, scope and types: an eager
-op's event holds only its type. The recorder wrote down, thread by thread and in order, the ops that
-Python ran (`CaptureFile.sequences`), and left a marker in the trace, `traceanalyzer:eager` with the
-number of the thread and the position of the next op, when a thread ran its first op of a session
-and from time to time after. From one marker to the next the events are aligned with the records,
-type by type.
+Graph ops have a function and a name, and are looked up once the op table has its rows. An eager
+op's event contains only its type, so eager ops get their record first, and have one row for each
+line, scope and combination of types. The recorder lists the ops that Python ran, in order, for each
+thread (`CaptureFile.sequences`). It also writes markers to the trace, `traceanalyzer:eager` with
+the thread number and the position of the next op: at a thread's first op in a session, and from
+time to time after that. Between two markers, events are aligned with records by op type.
 
-They need not be the same ones: TensorFlow runs ops of its own in between (`_EagerConst`, a `Cast`
-of an argument), and some of Python's ops failed before they ran. Where types and numbers do not
-agree, all the longest common subsequences of the two are considered, and an event is given a record
-only if each of them pairs it, and always with one of the same signature. A wrong line is worse than
-none.
+Events and records can differ: TensorFlow runs additional ops (`_EagerConst`, a `Cast` of an
+argument), and some of Python's ops fail before they run. If the types or counts differ, all longest
+common subsequences of the two are considered. An event gets a record only if every one of them
+pairs it, and always with a record of the same signature. A wrong line is worse than none.
 """
 
 from __future__ import annotations
@@ -45,8 +43,8 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.strings import Strings
 
 MARKER: Final = "traceanalyzer:eager"
-# Pairs of an event and a record that are compared where a stretch does not agree: more, and the
-# stretch, whose markers must have been lost, is left alone.
+# The most pairs of event and record to compare in a stretch that differs. A longer stretch must
+# have lost its markers and is left unmatched.
 _MOST_PAIRS: Final = 4_000_000
 
 
@@ -54,7 +52,7 @@ _MOST_PAIRS: Final = 4_000_000
 class Joined:
     """What a capture file says about one host's op table."""
 
-    records: tuple[OpRecord | None, ...]  #: the record of each row, None where there is none
+    records: tuple[OpRecord | None, ...]  #: the record of each row, None if there is none
     #: The signatures with which each function was called eagerly, by its definition's name.
     calls: dict[str, tuple[int, ...]]
 
@@ -85,7 +83,7 @@ def _graph_record(
         return nodes.find_in_any(name, op_type)
     if function == TF_DATA:
         return nodes.find_in_datasets(name, op_type)
-    if function == CONSTANTS:  # made by the same line; the node itself may run elsewhere
+    if function == CONSTANTS:  # same source line, but the node itself may run elsewhere
         node = nodes.find_in_any(name, op_type)
         return node and OpRecord(frame=node.frame, requested_device=None)
     return nodes.find(definitions[function], name, op_type) if function in definitions else None
@@ -94,9 +92,9 @@ def _graph_record(
 def join_eager(
     host: HostOps, capture_file: CaptureFile, session: int | None
 ) -> tuple[HostOps, tuple[OpRecord, ...], dict[str, tuple[int, ...]]]:
-    """Find the records of eager ops, and add them and their types and devices to the occurrences.
+    """Find the records of eager ops and add records, types and devices to the occurrences.
 
-    Also return the records, which differ by line, scope, types or device, and the signatures with
+    Also return the records, which differ in line, scope, types or device, and the signatures with
     which each function was called.
     """
     plane = host.plane
@@ -123,13 +121,13 @@ def join_eager(
 
 
 def _of_records(record: Codes, values: Sequence[str | None]) -> Strings:
-    """Return a value of each occurrence's record, a gap where there is none."""
+    """Return a value from each occurrence's record, or a gap if it has no record."""
     is_known = pick(mask(v is not None for v in values), record, missing=False)
     return coded(np.where(is_known, record, -1), [v or "" for v in values])
 
 
 def _distinct_records(capture_file: CaptureFile, used: Codes) -> tuple[tuple[OpRecord, ...], Codes]:
-    """Return the records of the signatures in use, and which one each signature has."""
+    """Return the records of the signatures in use, and the record of each signature."""
     alike: dict[tuple[str, OpRecord], list[int]] = {}
     for number in used.tolist():
         signature = capture_file.signatures[number]
@@ -146,8 +144,8 @@ def _distinct_records(capture_file: CaptureFile, used: Codes) -> tuple[tuple[OpR
 
 
 def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
-    # Every output of an op is on its device, whatever holds its memory (kernel_and_device.cc). One
-    # without outputs goes where its resource is (placement_utils.cc, MaybePinToResourceDevice).
+    # Every output of an op is on the op's device, whatever its memory (kernel_and_device.cc). An op
+    # without outputs is placed with its resource (placement_utils.cc, MaybePinToResourceDevice).
     outputs = signature.outputs
     devices = {t.device for t in outputs or signature.inputs if outputs or t.dtype == "resource"}
     device = devices.pop() if len(devices) == 1 else ""
@@ -174,7 +172,7 @@ def _is_cpu(device: str) -> bool:
 def eager_signatures(
     plane: Plane, order: Ints, capture_file: CaptureFile, session: int | None
 ) -> Codes:
-    """Return the signature of each event, -1 where it is no eager op or it is not sure which."""
+    """Return each event's signature, -1 if it is not an eager op or the signature is uncertain."""
     out = np.full(len(plane), -1, np.int32)
     sequences = [s for s in capture_file.sequences if session is None or s.session == session]
     marker = np.flatnonzero(mask(n == MARKER for n in plane.names)[plane.name_of[order]])
@@ -185,11 +183,11 @@ def eager_signatures(
         [codes.get(n.removeprefix(EAGER), -1) if n.startswith(EAGER) else -1 for n in plane.names],
         np.int32,
     )
-    # Ops that Python never ran are TensorFlow's own.
+    # Ops that Python never ran are run by TensorFlow.
     rank = np.flatnonzero(op_of_name[plane.name_of[order]] >= 0)
     event = order[rank]
 
-    # The records of all sequences, one after the other.
+    # The records of all sequences, concatenated.
     parts = [np.repeat(s.signatures.astype(np.int32), s.counts) for s in sequences]
     signature = np.concatenate(parts)
     op = np.array([codes[s.op] for s in capture_file.signatures], np.int32)[signature]
@@ -210,11 +208,11 @@ def eager_signatures(
 def _records_after(
     plane: Plane, marker: Ints, sequences: Sequence[EagerSequence], offset: Ints
 ) -> tuple[Ints, Ints, Flags]:
-    """Return which records follow each marker: begin, end, and whether the end is not known.
+    """Return the records after each marker: begin, end, and whether the end is unknown.
 
-    It is known where another marker of the same thread and sequence follows on the line. After the
-    last one the trace may end before the records do, or they before it. None follow a marker of no
-    sequence, or of several; it still ends the stretch before it.
+    The end is known if another marker of the same thread and sequence follows on the line. After
+    the last marker, the trace or the records may end first. A marker of no sequence, or of several,
+    has no records, but it still ends the stretch before it.
     """
     thread, index = plane.integers("thread", marker), plane.integers("index", marker)
     line, place = plane.line_of[marker], index.values

@@ -1,12 +1,11 @@
 """The op table: a row for each op of each host, with its durations and where it ran.
 
-An op is seen on a host thread, on a device, or on both; in each place some of what identifies it
-(its function, its device, its input types) may be missing. Occurrences that differ only by what one
-of them lacks are one op.
+An op appears on a host thread, on a device, or on both. In each place, its function, device or
+input types can be missing. Occurrences that differ only in such missing values are one op.
 
-With one caution. Below host tracer level 3 an op placed on a GPU leaves no host event, so a host
-event and a kernel of the same name are two ops, one on each device: of two functions, or of one
-that was called under two devices. They are one op only if the kernel was launched within the event.
+With one exception: below host tracer level 3, an op placed on a GPU leaves no host event. So a host
+event and a kernel of the same name are two ops, one on each device: in two functions, or in one
+function called under two devices. They are one op only if the kernel was launched within the event.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _UNIQUE_NUMBER: Final = re.compile(r"(\.\d+)+\Z")  # of an XLA instruction
 
 
 class _Label(NamedTuple):
-    """What an op is called."""
+    """The name and type of an op."""
 
     name: str
     type: str
@@ -69,22 +68,21 @@ class _Label(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OpOccurrences:
-    """What was seen of the ops of one host, and the rows of the op table that it belongs to."""
+    """The op occurrences and kernels of one host, and their rows of the op table."""
 
     host: HostOps
     device: DeviceEvents
-    #: One row an op: `function`, `name`, `type`, `device`, `input_types`, `is_eager`, `is_xla`;
+    #: One row per op: `function`, `name`, `type`, `device`, `input_types`, `is_eager`, `is_xla`;
     #: missing text is None. `record` is the record of an eager op, -1 for none. `device_assumed`:
-    #: some of its occurrences lack the device, and were taken for the same op as those that have
-    #: it.
+    #: some of its occurrences lack the device and are assumed to be the same op as the others.
     rows: pd.DataFrame
     of_occurrence: Ints  #: row of each entry of `HostOps`
-    #: Row of each entry of `DeviceEvents` that is a kernel, -1 for a transfer or a kernel that no
-    #: op could be found for.
+    #: Row of each entry of `DeviceEvents` that is a kernel, -1 for a transfer or a kernel without a
+    #: known op.
     of_device_event: Ints
-    #: Which device events show where their row's op ran: a kernel that names it, or that an eager
-    #: op launched. A kernel that merely was launched within a graph op does not: a Python callback
-    #: or a custom op on the CPU may launch kernels of its own.
+    #: Which device events show where their row's op ran: kernels that name it, or that an eager op
+    #: launched. A kernel launched within a graph op does not show it: a Python callback or a custom
+    #: op on the CPU can launch kernels, too.
     is_placing: Flags
 
 
@@ -101,7 +99,7 @@ def gather_occurrences(host: HostOps, device: DeviceEvents, host_level: int) -> 
     names_its_op = device.op.present | device.hlo_op.present
     is_placing = is_kernel & (label >= 0) & (names_its_op | by_eager_op)
     kernels = np.flatnonzero(is_placing)
-    # A kernel that names another op than the one it was launched within is the other's.
+    # A kernel that names a different op than the one that launched it belongs to the named op.
     launched_by = np.where(pick(on_host, owner) == label, owner, -1)[kernels]
     side = np.where(host.kind == Kind.OP, _HOST_ONLY, 0)
     side[launched_by[launched_by >= 0]] = 0
@@ -171,7 +169,7 @@ def _host_labels(host: HostOps, labels: dict[_Label, int]) -> Ints:
 
 
 def _kernel_labels(device: DeviceEvents, labels: dict[_Label, int], launcher: Ints) -> Ints:
-    """Number each device event's label: the op it names, or else the op that launched it.
+    """Number each device event's label: the op it names, otherwise the op that launched it.
 
     `launcher` is the label of the occurrence that launched each event, -1 for none. New labels are
     added.
@@ -182,8 +180,8 @@ def _kernel_labels(device: DeviceEvents, labels: dict[_Label, int], launcher: In
     for code in np.unique(device.op.codes[device.op.present]).tolist():
         name, _, op_type = device.op.values[code].rpartition(":")
         known = _Label(name, op_type)
-        # An eager op's kernels may be annotated `X:X`; unless it was seen to have launched them, a
-        # graph op of that name comes first.
+        # An eager op's kernels can be annotated `X:X`. Unless the trace shows that it launched
+        # them, a graph op of that name has priority.
         own_eager[code] = eager.get((name, op_type), -1)
         if known not in labels and own_eager[code] >= 0:
             own[code] = own_eager[code]
@@ -211,7 +209,7 @@ def _kernel_labels(device: DeviceEvents, labels: dict[_Label, int], launcher: In
 
 
 def _host_devices(host: HostOps, kernel_devices: Strings, launched_by: Ints) -> Strings:
-    """Return each occurrence's device: proved by transfers, or else where it launched kernels."""
+    """Return each occurrence's device: proved by transfers, or where it launched kernels."""
     launched = np.flatnonzero(launched_by >= 0)
     merged = concatenate([host.device, kernel_devices.take(launched)])
     known, of_launched = np.split(merged.codes, [len(host.event)])
@@ -222,19 +220,19 @@ def _host_devices(host: HostOps, kernel_devices: Strings, launched_by: Ints) -> 
 
 
 def _full_names(host: HostOps, device: Strings) -> Strings:
-    """Write plane names as TensorFlow writes devices, where the trace shows job and task."""
+    """Convert plane names to TensorFlow device names if the trace shows job and task."""
     full = (d for d in host.device.values if d.startswith("/job:"))
     prefix = next((d.partition("/device:")[0] for d in full), "")
     return coded(device.codes, [prefix + value for value in device.values])
 
 
 def _fill_gaps(table: pd.DataFrame, is_graph_op: Flags, host_level: int, apart: list[int]) -> Flags:
-    """Fill in what an occurrence lacks and a single other one has; tell which lacked the device."""
+    """Fill in missing values that have one candidate; also return which rows lacked the device."""
     if host_level >= EVERY_OP_LEVEL:
         table["side"] = 0
-    # Eager ops of one type are many ops, and only their record distinguishes them: the function or
-    # device of one says nothing about the others. What tf.data calls, and what is computed to make
-    # a graph ready, runs on the CPU; an op of that name elsewhere is another op.
+    # Eager ops of one type are many ops that only their records distinguish: the function or device
+    # of one says nothing about the others. Ops that tf.data calls or that run to prepare a graph
+    # are on the CPU; an op of the same name elsewhere is a different op.
     outside = ~table["function"].isin(apart).to_numpy()
     _fill_single(table, "function", ["label", "side"], is_graph_op, known_in=outside)
     lacked = (table["device"] < 0).to_numpy()
@@ -250,9 +248,9 @@ def _fill_gaps(table: pd.DataFrame, is_graph_op: Flags, host_level: int, apart: 
 def _fill_single(
     table: pd.DataFrame, column: str, by: list[str], where: Flags, known_in: Flags | None = None
 ) -> None:
-    """Fill the gaps of `column` where the rows equal in `by` know exactly one value of it.
+    """Fill gaps of `column` if the rows with equal values in `by` have exactly one value of it.
 
-    `where` are the rows to fill, `known_in` those to learn from: all by default.
+    `where` selects the rows to fill, `known_in` the rows to learn from; both default to all.
     """
     gaps = table[column] < 0
     learn = ~gaps if known_in is None else ~gaps & known_in
@@ -271,8 +269,8 @@ def op_rows(
 ) -> pd.DataFrame:
     """Build one host's rows of the op table, transfers not yet counted.
 
-    The host's place among the hosts of the run is part of the key, since names of hosts change from
-    one recording to the next.
+    The key includes the host's position in the run, not its name, since host names change between
+    recordings.
     """
     rows, host, device = occurrences.rows, occurrences.host, occurrences.device
     n = len(rows)
@@ -281,7 +279,7 @@ def op_rows(
     role = np.array([role_of_type(t) for t in rows["type"]], dtype=object)
     in_pipeline = seen_in_pipeline | (role == Role.INPUT_PIPELINE)
     role[in_pipeline & (role == Role.COMPUTE)] = Role.INPUT_PIPELINE
-    # Whatever its type: no op of the program is placed by it, and its sends go to no device.
+    # Whatever its type: it affects no placement of the program's ops and sends to no device.
     role[(rows["function"] == CONSTANTS).to_numpy()] = Role.RUNTIME
     records: Sequence[OpRecord | None] = [None] * n if joined is None else joined.records
     placements = decide(occurrences, facts, allocations, seen_in_pipeline, records)
@@ -326,9 +324,9 @@ def _texts(values: Iterable[str | None]) -> pd.Series:
 
 
 def _complete(seen: str | None, recorded: str | None) -> str | None:
-    """Fill in the types that a trace leaves out: those of resources and references.
+    """Fill in the types that a trace omits: those of resources and references.
 
-    What was seen counts, whatever a record says.
+    Types in the trace take precedence over a record.
     """
     if seen is None or recorded is None:
         return seen if recorded is None else recorded
@@ -340,7 +338,7 @@ def _complete(seen: str | None, recorded: str | None) -> str | None:
 
 
 def _signature(input_types: str | None, record: OpRecord | None) -> str | None:
-    """Describe what else distinguishes rows: of eager ops the types, the scope and the line."""
+    """Describe the input types and, for an eager op, also its output types, scope and line."""
     if record is None or not record.signatures:
         return input_types
     frame = record.frame
@@ -351,7 +349,7 @@ def _signature(input_types: str | None, record: OpRecord | None) -> str | None:
 
 
 def _launches(kernel_row: Ints, device: DeviceEvents, n: int) -> Ints:
-    """Return how often each op's most frequent kernel ran: the best guess without host events."""
+    """Return the run count of each op's most frequent kernel: an estimate without host events."""
     known = pd.DataFrame({"row": kernel_row, "name": device.name.codes})[kernel_row >= 0]
     most = known.groupby(["row", "name"]).size().groupby(level="row").max()
     return most.reindex(np.arange(n), fill_value=0).to_numpy(np.int64).astype(np.int64)
@@ -360,10 +358,10 @@ def _launches(kernel_row: Ints, device: DeviceEvents, n: int) -> Ints:
 def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | None]) -> pd.Series:
     """Return a key for each row that is the same when the same program is recorded again.
 
-    The device is left out of it, since not every trace shows it; rows that are otherwise equal are
-    numbered in order of device. So is the line, which an edit above it moves: of eager ops the
-    file's name, the Python function and the scope count, and rows that are equal in these are
-    numbered in order of line.
+    The key omits the device, since not every trace shows it; rows that are otherwise equal are
+    numbered by device. It also omits the source line, which moves with every edit above it: eager
+    ops are identified by file name, Python function and scope, and numbered by line if these are
+    equal.
     """
     parts = rows[["function", "name", "type", "input_types"]].fillna("").copy()
     parts["is_eager"] = rows["is_eager"].astype(str)
@@ -383,7 +381,7 @@ def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | No
 
 
 def _request(record: OpRecord | None) -> str:
-    """Return what identifies an eager op, except for its line; nothing for one of a graph."""
+    """Return what identifies an eager op, except for its line; empty for a graph op."""
     if record is None or not record.signatures:
         return ""
     frame = record.frame
@@ -392,5 +390,5 @@ def _request(record: OpRecord | None) -> str:
 
 
 def _file_name(path: str) -> str:
-    """Return the last part of a path of whatever system."""
+    """Return the last part of a Windows or POSIX path."""
     return PureWindowsPath(path).name

@@ -1,28 +1,27 @@
-"""Where each op ran, how sure that is, and the witness for it.
+"""Where each op ran, how certain that is, and the evidence ("witness") for it.
 
-The first rule of the decision procedure: what the trace itself shows, and what a capture recorded
-beside it. The witnesses, from the strongest to the weakest:
+These are facts in the trace itself or in its capture file. The witnesses, strongest first:
 
-`capture_file`          the capture file: the partition that ran it, or the device of an eager op's
-                   results, and the memory they are in
+`capture_file`     the capture file: the partition that ran it, or the device and memory of an eager
+                   op's results
 `kernel`           a kernel launched for the op ran on that device
 `compiled`         XLA made the op part of a kernel
-`input_pipeline`   it ran on behalf of tf.data, whose functions are placed on the CPU, but for those
-                   of an iterator that is on a GPU: its ops show at host tracer level 3
-`executor`         a send names the device of the executor that ran it, or that it was sent from;
-                   or it is what TensorFlow computes, on a CPU of its own, to make a graph ready
+`input_pipeline`   it ran on behalf of tf.data, whose functions are placed on the CPU, except for
+                   iterators on a GPU: their ops appear at host tracer level 3
+`executor`         a send names the device of the executor that ran it or that the send came from;
+                   or TensorFlow ran it on a separate CPU device to prepare a graph
                    (graph_runner.cc)
-`transfer`         the far end of a send, or of a copy whose direction is known; proof only where
-                   the function is known to be the op's own
+`transfer`         the far end of a send, or of a copy whose direction is known; proof only if the
+                   op is known to be in the same function
 `allocator`        its output was allocated on a GPU
 `host_event`       at host tracer level 2 only ops placed on a CPU leave an event (op_kernel.cc:
                    a kernel on a GPU is never `expensive`; executor.cc: only expensive ones are
                    recorded below level 3)
-`no_gpu`           nothing in the trace shows that TensorFlow had a GPU, and it would if it had
-`registry`         no version of TensorFlow whose kernels are known has one for it on a GPU
-`summary`          it is an eager `Identity` that the writing of a summary follows at once: the
-                   library's, which copies the value to the host (summary_ops_v2.py, `write`)
-`none`             nothing shows it
+`no_gpu`           nothing in the trace shows that TensorFlow had a GPU, and a GPU would show
+`registry`         no TensorFlow version in the kernel tables has a GPU kernel for it
+`summary`          it is an eager `Identity` directly before a summary is written: TensorFlow's
+                   copy of the value to the host (summary_ops_v2.py, `write`)
+`none`             there is no evidence
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ _DEVICE: Final = re.compile(r"(.*)/device:([A-Z_]+):(\d+)")
 _ANY_FUNCTION: Final = "*"  # no function has this name
 _UNKNOWN_CALL: Final = 0
 _GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc")
-# The datasets that have a GPU kernel (registry of 2.21): with prefetch_to_device, or a
-# MultiDeviceIterator, the end of a pipeline is placed on the GPU it feeds.
+# The datasets with a GPU kernel (registry of 2.21): with prefetch_to_device or a
+# MultiDeviceIterator, the end of a pipeline is placed on the GPU that it feeds.
 _STAGES_WITH_GPU_KERNEL: Final = frozenset(
     f"Iterator::{stage}"
     for stage in ("DataServiceV4", "Finalize", "Generator", "Options", "Prefetch")
@@ -68,7 +67,7 @@ class Placement(NamedTuple):
     placement: str  #: `cpu`, `gpu:N`, `host_memory`, `xla`, `tpu:N`, `pluggable` or `unknown`
     certainty: str  #: `certain`, `likely` or `possible`
     source: str  #: the witness
-    device: str | None = None  #: full device string where the trace has it
+    device: str | None = None  #: full device string, if the trace has it
 
 
 def placement_of_device(device: str) -> str:
@@ -83,7 +82,7 @@ def placement_of_device(device: str) -> str:
 
 
 class _End(NamedTuple):
-    """The device at one end of a transfer, and whether the op there was proved to run on it."""
+    """The device at one end of a transfer, and whether the op provably ran on it."""
 
     device: str
     is_proof: bool
@@ -98,8 +97,8 @@ def decide(
 ) -> list[Placement]:
     """Decide the placement of each row of a host's op table.
 
-    `in_pipeline` are the rows that were seen to run on behalf of tf.data. A type alone does not
-    show that, since an op that takes an element can be placed on a GPU.
+    `in_pipeline` marks the rows that ran on behalf of tf.data. A type alone does not show that,
+    since an op that takes an element can be placed on a GPU.
     """
     host, n = occurrences.host, len(occurrences.rows)
 
@@ -123,7 +122,7 @@ def decide(
 
 
 class _Witnesses:
-    """What shows where the rows of a host's op table ran."""
+    """The evidence of where the rows of a host's op table ran."""
 
     def __init__(
         self, occurrences: OpOccurrences, facts: TracerFacts, allocations: pd.DataFrame
@@ -131,8 +130,8 @@ class _Witnesses:
         rows = occurrences.rows
         self._ends = _transfer_ends(occurrences.host, occurrences.device)
         self._allocated = _gpu_outputs(allocations)
-        # Two functions may each have an op of the same name: a name alone identifies only a single
-        # one. What TensorFlow computes to make a graph ready has the names of the graph.
+        # Two functions can each have an op of the same name, so a name alone must be unique. Ops
+        # that TensorFlow runs to prepare a graph have the names of that graph's nodes.
         names = rows.loc[~rows["is_eager"] & (rows["function"] != CONSTANTS), "name"]
         self._shared = set(names[names.duplicated()])
         self._gpu_unseen = not (
@@ -141,14 +140,14 @@ class _Witnesses:
             or facts.gpu_may_be_missed
             or any(facts.accelerators.values())
         )
-        # The kernel tables know no other devices than CPUs and GPUs.
+        # The kernel tables cover only CPUs and GPUs.
         self._gpus_alone = not facts.pluggable_used and not any(
             "TPU" in name for name in facts.accelerators
         )
         self._every_op = facts.host_level >= EVERY_OP_LEVEL
 
     def placement(self, row: Any, record: OpRecord | None) -> Placement:  # noqa: ANN401 - pandas'
-        """Return where a row ran, with the witnesses `decide` noted of it."""
+        """Return where a row ran, given the witnesses that `decide` collected."""
         if row.function == CONSTANTS:
             return Placement("cpu", "certain", "executor", row.device)
         if record is not None and record.device is not None and not row.is_xla:
@@ -160,7 +159,7 @@ class _Witnesses:
         return self._by_events(row) or self._by_name(row) or self._by_type(row)
 
     def _by_events(self, row: Any) -> Placement | None:  # noqa: ANN401
-        """Return where the op's own events show that it ran."""
+        """Return where the op ran according to its events."""
         device, sure = row.device, "likely" if row.device_assumed else "certain"
         if row.is_xla:
             placement = placement_of_device(device or "")
@@ -175,12 +174,12 @@ class _Witnesses:
             may_leave_cpu = not self._gpu_unseen and row.type in _STAGES_WITH_GPU_KERNEL
             sure = "likely" if may_leave_cpu else "certain"
             return Placement("cpu", sure, "input_pipeline", device)
-        if device:  # an eager op, one of whose inputs was sent there
+        if device:  # an eager op that had an input sent there
             return Placement(placement_of_device(device), "likely", "transfer", device)
         return None
 
     def _by_name(self, row: Any) -> Placement | None:  # noqa: ANN401
-        """Return where transfers and allocations that name the op show that it ran."""
+        """Return where the op ran according to transfers and allocations that name it."""
         if row.is_eager:
             return None
         by_name = row.name not in self._shared
@@ -190,7 +189,7 @@ class _Witnesses:
         if where is None:
             return None
         if row.on_host and not self._every_op and where != "cpu":
-            # It left an event as only ops on a CPU do; the name must be that of another op.
+            # It left an event, as only ops on a CPU do: the name must belong to another op.
             return Placement("cpu", "possible", "host_event")
         if end is None:
             return Placement(where, "likely", "allocator")
@@ -198,7 +197,7 @@ class _Witnesses:
         return Placement(where, "certain" if end.is_proof else "likely", "transfer", full)
 
     def _by_type(self, row: Any) -> Placement:  # noqa: ANN401
-        """Return where an op of its type must have run, or else that this is unknown."""
+        """Return where an op of this type must have run, or an unknown placement."""
         if self._gpu_unseen:
             return Placement("cpu", "likely", "no_gpu")
         if row.on_host and not self._every_op:
@@ -210,7 +209,7 @@ class _Witnesses:
         return Placement("unknown", "possible", "none")
 
     def _end(self, function: str | None, name: str, *, by_name: bool) -> _End | None:
-        """Return an op's end of transfers, by its function or, if only it has its name, by name."""
+        """Return an op's end of transfers, by function and name, or by name if that is unique."""
         found = self._ends.get((function, name), []) if function is not None else []
         is_own = bool(found)
         if not found and by_name:
@@ -224,8 +223,8 @@ class _Witnesses:
 def _recorded(record: OpRecord, device: str, row: Any) -> Placement | None:  # noqa: ANN401
     """Return where the capture file says that an op ran, unless the trace shows otherwise.
 
-    An op on a GPU whose results are in host memory mostly computes there too, but a kernel may have
-    run all the same; and one that took values in GPU memory may have read them.
+    An op on a GPU whose results are in host memory usually computes there, too, but it may have run
+    a kernel, and it may have read inputs in GPU memory.
     """
     if row.device is not None and not device.endswith(row.device):  # a plane has no job
         return None
@@ -241,9 +240,9 @@ def _recorded(record: OpRecord, device: str, row: Any) -> Placement | None:  # n
 
 
 def _divided(devices: tuple[str, ...]) -> Placement:
-    """Return where an op ran that some calls placed on one device and others on another.
+    """Return the placement of an op that different calls placed on different devices.
 
-    The trace shows the device of some of its calls only, which must not stand for all of them.
+    The trace shows the device of only some of its calls, which may not apply to the others.
     """
     kinds = {placement_of_device(device) for device in devices}
     if kinds == {"cpu"}:
@@ -252,7 +251,7 @@ def _divided(devices: tuple[str, ...]) -> Placement:
 
 
 def _before_a_summary(host: HostOps) -> Flags:
-    """Return which occurrences are eager identities right before their thread writes a summary."""
+    """Return the eager `Identity` ops directly before their thread writes a summary."""
     flags = np.zeros(len(host.event), np.bool_)
     eager = np.flatnonzero(host.kind == Kind.EAGER_OP)
     if "WriteSummary" not in host.names.type or not len(eager):
@@ -269,22 +268,22 @@ def _transfer_ends(host: HostOps, device: DeviceEvents) -> dict[tuple[str | None
     """Collect the ends of sends and copies, by function and name, and by name alone.
 
     A rendezvous key names the devices of both ends. A copy shows less: its end in GPU memory is an
-    op on that GPU, but its end in host memory may be an op on the CPU or one on a GPU that keeps
-    this value in host memory. That of a `_HostSend` or `_HostRecv` usually is
-    (graph_partition.cc), so it is left out.
+    op on that GPU, but its end in host memory can be an op on the CPU, or on a GPU that keeps this
+    value in host memory. For a `_HostSend` or `_HostRecv`, it usually is the latter
+    (graph_partition.cc), so that end is left out.
     """
     functions = (*host.function.values, None)  # the last stands for code -1
     every_call = {
         functions[code]: calls
         for (code,), calls in _calls_by([host.function.codes], host.call).items()
     }
-    # The calls that show an end: its function, name, device, whether that is proof, and its edge.
+    # The calls that show an end: its function, name, device, whether that is proved, and its edge.
     shown = defaultdict[tuple[str | None, str | None, str | None, bool, object], set[int]](set)
     sent = host.transfer >= 0
     sends = _calls_by([host.function.codes[sent], host.transfer[sent]], host.call[sent])
     for (code, edge), calls in sends.items():
         transfer = host.transfers[edge]
-        if functions[code] != CONSTANTS:  # these hand a result to TensorFlow, not to a device
+        if functions[code] != CONSTANTS:  # its sends pass results to TensorFlow, not to a device
             shown[functions[code], transfer.producer, transfer.source, True, edge] |= calls
             shown[functions[code], transfer.consumer, transfer.target, True, edge] |= calls
     rows = np.flatnonzero(
@@ -313,8 +312,8 @@ def _transfer_ends(host: HostOps, device: DeviceEvents) -> dict[tuple[str | None
         shown[function, on_host, "/device:CPU:0", False, edge_of_copy] |= calls
     ends: dict[tuple[str | None, str], list[_End]] = defaultdict(list)
     for (function, name, where, can_prove, _), calls in shown.items():
-        # A function may be called under another device the next time: what one call shows proves
-        # nothing of a call that did not show it.
+        # A function may be called under a different device each time: one call's evidence proves
+        # nothing about the others.
         in_all = calls == every_call.get(function) and _UNKNOWN_CALL not in calls
         if name and where:
             for key in ((function, name), (_ANY_FUNCTION, name)):
@@ -332,7 +331,7 @@ def _calls_by(columns: Sequence[Codes], call: Ints) -> dict[tuple[int, ...], set
 
 
 def _gpu_outputs(allocations: pd.DataFrame) -> dict[str, str]:
-    """Return the GPU that each op's outputs were allocated on, where it is one."""
+    """Return the GPU on which each op's outputs were allocated, if there is exactly one."""
     made = allocations[
         allocations["is_allocation"]
         & (allocations["region_type"] == "output")

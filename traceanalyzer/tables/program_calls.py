@@ -1,10 +1,10 @@
-"""What the threads of a program ran, one after the other, and the steps that this shows.
+"""Lists the calls that a program's threads made, in order, and infers steps from them.
 
-Steps that nothing marks are what a program does over and over. A wrong period is worse than none,
-so what counts must repeat entry by entry over nine tenths of a sequence and three times at least,
-or do so except for a little more now and then, e.g. to log. What makes variables is set-up: where
-nothing repeats so in the whole of a sequence, what comes after the last variable is examined. A
-loop within a function is not taken for steps: what runs within a call is no entry.
+Unmarked steps are the calls that a program repeats. A wrong period is worse than none, so a period
+must repeat call by call, at least three times and over nine tenths of a sequence; only occasional
+extra calls, e.g. to log, are allowed. Calls that create variables are set-up: if nothing repeats in
+the whole sequence, the part after the last variable is examined. Only outermost calls are in the
+sequence, so a loop within a function is not mistaken for steps.
 """
 
 from __future__ import annotations
@@ -40,37 +40,37 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Plane
 
-# polymorphic_function/function_type_utils.py and atomic_function.py: a function that is called
-# forwards under a tape has a name of its own, and so has its gradient.
+# polymorphic_function/function_type_utils.py and atomic_function.py: the forward function under a
+# tape and its gradient function have different names.
 _DEFINITION: Final = re.compile(
     r"\s*(?:EagerLocalExecute: )?__(inference|forward|backward)_(?:__inference_)?(.*?)(?:_\d+)?"
 )
 # pjit.cc, of JAX: a call of the jitted function.
 _JITTED: Final = re.compile(r"PjitFunction\((.*)\)", re.DOTALL)
-# Of the call of a tf.function in Python (polymorphic_function.py, __call__), whatever its name.
+# The call of a tf.function in Python (polymorphic_function.py, __call__), whatever its name.
 _CALL_STAT: Final = "tf_function_call"
 _TRACED: Final = "traced"
-# Constants that TensorFlow makes of Python values; it keeps them, so later calls lack them.
+# Constants that TensorFlow creates from Python values; it caches them, so later steps lack them.
 _CONSTANT: Final = "_EagerConst"
-# Around tracing (polymorphic_function/tracing_compilation.py).
+# Events around tracing (polymorphic_function/tracing_compilation.py).
 _TRACING: Final = "tf.function-graph_building"
 _KERNEL_RUN: Final = "EagerKernelExecute"  # eager/execute.cc: a function's kernel runs
 
 _LEAST_REPEATS: Final = 3  # fewer may be chance
-_LEAST_REPEATED: Final = (9, 10)  # of the sequence: what repeats less is a loop within something
-_LOOKS: Final = 64  # comparisons for each entry, after which a sequence made to be slow is given up
+_LEAST_REPEATED: Final = (9, 10)  # of the sequence: shorter repeats are loops within a step
+_LOOKS: Final = 64  # comparisons per entry before giving up: adversarial sequences would be slow
 _LEAST_SHARE: Final = 0.75
 _NEARLY_ALL: Final = 0.9
-_MOST_ENTRIES: Final = 300_000  # of a sequence that is gone through for each of some ops
+_MOST_ENTRIES: Final = 300_000  # of a sequence that is searched once for each of several ops
 _MOST_TRIED: Final = 16
 _MAKES_A_VARIABLE: Final = "VarHandleOp"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProgramCalls:
-    """Calls of functions and single eager ops on threads outside of TensorFlow's own pools.
+    """Calls of functions and single eager ops on threads outside TensorFlow's thread pools.
 
-    Arrays have one entry a call, line by line, by start. What runs within a call is left out.
+    Arrays have one entry per call, by line, then start. Calls within a call are left out.
     """
 
     line: Codes
@@ -78,7 +78,7 @@ class ProgramCalls:
     labels: tuple[str, ...]  #: functions, without TensorFlow's counter, and op types; distinct
     definition: NDArray[np.object_]  #: full name of the function called, "" where unknown
     is_function: Flags  #: whether it is a function, not a single op
-    traced: Flags  #: whether TensorFlow traced the function first
+    traced: Flags  #: whether TensorFlow traced the function in this call
     event: Ints  #: index of its event in the plane
     start_ps: Ints
     end_ps: Ints
@@ -98,7 +98,7 @@ class ProgramCalls:
 
 
 def program_calls(plane: Plane, names: Names) -> ProgramCalls:
-    """Collect what the program's threads ran from a host plane, its event names classified."""
+    """Collect the calls of the program's threads from a host plane."""
     functions = [
         None if kind == Kind.EAGER_OP else _function_label(text)
         for text, kind in zip(plane.names, names.kind.tolist(), strict=True)
@@ -118,7 +118,7 @@ def program_calls(plane: Plane, names: Names) -> ProgramCalls:
     codes = np.full(len(functions), -1, np.int32)
     for k in np.unique(name).tolist():
         function = functions[k]
-        # Python's own event of a call is named after the function.
+        # The event that Python writes for a call is named after the function.
         text = ops[k] or (plane.names[k] if function is None else function)
         codes[k] = number.setdefault(text, len(number))
     label = codes[name]
@@ -126,7 +126,7 @@ def program_calls(plane: Plane, names: Names) -> ProgramCalls:
     outer = is_outermost(plane, event)
     group = np.cumsum(outer) - 1  # which call each belongs to
     first = np.flatnonzero(outer)
-    # A function that makes variables first calls another, which initializes them: not its name.
+    # A function that creates variables first calls one that initializes them; ignore its name.
     naming = np.flatnonzero(is_defined & (label == label[first][group]))[::-1]
     defined_by = last_of(group[naming], name[naming], np.arange(len(first)))
     definitions = [*(text.strip().removeprefix(EAGER) for text in plane.names), ""]  # last: unknown
@@ -145,7 +145,7 @@ def program_calls(plane: Plane, names: Names) -> ProgramCalls:
 
 
 def _function_label(name: str) -> str | None:
-    """Return what a function is called whose call has this name; None for no call."""
+    """Return the function's name from the name of a call event; None for other events."""
     if name == SESSION_RUN:
         return name
     if found := _JITTED.fullmatch(name):
@@ -156,11 +156,11 @@ def _function_label(name: str) -> str | None:
 
 
 def ops_of_runs(host: HostOps, calls: ProgramCalls) -> Ints:
-    """Return an op of each run of a session, to tell runs apart; -1 for other calls.
+    """Return an op of each session run, to distinguish runs; -1 for other calls.
 
-    All runs have one name in a trace. The step id leads to the ops that executors ran for a run, on
-    other threads. TensorFlow stops tracing an op that turns out to be cheap, so two runs of the
-    same ops need not show the same ones. The op that most runs of a thread show is always there.
+    All runs have the same name in a trace. The step id leads to the ops that executors ran for a
+    run, on other threads. TensorFlow stops tracing cheap ops, so two runs of the same graph may
+    show different ops. The op that most runs of a thread show is reliable.
     """
     op = np.full(len(calls), -1, np.int64)
     if SESSION_RUN not in calls.labels:
@@ -173,7 +173,7 @@ def ops_of_runs(host: HostOps, calls: ProgramCalls) -> Ints:
     pairs = pd.DataFrame({"run": run[kept], "name": host.name[kept]}).drop_duplicates()
     lines = calls.line[pairs["run"].to_numpy()]
     pairs["times"] = pairs.groupby([lines, "name"])["run"].transform("size")
-    pairs = pairs.sort_values(["times", "name"])  # of several for a run the last one stays
+    pairs = pairs.sort_values(["times", "name"])  # if a run has several, the last is kept
     op[pairs["run"].to_numpy()] = pairs["name"].to_numpy()
     return op
 
@@ -191,8 +191,8 @@ NOTHING_MADE: Final = FunctionMaking(np.empty(0, np.int64), np.empty(0, np.int64
 def function_making(plane: Plane, order: Ints) -> FunctionMaking:
     """Return when functions were traced and instantiated on the threads of a host.
 
-    What a function's call does before its kernel runs is instantiation, mostly grappler's
-    optimization (core/common_runtime/eager/execute.cc); in a later call that takes next to no time.
+    The time between the start of a call and its kernel is instantiation, mostly Grappler
+    (core/common_runtime/eager/execute.cc); in later calls it is close to zero.
     """
     traced, runs = plane.named(_TRACING), plane.named(_KERNEL_RUN)
     calls = named_like(plane, lambda name: name.startswith(f"{EAGER}__inference_"))
@@ -209,16 +209,16 @@ def function_making(plane: Plane, order: Ints) -> FunctionMaking:
 
 
 class InferredSteps(NamedTuple):
-    """Steps of one kind, each up to the next one's beginning."""
+    """Steps of one kind, each until the next one begins."""
 
-    name: str  #: the function that is called in each, or how many ops repeat
+    name: str  #: the function that each step calls, or how many ops repeat
     source: str  #: what repeats: `function calls` or `repeated ops`
     start_ps: Ints
-    end_ps: Ints  #: of the last one only what is known of it
+    end_ps: Ints  #: end of each step; the last one ends with its last recorded call
 
 
 def inferred_steps(calls: ProgramCalls, op_of_run: Ints) -> InferredSteps | None:
-    """Infer the steps of a program in which nothing marks them; None where nothing repeats.
+    """Infer the steps of a program that does not mark them; None if nothing repeats.
 
     `op_of_run` distinguishes runs of sessions, see `ops_of_runs`.
     """
@@ -229,7 +229,7 @@ def inferred_steps(calls: ProgramCalls, op_of_run: Ints) -> InferredSteps | None
 
 
 def _runs_apart(calls: ProgramCalls, op: Ints) -> ProgramCalls:
-    """Distinguish a session's runs where a loop does different ones, each once in a turn."""
+    """Distinguish session runs if a loop makes different runs, each once per iteration."""
     kinds = np.where(op >= 0, op + len(calls.labels), calls.label)
     _, first, inverse = np.unique(kinds, return_index=True, return_inverse=True)
     code = inverse.reshape(-1).astype(np.int32)
@@ -245,7 +245,7 @@ def _runs_apart(calls: ProgramCalls, op: Ints) -> ProgramCalls:
 
 
 def _after_set_up(calls: ProgramCalls) -> InferredSteps | None:
-    """Infer steps from what comes after the last variable was made."""
+    """Infer steps from the calls after the last variable was created."""
     makes = mask(label == _MAKES_A_VARIABLE for label in calls.labels)
     made = np.flatnonzero(makes[calls.label])
     return _repeated(calls.take(slice(int(made[-1]) + 1, None))) if len(made) else None
@@ -264,12 +264,12 @@ def _repeated(calls: ProgramCalls) -> InferredSteps | None:
         if len(at) >= _LEAST_REPEATS:
             return _steps(calls, at, same.end)
     if len(functions) == 1 and times[0] > 1:
-        # Several steps and what is done after every so many, or one step that calls it so often?
+        # Either several steps followed by extra work, or one step that calls the function often.
         at = np.flatnonzero(calls.label == functions[0])
         if leader >= 0 or pieces(calls.label, at).share >= _LEAST_SHARE:
             return _by_calls(calls, leader)
     if same.period == 1 and not len(functions):
-        return None  # one op over and over is a loop, not a step
+        return None  # a single repeated op is a loop, not a step
     several = _by_ops(calls, slice(same.begin, same.end), calls.label[turn])
     if several is not None:
         return several
@@ -278,17 +278,17 @@ def _repeated(calls: ProgramCalls) -> InferredSteps | None:
 
 
 def _leader(calls: ProgramCalls, begin: int, end: int) -> int:
-    """Return the function that takes at least half of the time of what is between, or -1."""
+    """Return the function that takes at least half of the time of these calls, or -1."""
     duration = calls.end_ps[begin:end] - calls.start_ps[begin:end]
     total = np.bincount(calls.label[begin:end], weights=duration)
     functions = calls.label[begin:end][calls.is_function[begin:end]]
-    # Of several that take equally long the one that is called first.
+    # If several take equally long, choose the one called first.
     longest = max(dict.fromkeys(functions.tolist()), key=lambda c: total[c], default=-1)
     return longest if longest >= 0 and total[longest] * 2 >= duration.sum() else -1
 
 
 def _by_calls(calls: ProgramCalls, leader: int) -> InferredSteps | None:
-    """Take each call of a function for a step, if what lies between them is mostly the same."""
+    """Begin a step at each call of a function if the calls between them are mostly the same."""
     at = np.flatnonzero(calls.label == leader)
     if leader < 0 or len(at) < _LEAST_REPEATS:
         return None
@@ -300,12 +300,12 @@ def _by_calls(calls: ProgramCalls, leader: int) -> InferredSteps | None:
 
 
 def _by_ops(calls: ProgramCalls, within: slice, turn: Codes) -> InferredSteps | None:
-    """Take what is done several times in one turn for the steps: some do more, e.g. to log.
+    """Infer steps of which some make extra calls, e.g. to log.
 
-    A piece begins with an op, or function, and ends before its next occurrence. At least half of
-    the pieces must be the same, and nearly all pieces, and nearly all entries in them, must be like
-    these or less than twice as long: a step that does something for each of its variables has many
-    short pieces and a long one. Of several such ops the rarest is taken, and of these the first.
+    A piece begins with an op or function and ends before its next occurrence. At least half of the
+    pieces must be equal. Nearly all pieces, with nearly all calls, must be equal to these or less
+    than twice as long: an op that runs for each variable of a step gives many short pieces and a
+    long one. If several ops qualify, the rarest is chosen, then the first.
     """
     code = calls.label[within]
     if len(code) > _MOST_ENTRIES:
@@ -319,13 +319,13 @@ def _by_ops(calls: ProgramCalls, within: slice, turn: Codes) -> InferredSteps | 
         is_near = (size >= found.size) & (size < 2 * found.size)
         if (
             found.size < 2  # noqa: PLR2004 - one op is no step
-            or is_near.sum() < _NEARLY_ALL * (len(size) - 2)  # the first and the last may be cut
+            or is_near.sum() < _NEARLY_ALL * (len(size) - 2)  # the first and last may be cut off
             or size[is_near].sum() < _NEARLY_ALL * len(code)
             or found.is_common.sum() * 2 < is_near.sum()
         ):
             continue
         alike = np.flatnonzero(found.is_common)
-        at = at[alike[0] : alike[-1] + 2]  # what comes after may be cut
+        at = at[alike[0] : alike[-1] + 2]  # the piece after these may be cut off
         if len(at) > _LEAST_REPEATS:
             begin = within.start or 0
             end = min(int(at[-1]) + found.size, len(code))
@@ -334,7 +334,7 @@ def _by_ops(calls: ProgramCalls, within: slice, turn: Codes) -> InferredSteps | 
 
 
 def _steps(calls: ProgramCalls, at: Ints, end: int, size: int = 0) -> InferredSteps:
-    """Return steps that begin with these entries, of so many ops or of calls, up to `end`."""
+    """Return the steps that begin with the given calls and end with `end`."""
     start = calls.start_ps[at]
     ends = np.append(start[1:], calls.end_ps[at[-1] : end].max())
     if size:
@@ -343,17 +343,17 @@ def _steps(calls: ProgramCalls, at: Ints, end: int, size: int = 0) -> InferredSt
 
 
 class Repeat(NamedTuple):
-    """A stretch of a sequence in which each entry is the one `period` entries before it."""
+    """A stretch of a sequence in which each entry equals the one `period` entries before."""
 
     begin: int
     end: int
-    period: int  #: the shortest one
+    period: int  #: the shortest possible
 
 
 def repeat(codes: Codes) -> Repeat | None:
-    """Find what a sequence repeats, exactly, over nine tenths of it and three times or more.
+    """Find an exact repeat that covers nine tenths of a sequence and occurs at least three times.
 
-    The last time, or the first, may be cut short. Takes linear time.
+    The first or last occurrence may be cut short. Takes linear time.
     """
     if len(codes) < _LEAST_REPEATS:
         return None
@@ -362,19 +362,19 @@ def repeat(codes: Codes) -> Repeat | None:
 
 
 class Pieces(NamedTuple):
-    """How alike the pieces of a sequence are."""
+    """How similar the pieces of a sequence are."""
 
-    #: The share of entries, from the first bound to the last, in pieces that are like the commonest
-    #: one; 0 where that occurs once.
+    #: The share of entries, from the first bound to the last, in pieces equal to the most common
+    #: piece; 0 if that occurs only once.
     share: float
-    size: int  #: entries of the commonest piece
-    is_common: Flags  #: which pieces are like it
+    size: int  #: entries of the most common piece
+    is_common: Flags  #: which pieces are equal to it
 
 
 def pieces(codes: Codes, bounds: Ints) -> Pieces:
     """Compare the pieces of a sequence, entry by entry.
 
-    `bounds` says where its pieces begin, rising, and where the last one ends.
+    `bounds` has the start of each piece, ascending, and the end of the last one.
     """
     size = np.diff(bounds)
     if len(size) < 2:  # noqa: PLR2004 - nothing to compare with

@@ -1,8 +1,8 @@
 """How one host was recorded: its tracers' settings, the devices they saw, and its capture file.
 
-A capture file beside a trace may not belong to it: it may have been copied there, or the trace
-overwritten by a later run of the same name. Its content would then be another program's: devices,
-lines, environment variables.
+A capture file beside a trace may belong to another recording: someone copied it there, or a later
+run of the same name overwrote the trace. Its devices, source lines and environment variables would
+then be those of another program.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = logging.getLogger("traceanalyzer")
 
 # Written at host tracer level 3 only (executor.cc: GetTFTraceMeLevel and the TraceMes of level 3).
 _LEVEL_3_EVENTS: Final = frozenset({"ExecutorPropagateOutputs", "ExecutorState::ScheduleReady"})
-# Pinned memory, `gpu_host_bfc`, is made only where there is a GPU (gpu_process_state.cc).
+# Pinned memory, `gpu_host_bfc`, is allocated only if there is a GPU (gpu_process_state.cc).
 _GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc|gpu_(\d+|host)_bfc|cuda_malloc_async")
 _GPU_TRACER: Final = re.compile(r"cupti|roctracer|rocprofiler", re.IGNORECASE)
 _OWN_PLANE: Final = re.compile(r"/host:CPU$|/device:[A-Z_]+:\d+$")
@@ -47,30 +47,30 @@ _STARTED: Final = "profile_start_time"  # nanoseconds since 1970; from TensorFlo
 _MOST_DIGITS: Final = 19
 _SLACK_NS: Final = 5_000_000_000  # between the recorder's clock and the profiler's
 _LEAST_SHARE: Final = 0.05
-_FEWEST: Final = 3  # ops from which a share says anything
+_FEWEST: Final = 3  # ops that make a share meaningful
 
 
 @dataclass(frozen=True, kw_only=True)
 class TracerFacts:
     """What a trace of one host can and cannot show."""
 
-    host_level: int  #: host tracer level; 2 where nothing shows another
+    host_level: int  #: host tracer level; 2 by default
     #: `profile_options`, `level 3 events`, `capture` (the capture file's session) or `assumed`.
     host_level_source: str
     options: ProfileOptions | None  #: the recorded options, if any
-    accelerators: dict[str, int]  #: events on each GPU or TPU plane, 0 for one only described
+    accelerators: dict[str, int]  #: events on each GPU or TPU plane, 0 if it has only metadata
     #: Whether TensorFlow had a GPU: something ran on one, was allocated on one, or was sent to or
     #: from one, or the capture file lists one.
     gpu_used: bool
-    gpu_witness: str  #: what shows that, in words; empty where nothing does
-    gpu_may_be_missed: bool  #: a GPU may have been at work unseen: its tracer was off or failed
-    pluggable_used: bool  #: a pluggable device (Metal, ...) was at work, seen by its allocator
+    gpu_witness: str  #: the evidence for that, in words; empty if there is none
+    gpu_may_be_missed: bool  #: a GPU may have run unrecorded: its tracer was off or failed
+    pluggable_used: bool  #: a pluggable device (Metal, ...) was used: the trace has its allocator
     has_host_plane: bool = True  #: whether host threads were recorded at all
     unread_planes: tuple[str, ...] = ()  #: planes with events that the tables leave out
-    #: How often the program handed an eager op over to TensorFlow's executor of such ops: this
-    #: event is not the op's run.
+    #: How often the program passed an eager op to TensorFlow's eager executor: this event is not
+    #: the run of the op.
     handed_over: int = 0
-    #: Whether the executor's events name what they run: such an op is seen twice.
+    #: Whether the executor's events name the ops they run: each such op appears twice.
     handed_over_is_named: bool = False
 
 
@@ -82,7 +82,7 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - everything that says something abo
     capture_file: CaptureFile | None = None,
     session: int | None = None,
 ) -> TracerFacts:
-    """Find out what was recorded on a host."""
+    """Determine how a host was recorded."""
     options = profile_options(trace)
     recorded = None
     if capture_file is not None and session is not None:
@@ -95,7 +95,7 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - everything that says something abo
     is_in_doubt = is_off or any(map(_GPU_TRACER.search, (*trace.errors, *trace.warnings)))
     # Of devices that are neither CPU, GPU nor TPU; `XLA_CPU` and the like are as old as TF 2.0.
     named = {d for d in host.device.values if "/device:XLA_" not in d}
-    # Planes of devices, or further ones of the host, that no table is made from.
+    # Device planes, or additional host planes, that no table uses.
     known = {id(p) for p in device_planes(trace)} | {id(host.plane)}
     others = [p for p in trace.planes if len(p) and id(p) not in known]
     is_kernel = (host.kind == Kind.EAGER_OP) & (host.names.kind[host.name] == Kind.OP)
@@ -118,7 +118,7 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - everything that says something abo
 
 
 def logical_devices(capture_file: CaptureFile) -> tuple[str, ...] | None:
-    """Return the names of TensorFlow's logical devices, or None where they were not recorded."""
+    """Return the names of TensorFlow's logical devices, or None if not recorded."""
     devices = (capture_file.devices or {}).get("logical")
     if not isinstance(devices, list) or not devices:
         return None
@@ -131,7 +131,7 @@ def _host_level(
 ) -> tuple[int, str]:
     if options is not None and options.host_tracer_level >= EVERY_OP_LEVEL:
         return options.host_tracer_level, "profile_options"
-    # The stat `shape` and arguments as ops are of level 3, too (seen in the corpus).
+    # The stat `shape` and `_Arg` ops also require level 3 (seen in the corpus).
     has_level_3_events = not _LEVEL_3_EVENTS.isdisjoint(host.plane.names)
     has_arguments = not {"_Arg", "_Retval"}.isdisjoint(host.names.type)
     if has_level_3_events or has_arguments or host.input_types.present.any():
@@ -144,7 +144,7 @@ def _host_level(
 def _gpu_witness(
     host: HostOps, device: DeviceEvents, allocators: list[str], listed: tuple[str, ...]
 ) -> str:
-    """Say what shows that TensorFlow had a GPU; nothing where nothing does."""
+    """Describe the evidence that TensorFlow had a GPU; return "" if there is none."""
     witnesses = (
         ("events on {}", sorted(device.device.used()), _GPU_DEVICE.search),
         ("allocations of {}", allocators, _GPU_ALLOCATOR.fullmatch),
@@ -157,12 +157,12 @@ def _gpu_witness(
 
 
 class Beside(NamedTuple):
-    """The capture file beside a trace, or why there is none."""
+    """The capture file beside a trace, or why it is not used."""
 
     capture_file: CaptureFile | None
-    session: int | None = None  #: which of its sessions wrote the trace, where that is known
-    problem: str = ""  #: why a capture file that is there is not used
-    is_foreign: bool = False  #: whether that is because it belongs to another recording
+    session: int | None = None  #: which of its sessions wrote the trace, if known
+    problem: str = ""  #: why an existing capture file is not used
+    is_foreign: bool = False  #: whether the reason is that it belongs to another recording
     is_timed: bool = False  #: whether the times of trace and capture file agree
 
 
@@ -172,7 +172,7 @@ def capture_beside(file: HostFile, trace: Trace) -> Beside:
         return Beside(None)
     try:
         capture_file = capture_files.read(file.capture_file)
-    except CaptureFileError as error:  # without it the trace is still worth reporting
+    except CaptureFileError as error:  # the trace can be reported without it
         _log.warning("%s", error)
         return Beside(None, problem=str(error))
     if capture_file is None:
@@ -193,7 +193,7 @@ def capture_beside(file: HostFile, trace: Trace) -> Beside:
 
 
 def holds_other_ops(capture_file: CaptureFile | None, tables: HostTables) -> bool:
-    """Return whether hardly any op of a trace is in a capture file that recorded ops."""
+    """Return whether a capture file recorded ops but has hardly any of the trace's ops."""
     if capture_file is None or tables.joined is None:
         return False
     if not (capture_file.functions or capture_file.sequences):
@@ -205,7 +205,7 @@ def holds_other_ops(capture_file: CaptureFile | None, tables: HostTables) -> boo
 
 
 def _started_ns(trace: Trace) -> int | None:
-    """Return when the profiler began, nanoseconds since 1970; None where the trace lacks it."""
+    """Return when the profiler began, in nanoseconds since 1970; None if not recorded."""
     for plane in trace.planes:
         started = plane.own.get(_STARTED, "") if plane.name == _ENVIRONMENT else ""
         if started.isdecimal() and len(started) <= _MOST_DIGITS:

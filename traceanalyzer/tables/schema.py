@@ -16,11 +16,11 @@ class Schema:
     """A table's columns, in order."""
 
     name: str
-    #: The pandas dtype of each; `text` is a categorical of strings, null where unknown.
+    #: The pandas dtype of each; `text` is a categorical of strings, null if unknown.
     columns: Mapping[str, str]
 
     def frame(self, parts: Sequence[Mapping[str, object]]) -> pd.DataFrame:
-        """Build the table from one set of columns a host, with the declared dtypes and order."""
+        """Build the table from one set of columns per host, with the declared dtypes and order."""
         frames = [pd.DataFrame({name: part[name] for name in self.columns}) for part in parts]
         return pd.DataFrame(
             {name: _join([f[name] for f in frames], t) for name, t in self.columns.items()}
@@ -48,26 +48,26 @@ def _categorical(series: pd.Series) -> pd.Categorical:
     if not isinstance(series.dtype, pd.CategoricalDtype):
         series = series.astype(object).where(series.notna(), None)
     found = pd.Categorical(series)
-    # One dtype for the categories whatever pandas infers, so that hosts can be joined.
+    # A fixed dtype for the categories, whatever pandas infers, so that hosts can be joined.
     return found.rename_categories(pd.Index(found.categories.astype(object), dtype=object))
 
 
 OPS = Schema(
     "ops",
     {
-        "op_id": "object",  # key of the row, the same when the same program is recorded again
+        "op_id": "object",  # key of the row, the same in every recording of a program
         "host": "text",  # host, as its file is named
         # function it ran in, without TensorFlow's counter; `tf.data` if a pipeline called it, `loop
-        # over a dataset` if it reduced one, `constant folding` if it made a graph ready
+        # over a dataset` if it reduced one, `constant folding` if it ran to prepare a graph
         "function": "text",
-        "name": "text",  # op name; of an eager op, which has no name, its type
+        "name": "text",  # op name; for an eager op, which has no name, its type
         "type": "text",  # op type
         "device": "text",  # device, full string; null where unknown
         "signature": "text",  # what else distinguishes rows: input types, scope, file:line
         "role": "text",  # compute, input_pipeline, transfer or runtime
         "placement": "text",  # cpu, gpu:N, host_memory, xla, tpu:N, pluggable, unknown
         "placement_certainty": "text",  # certain, likely or possible
-        "placement_source": "text",  # the witness for the placement
+        "placement_source": "text",  # the evidence for the placement
         "is_eager": "bool",  # ran eagerly
         "in_input_pipeline": "bool",  # ran on behalf of tf.data
         "occurrences": "int64",  # how often it was seen; a lower bound at tracer level 2
@@ -78,7 +78,7 @@ OPS = Schema(
         "h2d_bytes": "int64",  # bytes copied to the device for it, as producer or consumer
         "d2h_bytes": "int64",  # bytes copied to the host for it, as producer or consumer
         "copy_ps": "int64",  # time of these copies
-        # time a device was idle because of it; null if no device ran kernels, or an op's placement
+        # time a device was idle because of it; null if no device ran kernels or an op's placement
         # is unknown
         "exposed_ps": "Int64",
         "input_types": "text",  # types of its inputs, ? for an unknown one; null where unknown
@@ -108,25 +108,25 @@ TRANSFERS = Schema(
     "transfers",
     {
         "host": "text",  # host
-        "device": "text",  # device whose stream copied; null where only the host recorded it
+        "device": "text",  # device whose stream copied; null if only the host recorded it
         "stream": "text",  # stream (XLine) it ran on
         "direction": "text",  # h2d, d2h, d2d, p2p or h2h
         "bytes": "Int64",  # bytes; null where unknown
         "start_ps": "int64",  # start
-        "duration_ps": "Int64",  # duration; null where only the sending was recorded
+        "duration_ps": "Int64",  # duration; null if only the send was recorded
         "memory": "text",  # host memory: pageable, pinned or unknown
         "is_async": "boolean",  # whether it was queued; null where unknown
         "producer": "text",  # op_id of the op that made the value; null where unknown
-        "consumer": "text",  # op_id of the op that takes it; null where unknown
+        "consumer": "text",  # op_id of the op that uses it; null where unknown
         "producer_name": "text",  # producer's name, also where it has no row in `ops`
         "consumer_name": "text",  # consumer's name, also where it has no row in `ops`
         "correlation_id": "int64",  # links it to its launch; 0 for none
-        # _Send, _Recv, _HostSend or _HostRecv, which it is part of; op: an op's own; argument: of a
-        # function's call; python: a tensor that the program itself reads or moves
+        # _Send, _Recv, _HostSend or _HostRecv, which it is part of; op: made by another op;
+        # argument: of a function call; python: a tensor that the program reads or moves
         "via": "text",
         "function": "text",  # function that started it
         "thread": "text",  # thread that started it; null where unknown
-        "launch_ps": "Int64",  # when that thread did so; null where unknown
+        "launch_ps": "Int64",  # when that thread started it; null where unknown
         # time a device was idle because of it; null if its device is unknown or ran no kernel
         "exposed_ps": "Int64",
     },
@@ -141,14 +141,14 @@ ALLOCATIONS = Schema(
         "allocator": "text",  # GPU_0_bfc ...; `device 0` if only the device's number is recorded
         "requested_bytes": "Int64",  # bytes requested
         "allocation_bytes": "Int64",  # bytes allocated
-        "bytes_allocated": "Int64",  # in use by the allocator then, this included
+        "bytes_allocated": "Int64",  # in use by the allocator then, including this one
         "bytes_reserved": "Int64",  # reserved by it then, as TPUs do for stacks
         "bytes_available": "Int64",  # still available to it then
         "peak_bytes_in_use": "Int64",  # its peak so far
         "fragmentation": "Float64",  # share of its free memory outside the largest free piece
         "addr": "Int64",  # address: pairs allocation and deallocation
         "op_id": "text",  # row of `ops`; null where it could not be linked
-        "op_name": "text",  # op that it was for
+        "op_name": "text",  # op that it was made for
         "region_type": "text",  # output, temp, persist or dynamic
         "data_type": "text",  # type, `float`
         "shape": "text",  # shape
@@ -180,10 +180,10 @@ STAGES = Schema(
         "host": "text",  # host
         "pipeline": "int64",  # which of the host's pipelines, in the order they began
         "stage": "text",  # path from the pipeline's end, Root::Prefetch::Map
-        "parent": "text",  # path of the stage that takes its elements; null at the end
+        "parent": "text",  # path of the stage that consumes its elements; null at the end
         "type": "text",  # kind of stage: Map, ParallelMapV2, Prefetch ...
         "name": "text",  # its name in TensorFlow or the program; null where unknown
-        "is_async": "bool",  # makes elements ahead, on threads of its own
+        "is_async": "bool",  # makes elements ahead, on background threads
         "iterators": "int64",  # iterators seen: one an epoch, or a file of an interleave
         "elements": "int64",  # requests for an element, the one at the end included
         "total_ps": "int64",  # time in these requests, summed over threads

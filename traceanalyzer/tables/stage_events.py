@@ -1,10 +1,10 @@
 """The events of input pipelines (tf.data): requests for an element, calls of functions, work.
 
-TensorFlow writes an event for each element that is requested of a stage,
-`Iterator::Root::Batch::Map`: the path leads from the end of the pipeline to the stage (dataset.h,
-DatasetBaseIterator::GetNext). A stage within another's event on the same thread is its input. A
-stage that makes elements ahead (prefetch, parallel map) requests its inputs on threads of its own,
-and the duration of its event is the wait for an element that is not ready yet.
+TensorFlow writes an event, such as `Iterator::Root::Batch::Map`, for each element requested from a
+stage: the path leads from the end of the pipeline to the stage (dataset.h,
+DatasetBaseIterator::GetNext). A stage within another's event on the same thread is its input. An
+asynchronous stage (prefetch, parallel map) requests its inputs on background threads; the duration
+of its event is the wait for an element that is not ready yet.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Plane
     from traceanalyzer.trace.strings import Column, Strings
 
-# cache_dataset_ops.cc: the iterator of a cache in memory hands over to another, named as a sibling.
+# cache_dataset_ops.cc: the iterator of a memory cache delegates to one that is named as a sibling.
 _CACHE: Final = ("MemoryCacheImpl", "MemoryCache::MemoryCacheImpl")
-# Stages that make elements ahead, on threads of their own (the kernels' files of the same names).
+# Stages that make elements ahead on background threads (the kernels' files of the same names).
 _ASYNCHRONOUS: Final = re.compile(
     r"Prefetch|ParallelMap\w*|MapAndBatch\w*|ParallelInterleave\w*|ParallelBatch\w*"
     r"|ParallelFilter\w*|ParseExample\w*|LegacyParallelInterleave\w*"
 )
 _MAKE: Final = "MakeIterator::"
-_GET_NEXT: Final = "IteratorGetNext"  # and with Sync or AsOptional behind (dataset_ops.cc)
+_GET_NEXT: Final = "IteratorGetNext"  # also with suffix Sync or AsOptional (dataset_ops.cc)
 _NEVER: Final = -(2**62)
-# dataset.cc, DatasetBase::Initialize: a dataset that its maker did not name is named after its type
-# and a number that counts all datasets of the process.
+# dataset.cc, DatasetBase::Initialize: a dataset without a user-given name is named after its type,
+# with a number that counts all datasets of the process.
 COUNTED: Final = re.compile(r"[A-Za-z]\w*:\d+")
 
 
 class Spans(NamedTuple):
     """Times, each of a stage or a pipeline."""
 
-    row: Ints  #: whose
+    row: Ints  #: the stage or pipeline
     start_ps: Ints
     end_ps: Ints
 
 
 class Requests(NamedTuple):
-    """What the program itself requested from its pipelines."""
+    """The elements that the program requested from its pipelines."""
 
-    #: Event of the plane: the op that hands the element over where that is known, or else the
-    #: outermost stage.
+    #: Event of the plane: the op that returns the element if known, otherwise the outermost
+    #: stage.
     event: Ints
-    stage: Ints  #: entry of `StageEvents` within it, -1 where the trace holds none
+    stage: Ints  #: entry of `StageEvents` within it, -1 if the trace has none
     element_bytes: Ints  #: -1 where unknown
 
 
@@ -63,10 +63,10 @@ class FunctionCalls(NamedTuple):
     """Calls of the functions that stages apply."""
 
     path: Ints  #: path of the stage that called, as an index into `StageEvents.paths`
-    near: Ints  #: entry of `StageEvents` that is of the stage, or is its input
+    near: Ints  #: entry of `StageEvents` for the stage or its input
     step: Ints  #: step id of the call
     start_ps: Ints
-    end_ps: Ints  #: of one that the caller did not wait for, when its last op was done
+    end_ps: Ints  #: end; if the caller did not wait, the end of its last op
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -77,8 +77,8 @@ class StageEvents:
     event: Ints  #: event of the plane
     #: The distinct paths, without the indices that count restarts, stages before their inputs.
     paths: tuple[str, ...]
-    restarts: Flags  #: which paths lie below a stage that restarts its inputs, such as interleave
-    is_async: Flags  #: which paths are of stages that make elements ahead
+    restarts: Flags  #: which paths are below a stage that restarts its inputs, such as interleave
+    is_async: Flags  #: which paths belong to stages that make elements ahead
     path: Ints  #: index into `paths`
     outer: Ints  #: entry of the stage event around each, on the same thread; -1 for none
     requests: Requests
@@ -98,7 +98,7 @@ class StageEvents:
 
 
 def stage_events(host: HostOps) -> StageEvents | None:
-    """Collect the events of a host's input pipelines; None where there are none."""
+    """Collect the events of a host's input pipelines; None if it has none."""
     nest = _Nest(host)
     if not (nest.is_stage | nest.is_hand_over).any():
         return None
@@ -118,7 +118,7 @@ def stage_events(host: HostOps) -> StageEvents | None:
 
 
 def parent_path(path: str) -> str:
-    """Return the path of the stage that takes a stage's elements; empty for the outermost."""
+    """Return the path of the stage that consumes a stage's elements; empty for the outermost."""
     return re.sub(r"\[\d+\]$", "", path.rpartition("::")[0])
 
 
@@ -129,7 +129,7 @@ class _Nest:
         plane, names = host.plane, host.names
         is_stage = names.kind == Kind.STAGE
         is_call = mask(map(CAPTURED_FUNCTION.fullmatch, plane.names))
-        # Of an eager request, the op around it is the wait; its kernel is within.
+        # For an eager request, the enclosing op is the wait; its kernel is nested in it.
         is_get_next = mask(t.startswith(_GET_NEXT) for t in names.type)
         is_hand_over = names.is_pipeline & ~is_stage & ~is_call
         is_hand_over |= (names.kind == Kind.EAGER_OP) & is_get_next
@@ -144,16 +144,16 @@ class _Nest:
         order = np.arange(len(self.event), dtype=np.int64)
         begin = np.searchsorted(self.line, np.arange(len(plane.lines) + 1)).astype(np.int64)
         self.nested = Nested(order, begin, plane.start_ps[self.event], plane.end_ps[self.event])
-        # The stage event at each place, by its number among these; -1 for others.
+        # The number of the stage event at each position; -1 for other events.
         self.entry = np.where(self.is_stage, np.cumsum(self.is_stage) - 1, -1)
-        # The stage event around each place, by its number.
+        # The number of the stage event around each position.
         self.outer = pick(self.entry, innermost(self.nested, self.is_stage))
         self.paths, path_of_name, self.restarts = _paths(plane, np.unique(name[self.is_stage]))
         self.path = path_of_name[name[self.is_stage]]
 
 
 def _paths(plane: Plane, names: Ints) -> tuple[tuple[str, ...], Ints, Flags]:
-    """Return the paths of stages, parents first, that of each name, and which leave out a count."""
+    """Return stage paths, parents first, each name's path, and which paths omit a count."""
     path_of, counted = {}, set()
     for name in names.tolist():
         full = plane.names[name].removeprefix(STAGE)
@@ -170,7 +170,7 @@ def _paths(plane: Plane, names: Ints) -> tuple[tuple[str, ...], Ints, Flags]:
 
 
 def _requests(nest: _Nest) -> Requests:
-    """Find the outermost events in which the program waits: no thread of tf.data does."""
+    """Find the outermost events in which the program waits, not a tf.data thread."""
     n = len(nest.event)
     hand_over = innermost(nest.nested, nest.is_hand_over)
     outermost = np.where(hand_over >= 0, hand_over, np.arange(n))
@@ -181,7 +181,7 @@ def _requests(nest: _Nest) -> Requests:
     # A pipeline within a pipeline's function is requested by tf.data, not by the program.
     requested = is_free | (nest.is_hand_over & (hand_over < 0) & (nest.outer < 0))
     stage_of = np.full(n, -1, np.int64)
-    ends = np.flatnonzero(is_end)[::-1]  # of several the first
+    ends = np.flatnonzero(is_end)[::-1]  # if several, the first
     stage_of[outermost[ends]] = nest.entry[ends]
     handing = np.flatnonzero(nest.is_hand_over)
     sizes = nest.plane.integers("element_size", nest.event[handing])
@@ -191,15 +191,15 @@ def _requests(nest: _Nest) -> Requests:
 
 
 def _calls(nest: _Nest) -> FunctionCalls:
-    """Find whose function each call runs, and when it was done.
+    """Find which stage made each function call, and when the call was done.
 
-    A stage that works element by element calls within its own event. One that makes elements ahead
-    calls on a thread of its own, after it requested an element from its input there: the stage is
-    the one that takes that input's elements. Calls while an iterator is made belong to no element.
+    A synchronous stage calls within its event. An asynchronous stage calls on a background thread,
+    after it requested an element from its input there: the stage is the consumer of that input.
+    Calls while an iterator is created belong to no element.
     """
     is_outer_call = nest.is_call & (innermost(nest.nested, nest.is_making | nest.is_call) < 0)
     at = np.flatnonzero(is_outer_call)
-    # The stage event before each on the thread, or else the one after it.
+    # The stage event before each call on the thread, otherwise the one after it.
     top = np.flatnonzero(nest.is_stage & (nest.outer < 0))
     slot = np.searchsorted(top, at)
     beside = np.full(len(at), -1, np.int64)
@@ -216,7 +216,7 @@ def _calls(nest: _Nest) -> FunctionCalls:
     known = whose >= 0
     plane, event = nest.plane, nest.event[at[known]]
     step = plane.integers("id", event)
-    # When the executor's last turn at the call ended.
+    # The end of the executor's last event for the call.
     turns = plane.named(EXECUTOR)
     turns = turns[np.argsort(plane.end_ps[turns], kind="stable")]
     ids = plane.integers("id", turns)
@@ -235,15 +235,15 @@ def _calls(nest: _Nest) -> FunctionCalls:
 def pipeline_of(events: StageEvents) -> Ints:
     """Number the pipelines, in the order in which they began.
 
-    Paths alone do not distinguish two pipelines of the same stages, and an iterator lives for one
-    epoch. From an element, `parent_id` leads up to the iterator at the end; two of these are of one
-    pipeline if they share a stage of the same name, which has a number of its own. Where a trace
-    names no stages (before TensorFlow 2.13), those of the same path are one.
+    Paths alone do not distinguish two pipelines with the same stages, and an iterator lives for one
+    epoch. From an element, `parent_id` leads up to the pipeline's last iterator. Two such iterators
+    belong to one pipeline if they share a dataset name, which has a unique number. If a trace names
+    no datasets (before TensorFlow 2.13), iterators with the same path belong to one pipeline.
     """
     ids, names = events.integers("id"), events.strings("name")
     start_ps = events.plane.start_ps[events.event]
     label = np.full(len(events), -1, np.int64)
-    same: list[int] = []  # another label of the same pipeline, or the label itself
+    same: list[int] = []  # for each label, another label of the same pipeline, or itself
     by_name: dict[tuple[int, str | None], int] = {}
     numbers = {p: k for k, p in enumerate(events.paths)}
     for number, path in enumerate(events.paths):
@@ -254,14 +254,14 @@ def pipeline_of(events: StageEvents) -> Ints:
         lost = at[label[at] < 0]
         label[lost] = _of_ancestors(events, path, lost, numbers, label)
         lost = at[label[at] < 0]
-        # Iterators that are restarted all the time are not worth a pipeline each.
+        # Iterators that restart often are not separate pipelines.
         apart = np.zeros(len(lost), np.int64) if events.restarts[number] else ids.values[lost]
         _, which = np.unique(apart, return_inverse=True)
         place, keyed = distinct_rows([names.codes[lost], which.reshape(-1)])
         label[lost] = len(same) + place
         same.extend(range(len(same), len(same) + len(keyed)))
         if events.restarts[number]:
-            continue  # restarted for each file or epoch: its names mean nothing
+            continue  # restarted for each file or epoch: ignore its names
         for one, code in distinct_rows([label[at], names.codes[at]])[1].tolist():
             text = names.values[code] if code >= 0 else None
             if text is None or COUNTED.search(text):
@@ -285,13 +285,13 @@ def _by_parent(events: StageEvents, at: Ints, above: int, label: Ints) -> Ints:
     start_ps = events.plane.start_ps[events.event]
     over = np.flatnonzero(events.path == above)
     over = over[np.argsort(-start_ps[over], kind="stable")]
-    # An id is an address: once an iterator is gone, that of another pipeline may have it. The last
-    # one to make a request before is the one that is alive.
+    # An id is an address, which an iterator of another pipeline can reuse later. The live iterator
+    # is the last one that made a request before.
     alive = last_before(ids[over], start_ps[over], parents.values[at], start_ps[at])
     first = last_of(ids[over], np.arange(len(over)), parents.values[at])
     found = pick(label[over], np.where(alive >= 0, alive, first))
     by_id = np.where(parents.present[at], found, -1)
-    around = events.outer[at]  # on the same thread there is no doubt
+    around = events.outer[at]  # on the same thread, the parent is certain
     is_direct = pick(events.path, around) == above
     return np.where(is_direct, pick(label, around), by_id)
 
@@ -299,10 +299,10 @@ def _by_parent(events: StageEvents, at: Ints, above: int, label: Ints) -> Ints:
 def _of_ancestors(
     events: StageEvents, path: str, lost: Ints, numbers: dict[str, int], label: Ints
 ) -> Ints:
-    """Return the labels of events whose stage above has no event; -1 where unknown.
+    """Return the labels of events whose parent stage has no event; -1 if unknown.
 
-    This happens where a trace begins or ends within a request. The event around one is of the same
-    pipeline; or else the nearest stage further up, if only one pipeline has it.
+    This happens if a trace begins or ends within a request. The pipeline is that of the enclosing
+    event, otherwise of the nearest stage further up, if only one pipeline has that stage.
     """
     found = pick(label, events.outer[lost])
     path = parent_path(path)

@@ -1,4 +1,4 @@
-"""The table of stages of input pipelines: what each did and when, how long, how it is set up."""
+"""The table of input pipeline stages: their requests, durations and settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.ops import OpOccurrences
     from traceanalyzer.tables.stage_events import StageEvents
 
-# Bytes of a value (types.proto), by the name that dataset.h writes.
+# Bytes per value (types.proto), by the type name that dataset.h writes.
 _BYTES_OF_TYPE: Final = {
     **dict.fromkeys(("bool", "int8", "uint8", "qint8", "quint8"), 1),
     **dict.fromkeys(("half", "bfloat16", "int16", "uint16"), 2),
@@ -33,7 +33,7 @@ _BYTES_OF_TYPE: Final = {
 # How big a stage's buffer is, by the kernel (prefetch_dataset_op.cc, shuffle_dataset_op.cc,
 # map_and_batch_dataset_op.cc).
 _BUFFER: Final = ("buffer_limit", "buffer_size", "max_batch_results")
-_MOST_TYPES: Final = 8  # op types named of a stage's function
+_MOST_TYPES: Final = 8  # op types listed for a stage's function
 _NONE: Final = np.empty(0, np.int64)
 _NO_SPANS: Final = Spans(_NONE, _NONE, _NONE)
 _Line = tuple[str | None, int | None]
@@ -41,15 +41,15 @@ _Line = tuple[str | None, int | None]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Pipelines:
-    """What one host's input pipelines did when; rows are those of its table of stages."""
+    """When one host's input pipelines were active; rows are those of its table of stages."""
 
-    #: The times in which the program requested an element and had to wait, with the row of the
-    #: outermost stage, -1 where unknown.
+    #: The times when the program waited for an element, with the row of the outermost stage, -1 if
+    #: unknown.
     requests: Spans = _NO_SPANS
-    #: Which of them were the first of their iterator: it starts then.
+    #: Which of these waits were the first of their iterator: it starts then.
     is_first: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
-    #: The times in which a stage was at work itself: not those in which it waited for its input,
-    #: and of one that makes elements ahead those in which its function ran.
+    #: The times when a stage worked, without waiting for its input; for a stage that makes elements
+    #: ahead, the times when its function ran.
     work: Spans = _NO_SPANS
 
 
@@ -58,7 +58,7 @@ NO_PIPELINES: Final = Pipelines()
 
 @cache
 def no_stages() -> pd.DataFrame:
-    """Return a table of stages without a row, always the same one."""
+    """Return an empty table of stages, always the same object."""
     return STAGES.frame([])
 
 
@@ -101,11 +101,11 @@ class _Stages:
         rows = {tuple(key): k for k, key in enumerate(keys.tolist())}
         place, pairs = distinct_rows([pipeline[events.calls.near], events.calls.path])
         of_pairs = [rows.get(tuple(pair), -1) for pair in pairs.tolist()]
-        #: Of the stage that made each call; -1 where it has none.
+        #: Row of the stage that made each call; -1 if it has no row.
         self.call_row = np.array(of_pairs, np.int64)[place]
         numbers = {path: k for k, path in enumerate(events.paths)}
         above = [numbers.get(parent_path(path)) for path in events.paths]
-        # The row of the stage that takes each stage's elements; -1 for none.
+        # The row of the stage that consumes each stage's elements; -1 for none.
         self._row_above = np.array([rows.get((g, above[p]), -1) for g, p in rows], np.int64)
         start_ps = events.plane.start_ps[events.event]
         iterators = [self.row, events.integers("id").values]
@@ -149,7 +149,7 @@ class _Stages:
         }
 
     def _settings(self) -> dict[str, Any]:
-        """Return how the stages are set up."""
+        """Return the settings of the stages."""
         buffer = self._largest(_BUFFER[0])
         for stat in _BUFFER[1:]:
             buffer = np.where(buffer < 0, self._largest(stat), buffer)
@@ -189,7 +189,7 @@ class _Stages:
         return found
 
     def _functions(self, occurrences: OpOccurrences, ops: pd.DataFrame) -> dict[str, Any]:
-        """Return how long the functions ran that the stages apply, and what runs in them."""
+        """Return how long the stages' functions ran, and which ops ran in them."""
         host, calls, size = occurrences.host, self._events.calls, self._size
         is_called = self.call_row >= 0
         count = np.bincount(self.call_row[is_called], minlength=size)
@@ -205,7 +205,7 @@ class _Stages:
         kind = np.array([number.get(t, -1) for t in host.names.type], np.int64)[name]
 
         def by_time(part: Ints, chosen: Flags) -> list[list[int]]:
-            """Return the rows with their parts of some occurrences, most time first."""
+            """Return each row's share of some occurrences, most time first."""
             place, pairs = distinct_rows([row[chosen], part[chosen]])
             total = sum_by(place, own_ps[chosen], len(pairs))
             found: list[list[int]] = pairs[np.lexsort((pairs[:, 1], -total))].tolist()
@@ -214,7 +214,7 @@ class _Stages:
         types: list[list[str]] = [[] for _ in range(size)]
         for k, most in by_time(kind, np.ones(len(row), np.bool_)):
             types[k].append(kinds[most])
-        # A line of each function: that of its most expensive op with a recorded line.
+        # One source line per function: that of its most expensive op with a recorded line.
         best: dict[int, int] = {}
         for k, most in by_time(op, ops["source_line"].notna().to_numpy()[op]):
             best.setdefault(k, most)
@@ -235,7 +235,7 @@ class _Stages:
         }
 
     def _lines(self, occurrences: OpOccurrences, ops: pd.DataFrame) -> dict[str, Any]:
-        """Return TensorFlow's names of the datasets, and the lines that made them."""
+        """Return TensorFlow's dataset names and the source lines that created the datasets."""
         names = self._events.strings("name")
         of_row: list[set[str]] = [set() for _ in range(self._size)]
         for k, code in distinct_rows([self.row, names.codes])[1].tolist():
@@ -244,7 +244,7 @@ class _Stages:
         single = [found.pop() if len(found) == 1 else None for found in of_row]
         counted = {match for text in names.values for match in COUNTED.findall(text)}
         made = _making_lines(occurrences, ops, counted)
-        # Of a dataset that TensorFlow made of several, the line of the first.
+        # If TensorFlow fused several datasets into one, use the line of the first.
         lines = [
             next((made[part] for part in COUNTED.findall(name or "") if part in made), (None, None))
             for name in single
@@ -257,7 +257,7 @@ class _Stages:
 
 
 def _size_of(shapes: str, types: str) -> int:
-    """Return the bytes of an element of these shapes, `[8,3] [1]`; -1 where one is unknown."""
+    """Return the bytes of an element with these shapes, `[8,3] [1]`; -1 if one is unknown."""
     sizes = re.findall(r"\[([\d,]*)\]", shapes)
     kinds = types.split()
     is_known = len(sizes) == len(kinds) == shapes.count("[") and {*kinds} <= {*_BYTES_OF_TYPE}
@@ -274,10 +274,10 @@ def _known(values: Ints) -> pd.arrays.IntegerArray:
 def _making_lines(
     occurrences: OpOccurrences, ops: pd.DataFrame, names: set[str]
 ) -> dict[str, _Line]:
-    """Return the line that made each dataset, where a capture recorded it.
+    """Return the line that created each dataset, if a capture recorded it.
 
-    A program makes its datasets eagerly, in the order of their numbers. Which is which is known
-    only if all ops of a type have one line, or if there are as many numbers as ops.
+    A program creates its datasets eagerly, in the order of their numbers. They can be matched only
+    if all ops of a type have the same line, or if there are as many numbers as ops.
     """
     host = occurrences.host
     found: dict[str, _Line] = {}

@@ -1,4 +1,4 @@
-"""Steps, from whatever marks them, or else from what repeats; and which of them are alike."""
+"""Finds the steps, from markers or otherwise from repeated calls, and classifies them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ WARM_UP: Final = "warm_up"
 OUTLIER: Final = "outlier"
 PARTIAL: Final = "partial"
 
-_FEWEST: Final = 3  # steps: of fewer none can be said to be like the rest
-# How far from the median a step may lie: so many standard deviations, as the median of deviations
-# gives them for a normal distribution; and at least a quarter of the median, since steps may differ
-# by next to nothing.
+_FEWEST: Final = 3  # steps needed to compare one with the rest
+# How far from the median a step may be: this many standard deviations, estimated from the median
+# deviation as for a normal distribution, but at least a quarter of the median, since steps can be
+# nearly equal.
 _DEVIATIONS: Final = 5.0
 _SIGMA_OF_MAD: Final = 1.4826
 _LEAST_SHARE: Final = 0.25
-# Of XLA (`CpuCompiler::...Compile`, `backend_compile`) and of the choice of kernels by trial.
+# Compilation by XLA (`CpuCompiler::...Compile`, `backend_compile`), and kernel autotuning.
 _PREPARES: Final = re.compile(r"[Cc]ompile|[Aa]utotun")
 
 _REPEATED: Final = re.compile(r"(\d+) ops")  # how `program_calls` names such steps
 _FEWEST_OPS: Final = 10  # a step in a function has some eager ops around it
-_OF_EACH_STEP: Final = 0.9  # of the steps: what runs less often is not part of a step
+_OF_EACH_STEP: Final = 0.9  # of the steps: ops that run in fewer are not part of a step
 _MOST_OF_THEM: Final = 0.75
 
 _STEPS_LINE: Final = "Steps"
@@ -50,10 +50,10 @@ _NUMBER: Final = re.compile(r"\s*\d+$")  # `train 108` is a step of `train`
 _STEP: Final = re.compile(r"[0-9]{1,18}")
 _COLUMNS: Final = ("step", "name", "start_ps", "duration_ps", "source", "is_inferred", "is_partial")
 
-# keras/engine/training.py: the functions that Keras 2.2 and later call for one batch or several.
+# keras/engine/training.py: the functions that Keras 2.2 and later call for one or more batches.
 _KERAS_KIND: Final = re.compile("(train|test|predict)_function")
-# Also those that training and evaluation both call, under one name: of TensorFlow 2.0 and 2.1
-# (training_v2_utils.py), of Keras 3 (backend/tensorflow/trainer.py).
+# Also those that training and evaluation share, in TensorFlow 2.0 and 2.1 (training_v2_utils.py)
+# and in Keras 3 (backend/tensorflow/trainer.py).
 _KERAS_FUNCTION: Final = re.compile(
     rf"{_KERAS_KIND.pattern}|distributed_function|multi_step_on_iterator"
     "|one_step_on_(data|data_distributed|iterator)"
@@ -63,19 +63,19 @@ _KERAS_FUNCTION: Final = re.compile(
 def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame:
     """Build one host's rows of the step table.
 
-    What is trusted first:
+    The sources, in order of priority:
 
     1. A marker, an event with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras'
-       `TraceContext`, JAX' `StepTraceAnnotation`); of nested ones the outermost. A step's name is
-       its kind: the marker's own name, or what Keras says it ran (`train`, `test`). Markers of
-       several threads with one name and number at the same time are one step.
+       `TraceContext`, JAX' `StepTraceAnnotation`); the outermost if they are nested. A step's name
+       is its kind: the marker's name, or what Keras says it ran (`train`, `test`). Overlapping
+       markers of several threads with the same name and number are one step.
     2. A call of the function in which Keras runs a batch.
-    3. The lines `Steps` that older profilers added: one a device, so that a step spans what all
-       devices did in it at the same time. Devices that took turns have a step each.
-    4. What repeats: see `program_calls`.
+    3. The `Steps` lines that older profilers added, one per device: a step spans the overlapping
+       steps of all devices. Devices that took turns have separate steps.
+    4. Repeated calls: see `program_calls`.
 
-    A step of 2 or 4 lasts until the next one begins, and the last one until the call returned and
-    what it launched on devices was done.
+    A step of source 2 or 4 lasts until the next one begins, and the last one until its call has
+    returned and the work that it launched on devices is done.
     """
     calls = program_calls(host.plane, host.names)
     ends = _Ends(host, device)
@@ -97,7 +97,7 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
 
 
 class _Ends:
-    """Knows when what the host launched was done on the devices."""
+    """Knows when the devices finished the work that the host launched."""
 
     def __init__(self, host: HostOps, device: DeviceEvents) -> None:
         linked = np.flatnonzero(device.launch >= 0)
@@ -105,7 +105,7 @@ class _Ends:
         self._end_ps = device.end_ps[linked]
 
     def after(self, begin_ps: int, end_ps: int) -> int:
-        """Return the end of what was launched in a time, at least the end of that time."""
+        """Return when all work launched in a time span was done, at least the end of the span."""
         inside = (self._launch_ps >= begin_ps) & (self._launch_ps < end_ps)
         return int(self._end_ps[inside].max(initial=end_ps))
 
@@ -121,13 +121,13 @@ def _join(parts: list[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _merged(table: pd.DataFrame) -> pd.DataFrame:
-    """Make one step of those with one name and number, of threads or devices, that overlap."""
+    """Merge overlapping steps of threads or devices that have the same name and number."""
     table = table.sort_values(["name", "step", "start_ps"], kind="stable", ignore_index=True)
     start = table["start_ps"].to_numpy(np.int64)
     end = start + table["duration_ps"].to_numpy(np.int64)
     begins = np.ones(len(table), np.bool_)
     same = (table[["name", "step"]] == table[["name", "step"]].shift()).all(axis=1).to_numpy()
-    for row in np.flatnonzero(same).tolist():  # few: a number seldom comes twice
+    for row in np.flatnonzero(same).tolist():  # few: a number rarely occurs twice
         if start[row] < end[row - 1]:
             begins[row] = False
             end[row] = max(end[row], end[row - 1])
@@ -210,11 +210,11 @@ def _inferred(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
 def step_kinds(
     start_ps: Ints, duration_ps: Ints, is_partial: Flags, prepared: Ints
 ) -> NDArray[np.object_]:
-    """Return the kind of each of the steps of one name, given by rising start.
+    """Return the kind of each step of one name, given in order of start.
 
-    `warm_up`: the first ones, as long as they are slower than the rest or something is traced,
-    compiled or tuned in them. `outlier`: far from the median of all. `partial`: the recording holds
-    only a part. `regular`: the others.
+    `warm_up`: the first steps, while they are slower than the rest or include tracing, compilation
+    or autotuning. `outlier`: far from the median of all. `partial`: cut off by the recording.
+    `regular`: the others.
     """
     kinds = np.where(is_partial, PARTIAL, REGULAR).astype(object)
     whole = np.flatnonzero(~is_partial)
@@ -230,14 +230,14 @@ def step_kinds(
     prepares = np.searchsorted(prepared, end) > np.searchsorted(prepared, begin)
     for leads in ((far > 0) | prepares, far > 0):
         first = int(np.argmin(np.append(leads, False)))
-        if first * 2 <= len(whole):  # what all of them do is no warming up
+        if first * 2 <= len(whole):  # if most steps qualify, it is no warm-up
             kinds[whole[:first]] = WARM_UP
             break
     return kinds
 
 
 def _prepared_ps(plane: Plane, names: Names, calls: ProgramCalls) -> Ints:
-    """Return when a function was traced, a program compiled or kernels tuned; sorted."""
+    """Return the sorted times at which a function was traced or compiled, or kernels tuned."""
     prepares = mask(
         kind == Kind.OTHER and not name.startswith("$") and _PREPARES.search(name)
         for name, kind in zip(plane.names, names.kind.tolist(), strict=True)
@@ -247,7 +247,7 @@ def _prepared_ps(plane: Plane, names: Names, calls: ProgramCalls) -> Ints:
 
 
 def main_steps(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return the steps of the name that took most time: training, where it also evaluates."""
+    """Return the steps of the name that took the most time: usually training."""
     if steps.empty:
         return steps
     names = steps["name"].astype(str)
@@ -255,7 +255,7 @@ def main_steps(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def regular_steps(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return the main steps that are no warm-up, outlier or cut; all of them if none is regular."""
+    """Return the regular main steps; all main steps if none is regular."""
     main = main_steps(steps)
     regular = main[main["kind"].astype(str) == REGULAR]
     return regular if len(regular) else main
@@ -267,11 +267,11 @@ class EagerLoop:
 
     ops: int  #: how many eager ops a step runs
     step_ps: int  #: the median duration of a regular step
-    place: str  #: the file, and the lines in it, that most of them come from; "" if not recorded
+    place: str  #: the file and lines that most of them come from; "" if not recorded
 
 
 def eager_loop(ops: pd.DataFrame, steps: pd.DataFrame) -> EagerLoop | None:
-    """Return the eager loop that a program's steps are; None where graphs do most of their work."""
+    """Return the eager loop that makes up the steps; None if graphs do most of the work."""
     regular = regular_steps(steps)
     if len(regular) < _FEWEST:
         return None

@@ -1,15 +1,15 @@
-"""What each host thread did when, and what made it begin: the basis for why a device was idle.
+"""The activity of each host thread and what triggered it: used to explain a device's idle time.
 
-A thread's events nest. Its segments do not: at each moment there is one, that of the innermost
-event which says what the thread was doing.
+A thread's events nest. Its segments do not: each moment belongs to one segment, that of the
+innermost event that shows what the thread was doing.
 
-A link leads from a thread to what made it begin. There are two kinds. TensorFlow's thread pools
-record who handed work over, and who took it (`ThreadpoolListener`,
+A link leads from a thread's activity to its trigger. There are two kinds. TensorFlow's thread pools
+record which thread scheduled work and which thread ran it (`ThreadpoolListener`,
 tsl/profiler/backends/cpu/threadpool_listener.cc, TensorFlow 2.13 and later): that is proof.
-Elsewhere a turn of an executor is assumed to follow what ended last before it in the same call
-(step id): a call's executors begin only because of each other, their caller, and transfers that
-arrive; but of several the last need not have been the cause. Where nothing ended before, the call
-itself is. A thread that polls a device does not show which work it waits for.
+Otherwise, an executor is assumed to be triggered by the last event that ended before it in the same
+call (step id): only other executors of the call, its caller and arriving transfers can trigger it,
+though the last one need not be the cause. If no event ended before, the call itself is the
+trigger. A thread that polls a device does not show which work it waits for.
 """
 
 from __future__ import annotations
@@ -52,57 +52,57 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.ops import OpOccurrences
     from traceanalyzer.trace.columns import Plane
 
-# The runtimes' own calls that return when the device has got so far, copies that are not
-# asynchronous among them.
+# Calls of the runtimes that return when the device has reached that point, including synchronous
+# copies.
 _WAIT: Final = re.compile(rf"{SYNCHRONIZES.pattern}|(?:cu|cuda|hip)Memcpy(?!\w*Async)\w*")
-# tensor_handle.cc, tensor_handle_data.cc: waits until another thread, mostly the one that eager ops
-# were handed over to, has run the op that makes a value; a device may not have computed it yet. A
-# request for a resource has this name even where it waits for nothing.
+# tensor_handle.cc, tensor_handle_data.cc: waits until another thread, mostly the eager executor's,
+# has run the op that produces a value; a device may not have computed it yet. A request for a
+# resource has this name even if it does not wait.
 _VALUE_WAIT: Final = re.compile(r"TensorHandle::(?!GetResourceHandle)\w+ WaitReady")
 _PYTHON: Final = re.compile(r"(?:python|main)\S*", re.IGNORECASE)
 _ON_THE_HOST: Final = ("cpu", "host_memory")
 _HANDED_OVER: Final = "ThreadpoolListener::Record"
 _TAKEN_UP: Final = "ThreadpoolListener::StartRegion"
-# gpu_event_mgr.cc, device_event_mgr.cc: polls the device and calls back what waited for it.
+# gpu_event_mgr.cc, device_event_mgr.cc: polls the device and runs callbacks that waited for it.
 _EVENT_MANAGER: Final = re.compile(r"tf_(?:GPU|Device)_Event_Manager.*")
-_MOST_NESTED: Final = 8  # functions within functions that are followed; ids might form a circle
+_MOST_NESTED: Final = 8  # nested calls to follow; ids might form a cycle
 
 # In place of a thread: the link leads to what a device finished last.
 ON_DEVICE: Final = -1
 
 
 class ThreadState(IntEnum):
-    """What a thread was doing; the first few are also what a device may have waited for."""
+    """What a thread was doing; a device can have waited for the first few states."""
 
     HOST_OP = 0  # an op that computes on the host
     INPUT = 1  # tf.data: a stage, or the op that waits for the next element
     LAUNCH = 2  # launching work on the device: calls, and the host side of ops placed on it
-    RUNTIME = 3  # TensorFlow itself: executors, calls, handing work from thread to thread
-    PROGRAM = 4  # the program between TensorFlow's calls, mostly Python
+    RUNTIME = 3  # TensorFlow itself: executors, calls, passing work from thread to thread
+    PROGRAM = 4  # the program between TensorFlow calls, mostly Python
     WAIT = 5  # waiting for the device
-    CALL = 6  # waiting for what other threads run: a function, or, with no known call, some value
-    UNPLACED = 7  # an op of unknown placement: it computes here, or on a device it launches to
+    CALL = 6  # waiting for other threads: for a function or, with no known call, for some value
+    UNPLACED = 7  # an op of unknown placement: it computes here or on a device it launches to
 
 
 class Links(NamedTuple):
-    """What made threads begin; one entry a link, by thread and then by time."""
+    """What triggered each thread's activity; one entry per link, by thread, then by time."""
 
     begin: Ints  #: first link of each thread, one longer
     at_ps: Ints  #: when the thread began
-    from_thread: Codes  #: the thread that made it begin, or `ON_DEVICE`
+    from_thread: Codes  #: the thread that triggered it, or `ON_DEVICE`
     from_ps: Ints  #: when that thread did so
-    #: Whether it is recorded, or nothing else can have been it; otherwise it is what ended last.
+    #: Whether the trigger is recorded or the only candidate; otherwise the last to end is assumed.
     is_proved: Flags
 
 
 class Calls(NamedTuple):
-    """What ended in calls, and where these began; by call, and then by time."""
+    """The ends of events in calls, and the beginnings of calls; by call, then by time."""
 
     id: Ints
     at_ps: Ints
     thread: Codes  #: on which thread, or `ON_DEVICE`
-    begins: Flags  #: whether it is the call itself, which begins then
-    ends: Flags  #: whether nothing that is recorded of the call went on after it
+    begins: Flags  #: whether it is the beginning of the call itself
+    ends: Flags  #: whether no recorded event of the call continued after it
 
 
 class Launches(NamedTuple):
@@ -111,23 +111,23 @@ class Launches(NamedTuple):
     thread: Codes  #: the thread that made it, `ON_DEVICE` where unknown
     start_ps: Ints  #: when it began
     end_ps: Ints  #: when it returned
-    is_proved: Flags  #: whether no other call can have been it
+    is_proved: Flags  #: whether no other call can be the launch
 
     def take(self, rows: Ints) -> Launches:
-        """Return those at `rows`."""
+        """Return the launches at `rows`."""
         return Launches._make(column[rows] for column in self)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ThreadActivity:
-    """What the threads of one host did."""
+    """The activity of one host's threads."""
 
     name: tuple[str, ...]  #: of each thread (XLine)
     is_program: Flags  #: which threads are the program's own threads
     step_thread: Codes  #: the thread that marked each marked step
-    step_ps: Ints  #: when that step began, rising
+    step_ps: Ints  #: when that step began, ascending
     begin: Ints  #: first segment of each thread, one longer
-    start_ps: Ints  #: start of each segment, rising within a thread
+    start_ps: Ints  #: start of each segment, ascending within a thread
     end_ps: Ints  #: end of each segment
     state: NDArray[np.uint8]  #: `ThreadState` of each segment
     row: Codes  #: row of the op table, -1 for none
@@ -136,13 +136,13 @@ class ThreadActivity:
     call: Ints  #: step id of the call it ran in, or that it waits for; 0 where unknown
     links: Links
     calls: Calls
-    #: The launch of what ran on the devices, kernels and then transfers, each as in its table.
+    #: The launch of each kernel, then of each transfer, in the order of their tables.
     launches: Launches
     early_ps: Ints  #: by how much the clock of its device is early
 
 
 def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActivity:
-    """Lay out what the threads of a host did; `ops` are its rows of the op table."""
+    """Build the thread activity of a host; `ops` are its rows of the op table."""
     host, device = occurrences.host, occurrences.device
     plane = host.plane
     of_calls = _OfCalls(host)
@@ -178,7 +178,7 @@ def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActi
 
 
 class _OfCalls:
-    """The events of a host that have the id of a call."""
+    """The events of a host that have a call's step id."""
 
     def __init__(self, host: HostOps) -> None:
         plane, ids = host.plane, host.plane.integers("id")
@@ -190,7 +190,7 @@ class _OfCalls:
         self.id = ids.values
         self.turns = turns[ids.present[turns]]  # of executors
         self.runs = runs[ids.present[runs]]  # of functions and sessions
-        self.elements = elements[ids.present[elements]]  # of a pipeline, handed to a call
+        self.elements = elements[ids.present[elements]]  # of a pipeline, passed to a call
 
 
 def _labels(
@@ -237,10 +237,10 @@ def _state_of_rows(ops: pd.DataFrame) -> NDArray[np.int8]:
 
 
 def _program_threads(host: HostOps) -> Flags:
-    """Tell which threads are the program's: Python's, those with eager ops, calls or steps."""
+    """Return which threads belong to the program: those of Python, eager ops, calls or steps."""
     plane = host.plane
     calls = (host.names.kind == Kind.EAGER_OP) | (host.names.kind == Kind.FUNCTION_CALL)
-    # A call within an executor's turn is that graph's.
+    # A call within an executor's event is part of that graph.
     is_call = calls[plane.name_of] & (host.call_of_event == 0)
     is_call[_step_marks(plane)] = True
     found = mask(map(_PYTHON.fullmatch, plane.lines.name))
@@ -256,7 +256,7 @@ def _step_marks(plane: Plane) -> Ints:
 
 
 class _Nested(NamedTuple):
-    """The calls that ops of other calls made, rising, and the others."""
+    """The calls that ops of other calls made, ascending, and those other calls."""
 
     call: Ints
     outer: Ints
@@ -265,12 +265,12 @@ class _Nested(NamedTuple):
 def _calls_of_host(
     host: HostOps, device: DeviceEvents, of_calls: _OfCalls, state: NDArray[np.int8]
 ) -> Calls:
-    """Return when ops and transfers ended in each call, and where; and when the call began.
+    """Return when and where ops and transfers ended in each call, and when the call began.
 
     `state` is the `ThreadState` of each event of the plane, -1 for none.
     """
     plane, runs = host.plane, of_calls.runs
-    # A function that is not inlined runs under a step id of its own (function_ops.cc).
+    # A function that is not inlined runs under a separate step id (function_ops.cc).
     outer = host.call_of_event[runs]
     is_nested = (outer != 0) & (outer != of_calls.id[runs])
     inner, first = np.unique(of_calls.id[runs][is_nested], return_index=True)
@@ -302,8 +302,8 @@ def _calls_of_host(
 def _waking_transfers(host: HostOps, device: DeviceEvents, of_calls: _OfCalls) -> Ints:
     """Return the transfers between host and device that ops of a call waited for.
 
-    The op that receives one is done, and its executor goes on, when the transfer is
-    (copy_tensor.cc). After the last turn of its call nothing waited for a transfer to a device.
+    The receiving op finishes, and its executor continues, when the transfer is done
+    (copy_tensor.cc). After a call's last executor event, no op waits for a transfer to a device.
     """
     plane, launch = host.plane, device.sure_launch
     from_device = matches(device.direction, {"d2h", "p2p"}.__contains__)
@@ -320,9 +320,9 @@ def _waking_transfers(host: HostOps, device: DeviceEvents, of_calls: _OfCalls) -
 def _outlast_turns(
     plane: Plane, of_calls: _OfCalls, nested_calls: _Nested, ended: tuple[Ints, Ints, Codes]
 ) -> Flags:
-    """Tell what ended in the last turn that an executor took in its call, or after that.
+    """Return which events ended during or after the last executor event of their call.
 
-    Ops without an event may have run in that turn. In a call without turns this is unknown.
+    Ops without an event can have run then. In a call without executor events, this is unknown.
     """
     call, at_ps, thread = ended
     entry, part_of = _parts(of_calls.id[of_calls.turns], nested_calls)
@@ -335,7 +335,7 @@ def _outlast_turns(
 
 
 def _parts(call: Ints, nested_calls: _Nested) -> tuple[Ints, Ints]:
-    """Return places in `call`, its own and then those nested in it, and what each is part of."""
+    """Return indices into `call` with those of nested calls, and the call each is part of."""
     entry = np.arange(len(call))
     entries, calls = [entry], [call]
     for _ in range(_MOST_NESTED):
@@ -350,7 +350,7 @@ def _parts(call: Ints, nested_calls: _Nested) -> tuple[Ints, Ints]:
 
 
 def _links_of_threads(host: HostOps, calls: Calls) -> Links:
-    """Return what made the threads of a host begin."""
+    """Return what triggered the activity of a host's threads."""
     plane = host.plane
     giver, taker = _handed_over(plane)
     is_manager = mask(map(_EVENT_MANAGER.fullmatch, plane.lines.name))
@@ -379,12 +379,12 @@ def _links_of_threads(host: HostOps, calls: Calls) -> Links:
 
 
 def _handed_over(plane: Plane) -> tuple[Ints, Ints]:
-    """Pair the events that handed work to a pool's thread with those that took it up."""
+    """Pair the events that scheduled work in a thread pool with the events that ran it."""
     given, taken = plane.named(_HANDED_OVER), plane.named(_TAKEN_UP)
     keys, wanted = plane.integers("_p", given), plane.integers("_c", taken)
     given, taken = given[keys.present], taken[wanted.present]
     key = keys.values[keys.present]
-    # Of several that handed over the same, the first counts.
+    # If several events scheduled the same work, use the first.
     giver = last_of(key[::-1], given[::-1], wanted.values[wanted.present])
     fits = (giver >= 0) & (plane.start_ps[giver] <= plane.start_ps[taken])
     giver, taken = giver[fits], taken[fits]

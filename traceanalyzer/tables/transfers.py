@@ -1,4 +1,4 @@
-"""Transfers between host and devices, with the op that made the value and the one that takes it."""
+"""Transfers between host and devices, with the ops that produce and consume the value."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.recording import TracerFacts
     from traceanalyzer.trace.strings import Strings
 
-# tensor_handle.cc, copy_to_device_node.h: the edge of a copy of a tensor that Python holds.
+# tensor_handle.cc, copy_to_device_node.h: the edge name of a copy of a Python tensor.
 _TENSOR: Final = "copy"
-_SIZE_DIGITS: Final = 15  # a petabyte and more is no size; many of them would not sum
+_SIZE_DIGITS: Final = 15  # sizes of a petabyte and more are invalid; their sum could overflow
 _EDGE_SUFFIX: Final = re.compile(r"(/_\d+)+$")  # graph_partition.cc: `X/_13` carries X's output
 
 
 class _Details(NamedTuple):
-    """What the stat `memcpy_details` says."""
+    """The values in the stat `memcpy_details`."""
 
     bytes: int | None
     memory: str
@@ -47,17 +47,16 @@ def transfer_rows(
 ) -> pd.DataFrame:
     """Build one host's rows of the transfer table.
 
-    Transfers come from the device planes. Where no device plane can show one (between two CPU
-    devices, to an emulated or pluggable device), the host's own record of the sending takes its
-    place: its bytes are unknown. Between CPU devices of one task the buffer is shared, which costs
-    nothing.
+    Transfers come from the device planes. If no device plane can show one (between two CPU devices,
+    to an emulated or pluggable device), the host's send event is used, and the number of bytes is
+    unknown. CPU devices of one task share the buffer, which costs nothing.
     """
     names = _OpNames(ops)
     table = _device_rows(names, ops["placement"], occurrences)
     sent = _sent_rows(names, occurrences, facts)
     if len(sent):
         table = pd.concat([table, sent], ignore_index=True)
-    ids = np.array([*ops["op_id"], None], dtype=object)  # the last stands for row -1
+    ids = np.array([*ops["op_id"], None], dtype=object)  # the last entry is for row -1
     table["producer"] = ids[table["producer"].to_numpy(np.int64)]
     table["consumer"] = ids[table["consumer"].to_numpy(np.int64)]
     table["exposed_ps"] = pd.array([pd.NA] * len(table), dtype="Int64")
@@ -71,7 +70,7 @@ def count_transfers(ops: pd.DataFrame, transfers: pd.DataFrame) -> pd.DataFrame:
         row_of.reindex(transfers[end].astype(object)).fillna(-1).to_numpy(np.int64)
         for end in ("producer", "consumer")
     ]
-    ends[1] = np.where(ends[1] == ends[0], -1, ends[1])  # once, where an op is both
+    ends[1] = np.where(ends[1] == ends[0], -1, ends[1])  # count it once if an op is both
     size = transfers["bytes"].fillna(0).to_numpy(np.int64)
     duration = transfers["duration_ps"].fillna(0).to_numpy(np.int64)
     counted = {
@@ -86,8 +85,8 @@ def count_transfers(ops: pd.DataFrame, transfers: pd.DataFrame) -> pd.DataFrame:
 class _OpNames:
     """Looks up rows of the op table by function and name, or by a name that only one row has.
 
-    The name alone is enough where one of the two functions is unknown. If several rows fit, none is
-    found.
+    The name alone is enough if one of the two functions is unknown. If several rows match, none is
+    returned.
     """
 
     def __init__(self, ops: pd.DataFrame) -> None:
@@ -123,7 +122,7 @@ def _device_rows(
     device, plane = occurrences.device, occurrences.host.plane
     rows = np.flatnonzero(device.direction.present)
     details = [*map(_parse_details, device.details.values), _Details(None, "unknown", None)]
-    at = device.details.codes[rows] % len(details)  # the last is of a transfer without any
+    at = device.details.codes[rows] % len(details)  # the last entry is for no details
     launch = device.sure_launch[rows]
     return pd.DataFrame(
         {
@@ -157,11 +156,11 @@ def _parse_details(text: str) -> _Details:
 
 
 def _via(occurrences: OpOccurrences, rows: Ints) -> Strings:
-    """Tell what the host did to start the transfers at `rows` of the device events.
+    """Return what started the transfers at `rows` of the device events.
 
-    A transfer may name the send or receive that it is part of. Otherwise it depends on what it was
-    launched within: a send, another op, or a function's call, whose arguments are copied. What is
-    launched in none of them, nor in an executor's turn, a program moves or reads itself.
+    A transfer can name the send or receive that it is part of. Otherwise it depends on the event in
+    which it was launched: a send, another op, or a function call, whose arguments are copied. If
+    there is no such event and no executor either, the program itself moves or reads a tensor.
     """
     host, device = occurrences.host, occurrences.device
     named = mapped(device.op.take(rows), _transfer_type)
@@ -175,7 +174,7 @@ def _via(occurrences: OpOccurrences, rows: Ints) -> Strings:
     in_graph = pick(host.call_of_event, launch, 0) != 0
     uses_graphs = bool(host.names.is_executor.any())
     is_outside = is_known & ~in_graph & (is_tensor | uses_graphs)
-    # TensorFlow's own threads move tensors, too: the parts of an argument for several devices.
+    # TensorFlow's threads move tensors, too: the parts of an argument for several devices.
     is_of_pool = mask(name.startswith("tf_") for name in host.plane.lines.name)
     of_program = ~pick(is_of_pool, pick(host.plane.line_of, launch), missing=False)
     has_function = device.function.present[rows]
@@ -189,8 +188,8 @@ def _ends(
 ) -> dict[str, object]:
     """Find producer and consumer of the transfers at `rows` of the device events.
 
-    The transfer itself may name both, or else the send within which it was launched. A transfer
-    launched by any other op is that op's own: a value it reads back, or one it copies in.
+    The transfer itself can name both, otherwise the send that launched it. A transfer launched by
+    any other op is part of that op: a value it reads back or copies in.
     """
     host, device, ops = occurrences.host, occurrences.device, occurrences.rows
     label = device.op.take(rows)
@@ -209,8 +208,8 @@ def _ends(
     is_transfer = mask(role_of_type(t) == Role.TRANSFER for t in ops["type"])
     own = np.where(pick(is_transfer, own, missing=False), -1, own)
     # An op on a GPU whose transfer has its name reads its result back or has an input copied in;
-    # for an op on the CPU it is the other way about. Where the op's device is unknown, so is which
-    # end it is, except that an input is copied to the device only for an eager op that is there.
+    # for an op on the CPU it is the reverse. If the op's device is unknown, so is its end of the
+    # transfer, except that inputs are copied to the device only for an eager op on that device.
     unnamed = ~producer.present & ~consumer.present
     to_host, to_device = (matches(device.direction.take(rows), d.__eq__) for d in ("d2h", "h2d"))
     on_gpu = pick(mask(str(p).startswith("gpu") for p in placements), own, missing=False)
@@ -228,7 +227,7 @@ def _ends(
 
 
 def _transfer_type(label: str) -> str | None:
-    """Return `_Send` for `X/_13:_Send`, None for an op that is no transfer."""
+    """Return `_Send` for `X/_13:_Send`, None for an op that is not a transfer."""
     op_type = label.rpartition(":")[2]
     return op_type if role_of_type(op_type) == Role.TRANSFER else None
 
@@ -239,7 +238,7 @@ def _sent_value(label: str) -> str | None:
 
 
 def _sent_rows(names: _OpNames, occurrences: OpOccurrences, facts: TracerFacts) -> pd.DataFrame:
-    """Return what was sent that no device plane shows: by sends, and as inputs of eager ops."""
+    """Return transfers that no device plane shows: sends, and moved inputs of eager ops."""
     host, device, edges = occurrences.host, occurrences.device, occurrences.host.transfers
     copying = device.device.take(np.flatnonzero(device.direction.present)).used()
     shown = {placement_of_device(d) for d in copying}
@@ -253,7 +252,7 @@ def _sent_rows(names: _OpNames, occurrences: OpOccurrences, facts: TracerFacts) 
     is_send = mask(t.endswith("Send") for t in host.names.type)[host.name]
     sends = np.flatnonzero(is_send & pick(is_hidden, host.transfer, missing=False))
     moves = np.flatnonzero(is_hidden[host.moves.edge])
-    # A row for each send, then one for each move: its edge, its event, and the op that takes it.
+    # A row for each send, then for each moved input: its edge, its event, and the consuming op.
     edge = np.append(host.transfer[sends], host.moves.edge[moves])
     event = np.append(host.event[sends], host.moves.event[moves])
     taken_by = occurrences.of_occurrence[host.moves.occurrence[moves]]
@@ -299,8 +298,9 @@ def _sent_rows(names: _OpNames, occurrences: OpOccurrences, facts: TracerFacts) 
 def _direction(source: str, target: str, facts: TracerFacts) -> str | None:
     """Return the direction of a transfer; None for one that stays on its device."""
     if not source and not target:
-        # Sends without a key (TensorFlow up to 2.6): with a pluggable device, one traced on the
-        # host goes from the CPU to that device (op_kernel.cc: its own sends are not `expensive`).
+        # Sends without a key (TensorFlow up to 2.6): with a pluggable device, a send traced on the
+        # host goes from the CPU to that device (op_kernel.cc: the device's sends are not
+        # `expensive`).
         return "h2d" if facts.pluggable_used else None
     if source == target:
         return None

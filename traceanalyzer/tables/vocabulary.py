@@ -1,7 +1,7 @@
-"""The words TensorFlow writes into a trace, and what each of them means.
+"""The names that TensorFlow writes into a trace, and their meaning.
 
-Names of events are classified once for each distinct name, never for each event. Comments say where
-a word comes from: `xprof` stands for openxla/xprof, the rest are TensorFlow's files.
+Each distinct event name is classified once, not once per event. Comments give the source of a name:
+`xprof` is openxla/xprof, other files are TensorFlow's.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ GPU_PLANE: Final = re.compile(r"/device:(GPU|TPU):(\d+)")
 # a GPU is never `expensive`; executor.cc: only expensive ones are recorded below level 3).
 EVERY_OP_LEVEL: Final = 3
 
-# executor.cc: a thread's turn at a function's graph; stats `id` (step) and `_c` (which executor).
+# executor.cc: a thread runs nodes of a graph; stats `id` (step) and `_c` (which executor).
 EXECUTOR: Final = "ExecutorState::Process"
 # function.cc: the call itself, on the calling thread; stat `id` is the step's.
 FUNCTION_RUN: Final = "FunctionRun"
-# direct_session.cc: what TensorFlow 1 runs a graph with; it waits for the graph's executors.
+# direct_session.cc: a TensorFlow 1 session runs a graph and waits for the graph's executors.
 SESSION_RUN: Final = "SessionRun"
 # captured_function.cc: a tf.data function's call; stat `id` is the step's.
 CAPTURED_FUNCTION: Final = re.compile(
     r"InstantiatedCapturedFunction::Run.*|CapturedFunction::Run.*"
 )
-# iterator_ops.cc: the op that hands an element over, on a tf.data thread.
+# iterator_ops.cc: the op that returns an element, on a tf.data thread.
 GET_NEXT: Final = re.compile(r"IteratorGetNext\w*Op::DoCompute")
 # eager/execute.cc: an op, or a call of a function, that a program runs eagerly.
 EAGER: Final = "EagerLocalExecute: "
 
-# An op's name as graph.proto allows it, with the leading underscore of TensorFlow's own nodes. What
-# a server does for eager ops of others looks the same: `EagerService:Enqueue`
+# An op name as graph.proto allows it, with the leading underscore of TensorFlow's internal nodes. A
+# server's events for remote eager ops look the same: `EagerService:Enqueue`
 # (eager_service_impl.cc).
 _OP: Final = re.compile(r"(?!EagerService:)([A-Za-z0-9._][A-Za-z0-9_./>\-]*):([A-Z_][A-Za-z0-9_]*)")
 STAGE: Final = "Iterator::"
@@ -55,7 +55,7 @@ _SEVERAL_INPUTS: Final = re.compile(r"(?:Zip|Concatenate|DirectedInterleave|Choo
 _REDUCES: Final = "tf_data_reduce_dataset"  # reduce_dataset_op.cc
 
 # Lines that post-processing adds; their events repeat others. Ids from 0xdeadbeef up, which older
-# files hold as a negative 32-bit number (xprof: xplane_schema.h, IsDerivedThreadId).
+# files store as negative 32-bit numbers (xprof: xplane_schema.h, IsDerivedThreadId).
 _DERIVED_IDS: Final = (0xDEADBEEF, 0xDEADBEEF + 64)
 _DERIVED_NAMES: Final = re.compile(
     r"Steps|(TensorFlow|Framework) (Name Scope|Ops)|TensorFlow/.*|XLA (Modules|TraceMe)"
@@ -74,7 +74,7 @@ class Kind(IntEnum):
 
 
 class Role:
-    """What an op is for. Only the placement of computation matters."""
+    """The purpose of an op. Only the placement of computation matters."""
 
     COMPUTE: Final = "compute"
     INPUT_PIPELINE: Final = "input_pipeline"
@@ -86,9 +86,9 @@ class Role:
 PYTHON_CALLBACKS: Final = ("EagerPyFunc", "PyFunc", "PyFuncStateless")
 
 _TRANSFERS: Final = frozenset({"_Send", "_Recv", "_HostSend", "_HostRecv"})
-# Arguments, control flow and calls: the executor's own bookkeeping (executor.cc,
-# control_flow_ops.cc, function_ops.cc), and that of XLA's clusters (build_xla_ops_pass.cc), where
-# `_XlaRun` computes. What a call runs appears as ops of its own.
+# Arguments, control flow and calls: bookkeeping of the executor (executor.cc, control_flow_ops.cc,
+# function_ops.cc) and of XLA clusters (build_xla_ops_pass.cc), where `_XlaRun` computes. The ops
+# that a call runs appear separately.
 _RUNTIME: Final = frozenset(
     {
         "_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "_EagerConst", "NoOp", "ControlTrigger",
@@ -97,12 +97,12 @@ _RUNTIME: Final = frozenset(
         "PartitionedCall", "StatefulPartitionedCall", "RemoteCall", "SymbolicGradient",
         "If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase", "For",
         "_XlaCompile", "_XlaMerge",
-        # Grappler's, which copy on the GPU's streams to swap tensors (memory_optimizer.cc).
+        # Grappler inserts them to swap tensors by copies on GPU streams (memory_optimizer.cc).
         "_CopyFromGpuToHost", "_CopyFromHostToGpu",
     }
 )  # fmt: skip
-# Also the ops that hold tf.data's elements, seeds and counts (dataset_ops.cc). Keras reads the next
-# element of an iterator as an optional, eagerly; programs rarely make optionals of their own.
+# Also ops for tf.data's elements, seeds and counts (dataset_ops.cc). Keras eagerly reads an
+# iterator's next element as an optional; programs rarely create optionals themselves.
 _PIPELINE: Final = re.compile(
     r"\w*Iterator\w*|\w*Dataset(V\d+)?|Optional(From|Get|Has)?(Value|None)?"
     r"|\w*(MemoryCache|SeedGenerator)|DummyIterationCounter"
@@ -110,7 +110,7 @@ _PIPELINE: Final = re.compile(
 
 
 def role_of_type(op_type: str) -> str:
-    """Return the role that an op's type alone gives it."""
+    """Return an op's role from its type alone."""
     if op_type in _TRANSFERS:
         return Role.TRANSFER
     if op_type in _RUNTIME:
@@ -142,7 +142,7 @@ def is_eager_executor_line(name: str) -> bool:
 def is_pipeline_line(name: str) -> bool:
     """Return whether a thread prepares input: tf.data names its threads `tf_data_...`.
 
-    The thread that reduces a dataset continues the graph that requested it.
+    The thread that reduces a dataset does not count: it continues the graph that requested it.
     """
     return name.startswith("tf_data_") and not name.startswith(_REDUCES)
 
@@ -152,11 +152,11 @@ class Names:
     """The event names of a host plane, classified; each field is parallel to `Plane.names`."""
 
     kind: NDArray[np.uint8]  #: `Kind`
-    op: tuple[str, ...]  #: op name, stage name, or called function; empty for other events
+    op: tuple[str, ...]  #: op name, stage name or called function; empty for other events
     type: tuple[str, ...]  #: op type; for a stage `Iterator::Map`; empty for other events
     is_unnamed: Flags  #: whether an op is named after its type, `X:X`, as eager ops were
-    is_executor: Flags  #: whether it is a turn of the executor
-    is_pipeline: Flags  #: whether it is an event of tf.data, as everything that it encloses is
+    is_executor: Flags  #: whether it is an executor event
+    is_pipeline: Flags  #: whether it and all events within it belong to tf.data
 
 
 def classify(plane: Plane) -> Names:
@@ -185,7 +185,7 @@ def _classify(name: str, display_name: str) -> tuple[Kind, str, str]:
             return Kind.FUNCTION_CALL, called, ""
         return Kind.EAGER_OP, called, called
     op = _OP.fullmatch(name)
-    if op and op[2].startswith("__"):  # a call of a function that is an op of a graph
+    if op and op[2].startswith("__"):  # a function call that is a graph op
         return Kind.FUNCTION_CALL, op[2], ""
     if op and display_name in {"", op[2]}:
         return Kind.OP, op[1], op[2]

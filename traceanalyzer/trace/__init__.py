@@ -1,1 +1,1 @@
-"""Bytes to columns: finds the files of a profile and decodes every format TensorFlow wrote."""
+"""Finds the files of a profile and decodes every format TensorFlow wrote into columns."""

@@ -1,7 +1,7 @@
 """Builds a `Trace` from Python values, for the formats that are not an XSpace.
 
-It writes an XSpace and decodes that, so nothing after the reader knows the difference. Numbers of
-fields are those of xplane.proto.
+It writes an XSpace and decodes that, so later code sees no difference. Field numbers are those of
+xplane.proto.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Damage, Trace
 
 
-# Start and duration stay below, so that their sum fits 64 bits: 53 days.
+# 53 days: start and duration stay below, so that their sum fits into 64 bits.
 LARGEST_PS: Final = 2**62 - 1
 
-_LINE_BYTES: Final = 500  # what Python takes for a plane or a line
+_LINE_BYTES: Final = 500  # the memory of a plane or a line in Python
 _BITS: Final = 2**64 - 1
 
 
@@ -90,7 +90,7 @@ class PlaneBuilder:
 
 
 class TraceBuilder:
-    """A trace in the making; it refuses to grow beyond `max_bytes` of memory, about."""
+    """A trace under construction; it refuses to grow beyond about `max_bytes` of memory."""
 
     def __init__(self, trace_format: str, *, max_bytes: int | None = None) -> None:
         self.events = 0

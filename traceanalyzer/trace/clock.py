@@ -1,7 +1,7 @@
-"""Puts the times of a trace on a clock on which they fit 64 bits.
+"""Shifts the times of a trace to a clock on which they fit into 64 bits.
 
-`XLine.timestamp_ns` counts from the UNIX epoch by its definition. TensorFlow subtracts the start of
-the profile before it writes a file; other writers do not, and a date in picoseconds wraps 64 bits.
+By definition, `XLine.timestamp_ns` counts from the UNIX epoch. TensorFlow subtracts the start of
+the profile before it writes a file. Other writers do not, and a date in picoseconds overflows.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 LONGEST_PS: Final = 2**57
-"""40 hours: no event of a profile lasts longer, or is further from the others."""
+"""40 hours: no event of a profile lasts longer or is further from the others."""
 _LONGEST_NS: Final = LONGEST_PS // 1000
 
 
 def on_one_clock(trace: Trace, near_ns: int = 0) -> Trace:
     """Return the trace with times that can be added and subtracted without overflow.
 
-    Times that fit stay as they are. Others count from the first event. An event whose time is
-    impossible (see `LONGEST_PS`) is left out and counted in `Trace.impossible_events`.
+    Times that fit are unchanged; others are shifted to start at the first event. Events with
+    impossible times (see `LONGEST_PS`) are left out and counted in `Trace.impossible_events`.
 
     Args:
         trace: The trace as decoded, its times wrapped to 64 bits.
-        near_ns: The clock of another host of the run, taken for this one where its times fit.
+        near_ns: The clock origin of another host of the run, used here if the times fit.
     """
     if all(_fits(plane) for plane in trace.planes):
         return trace
@@ -77,7 +77,7 @@ def _offsets(plane: Plane) -> NDArray[np.int64]:
 
 
 def _moved(plane: Plane, origin_ns: int) -> Plane:
-    # What does not fit wraps; these events are left out.
+    # Times that do not fit wrap; these events are left out.
     moved_ns = plane.lines.timestamp_ns - np.int64(origin_ns)
     start_ps = _offsets(plane) + (moved_ns * 1000)[plane.line_of]
     return replace(plane, lines=replace(plane.lines, timestamp_ns=moved_ns), start_ps=start_ps)

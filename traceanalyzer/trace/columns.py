@@ -1,6 +1,6 @@
 """A trace in memory: planes, lines, events and stats as columns; stats become columns on demand.
 
-Knows XSpace, XPlane, XLine, XEvent and XStat, and nothing of what TensorFlow writes into them.
+This module knows XSpace, XPlane, XLine, XEvent and XStat, but not what TensorFlow writes into them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Lines:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Metadata:
-    """Event metadata of a plane, one entry per id. Positions are -1 where there is none."""
+    """Event metadata of a plane, one entry per id. Missing positions are -1."""
 
     id: NDArray[np.int64]
     name_at: NDArray[np.int64]  #: position of the name
@@ -61,7 +61,7 @@ class Metadata:
 
 @dataclass(frozen=True, kw_only=True)
 class Damage:
-    """What could not be read of a file."""
+    """The parts of a file that could not be read."""
 
     bytes_lost: int
     places: int  #: planes and lines that end early
@@ -82,7 +82,7 @@ class Plane:
     metadata_id: NDArray[np.int64]  #: int32 or int64
     start_ps: NDArray[np.int64]
     duration_ps: NDArray[np.int64]
-    occurrences: NDArray[np.int64] | None  #: None where no event of the file has num_occurrences
+    occurrences: NDArray[np.int64] | None  #: None if no event of the file has num_occurrences
     stat_begin: NDArray[np.int64]  #: first stat of each event, an index into `stats`; one longer
     metadata: Metadata
     stat_names: dict[int, str]  #: by id of the stat metadata
@@ -110,7 +110,7 @@ class Plane:
         keys = self.metadata.id
         unknown = len(keys)
         order = np.argsort(keys, kind="stable")
-        # Of entries with the same key the last counts, as in a protobuf map.
+        # The last of several entries with the same key counts, as in a protobuf map.
         lookup: NDArray[np.int32]
         low, high = (int(keys.min()), int(keys.max())) if len(keys) else (0, -1)
         if low >= 0 and high < 4 * len(keys) + 1024:
@@ -124,7 +124,7 @@ class Plane:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the event metadata; the last is that of missing metadata: empty."""
+        """Names of the event metadata; the last one is empty, for missing metadata."""
         return (*texts_at(self.buffer, self.metadata.name_at), "")
 
     @cached_property
@@ -138,14 +138,14 @@ class Plane:
         return np.flatnonzero(wanted[self.name_of]) if wanted.any() else np.empty(0, np.int64)
 
     def strings(self, stat: str, event: NDArray[np.int64] | None = None) -> Strings:
-        """Return a stat of each event, or else of its metadata, as text; numbers in decimal.
+        """Return a stat of each event, otherwise of its metadata, as text; numbers in decimal.
 
-        `event` asks for some events alone, which is cheaper where they are few.
+        `event` selects some events, which is cheaper if they are few.
         """
         return self._decode_strings(self._rows(stat, event))
 
     def integers(self, stat: str, event: NDArray[np.int64] | None = None) -> Column:
-        """Return a stat of each event, or else of its metadata, as whole numbers, read off text.
+        """Return a stat of each event, otherwise of its metadata, as integers, also from text.
 
         The columns of all events are cached: do not write to them.
         """
@@ -156,9 +156,9 @@ class Plane:
         return self._integers[stat]
 
     def floats(self, stat: str, event: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return a stat of some events as numbers, NaN where there is no number.
+        """Return a stat of some events as floats, NaN if there is no number.
 
-        Whole ones are read, too: a writer may leave out the point, as TraceMeEncode does.
+        Integers are read, too: a writer may omit the decimal point, as TraceMeEncode does.
         """
         rows = self._rows(stat, event)
         values = np.full(len(rows), np.nan)
@@ -170,7 +170,7 @@ class Plane:
         return values
 
     def has_stat(self, stat: str) -> bool:
-        """Return whether the plane knows a stat of this name at all (cheap)."""
+        """Return whether the plane has metadata for a stat of this name (cheap)."""
         return stat in self._stat_ids
 
     @cached_property
@@ -182,7 +182,7 @@ class Plane:
         return {n: t for n, t in zip(names, texts, strict=True) if t is not None}
 
     def own_bytes(self, stat: str) -> bytes | None:
-        """Return one of the plane's own stats as bytes, for serialised messages."""
+        """Return one of the plane's own stats as bytes, for serialized messages."""
         for row in self.own_stats:
             is_text = self.stats.kind[row] in {wire.STRING, wire.BYTES}
             if is_text and self.stat_names.get(int(self.stats.id[row])) == stat:
@@ -207,14 +207,14 @@ class Plane:
         names = self.stat_names
         low, high = (int(ids.min()), int(ids.max())) if len(ids) else (0, -1)
         if low >= 0 and high < len(ids) + 1024:
-            is_used = wire.mark_ids(ids, high + 1)  # many times as fast as looking up each
+            is_used = wire.mark_ids(ids, high + 1)  # many times faster than looking up each
             if all(key in names for key in np.flatnonzero(is_used).tolist()):
                 return 0
         known = np.array([*names, NO_STAT[ids.dtype]], np.int64)
         return int(np.count_nonzero(~np.isin(ids, known)))
 
     def _rows(self, stat: str, event: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        """Return the row in `stats` of a stat for each event, -1 where it has none; int64."""
+        """Return the row in `stats` of each event's stat, int64; -1 if it has none."""
         rows = np.full(len(self) if event is None else len(event), -1, np.int64)
         if stat not in self._stat_ids:
             return rows
@@ -230,11 +230,11 @@ class Plane:
         return rows
 
     def _decode_strings(self, rows: NDArray[np.int64]) -> Strings:
-        """Return the stats at these rows as text, nothing for -1."""
+        """Return the stats at these rows as text, missing for -1."""
         codes = np.full(len(rows), -1, np.int32)
         have = np.flatnonzero(rows >= 0)
         wanted = rows[have]
-        # What a million events inherit is read once. Stats of the events themselves are in order.
+        # A stat that a million events inherit is read once. The events' stats are in order.
         if (wanted[1:] <= wanted[:-1]).any():
             wanted, again = np.unique(wanted, return_inverse=True)
             found, values = self._texts(wanted)
@@ -244,7 +244,7 @@ class Plane:
         return distinct(codes, values)
 
     def _texts(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int32], list[str]]:
-        """Return codes into texts, which may recur, for these rows of `stats`."""
+        """Return codes and texts, not necessarily distinct, for these rows of `stats`."""
         codes = np.full(len(rows), -1, np.int32)
         values: list[str] = []
         kind, bits = self.stats.kind[rows], self.stats.value[rows]
@@ -265,7 +265,7 @@ class Plane:
         return codes, values
 
     def _decode_integers(self, rows: NDArray[np.int64]) -> Column:
-        """Return the stats at these rows as whole numbers, nothing for -1."""
+        """Return the stats at these rows as integers, missing for -1."""
         have = np.flatnonzero(rows >= 0)
         kind, bits = self.stats.kind[rows[have]], self.stats.value[rows[have]]
         found = bits.view(np.int64)
@@ -324,4 +324,4 @@ _NUMBERS: Final[dict[int, type[np.number]]] = {
 NO_STAT: Final[dict[np.dtype[np.int32 | np.int64], int]] = {
     np.dtype(t): int(np.iinfo(t).min) for t in (np.int32, np.int64)
 }
-"""The id, by its type, of a stat that was taken from its event."""
+"""The id, by dtype, of a stat that was removed from its event."""

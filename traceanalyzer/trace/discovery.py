@@ -1,9 +1,9 @@
-"""Finds the runs of a profile, and the trace of each host in them, from any path a user may give.
+"""Finds the runs of a profile and the trace of each host in them, from any path a user may give.
 
 TensorFlow writes `<logdir>/plugins/profile/<run>/HOST.xplane.pb`; Keras up to TF 2.6 puts `train/`
 before `plugins/`, and older versions write other files instead or in addition. Any directory with
-trace files counts as a run, so a log directory, one above several of them, a run, and a folder of
-traces all work. Reads directories only; opens and writes nothing.
+trace files counts as a run, so a log directory, a parent of several, a run, and a folder of traces
+all work. This module only lists directories; it opens and writes no files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from traceanalyzer.trace.sniff import EVENTS_FILE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-# Formats, as `Trace.format` calls them; whether a file is gzipped is seen when it is opened.
+# Formats, as in `Trace.format`; whether a file is gzipped is checked when it is opened.
 XPLANE: Final = "xplane"
 TRACE_JSON: Final = "trace.json"
 LOCAL_TRACE: Final = "local.trace"
@@ -38,7 +38,7 @@ MAX_ENTRIES = 200_000
 
 _log = logging.getLogger(__name__)
 
-# Best first: an xplane has every event, the others are cut down from it.
+# Best first: an xplane has every event, the others only a part.
 _FORMATS: Final = {
     ".xplane.pb": XPLANE,
     ".xplane.pb.gz": XPLANE,
@@ -315,7 +315,7 @@ def _directory_name(directory: Path) -> str:
 
 
 def _with_distinct_names(root: Path, runs: list[RunFiles]) -> tuple[RunFiles, ...]:
-    """Prefix names that several runs share with the log directory, as TensorBoard does."""
+    """Prefix run names that are not unique with the log directory, as TensorBoard does."""
     for is_whole in (False, True):  # the whole path where that is shared, too
         shared = Counter(run.name for run in runs)
         runs = [
@@ -341,7 +341,7 @@ _RECORD: Final = "record one with `traceanalyzer capture script.py`"
 
 @dataclass(kw_only=True)
 class _Walk:
-    """What a search through directories met besides traces."""
+    """What a search through directories found besides traces."""
 
     entries: int = 0
     events_files: int = 0
@@ -351,7 +351,7 @@ class _Walk:
     cut_short: bool = False
 
     def why_no_trace(self) -> str:
-        """Return the first reason that fits, and what to do."""
+        """Return the first reason that applies, and what to do."""
         unread = (
             f", {counted(self.unreadable, 'more')} could not be read" if self.unreadable else ""
         )
@@ -388,7 +388,7 @@ class _Walk:
 
 
 def _only_tool_data(tool_files: Sequence[Path]) -> str:
-    """Say that a run only has data converted for TensorBoard's tools."""
+    """Say that a run has only data converted for TensorBoard's tools."""
     tools = sorted({m.group(1) for f in tool_files if (m := _TOOL_FILE.search(f.name))})
     kinds = f" ({', '.join(tools)})" if tools else ""
     return (

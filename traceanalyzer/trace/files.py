@@ -36,13 +36,13 @@ def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int
     """Read the trace of one host; its `damage` describes the part that could not be read.
 
     Args:
-        host_file: The file, as `find_runs` gives it; its content decides over its name.
-        max_bytes: Refuse what would need more memory than this.
+        host_file: The file, from `find_runs`; its content takes precedence over its name.
+        max_bytes: Refuse a trace that would need more memory than this.
         near_ns: The clock of another host of the run; see `clock.on_one_clock`.
 
     Raises:
         TraceNotFoundError: There is no such file.
-        TraceFormatError: The file cannot be opened, or is no trace.
+        TraceFormatError: The file cannot be opened or is not a trace.
         TraceTooLargeError: It needs more memory than `max_bytes`, or is a gzip bomb.
     """
     name = _shown_name(host_file.path)
@@ -66,7 +66,7 @@ def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int
 
 
 def _shown_name(path: Path) -> str:
-    """Return the file's name, after its run's where it lies in one: hosts recur in every run."""
+    """Return the file's name, after that of its run, if any: hosts recur in every run."""
     in_run = path.parts[-4:-2] == ("plugins", "profile")
     return printable("/".join(path.parts[-2:]) if in_run else path.name)
 
@@ -84,7 +84,7 @@ def _read(host_file: HostFile, max_bytes: int | None) -> Trace:
         if sniff.content_of(head) == sniff.GZIP:
             file.seek(0)
             return _read_gzip(host_file, file, status.st_size, max_bytes)
-    # Mapped, not read: strings are looked up in the file when they are asked for.
+    # Map the file instead of reading it: strings are looked up on demand.
     mapped = np.asarray(np.memmap(host_file.path, np.uint8, mode="r"))
     return _decode(host_file, mapped, max_bytes)
 
@@ -108,7 +108,7 @@ def _read_gzip(host_file: HostFile, file: BinaryIO, size: int, max_bytes: int | 
     try:
         trace = _decode(host_file, np.frombuffer(whole, np.uint8), max_bytes, is_cut=is_cut)
     except TraceFormatError as error:
-        # What the damage did to the content within is beside the point.
+        # Damage to the decompressed content is a consequence and need not be reported.
         if damage is None or isinstance(error, TraceTooLargeError):
             raise
         raise damage from None
@@ -130,7 +130,7 @@ def _decode(
         return trace_json.read(data.data, is_cut=is_cut, max_bytes=max_bytes)
     if content not in {sniff.XSPACE, sniff.LOCAL_TRACE}:
         raise TraceFormatError(_not_a_trace(head))
-    # The two encodings begin alike, so a name that knows decides.
+    # The two encodings begin alike, so the name decides if it shows the format.
     if host_file.format != XPLANE and LOCAL_TRACE in {content, host_file.format}:
         return local_trace.read(data.data, max_bytes=max_bytes)
     try:

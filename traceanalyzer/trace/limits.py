@@ -1,4 +1,4 @@
-"""Bounds on what a file may cost: the memory of its report, and what it decompresses to."""
+"""Limits for a file: the memory of its report and its decompressed size."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _RAISE_IT: Final = "raise it with --max-memory (max_memory_bytes in Python), or record fewer steps"
-# Peaks of whole reports, of traces of 5 to 127 MB: 267 MB and 3.4 to 3.8 times the columns. Other
-# shapes take more.
+# Peak memory of whole reports, for traces of 5 to 127 MB: 267 MB and 3.4 to 3.8 times the columns.
+# Other kinds of traces take more.
 _LIBRARIES: Final = 270_000_000
 _TIMES_COLUMNS: Final = 5
 
 
 def report_bytes(columns_bytes: int) -> int:
-    """Return about how much memory a report takes at its peak, estimated before it is made."""
+    """Return an estimate of the peak memory that a report will take."""
     return _LIBRARIES + _TIMES_COLUMNS * columns_bytes
 
 
 class MemoryNeed:
-    """The memory that the columns of a trace take, and the limit on that of its report."""
+    """The memory that the columns of a trace take, and the limit on its report's memory."""
 
     def __init__(self, limit_bytes: int | None) -> None:
         self._limit_bytes = limit_bytes
         self._columns_bytes = 0
 
     def add(self, columns_bytes: int) -> None:
-        """Take so much more memory; raise TraceTooLargeError where the report would exceed it."""
+        """Add memory in use; raise TraceTooLargeError if the report would exceed the limit."""
         self._columns_bytes += columns_bytes
         needed_bytes = report_bytes(self._columns_bytes)
         if self._limit_bytes is not None and needed_bytes > self._limit_bytes:
@@ -45,12 +45,12 @@ class MemoryNeed:
 
 # --- Gzip -----------------------------------------------------------------------------------------
 
-# Traces of the corpus shrink to between a half and a sixteenth; the repetitive ones of tests to a
-# fiftieth. Deflate's limit is 1:1032, which a bomb comes close to.
+# Gzip shrinks traces of the corpus to between 1/2 and 1/16, and repetitive ones of tests to 1/50.
+# Deflate's limit is 1:1032, which a gzip bomb comes close to.
 MAX_RATIO: Final = 250
 # Below this size a high ratio is harmless, and files of a few lines can have one.
 FREE_BYTES: Final = 64 << 20
-# The profiler writes no more than 2 GiB; as JSON the most that TensorFlow wrote is a tenth of it.
+# The profiler writes at most 2 GiB; the JSON that TensorFlow wrote is at most a tenth of that.
 MAX_BYTES: Final = 4 << 30
 
 _CHUNK: Final = 1 << 20
@@ -64,12 +64,12 @@ class DamagedGzipError(TraceFormatError):
 
     def __init__(self, message: str, bytes_lost: int) -> None:
         super().__init__(f"{message}; copy it again, or record again")
-        #: Compressed bytes from the damage on; 0 where the file is cut short.
+        #: Compressed bytes from the damage on; 0 if the file is cut short.
         self.bytes_lost = bytes_lost
 
 
 def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Iterator[bytes]:
-    """Decompress a gzip file in pieces of at most 1 MiB: a small file may hold terabytes.
+    """Decompress a gzip file in pieces of at most 1 MiB: a small file can expand to terabytes.
 
     Args:
         file: The file, at its beginning.
@@ -77,7 +77,7 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
         max_bytes: Refuse more decompressed bytes than this.
 
     Raises:
-        DamagedGzipError: The data is cut short or damaged; what precedes was yielded.
+        DamagedGzipError: The data is cut short or damaged; the data before was yielded.
         TraceTooLargeError: It decompresses to more than the limits allow.
     """
     limit = MAX_BYTES if max_bytes is None else min(max_bytes, MAX_BYTES)
@@ -86,7 +86,7 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
     pending = b""
     while pending := pending or file.read(_READ):
         if engine.eof:
-            # Members may follow one another; what else follows, often padding, is not data.
+            # Other members can follow; any other bytes, often padding, are not data.
             if not pending.startswith(_MAGIC):
                 return
             engine = zlib.decompressobj(_GZIP)
@@ -112,7 +112,7 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
             raise TraceTooLargeError(msg)
         if piece:
             yield piece
-    # A last match may still be held back, where the piece before it filled its bound.
+    # The decompressor can hold back a last match if the previous piece was full.
     if not engine.eof and (piece := engine.decompress(b"", _CHUNK)):
         yield piece
     if not engine.eof:
@@ -121,7 +121,7 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
 
 
 def _until_damage(engine: zlib._Decompress, data: bytes) -> bytes:
-    """Decompress byte by byte what a failed call threw away: all up to the damage."""
+    """Decompress byte by byte up to the damage: the failed call discarded this data."""
     pieces: list[bytes] = []
     with suppress(zlib.error):
         pieces.extend(engine.decompress(data[i : i + 1]) for i in range(len(data)))

@@ -1,9 +1,9 @@
 """Reads `local.trace`, the serialised `Trace` message that TensorFlow 2.0 and 2.1 saved.
 
-Field numbers are those of `trace_events.proto` of that time. A device is a plane, a resource a
-line. Ops are named by type alone: the op's own name was dropped before saving, and the type stands
-for it, as in later versions for ops run eagerly. Their one argument, `label`, holds the step, the
-assigned device and the executor's way of running them, which become stats of their own.
+Field numbers are those of `trace_events.proto` at that time. A device becomes a plane, a resource a
+line. Ops have only a type, since their names were dropped before saving; the type is used as name,
+as later versions do for eager ops. Their one argument, `label`, contains the step, the assigned
+device and the executor's way of running them, which become separate stats.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "local.trace"
 
-# TensorFlow wrote at most a million events, some hundred megabytes. Python takes about five
-# seconds for each hundred.
+# TensorFlow wrote at most a million events, a few hundred megabytes. Python takes about five
+# seconds per 100 MB.
 MAX_BYTES: Final = 1 << 30
 
 _DEVICES, _EVENTS = 1, 4  # fields of Trace
@@ -42,7 +42,7 @@ def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
     """Read the content of a `local.trace`; `Trace.damage` says what could not be read.
 
     Raises:
-        TraceFormatError: It is not such a file, or is cut short.
+        TraceFormatError: It is not such a file or is cut short.
         TraceTooLargeError: It needs more memory than `max_bytes`.
     """
     if len(data) > MAX_BYTES:
@@ -118,13 +118,13 @@ def _read_event(builder: TraceBuilder, content: memoryview) -> None:
 
 
 def _entry(entry: memoryview) -> tuple[int | memoryview, int | memoryview]:
-    """Return key and value of a map's entry; a key is 0 and a value nothing where it is absent."""
+    """Return key and value of a map entry; a missing key is 0, a missing value is empty."""
     pair = {n: v for n, v, _ in fields(entry)}
     return pair.get(_KEY, 0), pair.get(_VALUE, _NOTHING)
 
 
 def _whole(value: int | memoryview) -> int:
-    """Return a number, which fits what a trace holds."""
+    """Return a number that fits into a trace."""
     if as_number(value) > LARGEST_PS:
         raise BrokenMessageError
     return as_number(value)

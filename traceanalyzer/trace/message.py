@@ -14,7 +14,7 @@ _BITS: Final = 2**64 - 1
 
 
 class BrokenMessageError(Exception):
-    """These bytes are no message; `cut_short` is whether it goes on past their end."""
+    """These bytes are not a message; `cut_short` says whether it continues past their end."""
 
     def __init__(self, *, cut_short: bool = False) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview, int]]:
     A value is an unsigned number for a varint, otherwise the bytes.
 
     Raises:
-        BrokenMessageError: The bytes are no message; fields before the damage were yielded.
+        BrokenMessageError: The bytes are not a message; fields before the damage were yielded.
     """
     at = 0
     while at < len(data):
@@ -51,7 +51,7 @@ def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview, int]]:
 
 
 def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Return the number that begins at a byte, and where it ends."""
+    """Return the number that begins at a byte and the position of its end."""
     value = shift = 0
     while shift <= _MAX_SHIFT:
         if at >= len(data):
@@ -66,19 +66,19 @@ def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 def as_bytes(value: int | memoryview) -> memoryview:
-    """Return the value of a field that is to be a message, a text, or bytes."""
+    """Return the value of a field that should be a message, a text or bytes."""
     if isinstance(value, int):
         raise BrokenMessageError
     return value
 
 
 def as_number(value: int | memoryview) -> int:
-    """Return the value of a field that is to be a number."""
+    """Return the value of a field that should be a number."""
     if not isinstance(value, int):
         raise BrokenMessageError
     return value
 
 
 def as_text(value: int | memoryview) -> str:
-    """Return the value of a field that is to be a text."""
+    """Return the value of a field that should be a text."""
     return str(as_bytes(value), "utf-8", "backslashreplace")

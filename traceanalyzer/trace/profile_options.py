@@ -1,6 +1,6 @@
-"""The levels that the profiler recorded at, as TensorFlow 2.19 and later state in the trace.
+"""The profiler's tracer levels, which TensorFlow 2.19 and later record in the trace.
 
-Numbers of fields are those of profiler_options.proto and xplane.proto.
+Field numbers are those of profiler_options.proto and xplane.proto.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ProfileOptions:
 
 
 def profile_options(trace: Trace) -> ProfileOptions | None:
-    """Read the serialised ProfileOptions that TensorFlow 2.19 and later leave in the trace."""
+    """Read the serialized ProfileOptions that TensorFlow 2.19 and later write into the trace."""
     data = (plane.own_bytes(_STAT) for plane in trace.planes if plane.name == _PLANE)
     found = next(filter(None, data), None)
     if found is None:
@@ -54,10 +54,10 @@ def profile_options(trace: Trace) -> ProfileOptions | None:
 
 
 def profile_options_in(file: Path) -> ProfileOptions | None:
-    """Read them off an xplane file that is not gzipped, without decoding all of it.
+    """Read the options from an xplane file that is not gzipped, without decoding all of it.
 
     Returns:
-        The options; None where it states none, or cannot be read.
+        The options; None if the file has none or cannot be read.
     """
     with suppress(OSError, ValueError, BrokenMessageError):  # ValueError: an empty file
         mapped = np.memmap(file, np.uint8, mode="r")

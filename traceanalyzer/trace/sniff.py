@@ -1,4 +1,4 @@
-"""Tells from a file's first bytes what it is, since names lie: renamed, compressed, mangled."""
+"""Identifies files by their first bytes: they may have been renamed, compressed or mangled."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 HEAD_BYTES: Final = 4096  # enough to tell text from an encoding, and read at once
 
-# What a file can be and still be read.
+# The kinds of files that can be read.
 GZIP: Final = "gzip"
 JSON: Final = "json"
 XSPACE: Final = "xspace"
@@ -16,7 +16,7 @@ LOCAL_TRACE: Final = "local.trace"
 EVENTS_FILE: Final = (
     "TensorBoard's events (metrics), not a profile; give the directory that holds plugins/profile"
 )
-# What else users hand over, by a pattern at its beginning; and what to tell them.
+# Other files that users pass, by a pattern at the beginning, with the message to show.
 _OTHERS: Final = tuple(
     (re.compile(pattern, re.DOTALL), words)
     for pattern, words in (
@@ -26,7 +26,7 @@ _OTHERS: Final = tuple(
         (rb"\xfd7zXZ\x00", "compressed with xz; decompress it first (`xz -d`)"),
         (rb"BZh", "compressed with bzip2; decompress it first (`bzip2 -d`)"),
         (rb"\x89HDF\r\n", "an HDF5 file, such as saved Keras weights, not a profile"),
-        (rb"SQLite format 3\x00", "an SQLite database, as of Nsight Systems, not a profile"),
+        (rb"SQLite format 3\x00", "an SQLite database, e.g. from Nsight Systems, not a profile"),
         (
             rb"version https://git-lfs",
             "a Git LFS pointer, not the file itself; fetch it with `git lfs pull`",
@@ -38,13 +38,13 @@ _OTHERS: Final = tuple(
         ),
         (
             rb"(?i)\s*<(?:!doctype|html|\?xml)",
-            "a web page, perhaps that of a failed download; fetch the file itself",
+            "a web page, perhaps from a failed download; download the file itself",
         ),
     )
 )
 _TEXT: Final = "a text file, not a profile; give a HOST.xplane.pb or a log directory"
 _JSON_START: Final = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*(?:\{[ \t\r\n]*[\"}]|\[)")
-_CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # but tab, line ends, escape
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # except tab, line ends and escape
 _REPLACEMENT: Final = "\ufffd".encode()
 # The first field of an XSpace or a local.trace is a message or a string: a tag of wire type 2 and a
 # field number of one byte, then a length. Inside a plane, or a map's entry, which are field 1, the
@@ -64,7 +64,7 @@ _DEVICE: Final = re.compile(
 
 
 def content_of(head: bytes) -> str | None:
-    """Return what a file that begins so can be read as, or None."""
+    """Return the format as which a file with these first bytes can be read, or None."""
     if head.startswith(b"\x1f\x8b"):
         return GZIP
     if _is_text(head):
@@ -75,15 +75,15 @@ def content_of(head: bytes) -> str | None:
 
 
 def what_it_is(head: bytes) -> str | None:
-    """Return in words what a file is that begins so but is no trace, or None if unknown."""
+    """Describe a file with these first bytes that is not a trace; None if unknown."""
     found = (words for pattern, words in _OTHERS if pattern.match(head))
     return next(found, _TEXT if _is_text(head) else None)
 
 
 def is_mangled(head: bytes) -> bool:
-    """Return whether a program took the file for text and replaced every byte it did not know.
+    """Return whether a program treated the file as text and replaced all invalid bytes.
 
-    What is left is sound UTF-8, which no encoding of numbers is, with U+FFFD all over it.
+    The result is valid UTF-8, which no encoding of numbers is, with many U+FFFD.
     """
     return head.count(_REPLACEMENT) > 1 and _is_utf8(head)
 
@@ -96,6 +96,6 @@ def _is_utf8(head: bytes) -> bool:
     try:
         head.decode()
     except UnicodeDecodeError as error:
-        # The head may end within a character.
+        # The head can end in the middle of a character.
         return error.reason == "unexpected end of data"
     return True

@@ -1,4 +1,4 @@
-"""Columns of strings and whole numbers, and the texts that positions in a file refer to."""
+"""Columns of strings and integers, and the texts at positions in a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Strings:
         return self.codes >= 0
 
     def used(self) -> set[str]:
-        """Return the distinct strings that occur."""
+        """Return the distinct strings in use."""
         codes = np.unique(self.codes)
         return {self.values[c] for c in codes[codes >= 0].tolist()}
 
@@ -45,13 +45,13 @@ class Strings:
         return Strings(self.codes[rows], self.values)
 
     def to_list(self) -> list[str | None]:
-        """Return plain strings, None where there is none."""
+        """Return plain strings, None for missing ones."""
         return [self.values[c] if c >= 0 else None for c in self.codes.tolist()]
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column of whole numbers."""
+    """A column of integers."""
 
     values: NDArray[np.int64]  #: 0 where absent; unsigned 64-bit stats keep their bits
     present: NDArray[np.bool_]  #: which rows have a value
@@ -75,7 +75,7 @@ def texts_at(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> list[st
 
 
 def numbered(bits: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the distinct values, rising, and the place of each value among them."""
+    """Return the distinct values, ascending, and the index of each value among them."""
     most = int(bits.max())
     if most > 4 * len(bits) + 1024:
         return np.unique(bits, return_inverse=True)
@@ -85,7 +85,7 @@ def numbered(bits: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.i
 
 
 def distinct(codes: NDArray[np.int32], values: list[str]) -> Strings:
-    """Give equal texts one code: they may be kept in several ways, as text and as references."""
+    """Give equal texts the same code: a text can be stored inline or as a reference."""
     if len(set(values)) < len(values):
         index: dict[str, int] = {}
         merged = np.array([index.setdefault(value, len(index)) for value in values], np.int32)
@@ -95,7 +95,7 @@ def distinct(codes: NDArray[np.int32], values: list[str]) -> Strings:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the int64 that a text is the decimal form of, or None."""
+    """Parse a text as a decimal int64; None if it is not one."""
     if not _WHOLE.fullmatch(text):  # `int` also reads "1_000", " 1" and digits of other scripts
         return None
     value = int(text)

@@ -1,7 +1,7 @@
-"""Tells the TensorFlow version from the events files that lie beside a profile.
+"""Finds the TensorFlow version from the events files beside a profile.
 
-A trace does not say which TensorFlow wrote it. The graph that Keras and `tf.summary` write into
-events files does: TensorFlow raises the number of its graph producer every day, and a release keeps
+A trace does not record the TensorFlow version. The graph that Keras and `tf.summary` write into
+events files does: TensorFlow increments its graph producer version every day, and a release keeps
 the number of the day it was cut.
 """
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.discovery import RunFiles
 
 
-# TF_GRAPH_DEF_VERSION of each release's `core/public/version.h`; its patches keep it. Releases 2.1
-# and 2.2 share a number.
+# TF_GRAPH_DEF_VERSION in each release's `core/public/version.h`; patch releases keep it. Releases
+# 2.1 and 2.2 share a number.
 _PRODUCERS: Final = {
     119: "2.0", 175: "2.1 or 2.2", 440: "2.3", 561: "2.4", 716: "2.5", 808: "2.6", 898: "2.7",
     987: "2.8", 1087: "2.9", 1205: "2.10", 1286: "2.11", 1395: "2.12", 1482: "2.13", 1575: "2.14",
@@ -35,7 +35,7 @@ _PRODUCERS: Final = {
 }  # fmt: skip
 _PRODUCER_OF_1_15: Final = 134  # cut after 2.0
 
-# The graph is among the first records; files of long trainings hold gigabytes of metrics after it.
+# The graph is among the first records; gigabytes of metrics can follow it in a long training.
 MAX_RECORDS: Final = 64
 MAX_RECORD_BYTES: Final = 128 << 20
 MAX_FILES: Final = 16
@@ -58,8 +58,8 @@ class TfVersion:
 def tf_version(run: RunFiles) -> TfVersion | None:
     """Return the TensorFlow version in the events files beside the run, or None.
 
-    Where files disagree, as after an upgrade, the one begun nearest to the run's time counts, if
-    the run's name contains that time; otherwise all versions found are named.
+    If files disagree, as after an upgrade, the one begun nearest to the run's time counts if the
+    run's name contains that time; otherwise all versions found are returned.
     """
     recorded = time_in_name(run.path.name)
     files = sorted(
@@ -81,7 +81,7 @@ def tf_version(run: RunFiles) -> TfVersion | None:
 
 
 def version_of_producer(producer: int) -> str:
-    """Return the release whose graphs have this number, or the releases it lies between."""
+    """Return the release whose graphs have this number, or the two nearest releases."""
     if producer in _PRODUCERS:
         return _PRODUCERS[producer]
     if producer == _PRODUCER_OF_1_15:
@@ -94,13 +94,13 @@ def version_of_producer(producer: int) -> str:
 
 
 def _events_files(run: Path) -> Iterator[tuple[int, Path]]:
-    """Yield time of creation and path of the events files that may be of this run's program."""
+    """Yield creation time and path of events files that this run's program may have written."""
     for directory in _directories(run):
         try:
             with os.scandir(directory) as entries:
                 for entry in islice(entries, MAX_ENTRIES):
                     match = _EVENTS_FILE.fullmatch(entry.name)
-                    # Those that only mark a profile have no graph.
+                    # Files that only mark a profile have no graph.
                     if match and not entry.name.endswith(".profile-empty") and entry.is_file():
                         yield int(match[1]), directory / entry.name
         except OSError:

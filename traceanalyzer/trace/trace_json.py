@@ -1,11 +1,11 @@
 """Reads the JSON for Chrome's trace viewer that TensorFlow 2.2 to 2.10 saved beside the xplane.
 
-A process is a plane, a thread a line, times are microseconds, arguments are texts. Op events are
-named by type, with the name that the xplane has in `args.long_name`. The list ends with an empty
+A process is a plane and a thread is a line; times are in microseconds, and arguments are texts. Op
+events are named by type; `args.long_name` has the name from the xplane. The list ends with an empty
 object. The format lacks events without duration, such as allocations, and some stats.
 
-Events are parsed one by one, so that their objects are never in memory all at once. Times are read
-as decimals: a picosecond is the sixth place of a number of up to 17 digits.
+Events are parsed one by one, so that they are never all in memory as objects. Times are read as
+decimals: a picosecond is the sixth decimal place of a number of up to 17 digits.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | Decimal | bool | None"
 
 FORMAT: Final = "trace.json"
-MAX_BYTES: Final = 1 << 30  # TensorFlow wrote at most a million events, some hundred megabytes
+MAX_BYTES: Final = 1 << 30  # TensorFlow wrote at most a million events, a few hundred megabytes
 
-_US_DIGITS: Final = 13  # of the whole part of a time that fits 64 bits of picoseconds
+_US_DIGITS: Final = 13  # of the integer part of a time that fits into 64 bits of picoseconds
 _METADATA: Final = "M"
 _EVENTS: Final = frozenset({"X", "i", "I"})  # complete and instant ones
-# Names of planes, perhaps after a host's: what TensorFlow's and JAX's profilers write.
+# Names of planes, with or without a host prefix, that TensorFlow's and JAX's profilers write.
 _PLANE: Final = re.compile(r"(?:\S+ )?(/(?:host|device):.*|#Chip.*|Task Environment)", re.DOTALL)
 _LIST: Final = re.compile(r'\A\ufeff?\s*\[|"traceEvents"\s*:\s*\[')
 _BETWEEN: Final = re.compile(r"[ \t\r\n]*([,\]]?)[ \t\r\n]*")
@@ -47,11 +47,11 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
 
     Args:
         data: The content of the file.
-        is_cut: Whether the content is known to end early: what there is of it counts.
+        is_cut: Whether the content is known to end early; it is then read up to there.
         max_bytes: Refuse a trace whose report would need more memory.
 
     Raises:
-        TraceFormatError: It is not a trace of TensorFlow, or is cut short.
+        TraceFormatError: It is not a TensorFlow trace or is cut short.
         TraceTooLargeError: It needs more memory than `max_bytes`.
     """
     if len(data) > MAX_BYTES:
@@ -110,7 +110,7 @@ def _decode(text: str, at: int) -> tuple[Json, int]:
     try:
         return _exact(text, at)
     except ArithmeticError:
-        # An exponent beyond what Decimal holds is infinite as a float, and no time: see below.
+        # An exponent too large for Decimal gives an infinite float, which is not a time: see below.
         return _rough(text, at)
 
 
@@ -119,7 +119,7 @@ def _size(text: str) -> int:
 
 
 class _Reading:
-    """What was read so far."""
+    """The part of the trace read so far."""
 
     def __init__(self, builder: TraceBuilder) -> None:
         self.builder = builder
@@ -134,7 +134,7 @@ class _Reading:
         self._lost_places += 1
 
     def add(self, element: Json) -> bool:
-        """Take in one element of the list; return whether it could be read."""
+        """Add one element of the list; return whether it could be read."""
         phase = element.get("ph") if isinstance(element, dict) else None
         if not isinstance(element, dict) or (element and not isinstance(phase, str)):
             return False
@@ -176,7 +176,7 @@ class _Reading:
             self.builder.plane(pid).name = plane[1] if plane else name
         elif what == "thread_name" and isinstance(name, str) and tid is not None:
             self.builder.plane(pid).line(tid).name = name
-        return True  # orders of display and the like say nothing about the run
+        return True  # display order and similar metadata is not about the run
 
     def _event(self, element: dict[str, Json]) -> bool:
         pid, tid, name = _key(element.get("pid")), _key(element.get("tid")), element.get("name")
@@ -222,10 +222,10 @@ def _key(value: Json) -> int | str | None:
 
 
 def _picoseconds(value: Json) -> int | None:
-    """Return microseconds as whole picoseconds, None where that is no time."""
+    """Convert microseconds to whole picoseconds; None if the value is not a time."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return None
-    # Looked at before it is converted: 1e999999999 would take up all memory as an integer.
+    # Check it before the conversion: 1e999999999 would take up all memory as an integer.
     if isinstance(value, Decimal) and (not value.is_finite() or value.adjusted() >= _US_DIGITS):
         return None
     ps = round(value * PS_PER_US)

@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# A profile of a host with a thousand cores has some thousand lines, and some dozen planes. What is
-# done once a plane or a line is done in Python, so a file far above that is refused rather than
-# left to run for hours.
+# A profile of a host with a thousand cores has a few thousand lines and a few dozen planes. Python
+# does the work per plane and line, so a file with far more would run for hours and is refused.
 MAX_PLANES = 1 << 14
 MAX_LINES = 1 << 20
 MAX_STRINGS = 1 << 16  # errors, warnings and hostnames
 
-# Bytes that one of each takes, in columns and as Python objects.
+# Bytes per item, in columns and as Python objects.
 _PLANE_BYTES = 4096
 _LINE_BYTES = 256
 _METADATA_BYTES = 64
@@ -35,7 +34,7 @@ _STAT_NAME_BYTES = 256
 _STRING_BYTES = 128
 
 _WORKERS = 2  # decoding is bound by memory: a third thread gains nothing
-_WORTH_THREADS = 1 << 20  # bytes; fewer are read sooner than threads are started
+_WORTH_THREADS = 1 << 20  # bytes; fewer are not worth starting threads
 _ERRORS, _WARNINGS = 2, 3  # field numbers in XSpace
 _GIVE_A_TRACE = "give a trace of TensorFlow's profiler"
 _Found = TypeVar("_Found")
@@ -50,21 +49,21 @@ class _Tally:
         self.places = 0
 
     def lose(self, bytes_lost: int, places: int) -> None:
-        """Give up some of the file."""
+        """Record bytes that could not be read."""
         self.bytes_lost += bytes_lost
         self.places += places
 
 
 def decode(buffer: NDArray[np.uint8], *, max_bytes: int | None = None) -> Trace:
-    """Decode a serialised XSpace; `Trace.damage` says what could not be read.
+    """Decode a serialized XSpace; `Trace.damage` says what could not be read.
 
     Args:
         buffer: The file, uint8; kept, since strings are read from it on demand. It must not change
-            meanwhile: the second pass does not check again what the first one checked.
+            meanwhile: the second pass does not repeat the checks of the first.
         max_bytes: Refuse a trace whose report would need more memory.
 
     Raises:
-        TraceFormatError: It is not an XSpace, or it was cut short.
+        TraceFormatError: It is not an XSpace or is cut short.
         TraceTooLargeError: It needs more memory than `max_bytes`.
     """
     b = buffer.view()
@@ -146,8 +145,8 @@ def _decode_lines(
     stat_begin = n_own + np.concatenate([[0], np.cumsum(stats)])
     n_events, n_stats = int(event_begin[-1]), int(stat_begin[-1])
 
-    # Ids are small in every file met so far: half of 64 bits do, if those of the stats of planes
-    # and metadata, which share the column with those of events, are small too.
+    # Ids are small in every known file, so 32 bits are enough, provided that the ids of the stats
+    # of planes and metadata, which share the column with those of events, are small, too.
     small = structure.stat_id.astype(np.int32)
     is_wide = wide or bool((structure.stat_id != small).any())
     id_type: type[np.int32 | np.int64] = np.int64 if is_wide else np.int32
@@ -179,10 +178,10 @@ def _decode_lines(
 
 
 def _in_parts(work: Callable[[range], _Found], sizes: NDArray[np.int64]) -> list[_Found]:
-    """Call `work` for all lines, a range of them at a time, in threads where that is worth it.
+    """Call `work` for ranges of lines that together are all lines, in threads if worthwhile.
 
-    Lines differ in length by orders of magnitude: they are cut where the bytes, not the lines,
-    halve.
+    Line sizes differ by orders of magnitude, so ranges have equal bytes, not equal numbers of
+    lines.
     """
     total = np.concatenate([[0], np.cumsum(sizes)])
     if total[-1] < _WORTH_THREADS:
