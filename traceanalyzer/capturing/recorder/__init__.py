@@ -1,8 +1,8 @@
-"""The recorder: runs inside the user's program and writes down what a trace cannot hold.
+"""The recorder: runs inside the user's program and records facts that a trace cannot contain.
 
-It is loaded by path, under a name of its own, into the interpreter of the user's choice, in which
-this package need not be installed. So it imports nothing but the standard library, its own
-modules (relatively) and, once the program has done so, TensorFlow; and it keeps to what Python 3.8
-understands. What it finds it appends to a journal, of which `traceanalyzer.capture_file` makes the
-capture file. No exception of the recorder reaches the program: what fails is noted, and left out.
+It is loaded by path, under a separate name, into the interpreter of the user's choice, in which
+this package need not be installed. So it imports only the standard library, its own modules
+(relatively) and, once the program has imported it, TensorFlow; and it supports Python 3.8.
+It appends records to a journal, from which `traceanalyzer.capture_file` makes the capture file. No
+exception of the recorder reaches the program: failures are noted, and their facts left out.
 """

@@ -5,7 +5,7 @@ The forms are the capture file's.
 Python values and NumPy arrays are made tensors in C++. Of which type follows from the rules of
 `TFE_Py_FastPathExecute_C` (python/eager/pywrap_tfe_src.cc, `MaybeGetDTypeForAttr`) and, where these
 leave it to the value, of `ConvertToEagerTensor` (pywrap_tensor.cc) and py_seq_tensor.cc; or from
-what the op has made. Where these leave it open, no type is written.
+the op's outputs. If these leave it open, no dtype is written.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def attribute(kind: str, value: Any) -> Any:
 
 
 def shape(value: Any) -> list[int] | None:
-    """Return a shape's sizes, -1 for an unknown one; None where not even the rank is known."""
+    """Return a shape's sizes, -1 for an unknown one; None if the rank is unknown."""
     if value is None or value.rank is None:
         return None
     return [-1 if d is None else int(d) for d in value.as_list()]
@@ -97,7 +97,7 @@ def flat(values: Any) -> Iterator[Any]:
 
 
 def bytes_of(dtype: str | None, sizes: list[int] | None) -> int | None:
-    """Return what a variable holds, in bytes; None where dtype or shape are unknown."""
+    """Return the size of a variable in bytes; None if dtype or shape are unknown."""
     if dtype is None or sizes is None or any(s < 0 for s in sizes):
         return None
     try:
@@ -110,14 +110,14 @@ def bytes_of(dtype: str | None, sizes: list[int] | None) -> int | None:
 
 
 def python_kind(value: Any) -> Any:
-    """Return a key for a Python value that is equal for values that become the same dtype."""
+    """Return a key for a Python value; values that get the same dtype have equal keys."""
     if type(value) is int:
         return _INT32 if -(1 << 31) <= value < 1 << 31 else _INT64
     return type(value)
 
 
 class Types:
-    """Knows of which type each input of an op is made a tensor; see the module."""
+    """Finds the dtype that each input of an op gets as a tensor; see the module."""
 
     def __init__(self) -> None:
         import numpy as np
@@ -131,7 +131,7 @@ class Types:
         self.array = (np.ndarray, np.generic)
 
     def dtype(self, value: Any) -> str | None:
-        """Return the type of a tensor or variable, None of anything else."""
+        """Return the dtype of a tensor or variable, None for anything else."""
         if isinstance(value, self.tensor):
             return dtype_name(value._datatype_enum())
         if isinstance(value, self.variable):
@@ -195,14 +195,14 @@ class Types:
                 yield one, dtype, arg.type_attr if arg is not None else ""
 
     def outputs(self, op: str, dtypes: list[str | None]) -> dict[str, str | None]:
-        """Return the attributes that are the types of an op's outputs: those are the same."""
+        """Return the attributes that determine the dtypes of an op's outputs."""
         arguments = self.op_def(op).output_arg
         is_plain = not any(a.number_attr or a.type_list_attr for a in arguments)
         pairs = zip(arguments, dtypes) if is_plain and len(arguments) == len(dtypes) else ()
         return {arg.type_attr: dtype for arg, dtype in pairs if arg.type_attr}
 
     def _own_dtype(self, value: Any) -> str | None:
-        """Return of which type a value is made a tensor where nothing else decides, or None."""
+        """Return the dtype that a value gets as a tensor if nothing else decides, or None."""
         dtype = self.dtype(value)
         if dtype is not None:
             return dtype
@@ -216,7 +216,7 @@ class Types:
 
 
 def _tensors_of(arg: Any, value: Any) -> Iterator[Any]:
-    """Return what is made a tensor each: of an argument that takes one, a list is but one."""
+    """Yield the values that become tensors; for an argument that takes one, a list is one value."""
     if arg is not None and not arg.number_attr and not arg.type_list_attr:
         return iter((value,))
     return flat((value,))

@@ -1,4 +1,4 @@
-"""All that is noted of a program beside the trace."""
+"""All facts that are recorded about a program beside the trace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Evidence:
-    """All that is noted beside the trace."""
+    """Records all facts beside the trace."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Evidence:
         before_call: Callable[[str], None],
         before_step: Callable[[], None] | None,
     ) -> None:
-        """Prepare; `before_step` is called when the program marks a step, None if nobody counts."""
+        """Prepare; `before_step` is called when the program marks a step, None if unneeded."""
         self._journal = journal
         self._dumps = dumps
         self._before_call = before_call
@@ -98,7 +98,7 @@ class Evidence:
         self._eager.count(on=on)
 
     def finish(self) -> None:
-        """Journal what is only known at the end."""
+        """Journal facts that are only known at the end."""
         self._sessions.sort_dumps()
         self._functions.finish(self._sessions.graphs)
         self._eager.write()

@@ -1,4 +1,4 @@
-"""The trace: begun and ended as the window wants, out of the way of the program's own profiler."""
+"""Begins and ends traces as the window decides, and gives way to the program's own profiler."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Session(NamedTuple):
 
 
 class Recording:
-    """Records a program's sessions. No method raises, and none but `begin` costs when idle."""
+    """Records sessions of a program. No method raises; only `begin` takes time when idle."""
 
     def __init__(self, settings: Settings, journal: Journal) -> None:
         self._settings = settings
@@ -58,7 +58,7 @@ class Recording:
         self._written = 0
         self._linked_scripts = 0
         self._index = 0  # of the next session in the journal
-        self._is_ending = False  # the program is, and not only the recording
+        self._is_ending = False  # the program ends, not only the recording
         self._looker: threading.Thread | None = None
         self._wake = threading.Event()
         # Read without the lock, by every call of a function.
@@ -94,7 +94,7 @@ class Recording:
             self._do(self._window.stepped())
 
     def finish(self, reason: str) -> None:
-        """End what is under way and write it. Safe from any thread, any number of times.
+        """End the session under way and write it. Safe from any thread, any number of times.
 
         `reason` is `exit`, `signal`, `os._exit`, `os.exec`, or words for the user.
         """
@@ -159,10 +159,10 @@ class Recording:
                 self._look_if_needed()
 
     def _is_fork(self) -> None:
-        """This is a child: it has our state, and none of our threads."""
+        """This is a fork: it has our state, but not our threads."""
         self._is_idle = True
         self._window.over = True
-        self._lock = threading.RLock()  # its holder is not here
+        self._lock = threading.RLock()  # its owner is not in the fork
         self._session = self._script = self._wanted = None
         with contextlib.suppress(Exception):
             self._profiler.abandon()
@@ -200,7 +200,7 @@ class Recording:
         stop_ns, trace = time.time_ns(), None
         suffix = f"-{self._written + 1}" if self._written else ""
         path = self._path(self._settings.run + suffix)
-        self._is_writing = True  # which takes seconds: the program's calls are not to wait for it
+        self._is_writing = True  # takes seconds: the program's calls must not wait
         try:
             self._profiler.stop(path)
             trace = path
@@ -254,7 +254,7 @@ class Recording:
         self._evidence.session_stopped()
 
     def _linked(self, found: str) -> str:
-        """Give the program's trace a place among ours; return that, or where it is."""
+        """Link the program's trace next to ours; return the path of the link, or of the trace."""
         self._linked_scripts += 1
         place = self._path(f"{self._settings.run}-script-{self._linked_scripts}")
         for link in (os.link, os.symlink):
@@ -271,7 +271,7 @@ class Recording:
     # ------------------------------------------------------------------ looking
 
     def _look_if_needed(self) -> None:
-        """Have a thread look after the session, which needs none while nothing is under way."""
+        """Start a thread that watches the session, if there is one."""
         if self._window.over or self._looker is not None or self._window.next_look_s() is None:
             return
         self._looker = threading.Thread(target=self._look, name="traceanalyzer-window", daemon=True)

@@ -1,4 +1,4 @@
-"""Which line of code opened the device scope that an op was made in, and whose device it asks for.
+"""Records the line that opened the device scope of an op, and whose device it requests.
 
 TensorFlow keeps the device of a scope, and for graphs also a place in the code; but that place is
 within TensorFlow itself (seen with 2.12 and 2.21: `tf.device` adds a frame it does not count). So
@@ -42,8 +42,8 @@ _MOST_SCOPES = 10  # scopes around one op
 
 class _Local(threading.local):
     frame = -1  # number of the line that opened the innermost eager scope, -1 for none
-    # Number of the eager scopes that are open, one within the other; a number below zero
-    # stands for the innermost alone.
+    # Number of the chain of nested open eager scopes; a number below zero stands for the
+    # innermost scope alone.
     chain = _NO_SCOPE
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Scopes(Part):
         self.replace(constants, "convert_to_eager_tensor", convert)
 
     def opened(self) -> list[Scope]:
-        """Return the scopes open in this thread, innermost first; "" lifts what is around."""
+        """Return the scopes open in this thread, innermost first; "" lifts the outer scopes."""
         found: list[Scope] = []
         at = self.local.chain
         while at > _NO_SCOPE and len(found) < _MOST_SCOPES:
@@ -192,7 +192,7 @@ class Scopes(Part):
 
 
 def _passed_on(frame: FrameType) -> int:
-    """Return the line of the scope of a graph that a frame reopens, -1 where it does not.
+    """Return the line of the graph scope that a frame reopens, -1 if it reopens none.
 
     `init_scope` (python/framework/ops.py) leaves the graph that is being built, and opens the scope
     that it was in again: a variable that is made there is in the scope of the program, not in one

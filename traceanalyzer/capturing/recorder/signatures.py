@@ -1,4 +1,4 @@
-"""Each distinct eager op: its signature. Each resource one has made. What each thread ran."""
+"""Describes each distinct eager op and resource, and records which ops each thread ran."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OF_ONE_PASS = (
     "AnonymousRandomSeedGenerator",
     "AnonymousSeedGenerator",
 )
-_MOST_ALIKE = 8  # of those that one line makes, kept apart
+_MOST_ALIKE = 8  # resources of one line that are kept separate
 _MOST_TENSORS = 64  # inputs and outputs described in a signature that is not a call
 _MARKER = "traceanalyzer:eager"
 _MARK_EVERY = 1000  # ops of a thread: how far a misalignment can reach
@@ -43,7 +43,7 @@ class Signatures:
     def __init__(self, journal: Journal, frames: FramePool, scopes: Scopes) -> None:
         self.numbers: dict[Any, int] = {}
         self.types = Types()
-        # Of each signature, whose device the tensors have that it makes.
+        # For each signature: whose device its output tensors have.
         self.origins: list[int | None] = []
         self.alike: dict[int, int] = {}  # by a resource's tensor: the one that stands for it
         self._journal = journal
@@ -51,12 +51,12 @@ class Signatures:
         self._scopes = scopes
         self._lock = threading.RLock()
         self._signatures: list[dict[str, Any]] = []
-        self._codes: list[CodeType | None] = []  # kept, so that no other code has their id
+        self._codes: list[CodeType | None] = []  # kept, so that their ids are not reused
         self._resources: list[dict[str, Any]] = []
         self._resource_of = scopes.origins.resource_of
         self._made: dict[int, list[int]] = {}  # by signature: the numbers of iterators' tensors
         self._instances: set[tuple[Any, ...]] = set()
-        # Inputs whose type only the outputs may show, with the attribute that is their type.
+        # Inputs whose dtype only the outputs can show, with the attribute that is their dtype.
         self._unknown: dict[int, list[tuple[dict[str, Any], str]]] = {}
 
     def to_json(self) -> dict[str, Any]:
@@ -104,21 +104,21 @@ class Signatures:
         return self._add(key, frame, name, scope, takes, {}, is_function=True)
 
     def add_read(self, key: Any, variable: Any, frame: FrameType | None, scope: Any) -> int:
-        """Describe the read of a variable that was passed where a tensor is wanted."""
+        """Describe the read of a variable that was passed in place of a tensor."""
         takes, known = [self._tensor(variable.handle)], {"dtype": self.types.dtype(variable)}
         number = self._add(key, frame, "ReadVariableOp", scope, takes, known)
-        # It runs where the variable is, whatever was asked for (eager/placement_utils.cc,
+        # It runs where the variable is, regardless of the request (eager/placement_utils.cc,
         # MaybePinToResourceDevice).
         self._signatures[number]["outputs"] = [self._tensor(variable)]
         return number
 
     def is_new_instance(self, number: int) -> bool:
-        """Return whether TensorFlow may have to make a signature ready to run: asked but once.
+        """Return whether TensorFlow may have to instantiate a signature: True only once.
 
-        What was made for the same op or function, scope and devices of its inputs is used again,
-        whichever line asks and whichever resources are bound (eager/execute.cc,
-        GetOrCreateKernelAndDevice). Of attributes, which are a part of that key too, those matter
-        here that name a function: it alone has a graph.
+        TensorFlow reuses the kernel for the same op or function, scope and input devices,
+        regardless of the calling line and of the bound resources (eager/execute.cc,
+        GetOrCreateKernelAndDevice). Attributes are a part of that key too; here, only those that
+        name a function matter, because only functions have graphs.
         """
         with self._lock:
             found = self._signatures[number]
@@ -131,7 +131,7 @@ class Signatures:
             return is_new
 
     def add_outputs(self, number: int, result: Any, name: Any, *, is_new: bool) -> None:
-        """Describe what an op of the name `name` returned, or note what further resources it has.
+        """Describe the outputs of the op `name`, or note further resources that it returned.
 
         A signature's outputs are described when it is new.
         """
@@ -171,7 +171,7 @@ class Signatures:
                 self._journal.note(
                     "signatures_left_out",
                     "warning",
-                    f"there are more than {_MOST_SIGNATURES} different eager ops: of further ones "
+                    f"there are more than {_MOST_SIGNATURES} different eager ops: for the others, "
                     "only the type is recorded",
                 )
                 key, frame, inputs, attributes, origin = ("other", op), None, [], {}, UNKNOWN
@@ -225,20 +225,20 @@ class Signatures:
         )
 
     def _tensor(self, value: Any) -> dict[str, Any]:
-        if isinstance(value, self.types.variable):  # read first: what the op takes is its value
+        if isinstance(value, self.types.variable):  # read first: the op takes its value
             dtype, device, resource = self.types.dtype(value), text(value.handle.device), None
             backing = device
         elif isinstance(value, self.types.tensor):
             dtype, device = self.types.dtype(value), text(value.device)
             backing, resource = text(value.backing_device), self._resource_of.get(value._id)
-        else:  # a Python value, made a tensor in C++
+        else:  # a Python value, converted to a tensor in C++
             return dict.fromkeys(_OF_A_TENSOR)
         found = (dtype, device, backing, resource, shape(value.shape))
         return dict(zip(_OF_A_TENSOR, found))
 
 
 class _Thread:
-    """What is kept of a thread."""
+    """The record of a thread."""
 
     __slots__ = ("left", "name", "number", "sequence", "session")
 
@@ -251,7 +251,7 @@ class _Thread:
 
 
 class _Local(threading.local):
-    """A thread's own record, made when it is first used."""
+    """The current thread's record, made when it is first used."""
 
     def __init__(self, threads: list[_Thread]) -> None:
         self.thread = _Thread(len(threads))
@@ -259,10 +259,10 @@ class _Local(threading.local):
 
 
 class Sequences:
-    """Of each thread, the numbers of its ops' signatures, in the order in which they ran.
+    """The signature numbers of each thread's ops, in the order in which they ran.
 
-    A marker in the trace ties each thread to its line there, and a place in the sequence to one in
-    the trace: the n-th eager op of a thread in the trace finds its own.
+    Markers in the trace link each thread to its line there, and positions in the sequence to
+    positions in the trace, so that the n-th eager op of a thread in the trace has a signature.
     """
 
     def __init__(self) -> None:
@@ -286,7 +286,7 @@ class Sequences:
             thread.left = 0
 
     def end(self) -> None:
-        """The session ends: keep what each thread ran in it."""
+        """The session ends: keep the sequence of each thread."""
         session, self._session = self._session, -1
         for thread in list(self._threads):
             if thread.session == session and len(thread.sequence):
@@ -305,7 +305,7 @@ class Sequences:
             thread.sequence = array("I")
 
     def mark(self, thread: _Thread) -> None:
-        """Tie the thread to its line in the trace, and this place to one in its sequence."""
+        """Link the thread to its line in the trace, and this moment to its sequence."""
         if self._session < 0:
             thread.left = 0
             return

@@ -1,7 +1,7 @@
-"""Dumps of TensorFlow 2.12, which are text, made what later versions write.
+"""Converts the text dumps of TensorFlow 2.12 to the format of later versions.
 
-It names the files by a number of its own (`pflr_optmz_...`), so the function is recognised by the
-names of its nodes and by the time, and eager ops' graphs by being none.
+It numbers the files (`pflr_optmz_...`), so a function is identified by the names of its nodes and
+by the time. A graph that matches no function belongs to an eager op.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def convert(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Write text dumps as protos: only the program's own protobuf can read them all.
 
-    The graphs of sessions have numbers, where these are known. Functions were defined with these
-    names of nodes, and were first called at these times, in seconds.
+    Graphs of sessions have numbers, if known. The definitions contain each function's node names;
+    the times of first calls are in seconds.
     """
     for index, name in enumerate(sorted(n for n in names if "placer_input" in n)):
         answer = name.replace("placer_input", "placer_output")
@@ -63,11 +63,11 @@ def _write(path: str, graph: Any) -> None:
 
 
 def _functions_of(nodes: set[str], definitions: Mapping[str, frozenset[str]]) -> Iterator[str]:
-    """Walk the functions whose nodes a graph holds, in the order of their definitions.
+    """Yield the functions whose nodes a graph contains, in the order of their definitions.
 
-    TensorFlow has put the bodies of called functions in their place and left out what nothing
-    needs; most of the function's own nodes are there under their names. There may be several:
-    a function that is traced again has nodes of the same names.
+    TensorFlow has inlined called functions and pruned unused nodes; most of the function's own
+    nodes are still there under their names. Several functions can match, because a function that
+    is traced again has the same node names.
     """
     shares = {name: len(own & nodes) / len(own) for name, own in definitions.items() if own}
     best = max(shares.values(), default=0.0)
@@ -75,9 +75,9 @@ def _functions_of(nodes: set[str], definitions: Mapping[str, frozenset[str]]) ->
 
 
 def _instantiated(functions: list[str], called_at: Mapping[str, float], time: float) -> str:
-    """Return the function that was made ready to run at a time: at its first call.
+    """Return the function that was instantiated at a time, by its first call.
 
-    Of those that nobody called (datasets do) it is the last; empty where there is none.
+    If none was called by the program (datasets call theirs), return the last; "" if there is none.
     """
     called = [(called_at[name], name) for name in functions if called_at.get(name, time) < time]
     return max(called)[1] if called else functions[-1] if functions else ""

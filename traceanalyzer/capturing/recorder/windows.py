@@ -1,4 +1,4 @@
-"""When to record: decisions without effects, which can be tested from outside.
+"""Decides when to record, without side effects, so that it can be tested alone.
 
 A window learns of calls of functions, of steps, and now and then of the time and of the size of the
 recording; it answers with what to do. Here are the windows that a user can ask for; `auto_window`
@@ -18,7 +18,7 @@ _DEFINITION = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 
 
 class Load(NamedTuple):
-    """What a running session has come to."""
+    """The size of a running session."""
 
     eager_ops: int = 0  # since its beginning; without a session, since the last one's end
     heap_bytes: int = 0  # growth of the heap since then
@@ -28,7 +28,7 @@ class Load(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """Begin a session; what one under way holds is not worth keeping."""
+    """Begin a session; drop the one under way."""
 
     reason: str
 
@@ -44,7 +44,7 @@ Clock = Callable[[], float]
 
 
 def label_of(definition: str) -> str:
-    """Return the name of the Python function that a function was made of."""
+    """Return the name of the Python function that a definition was traced from."""
     found = _DEFINITION.fullmatch(definition)
     return found.group(1) if found else definition
 
@@ -61,9 +61,9 @@ def bound_reached(load: Load, heap_bytes: int, eager_ops: int | None) -> str | N
 
 
 class Window:
-    """What all windows have: they count, and are over at some time."""
+    """The base of all windows: counts calls and steps, and is over at some time."""
 
-    counts_on = False  # calls are counted although nothing more will be recorded
+    counts_on = False  # whether calls are counted after the last recording
 
     def __init__(self, clock: Clock) -> None:
         self.over = False  # nothing more will be recorded
@@ -75,7 +75,7 @@ class Window:
 
     @property
     def awaits_eager_ops(self) -> bool:
-        """Whether eager ops are to be counted although nothing is recorded."""
+        """Whether to count eager ops while nothing is recorded."""
         return False
 
     def opened(self) -> Action:
@@ -99,16 +99,16 @@ class Window:
         return None
 
     def looked(self, load: Load) -> Action:
-        """Some time has passed: end a session before it harms the program."""
+        """Some time has passed: end a session before it slows down the program."""
         bound = bound_reached(load, MOST_HEAP_BYTES, None) if self.recording else None
         return self._end(bound) if bound else None
 
     def written(self, size: int) -> Action:  # noqa: ARG002
-        """The session that has ended has left a trace of some bytes, 0 for none."""
+        """The last session wrote a trace of `size` bytes, 0 for none."""
         return None
 
     def next_look_s(self) -> float | None:
-        """Return in how many seconds to look next; None for not before something happens."""
+        """Return the seconds until the next look; None: wait for an event."""
         return LOOK_EVERY_S if self.recording else None
 
     def why_nothing(self) -> str:
@@ -116,11 +116,11 @@ class Window:
         raise NotImplementedError
 
     def is_too_short(self) -> bool:
-        """Return whether the session under way shows less than one that is kept."""
+        """Return whether the session under way shows less than a session already kept."""
         return False
 
     def missed(self) -> str | None:
-        """Say what else the program did for longer than was recorded, if it did."""
+        """Name a function that ran for longer than was recorded, if there is one."""
         return None
 
     def _label_of(self, definition: str) -> str:
@@ -145,7 +145,7 @@ class Window:
 
 
 class WholeWindow(Window):
-    """From the first use of TensorFlow on, until the recording is finished from outside."""
+    """From the first use of TensorFlow until the caller finishes the recording."""
 
     def used(self) -> Action:
         return self._begin("the block of code that was to be captured")
@@ -155,7 +155,7 @@ class WholeWindow(Window):
 
 
 class TimeWindow(Window):
-    """From some time after the import of TensorFlow, for some time."""
+    """For some time, beginning some time after the import of TensorFlow."""
 
     def __init__(self, clock: Clock, after_s: float, for_s: float) -> None:
         super().__init__(clock)
