@@ -202,7 +202,7 @@ class EagerSequence:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CaptureFile:
-    """What one capture recorded."""
+    """The records of one capture."""
 
     tool: str  #: version of traceanalyzer that wrote it
     host: str  #: name of the host, as in the trace's file name

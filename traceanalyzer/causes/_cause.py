@@ -1,4 +1,4 @@
-"""What a cause is, and what its functions take and return."""
+"""The record of a cause, and the types that its functions use."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ class BlockedOps:
         """Return the text of a case in `texts.toml` for these ops.
 
         Args:
-            case: The cause, and what distinguishes its cases.
+            case: The name of the case, which begins with the cause.
             fixes: The fixes. Default: those of the case.
             is_checked: Whether a replay shows that the first fix moves the ops.
             modifiers: See `FindingText`.
-            values: What the text uses beside the names that `texts.toml` lists.
+            values: Values for names in the text that `texts.toml` does not list.
         """
         first = self.blocker
         known = {
@@ -130,7 +130,7 @@ class CauseMatch:
     """A blocker belongs to a cause."""
 
     #: Ops with equal scopes share a finding. It must be the same when the program is recorded
-    #: again, so it holds no line numbers and no counters.
+    #: again, so it contains no line numbers and no counters.
     scope: str
     evidence: tuple[Evidence, ...]
     #: The highest certainty that this cause allows.
@@ -149,7 +149,7 @@ class FindingText:
     title: str
     why: str
     harm: Harm
-    #: Those that help under a condition come last.
+    #: Fixes that only help under a condition come last.
     fixes: tuple[Fix, ...] = ()
     #: Accompanying facts, such as `soft_placement_fallback`.
     modifiers: tuple[str, ...] = ()

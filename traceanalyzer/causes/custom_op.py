@@ -16,7 +16,7 @@ Use a GPU build of the library, write the missing kernel, or use TensorFlow ops.
 ## How sure it is
 Certain if a capture recorded the registered kernels and none of them can run the op on a GPU.
 Without them, likely if a capture shows that nothing else keeps the op on the CPU; otherwise
-possible, because traces do not hold registered kernels.
+possible, because traces do not contain registered kernels.
 """
 
 from __future__ import annotations

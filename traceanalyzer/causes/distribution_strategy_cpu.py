@@ -39,8 +39,8 @@ from traceanalyzer.placement.devices import device_text
 
 _INPUT: Final = "the input of a strategy"
 _REDUCTION: Final = "the reduction of a strategy"
-# What code of tensorflow/python/distribute belongs to. Several strategies call their replicas from
-# `mirrored_run.py`, which therefore shows none.
+# The owners of files in tensorflow/python/distribute. Several strategies call their replicas from
+# `mirrored_run.py`, which therefore does not show the strategy.
 _FILES: Final = {
     "central_storage_strategy.py": "CentralStorageStrategy",
     # Both are one class: parameters are central if there are no servers for them.

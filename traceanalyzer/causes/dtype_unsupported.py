@@ -9,7 +9,7 @@ results (`Tidx`, `index_type`, `output_type`). Also ops on lists of strings.
 A kernel is registered for certain dtypes and cannot be used for others. Most gaps are integers
 narrower than 64 bits, for which few GPU kernels exist; `int32`, which TensorFlow uses for sizes and
 indices and mostly computes on the host; and strings, resources, and variants, which are never in
-GPU memory (`DataTypeAlwaysOnHost`, types.cc). A list's handle does not show what the list holds:
+GPU memory (`DataTypeAlwaysOnHost`, types.cc). A list's handle does not show the list's contents:
 the placer keeps ops on lists of strings off GPUs (`AddHostOnlyDataTypesConstraints`,
 colocation_graph.cc).
 
@@ -22,8 +22,8 @@ the values: `float32` holds integers exactly up to 2**24.
 
 ## How sure it is
 Certain if the op's attributes were captured and the kernel tables cover TensorFlow's version.
-Without a capture the dtypes of the inputs are needed, which only traces at host tracer level 3
-hold.
+Without a capture, the dtypes of the inputs are needed, which only traces at host tracer level 3
+contain.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def describe(ops: BlockedOps) -> FindingText:
     blocker, dtypes = ops.blocker, _dtypes(ops.blocker)
     if blocker.kind is BlockerKind.HOST_LIST:
         return ops.described("dtype_unsupported/list", [_STRINGS], modifiers=ops.fallback)
-    given = " and ".join(  # with the attribute's name if it is not that of the data
+    given = " and ".join(  # with the attribute's name if it is not the data's dtype
         dtypes_text(value) if name in _OF_DATA else f"{name}={dtypes_text(value)}"
         for name, value in blocker.attributes.items()
     )

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from traceanalyzer.model import Evidence
     from traceanalyzer.run import Host, Run
 
-# What set the option: the evidence, its place in the capture file, and code that undoes it.
+# How the option was set: the evidence, its place in the capture file, and code that undoes it.
 _SET_BY: Final = {
     "program": (
         f"the program set {OPTION}",
@@ -85,7 +85,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _moved(host: Host, capture_file: CaptureFile) -> Iterator[tuple[int, str, Evidence]]:
-    """Walk the rows on the CPU that were placed elsewhere, with what set the option."""
+    """Walk the CPU rows of ops placed on other devices, with evidence of who set the option."""
     ops, joined = host.tables.ops, host.tables.joined
     if joined is None:
         return

@@ -98,7 +98,7 @@ def _makes_handles(op_type: str) -> bool:
 
 
 def _scope(op: str) -> str:
-    """Return what distinguishes the findings: whether data has to be copied to the host."""
+    """Return the scope of the finding: whether data must be copied to the host."""
     return "data" if is_copied_to_host(op) else ""
 
 

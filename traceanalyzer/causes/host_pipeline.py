@@ -116,7 +116,7 @@ def _waits(host: HostInput) -> Iterator[Evidence]:
 
 
 def _fixes(host: HostInput) -> tuple[Fix, ...]:
-    """Return what makes the slow stage faster; nothing if the pipeline keeps up."""
+    """Return the fixes for the slow stage; none if the pipeline keeps up."""
     refill = tuple(_refill(host))
     if host.verdict == "keeps_up":
         return refill
@@ -125,7 +125,7 @@ def _fixes(host: HostInput) -> tuple[Fix, ...]:
 
 
 def _refill(host: HostInput) -> Iterator[Fix]:
-    """Walk what avoids refilling a shuffle buffer in each epoch, if that takes long."""
+    """Walk fixes that avoid refilling a shuffle buffer in each epoch, if that takes long."""
     waits = host.waits
     if host.fill_ps is None or host.fills < _FEWEST_FILLS or waits is None:
         return

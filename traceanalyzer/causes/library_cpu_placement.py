@@ -16,7 +16,7 @@ Some library code is written to run on the host. According to the source code of
 - Keras 2 opens them where GRU and LSTM record how they run, and since 2.13 for `PyMetric`.
 - Embedding layers put their table on the CPU if there was a GPU in TensorFlow 2.2 to 2.5.
 
-Whatever the program passes to such code, such as the function of a summary, runs in the scope too.
+Functions that the program passes to such code, as for a summary, run in the scope, too.
 
 ## How to fix it
 Preprocessing layers: move them to the input pipeline, `dataset.map(layer)`. Summaries and
@@ -122,7 +122,7 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     return CauseMatch(
         scope=f"{library} {code.id}{'' if leads else f' {same_place(frame)}'}",
         evidence=(observed("requested_device", text, line=frame),),
-        # It requests the device of another variable, which is another one on another machine.
+        # It requests the device of another variable, which differs on another machine.
         certainty="likely" if code.id == "optimizer_slot" else "certain",
         sub_reason=code.id,
         leads=leads,
@@ -143,7 +143,7 @@ def describe(ops: BlockedOps) -> FindingText:
 
 
 def _library_code(frame: Frame) -> _LibraryCode:
-    """Return what is known about the code that opens a scope; the last entry if nothing is."""
+    """Return the entry for the code that opens a scope; the last entry if it is unknown."""
     path = frame.file.replace("\\", "/")
     return next((each for each in LIBRARY_CODE if each.contains(path)), LIBRARY_CODE[-1])
 

@@ -91,7 +91,7 @@ def _exhausted(
 
 
 def _allocator(host: Host, failed: Exhaustion) -> Iterator[Evidence]:
-    """Walk the figures of the allocator that failed: what was requested, what was in use."""
+    """Walk the figures of the allocator that failed: requested bytes and bytes in use."""
     if failed.bytes is not None:
         allocator = f" from {failed.allocator}" if failed.allocator else ""
         text = f"{size_text(failed.bytes)} were requested{allocator}"

@@ -15,8 +15,8 @@ warning, even inside `tf.device("/GPU:0")`.
 ## How to fix it
 Undo what hides the GPU, or install what is missing: with a capture, the finding names it. A program
 that hides the GPU from itself with a constant does so on every machine: remove the line that the
-finding names. If the line computes the value, depends on a condition, or sets a default, the
-program may do otherwise on a machine with a GPU. If the reason is unknown, ask TensorFlow which
+finding names. If the line computes the value, depends on a condition, or sets a default, the GPU
+may be visible on a machine that has one. If the reason is unknown, ask TensorFlow which
 GPUs it sees: `tf.config.list_physical_devices("GPU")`. On import, it prints to stderr why it
 ignored a GPU.
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ObstacleText:
-    """What to say about an obstacle; see `data/gpu_obstacles.toml` for the fields."""
+    """The text about an obstacle; see `data/gpu_obstacles.toml` for the fields."""
 
     reason: str
     title: str
@@ -220,7 +220,7 @@ def hidden_there(op_ids: tuple[str, ...], capture_files: Sequence[CaptureFile]) 
 
 
 def is_doubtful(obstacle: Obstacle) -> bool:
-    """Return whether a line of the program may do otherwise on a machine with a GPU."""
+    """Return whether the program may leave the GPU visible on a machine that has one."""
     return bool(obstacle.proviso) and obstacle.frame is not None
 
 

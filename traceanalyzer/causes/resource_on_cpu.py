@@ -1,8 +1,8 @@
 """Uses a resource on the CPU.
 
 ## What it detects
-Ops that use a variable, table, iterator, queue, or other resource that is on the CPU; or that share
-one with an op that keeps it there.
+Ops that use a variable, table, iterator, queue, or other resource that is on the CPU, or that share
+a resource with an op that keeps it there.
 
 ## Why it happens
 An op runs where its resource is. That takes precedence over `tf.device`, eagerly

@@ -50,14 +50,14 @@ _MESSAGE: Final = re.compile(
     r".*?\{\{node (?P<node>[^}]+)\}\}",
     re.DOTALL,
 )
-# The function to compile encloses the graph that holds the op, such as a branch.
+# The function to compile encloses the graph that contains the op, such as a branch.
 _COMPILED: Final = re.compile(r"while converting ([^\s\[]+)\[_XlaMustCompile=true")
 _CALLED: Final = re.compile(r"\[Op:(\w+)\]\s*$")  # the only name in 2.12's message
 _NUMBERED: Final = re.compile(r"(?:__(?:inference|forward|backward)_)?(.+?)_\d+")
 
 
 class _Refusal(NamedTuple):
-    """What XLA's error says; "" for what it does not say."""
+    """The contents of XLA's error; "" for missing parts."""
 
     function: str = ""  #: the function to compile, by its Python name
     op: str = ""  #: type of the op that XLA cannot compile

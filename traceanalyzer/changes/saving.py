@@ -94,7 +94,7 @@ class Savings:
 
 
 def at_most(ps: float, share: float, note: str, per: Literal["step", "run"] = "step") -> Saving:
-    """Return a saving of which only the upper bound is known."""
+    """Return a saving with only an upper bound."""
     us, share = ps / PS_PER_US, min(1.0, share)
     return Saving(kind="upper_bound", high_us=us, share=share, per=per, note=note)
 

@@ -1,7 +1,7 @@
-"""Ops that no program makes: rewrites of TensorFlow's put them in place of the program's own.
+"""Ops that no program creates: TensorFlow's rewrites replace the program's ops with them.
 
-Such an op often has no GPU kernel because it is only made of ops that were placed on the CPU
-already; the reasons are those of the ops that it replaces. The rewrites are those of
+Such an op often has no GPU kernel because it only replaces ops that were already placed on the
+CPU; its blockers are those of the replaced ops. The rewrites are those of
 grappler (`core/grappler/optimizers/remapper.cc`, `arithmetic_optimizer.cc`), of oneDNN
 (`core/common_runtime/mkl_layout_pass.cc`, in eager mode `eager/mkl_eager_op_rewrite.cc`), and of
 passes over graphs (`nccl_rewrite`, `parallel_concat_optimizer.cc`, `variable_merger_pass.cc`), of
@@ -28,8 +28,7 @@ class Rewritten:
     """The ops that a rewritten op replaces."""
 
     ops: tuple[str, ...]  #: op types of the program, the one with the most to compute first
-    #: Whether these are all. They are not where attributes name others, or a pattern of many ops
-    #: was fused.
+    #: Whether these are all. If not, attributes name others, or a pattern of many ops was fused.
     is_complete: bool = True
 
 
@@ -43,15 +42,15 @@ _NAME: Final = re.compile(
     r"(?:__MklDummy|_MklNative|_Mkl|_(?=Fused|If|While))"
     r"(?P<pad>PadWith)?(?P<fused>Fused(?!BatchNorm))?(?P<op>\w+?)(?P<bias>WithBias)?"
 )
-_QUANTIZED: Final = "Quantized"  # whose ops have names with what was fused in them
+_QUANTIZED: Final = "Quantized"  # its ops have names that contain the fused ops
 
 
 def original(op: str) -> Rewritten | None:
     """Return the ops of the program that an op replaces.
 
     Returns:
-        The ops, as far as its name shows them; None where a program makes such an op itself, or the
-        runtime for its own; and of an op that no version of TensorFlow has.
+        The ops that its name shows; None if a program can create such an op, if the runtime creates
+        it for its own use, and if no version of TensorFlow has it.
     """
     if not op.startswith("_") or op in RUNTIMES_OWN or op in PROGRAMS_OWN:
         return None
@@ -66,7 +65,7 @@ def original(op: str) -> Rewritten | None:
     name = found["op"]
     if name.startswith(_QUANTIZED):
         return Rewritten(ops=(f"{name}{found['bias'] or ''}",))
-    # Grappler and oneDNN put theirs before and after the name; attributes name what else was fused.
+    # Grappler and oneDNN add a prefix and suffix; attributes name the other fused ops.
     ops = ["FusedBatchNormV3" if name == "FusedBatchNormEx" else name]
     if found["pad"]:
         ops.append("Pad")

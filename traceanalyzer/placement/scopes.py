@@ -1,11 +1,11 @@
-"""The `tf.device` scopes around recorded ops, and what they request on another machine.
+"""The `tf.device` scopes around recorded ops, and the devices they request on another machine.
 
-A scope can request the device of something else, which is another device on another machine. An
-optimizer makes its slots under the device of the variable (`add_variable_from_reference` of
+A scope can request the device of another object, which differs on another machine. An optimizer
+creates its slots on the device of the variable (`add_variable_from_reference` of
 keras/src/backend/tensorflow/optimizer.py), `tf.function` initializes a variable where its handle is
 (`assign_fn` of eager/polymorphic_function/polymorphic_function.py), programs write
-`tf.device(x.device)`, and TensorFlow lowers a loop to ops on the device of what enters it
-(core/common_runtime/lower_while_op.cc). Without a GPU all these request the CPU by its full name.
+`tf.device(x.device)`, and TensorFlow lowers a loop to ops on the devices of its inputs
+(core/common_runtime/lower_while_op.cc). Without a GPU, all these request the CPU by its full name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _IMPORTER: Final = "tensorflow/python/framework/importer.py"
 
 
 def origin_of(function: str, graph: Graph, node: int) -> tuple[str, str]:
-    """Return the definition that a node comes from, and its name there."""
+    """Return the definition that a node comes from, and its name in that definition."""
     return (
         graph.origin_functions[node] or function,
         graph.origin_nodes[node] or graph.names[node],
@@ -48,9 +48,9 @@ def inlined_call(graph: Graph, node: int) -> str:
 
 
 def colocated_request(capture_file: CaptureFile, graph: Graph, node: int) -> int:
-    """Return the node whose request a node has; -1 for none.
+    """Return the node whose request was copied to a node; -1 for none.
 
-    `colocate_with` copies a request, beside `_class`.
+    `colocate_with` copies the request in addition to `_class`.
     """
     for group in classes_of(capture_file.attribute_set(graph.attributes[node])):
         at = graph.index(group)
@@ -60,7 +60,7 @@ def colocated_request(capture_file: CaptureFile, graph: Graph, node: int) -> int
 
 
 def scopes_around(capture_file: CaptureFile, function: str, node: str) -> list[Scope] | None:
-    """Return the scopes around a node, innermost first; None for a node that no code made."""
+    """Return the scopes around a node, innermost first; None for a node that no code created."""
     definition = capture_file.definition(function)
     if definition is None:
         return []
@@ -78,10 +78,10 @@ def scopes_of_node(
 ) -> Iterator[tuple[Scope, str]]:
     """Walk the scopes that request the device of a node, the innermost first.
 
-    Without the innermost the next one would decide. A node without a request has the device of
-    the call that it was inlined from (`InlineFunctionBody`,
-    core/common_runtime/inline_function_utils.cc): beside each scope is the function that was called
-    in it, "" where it is around the node itself.
+    Without the innermost scope, the next one would decide. A node without a request has the device
+    of the call that it was inlined from (`InlineFunctionBody`,
+    core/common_runtime/inline_function_utils.cc). Each scope comes with the function called inside
+    it, or "" if it is around the node itself.
     """
     definition, name = origin_of(function, graph, node)
     own, is_end = _requesting(scopes_around(capture_file, definition, name) or (), requested)
@@ -96,10 +96,10 @@ def scopes_of_node(
 def scopes_of_making(
     capture_file: CaptureFile, resource: Resource | None, below: int = document.LARGEST
 ) -> tuple[Scope, ...]:
-    """Return the scopes that a resource was made in, each of which requests its device by itself.
+    """Return the scopes in which a resource was created, each of which requests its device.
 
-    The innermost is first. What was made after the resource of the number `below` cannot have
-    decided on its device.
+    The innermost is first. Objects created after the resource with the number `below` cannot have
+    decided its device.
     """
     if resource is None or resource.signature < 0:
         return ()
@@ -115,7 +115,7 @@ def scopes_of_eager(
     requested: str,
     below: int = document.LARGEST,
 ) -> tuple[Scope, ...]:
-    """Return the scopes that request the device of an eager op, or of a call: one for each line."""
+    """Return the scopes that request the device of an eager op or a call, one for each line."""
     around = [capture_file.scopes[number] for number in signature.scopes]
     by_line: dict[int, Scope] = {}
     for scope in _of_owners(capture_file, _requesting(around, requested)[0], below):
@@ -127,7 +127,7 @@ def scopes_of_eager(
 def _of_owners(
     capture_file: CaptureFile, scopes: Iterable[Scope], below: int = document.LARGEST
 ) -> Iterator[Scope]:
-    """Replace scopes for the device of a resource or a tensor by those that it was made in."""
+    """Replace scopes for the device of a resource or tensor with the scopes of its creation."""
     for scope in scopes:
         making: tuple[Scope, ...] = ()
         origin = scope.origin
@@ -164,8 +164,8 @@ def _innermost(scopes: Iterable[Scope]) -> Scope | None:
 class ReadDevices:
     """Returns requests as they would be on another machine.
 
-    A request for the device of a resource becomes one for where that resource is there; a request
-    for the device of something else is dropped: whatever else decides, decides there, too.
+    A request for the device of a resource becomes one for the resource's device on that machine. A
+    request for the device of another object is dropped, so the next rule decides.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class ReadDevices:
     def of_graph(self, function: str, graph: Graph, host: str) -> Graph:
         """Return a graph with the requested devices on the machine.
 
-        A request of TensorFlow's own names the CPU of the machine it was recorded on in full.
+        TensorFlow's own requests contain the full name of the recorded machine's CPU.
         """
         devices = list(graph.devices)
         for node, device in enumerate(graph.devices):
@@ -213,15 +213,15 @@ class ReadDevices:
         return self._resources[scope.origin] if scope.origin >= 0 else ""
 
     def _of_maker(self, number: int) -> str:
-        """Return where an op runs that made a tensor, "" where that is not known."""
+        """Return the device of the op that made a tensor, or "" if it is unknown."""
         if number not in self._places:
-            self._places[number] = ""  # what a file claims to depend on itself
+            self._places[number] = ""  # for a malformed file with a cycle
             maker = self._capture_file.signatures[number]
             self._places[number] = "" if maker.is_function else self._place(maker)
         return self._places[number]
 
     def _scope_of(self, function: str, graph: Graph, node: int) -> Scope | None:
-        """Return the scope that a node has its device from: its own, or that of a call of it."""
+        """Return the scope that gives a node its device, around the node or an inlined call."""
         definition, name = origin_of(function, graph, node)
         scopes = scopes_around(self._capture_file, definition, name)
         if scopes is None:
@@ -237,10 +237,10 @@ class ReadDevices:
 
 
 def unsure_scopes(capture_file: CaptureFile) -> Iterator[Scope]:
-    """Walk the scopes of the program that request a device which another machine may not have.
+    """Walk the program's scopes that may request a different device on another machine.
 
-    The device is that of a function's result or of something unknown, or was chosen by the GPUs
-    that the program found. An imported graph may have been built on a machine without a GPU.
+    Such a scope requests the device of a function's result or of an unknown object, or a device
+    chosen by the GPUs found. An imported graph may have been built on a machine without a GPU.
     """
     for scope in capture_file.scopes:
         is_choice = scope.origin == document.OF_MACHINE and scope.frame in capture_file.chosen

@@ -53,7 +53,7 @@ _STAND_IN: Final = re.compile(r"(?:Func/)?(.+)/_\d+")
 
 @dataclass(frozen=True, kw_only=True)
 class OpRecord:
-    """What a capture file says about one row of the op table; None if unknown."""
+    """A capture file's record of one row of the op table; None if unknown."""
 
     frame: Frame | None  #: the user's line that created it
     requested_device: str | None  #: without job and task of this process; "" for none

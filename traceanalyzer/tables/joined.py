@@ -50,7 +50,7 @@ _MOST_PAIRS: Final = 4_000_000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Joined:
-    """What a capture file says about one host's op table."""
+    """The capture file's records for one host's op table."""
 
     records: tuple[OpRecord | None, ...]  #: the record of each row, None if there is none
     #: The signatures with which each function was called eagerly, by its definition's name.

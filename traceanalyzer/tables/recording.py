@@ -52,7 +52,7 @@ _FEWEST: Final = 3  # ops that make a share meaningful
 
 @dataclass(frozen=True, kw_only=True)
 class TracerFacts:
-    """What a trace of one host can and cannot show."""
+    """The facts that determine what a host's trace can and cannot show."""
 
     host_level: int  #: host tracer level; 2 by default
     #: `profile_options`, `level 3 events`, `capture` (the capture file's session) or `assumed`.

@@ -72,7 +72,7 @@ ON_DEVICE: Final = -1
 
 
 class ThreadState(IntEnum):
-    """What a thread was doing; a device can have waited for the first few states."""
+    """The state of a thread; a device can have waited for the first few states."""
 
     HOST_OP = 0  # an op that computes on the host
     INPUT = 1  # tf.data: a stage, or the op that waits for the next element
@@ -85,7 +85,7 @@ class ThreadState(IntEnum):
 
 
 class Links(NamedTuple):
-    """What triggered each thread's activity; one entry per link, by thread, then by time."""
+    """The triggers of thread activity; one entry per link, by thread, then by time."""
 
     begin: Ints  #: first link of each thread, one longer
     at_ps: Ints  #: when the thread began

@@ -64,7 +64,7 @@ _DERIVED_NAMES: Final = re.compile(
 
 
 class Kind(IntEnum):
-    """What an event of a host line is."""
+    """The kind of an event on a host line."""
 
     OTHER = 0
     OP = 1  # a graph op, `name:Type` (executor.cc)

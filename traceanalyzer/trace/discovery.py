@@ -89,8 +89,8 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     """Find the runs at or below a path.
 
     The newest run comes first, by the time in the name that TensorFlow gives it
-    (`2021_02_03_21_48_13`) or else the modification time of its newest trace; runs of the same time
-    are in reverse order of name. Runs without a trace come last, and at least one has a trace.
+    (`2021_02_03_21_48_13`), otherwise the modification time of its newest trace; runs with equal
+    times are in reverse order of name. Runs without a trace come last; at least one has a trace.
 
     Args:
         path: A log directory or one above it, `plugins`, `plugins/profile`, a run, or a trace.
@@ -243,7 +243,7 @@ def _run_in(directory: Path, files: list[str], walk: _Walk) -> RunFiles | None:
         if kind == UNKNOWN and in_profile and name.endswith(".trace"):
             # What TF 2.0 and 2.1 wrote for a remote host.
             host, kind = name.removesuffix(".trace"), LOCAL_TRACE
-        # PyTorch's profiler writes into the same layout, in a form of its own.
+        # PyTorch's profiler uses the same layout with a different file format.
         if kind != UNKNOWN and not host.endswith(".pt"):
             traces.setdefault(host, []).append(name)
         elif _TOOL_FILE.search(name) or (
@@ -341,7 +341,7 @@ _RECORD: Final = "record one with `traceanalyzer capture script.py`"
 
 @dataclass(kw_only=True)
 class _Walk:
-    """What a search through directories found besides traces."""
+    """The other files that a search for traces found."""
 
     entries: int = 0
     events_files: int = 0

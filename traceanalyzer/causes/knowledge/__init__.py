@@ -1,1 +1,1 @@
-"""What several causes share: advice, evidence, and the text of findings."""
+"""Advice, evidence, and texts that several causes share."""

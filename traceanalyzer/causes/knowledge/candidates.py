@@ -97,7 +97,7 @@ class Candidates:
                 self._with_gradients.add(at)
             if placement == "cpu" and (gradient := _GRADIENT.search(name)):
                 self._gradients_on_cpu.add((at, gradient["of"]))
-            # An op that reads a variable is where that is, wherever its function was called.
+            # An op that reads a variable is on its device, wherever its function was called.
             if placement.startswith("gpu") and not _takes_resource(self._registry, op_type):
                 self._with_gpu.add(at._replace(call=_call(name)))
 
@@ -160,7 +160,7 @@ class Candidates:
         may_miss_dtype = bool(_USUAL & missing) or "TensorList" in op_type
         may_be_pinned = is_in_graph and self._may_be_small(cpu_op, definition)
         return [
-            # What the trace shows. In a function, the default device decides before priorities.
+            # Causes that the trace shows. The default device of a function outweighs priorities.
             ("library_cpu_placement", self._has_library_scope(cpu_op)),
             ("distribution_strategy_cpu", function in self._with_replicas),
             ("colocation_group", (function, cpu_op.name) in self._gradients_on_cpu),
@@ -168,19 +168,19 @@ class Candidates:
             ("attr_unsupported", _has_values_without_gpu_kernel(registry, op_type)),
             ("kernel_priority", prefers_cpu and not is_in_function),
             ("follows_neighbour", _follows_others(definition)),
-            # What programs do.
+            # Causes in the program.
             ("explicit_cpu_placement", True),
             (
                 "caller_device_scope_cpu",
                 (is_in_function or bool(called.call)) and not is_beside_gpu,
             ),
             ("colocation_group", self._is_colocating(cpu_op)),
-            # What its kernels allow but few programs have.
+            # Causes that the op's kernels allow but that few programs have.
             ("dtype_unsupported", bool(missing)),
             ("no_gpu_kernel", self._may_be_young(cpu_op)),
             ("attr_unsupported", _has_labels_without_gpu_kernel(registry, op_type)),
             ("kernel_priority", prefers_cpu),
-            # What leaves no mark in a trace.
+            # Causes that a trace never shows.
             ("grappler_pin_to_host", may_be_pinned and is_beside_gpu),
             ("distribution_strategy_cpu", True),
             ("grappler_pin_to_host", may_be_pinned and function in self._sending),
@@ -224,7 +224,7 @@ def _function(host: object, function: object) -> _Function:
 
 
 def _call(name: str) -> str:
-    """Return the scope of the innermost call that was inlined, of an op's name."""
+    """Return the scope of the innermost inlined call in an op's name."""
     found = _INLINED.match(name)
     return "" if found is None else found[0]
 
@@ -269,7 +269,7 @@ def _takes(definition: OpDefinition, types: AbstractSet[str]) -> bool:
 
 @cache
 def _has_values_without_gpu_kernel(registry: Registry, op: str) -> bool:
-    """Return whether only CPU kernels accept some value of an attribute that is no dtype."""
+    """Return whether only CPU kernels accept some value of an attribute other than a dtype."""
     definition = registry.definition(op)
     kernels = [k for k in registry.usable_kernels(op) if not k.label]
     on_gpu = [k for k in registry.gpu_kernels(op) if not k.label]

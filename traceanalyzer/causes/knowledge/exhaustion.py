@@ -1,4 +1,4 @@
-"""Reads messages of ResourceExhaustedError: what was to be allocated, and where."""
+"""Parses messages of ResourceExhaustedError: the size of the allocation, and the allocator."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DTYPE_BYTES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exhaustion:
-    """What could not be allocated; "" or None for what the message does not say."""
+    """An allocation that failed; "" or None for facts that the message does not contain."""
 
     #: Whether memory ran out, and not a disk or the like.
     is_of_memory: bool

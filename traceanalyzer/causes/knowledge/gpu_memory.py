@@ -35,7 +35,7 @@ class OtherProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuMemory:
-    """The memory of one GPU of a host; None for what is not known."""
+    """The memory of one GPU of a host; None for unknown values."""
 
     #: TensorFlow's number of the GPU.
     number: int
@@ -67,7 +67,7 @@ class GpuMemory:
 
 
 def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
-    """Return the memory of each of TensorFlow's GPUs, by number, as far as it is known."""
+    """Return the known memory of each of TensorFlow's GPUs, by number."""
     capture_file = host.capture_file
     devices = (capture_file.devices or {}) if capture_file is not None else {}
     log = () if capture_file is None else capture_file.log
