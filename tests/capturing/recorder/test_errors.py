@@ -164,5 +164,5 @@ def test_the_error_that_ends_a_program_is_journalled_with_its_lines(
     journal_fatal(journal)
 
     (record,) = _records(tmp_path)
-    assert (record["where"], record["type"]) == ("program", "ValueError")
+    assert (record["where"], record["type"], record["handler"]) == ("program", "ValueError", None)
     assert record["raised"][:2] == [[file, 2, "f", 1], [file, 3, "<module>", 1]]

@@ -101,7 +101,7 @@ def journal_fatal(journal: Journal) -> None:
         if is_user_file(code.co_filename) and GENERATED not in code.co_filename:
             raised.append((code.co_filename, traceback.tb_lineno, code.co_name, 1))
         traceback = traceback.tb_next
-    _write(journal, "program", error, raised[::-1])
+    _write(journal, "program", error, raised[::-1], handler=None)
 
 
 def _write(
