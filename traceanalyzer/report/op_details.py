@@ -74,6 +74,7 @@ class OpReasons:
 
 # --- single ops ------------------------------------------------------------------------------
 # How it is known where an op ran.
+_PLACES: Final = {"cpu": "the CPU", "host_memory": "a GPU, computed on the host"}
 _WITNESS: Final = {
     "capture_file": "the capture recorded it",
     "kernel": "its kernel ran there",
@@ -151,7 +152,7 @@ def _reasons_of(ops: pd.DataFrame, diagnosis: Diagnosis) -> Iterator[OpReasons]:
 
 
 def _facts(row: Any, in_program: str, *, has_hosts: bool) -> Iterator[tuple[str, b.Text]]:  # noqa: ANN401
-    ran_on = str(row.placement).replace("_", " ")
+    ran_on = _PLACES.get(str(row.placement), str(row.placement))
     if isinstance(row.device, str):
         on_host = ", computed on the host" if row.placement == "host_memory" else ""
         ran_on = f"{device_text(row.device)}{on_host}"
