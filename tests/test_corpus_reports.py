@@ -284,7 +284,7 @@ class TestJax:
 
         assert set(run.ops["placement"]) == {"xla"}
         assert (run.kernels["op_id"].notna()).mean() > 0.9
-        assert "no TensorFlow op on the CPU" in report.summary.verdict
+        assert "No TensorFlow op ran on the CPU" in report.summary.verdict
         assert report.findings == ()
         assert report.summary.explained_share is None
 
@@ -293,7 +293,7 @@ class TestJax:
 
         assert set(run.ops["placement"]) == {f"tpu:{n}" for n in range(4)}
         assert run.kernels["op_id"].notna().all()
-        assert "no TensorFlow op on the CPU" in report.summary.verdict
+        assert "No TensorFlow op ran on the CPU" in report.summary.verdict
         assert {d.kind for d in report.run.devices} == {"tpu", "cpu"}
         (status,) = (r for r in report.rules if r.cause == "no_gpu_visible")
         assert (status.status, status.reason) == ("not_applicable", "the run used TPUs")
