@@ -247,7 +247,8 @@ def _process_start_s() -> float:
     now_s = time.time()
     try:
         fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        began_s = int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
+        # Rounded up: the kernel rounds down, to before a file that was written just then.
+        began_s = (int(fields[_START_TIME]) + 1) / os.sysconf("SC_CLK_TCK")
         return now_s - max(time.clock_gettime(time.CLOCK_BOOTTIME) - began_s, 0.0)
     except (OSError, ValueError, IndexError):
         return now_s
