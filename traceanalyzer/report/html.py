@@ -104,7 +104,7 @@ class _Sheet:
         self.add("details", json.dumps(base64.b64encode(packed).decode()))
 
     def style(self) -> Markup:
-        """Return the style sheet; call it after rendering everything else."""
+        """Return the style sheet. Call this last, once all other parts are rendered."""
         rules = "".join(f".{name}{{{rule}}}" for name, rule in sorted(self._rules.items()))
         return Markup(f"{_static('page.css')}{rules}")  # noqa: S704 - our own text
 

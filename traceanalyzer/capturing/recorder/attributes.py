@@ -131,7 +131,7 @@ class Types:
         self.array = (np.ndarray, np.generic)
 
     def dtype(self, value: Any) -> str | None:
-        """Return the dtype of a tensor or variable, None for anything else."""
+        """Return the dtype of a tensor or variable. Return None for other values."""
         if isinstance(value, self.tensor):
             return dtype_name(value._datatype_enum())
         if isinstance(value, self.variable):
