@@ -16,7 +16,6 @@ from traceanalyzer.tables.functions import with_recorded_functions
 from traceanalyzer.tables.host_ops import host_ops, host_plane
 from traceanalyzer.tables.joined import join_eager, join_rows
 from traceanalyzer.tables.ops import gather_occurrences, op_rows
-from traceanalyzer.tables.program_calls import NOTHING_MADE, function_making
 from traceanalyzer.tables.recording import tracer_facts
 from traceanalyzer.tables.schema import ALLOCATIONS
 from traceanalyzer.tables.stages import NO_PIPELINES, no_stages, pipelines
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.tables.joined import Joined
     from traceanalyzer.tables.ops import OpOccurrences
-    from traceanalyzer.tables.program_calls import FunctionMaking
     from traceanalyzer.tables.recording import TracerFacts
     from traceanalyzer.tables.stages import Pipelines
     from traceanalyzer.tables.thread_activity import ThreadActivity
@@ -58,7 +56,6 @@ class HostTables:
     pipelines: Pipelines = NO_PIPELINES  #: when elements were requested and stages worked
     #: Start of each line's clock, by plane and line; picoseconds.
     line_begins: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    making: FunctionMaking = NOTHING_MADE  #: when functions were traced and instantiated
 
 
 def host_tables(
@@ -101,7 +98,6 @@ def host_tables(
         stages=of_host(stages) if len(stages) else stages,
         pipelines=work,
         line_begins=_line_begins(trace),
-        making=function_making(host.plane, host.order),
     )
 
 
