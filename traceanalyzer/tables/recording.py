@@ -19,7 +19,7 @@ from traceanalyzer.errors import CaptureFileError
 from traceanalyzer.tables.arrays import mask
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.placements import placement_of_device
-from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Kind, Role
+from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Role
 from traceanalyzer.trace.profile_options import profile_options
 
 if TYPE_CHECKING:
@@ -71,8 +71,6 @@ class TracerFacts:
     #: How often the program passed an eager op to TensorFlow's eager executor: this event is not
     #: the run of the op.
     handed_over: int = 0
-    #: Whether the executor's events name the ops they run: each such op appears twice.
-    handed_over_is_named: bool = False
 
 
 def tracer_facts(  # noqa: PLR0913, PLR0917 - everything that says something about the tracers
@@ -99,7 +97,6 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - everything that says something abo
     # Device planes, or additional host planes, that no table uses.
     known = {id(p) for p in device_planes(trace)} | {id(host.plane)}
     others = [p for p in trace.planes if len(p) and id(p) not in known]
-    is_kernel = (host.kind == Kind.EAGER_OP) & (host.names.kind[host.name] == Kind.OP)
     return TracerFacts(
         host_level=level,
         host_level_source=source,
@@ -114,7 +111,6 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - everything that says something abo
         has_host_plane=len(host.plane) > 0,
         unread_planes=tuple(p.name for p in others if _OWN_PLANE.match(p.name)),
         handed_over=int(host.is_handed_over.sum()),
-        handed_over_is_named=bool(host.is_handed_over.any() and is_kernel.any()),
     )
 
 
