@@ -16,10 +16,9 @@ from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.report.op_reasons import Reasoner
 from traceanalyzer.report.op_values import op_values
-from traceanalyzer.report.ops import ranked
+from traceanalyzer.report.ops import places, ranked
 from traceanalyzer.report.records import line_texts, us
 from traceanalyzer.report.text import table_of, time
-from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -125,14 +124,11 @@ def _nothing_matches(expression: str, ops: pd.DataFrame) -> str:
 def _reasons_of(ops: pd.DataFrame, diagnosis: Diagnosis) -> Iterator[OpReasons]:
     reasoner, known_as = Reasoner(diagnosis), _types_in_the_program(diagnosis)
     has_hosts = len(diagnosis.run.hosts) > 1
-    for row, file in zip(
-        ops.itertuples(index=False), shown_files(ops["source_file"], diagnosis.run), strict=True
-    ):
-        line = "" if pd.isna(row.source_line) else f":{int(row.source_line)}"  # type: ignore[arg-type]
+    for row, place in zip(ops.itertuples(index=False), places(ops, diagnosis.run), strict=True):
         in_program = known_as.get(str(row.op_id), str(row.type))
         yield OpReasons(
             name=str(row.name),
-            place="" if file is None else f"{file}{line}",
+            place=place or "",
             facts=b.KeyValues(rows=tuple(_facts(row, in_program, has_hosts=has_hosts))),
             here=tuple(reasoner.here(row)),
             on_a_gpu=tuple(reasoner.on_a_gpu(row)),
