@@ -102,7 +102,7 @@ def _steps(host: Host, names: Names) -> Iterator[HostLane]:
         end = start + own["duration_ps"].to_numpy(np.int64).clip(0)
         labels = [f"{name} {number}" for number in own["step"]]
         labels = labels if len(labels) <= _MOST_STEPS else [str(name)]
-        number = np.arange(len(own))
+        number = np.arange(len(own), dtype=np.int64)
         yield HostLane(
             host=host,
             name=str(name),
