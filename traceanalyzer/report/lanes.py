@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -50,7 +50,7 @@ class Names:
         self,
         host: Host,
         labels: Sequence[str],
-        label: NDArray[np.int64],
+        label: NDArray[np.integer[Any]],
         kind: int | NDArray[np.uint8],
         row: NDArray[np.int64],
     ) -> NDArray[np.int64]:

@@ -69,8 +69,8 @@ _COLUMNS: Final = (
     b.Column(name="count_per_step", title="Per step", kind="count"),
     b.Column(name="count", title="Count", kind="count"),
     b.Column(name="bytes", title="Bytes", kind="bytes"),
-    b.Column(name="time_us", title="Time", kind="us"),
-    b.Column(name="gpu_wait_us", title="GPU wait", kind="us"),
+    b.Column(name="total_us", title="Time", kind="us"),
+    b.Column(name="exposed_us", title="GPU wait", kind="us"),
     b.Column(name="hidden_share", title="Under compute", kind="share"),
     b.Column(name="bytes_per_s", title="Rate", kind="bytes_per_s"),
     b.Column(name="remark", title="Remark"),
@@ -268,15 +268,9 @@ def _direction(copies: TransferEdge) -> dict[str, b.Cell]:
         of = f"{copies.pageable_count:,} of {copies.count:,}"
         remarks.append(f"{of} from or to pageable memory")
     return {
+        **vars(copies),
         "transfers": DIRECTIONS[copies.direction],
-        "source": copies.source,
-        "target": copies.target,
-        "count": copies.count,
-        "bytes": copies.bytes,
-        "time_us": copies.total_us,
-        "gpu_wait_us": copies.exposed_us,
         "hidden_share": hidden,
-        "bytes_per_s": copies.bytes_per_s,
         "remark": "; ".join(remarks) or None,
     }
 
@@ -289,15 +283,7 @@ def _small(small: SmallTransfersRecord, names: Mapping[str, str]) -> dict[str, b
     for edge in small.edges[:1]:
         remark += ["; most from ", _node_link(edge.source, names), " to "]
         remark.append(_node_link(edge.target, names))
-    return {
-        "transfers": "of these: small transfers",
-        "source": small.source,
-        "target": small.target,
-        "count_per_step": small.count_per_step,
-        "count": small.count,
-        "time_us": small.total_us,
-        "remark": tuple(remark),
-    }
+    return {**vars(small), "transfers": "of these: small transfers", "remark": tuple(remark)}
 
 
 def _node_link(node: str, names: Mapping[str, str]) -> b.Inline:
@@ -318,12 +304,10 @@ def _sync(sync: DeviceToHostSyncRecord) -> dict[str, b.Cell]:
     if sync.idle_us:
         remark += ["; GPU idle after it for ", time(sync.idle_us)]
     return {
+        **vars(sync),
         "transfers": "of these: device-to-host sync",
         "source": "unknown op" if name is None else (_node_link(sync.source, {sync.source: name}),),
         "target": "host",
-        "count_per_step": sync.count_per_step,
-        "count": sync.count,
-        "time_us": sync.total_us,
         "remark": tuple(remark),
     }
 
