@@ -14,6 +14,7 @@ from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.records import copies_of_unknown_size
+from traceanalyzer.report.text import cut
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 
 _MAX_ROWS: Final = 20_000
 _MAX_BYTES: Final = 900_000  # of the packed table
-# Characters of a text: names are cut in their middle before ops are left out.
-_LONGEST: Final = (240, 64)
+_LONGEST: Final = 240  # characters of a text
 _DIGITS: Final = re.compile(r"\d+")
 _COLUMNS: Final = (
     b.Column(name="name", title="Op", kind="code", term="op", opens="op"),
@@ -180,31 +180,25 @@ def _with_a_gpu(diagnosis: Diagnosis, ops: pd.DataFrame) -> list[str | None]:
 
 
 def _packed(frame: pd.DataFrame, total_rows: int) -> PackedTable:
-    """Pack rows; if they are too large, cut long texts, then leave out the last rows."""
-    for longest in _LONGEST:
-        packed = pack({n: _column(frame[n], longest) for n in frame.columns}, total_rows)
-        if len(packed.data) <= _MAX_BYTES:
-            return packed
-    while len(packed.data) > _MAX_BYTES and len(frame) > 1:
-        frame = frame.head(max(1, int(len(frame) * 0.95 * _MAX_BYTES / len(packed.data))))
-        packed = pack({n: _column(frame[n], longest) for n in frame.columns}, total_rows)
-    return packed
+    """Pack rows; if they are too large, leave out the last ones."""
+    packed = pack({str(name): _column(frame[name]) for name in frame}, total_rows)
+    if len(packed.data) <= _MAX_BYTES or len(frame) == 1:
+        return packed
+    fitting = int(0.95 * len(frame) * _MAX_BYTES / len(packed.data))
+    return _packed(frame.head(max(1, fitting)), total_rows)
 
 
-def _column(column: pd.Series[Any], longest: int) -> Numbers | Texts:
+def _column(column: pd.Series[Any]) -> Numbers | Texts:
     name = str(column.name)
     if name.endswith("_us"):
         return Numbers(_numbers(column), per=1000)  # nanoseconds
     if name in {"occurrences", "transfer_bytes"}:
         return Numbers(_numbers(column))
     codes, distinct = pd.factorize(column.astype(object))
-    half = (longest - 1) // 2
-    texts = [t if len(t) <= longest else f"{t[:half]}…{t[-half:]}" for t in map(str, distinct)]
+    texts = [cut(str(text), _LONGEST) for text in distinct]
     # In reading order, so that rows can be sorted by the indices of their texts.
     order = sorted(range(len(texts)), key=lambda k: _sort_key(texts[k]))
-    position = np.empty(len(texts) + 1, np.int64)
-    position[order] = np.arange(len(texts))
-    position[-1] = -1  # where the code is -1, for None
+    position = np.append(np.argsort(order), -1)  # the last is for None, whose code is -1
     return Texts(position[codes], [texts[k] for k in order])
 
 
