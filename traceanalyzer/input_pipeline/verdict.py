@@ -82,6 +82,12 @@ class HostInput:
     fill_size: int | None = None  #: elements in that buffer
     fills: int = 0  #: number of the shuffle's iterators, each of which filled it
 
+    @property
+    def is_handing_over(self) -> bool:
+        """Whether steps wait although elements are ready: handing them over takes that long."""
+        waits = self.waits
+        return self.verdict == "keeps_up" and waits is not None and waits.share >= _TOO_LONG
+
 
 @dataclass(frozen=True, eq=False)
 class InputUse:
