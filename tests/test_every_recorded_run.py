@@ -120,9 +120,9 @@ def check_copies(run: Run) -> None:
     check_totals(run.transfers, device_graph(run.traffic))
     for small in run.transfer_costs.small_transfers:
         assert small.count <= (run.transfers["direction"] == small.direction).sum()
-        assert (small.carrying_ps or 0) * 4 < small.time_ps
+        assert (small.carrying_us or 0) * 4 < small.total_us
     for sync in run.transfer_costs.device_to_host_syncs:
-        assert sync.wait_ps is None or sync.time_ps is None or sync.time_ps <= sync.wait_ps
+        assert sync.wait_us is None or sync.total_us is None or sync.total_us <= sync.wait_us
 
 
 def check_report(run: Run, report: Report) -> None:

@@ -289,10 +289,11 @@ def _read_back(run: Run) -> Iterator[Change]:
     syncs = [
         each
         for each in run.transfer_costs.device_to_host_syncs
-        if each.reader == "python" and each.count_per_step and each.idle_ps
+        if each.reader == "python" and each.count_per_step and each.idle_us
     ]
     step_ps = float(regular_steps(run.steps)["duration_ps"].mean())  # NaN without steps
-    idle_ps = sum((each.idle_ps or 0) / each.count * (each.count_per_step or 0.0) for each in syncs)
+    idle_us = sum((each.idle_us or 0) / each.count * (each.count_per_step or 0.0) for each in syncs)
+    idle_ps = idle_us * PS_PER_US
     if not idle_ps or not idle_ps >= LEAST * step_ps:
         return
     number = round(sum(each.count_per_step or 0.0 for each in syncs))
