@@ -22,8 +22,7 @@ from traceanalyzer.report.memory import memory
 from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.schema import SCHEMAS
 from traceanalyzer.tables.steps import main_steps
-from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.timeline.walk import critical_path
+from traceanalyzer.timeline.walk import Phase, critical_path
 from traceanalyzer.transfers.graph import device_graph
 
 pytestmark = needs_corpus

@@ -15,8 +15,8 @@ from traceanalyzer.format import counted, series
 from traceanalyzer.model.changes import Candidate, Change, Saving
 from traceanalyzer.tables.steps import eager_loop, regular_steps
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
-from traceanalyzer.timeline.intervals import inside_ps, union
-from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.timeline.intervals import covered, inside_ps
+from traceanalyzer.timeline.walk import Phase
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ class _Steps:
         """Return how much of the mean step some phases took."""
         steps, parts = self.steps, self.parts
         chosen = np.isin(parts.phase, phases) & (True if among is None else among)
-        within = union(*(steps[c].to_numpy(np.int64) for c in ("start_ps", "duration_ps")))
-        inside = inside_ps(within, parts.start_ps[chosen], parts.end_ps[chosen])
+        inside = inside_ps(covered(steps), parts.start_ps[chosen], parts.end_ps[chosen])
         return int(inside.sum()) / len(steps)
 
     @property
@@ -117,9 +116,8 @@ class _Steps:
 def _steps(host: Host) -> Iterator[_Steps]:
     steps = regular_steps(host.tables.steps)
     if len(steps) >= _FEWEST_STEPS:
-        starts, took = (steps[c].to_numpy(np.int64) for c in ("start_ps", "duration_ps"))
         for parts in _timelines(host):
-            yield _Steps(host, parts, steps, union(starts, took).total_ps / len(steps))
+            yield _Steps(host, parts, steps, covered(steps).total_ps / len(steps))
 
 
 def _timelines(host: Host) -> list[Parts]:
