@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from traceanalyzer.causes import BlockedOps
-from traceanalyzer.causes.knowledge.memory_fit import memory_note
+from traceanalyzer.causes.knowledge.gpu_memory import memory_note
 from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.model import Blocker as ReportedBlocker
 from traceanalyzer.model import Evidence, Fix

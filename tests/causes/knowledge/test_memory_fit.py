@@ -9,7 +9,7 @@ from tests.causes.examples import Example, blocker, captured, cpu_op, line
 from traceanalyzer.attribution import attribute
 from traceanalyzer.capture_file.document import CaptureFile, Resource, Signature
 from traceanalyzer.causes import BlockedOps, all_causes
-from traceanalyzer.causes.knowledge.memory_fit import memory_note
+from traceanalyzer.causes.knowledge.gpu_memory import memory_note
 from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.findings import Finding
 from traceanalyzer.placement.blocker import Blocker
