@@ -82,9 +82,11 @@ def check(run: Run) -> Iterator[Finding]:
 def _moved(host: Host, capture_file: CaptureFile) -> Iterator[tuple[int, str, Evidence]]:
     """Walk the CPU rows of ops placed on other devices, with evidence of who set the option."""
     ops, joined = host.tables.ops, host.tables.joined
-    is_on_cpu = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
-    for row in () if joined is None else is_on_cpu.to_numpy().nonzero()[0].tolist():
-        record = joined.records[row]
+    records = () if joined is None else joined.records
+    is_on_cpu = ((ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)).tolist()
+    for row, record in enumerate(records):
+        if not is_on_cpu[row]:
+            continue
         if record is None or not record.node or not asks_for_cpu(record.device or ""):
             continue
         assigned = _assigned(capture_file, record.function, record.node)

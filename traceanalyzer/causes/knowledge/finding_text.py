@@ -100,12 +100,12 @@ def types_and(cpu_ops: Sequence[CpuOp]) -> str:
 
 def at_lines(cpu_ops: Sequence[CpuOp]) -> str:
     """Return the lines of ops, and the library behind all, for a title; "" if none is known."""
-    places = dict.fromkeys((op.file, op.line) for op in cpu_ops)
-    lines = [_file_line(*at) for at in places if at[0] is not None and at[1] is not None]
+    lines = [(op.file, op.line) for op in cpu_ops if op.file is not None and op.line is not None]
+    lines = list(dict.fromkeys(lines))
     if not lines:
         return ""
     more = f" and {counted(len(lines) - 1, 'more line')}" if len(lines) > 1 else ""
-    at = f" at {lines[0]}{more}"
+    at = f" at {_file_line(*lines[0])}{more}"
     known = [op.explanation.library for op in cpu_ops if op.explanation.library is not None]
     if len(known) < len(cpu_ops):
         return at
@@ -132,7 +132,7 @@ def capitalized(text: str) -> str:
 
 def fix_of(entry: Mapping[str, Any], values: Mapping[str, str] | None = None) -> Fix:
     """Return a fix that a TOML file describes, with values for its placeholders."""
-    filled = {
+    filled: dict[str, Any] = {
         key: text.format_map(values) if isinstance(text, str) and values else text
         for key, text in entry.items()
     }

@@ -163,19 +163,18 @@ class MemoryNote:
     ruled_out: tuple[RuledOut, ...] = ()
 
 
-def memory_note(run: Run, ops: BlockedOps) -> MemoryNote | None:
+def memory_note(run: Run, ops: BlockedOps) -> MemoryNote:
     """Compare the data that the program keeps on the CPU with the memory of the GPU.
 
-    Returns:
-        None if no scope of the program keeps the ops there, or sizes are not known.
+    The note is empty if no scope of the program keeps the ops there, or sizes are not known.
     """
-    host = next((h for h in run.hosts if h.name == ops.ops[0].host), None)
-    if host is None or host.capture_file is None:
-        return None
-    kept = _kept(host.capture_file, ops)
-    gpus = [gpu for gpu in gpu_memory(host) if gpu.room_bytes]
-    if kept is None or not gpus:
-        return None
+    captured = next((each for each in run.captured if each[0].name == ops.ops[0].host), None)
+    kept = None if captured is None else _kept(captured[1], ops)
+    if captured is None or kept is None:
+        return MemoryNote()
+    gpus = [gpu for gpu in gpu_memory(captured[0]) if gpu.room_bytes]
+    if not gpus:
+        return MemoryNote()
     gpu = max(gpus, key=lambda gpu: gpu.free_bytes)
     data, size_bytes = kept
     sizes = f"{data}, {_memory_text(gpu)}"
