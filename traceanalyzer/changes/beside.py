@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.changes.saving import Savings
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.input_pipeline.verdict import HostInput, StepWaits
+    from traceanalyzer.input_pipeline.throughput import StepWaits
+    from traceanalyzer.input_pipeline.verdict import HostInput
     from traceanalyzer.model.changes import Kind, Place
     from traceanalyzer.run import Host, Run
     from traceanalyzer.timeline.walk import Parts
