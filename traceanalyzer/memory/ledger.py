@@ -79,9 +79,9 @@ class Ledger:
         Returns:
             The columns of `HELD_BY`, None where unknown, `bytes` and `count`; the largest first.
         """
-        held = self.records[list(HELD_BY)].iloc[blocks]
-        held = held.assign(bytes=sign * self.size[blocks], count=sign)
-        groups = held.groupby(list(HELD_BY), sort=False, observed=True, dropna=False)
+        chosen = self.records[list(HELD_BY)].iloc[blocks]
+        chosen = chosen.assign(bytes=sign * self.size[blocks], count=sign)
+        groups = chosen.groupby(list(HELD_BY), sort=False, observed=True, dropna=False)
         sums = groups.sum().reset_index()
         sums = sums.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
         texts = {name: sums[name].astype(object) for name in HELD_BY}
