@@ -10,8 +10,8 @@ import pandas as pd
 
 from traceanalyzer.report.text import op_label, transfer_words
 from traceanalyzer.tables.thread_activity import ThreadState
-from traceanalyzer.timeline.device_work import device_work, durations
-from traceanalyzer.timeline.intervals import union
+from traceanalyzer.timeline.device_parts import device_work
+from traceanalyzer.timeline.intervals import durations, union
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from traceanalyzer.attribution import cause_of
 from traceanalyzer.causes import BlockedOps, all_causes
 from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.causes.knowledge.finding_text import blocker_text
-from traceanalyzer.causes.knowledge.memory_fit import memory_note
+from traceanalyzer.causes.knowledge.gpu_memory import memory_note
 from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.format import listed
 from traceanalyzer.model import RuledOut, SourceWhere

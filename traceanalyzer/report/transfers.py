@@ -13,7 +13,6 @@ from traceanalyzer.model.figures import (
     RoundTripMove,
     RoundTripRecord,
     RoundTripTransfers,
-    SmallTransfersEdge,
     SmallTransfersRecord,
     TransferEdge,
     TransferGraph,
@@ -89,29 +88,15 @@ def transfer_graph(run: Run) -> TransferGraph | None:
     edges, syncs = between_ops[:_MAX_EDGES], costs.device_to_host_syncs[:_MAX_SYNCS]
     devices = [_edge(*edge) for edge in device_graph(run.traffic).edges(keys=True, data=True)]
     ends = [(edge.source, edge.target) for edge in edges]
-    ends += [edge[:2] for small in costs.small_transfers for edge in small.edges]
+    ends += [(e.source, e.target) for small in costs.small_transfers for e in small.edges]
     nodes = dict.fromkeys([*chain.from_iterable(ends), *(sync.source for sync in syncs)])
     return TransferGraph(
         nodes=tuple(to_record(TransferNode, graph.nodes[node], op_id=node) for node in nodes),
         edges=tuple(edges),
         devices=tuple(sorted(devices, key=lambda e: (e.source, e.target, e.direction))),
         edges_total=len(between_ops),
-        small_transfers=tuple(
-            to_record(
-                SmallTransfersRecord,
-                small,
-                each_us=us(small.time_each_ps),
-                total_us=us(small.time_ps),
-                edges=tuple(
-                    SmallTransfersEdge(source=source, target=target, count=count)
-                    for source, target, count in small.edges
-                ),
-            )
-            for small in costs.small_transfers
-        ),
-        device_to_host_syncs=tuple(
-            to_record(DeviceToHostSyncRecord, sync, total_us=us(sync.time_ps)) for sync in syncs
-        ),
+        small_transfers=costs.small_transfers,
+        device_to_host_syncs=syncs,
         device_to_host_syncs_total=len(costs.device_to_host_syncs),
     )
 
@@ -129,24 +114,13 @@ def round_trips(
 ) -> tuple[RoundTripRecord, ...]:
     """Return the round trips of a run, most bytes copied first; `refs` names ops by id."""
     cannot_move = _cannot_move(diagnosis)
-
-    def named(ops: Sequence[RoundTripOp]) -> tuple[OpRef, ...]:
-        return refs([op.op_id for op in ops if op.op_id is not None][:_MAX_OPS])
-
     return tuple(
         to_record(
             RoundTripRecord,
             found,
-            ops=named(found.ops),
+            ops=refs([op.op_id for op in found.ops if op.op_id is not None][:_MAX_OPS]),
             ops_total=len(found.ops),
             unseen=tuple(op.name for op in found.ops if op.op_id is None)[:_MAX_OPS],
-            between=named(found.between),
-            arriving=to_record(
-                RoundTripTransfers, found.arriving, total_us=us(found.arriving.time_ps)
-            ),
-            leaving=to_record(
-                RoundTripTransfers, found.leaving, total_us=us(found.leaving.time_ps)
-            ),
             move=_move(found, found.cheapest_move(cannot_move)),
         )
         for found in diagnosis.run.transfer_costs.round_trips[:_MAX_ROUND_TRIPS]
