@@ -18,15 +18,11 @@ import linecache
 import re
 import sys
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
-from .frames import GENERATED, is_user_file, outwards, place_of, user_places
-from .hooks import Part
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from .journal import Journal
+from .frames import GENERATED, Frame, is_user_file, outwards, place_of, user_places
+from .hooks import Journal, Part
 
 # Characters kept from the start and end of a message. The middle may list the lines that made
 # an op, including library lines; the end names the function.
@@ -71,9 +67,10 @@ class ErrorRecorder(Part):
     ) -> None:
         """Record an error if its text contains a pattern of one of the kinds."""
         message = str(getattr(error, "message", ""))  # `str(error)` can take long
-        where = next((kind for said, kind in kinds.items() if said in message), None)
-        if where is not None:
-            self._record(where, error)
+        for pattern, kind in kinds.items():
+            if pattern in message:
+                self._record(kind, error)
+                return
 
     def _record(self, where: str, error: BaseException) -> None:
         self._count += 1
@@ -81,12 +78,10 @@ class ErrorRecorder(Part):
             message = f"only the first {_MOST_ERRORS} errors are recorded"
             self._journal.note("errors_left_out", "info", message)
             return
-        try:
+        with self._journal.guard("an error"):
             frame = sys._getframe(1)
             handler = _handler(frame, type(error))
-            _write(self._journal, where, error, user_places(frame), handler=handler)
-        except Exception as failure:
-            self._journal.failed("an error", failure)
+            _write(self._journal, where, error, user_places(frame), handler)
 
 
 def journal_fatal(journal: Journal) -> None:
@@ -94,24 +89,24 @@ def journal_fatal(journal: Journal) -> None:
     error = getattr(sys, "last_value", None)
     if not isinstance(error, Exception):
         return
-    raised = []
+    raised: list[Frame] = []
     traceback = error.__traceback__
     while traceback is not None:
         code = traceback.tb_frame.f_code
         if is_user_file(code.co_filename) and GENERATED not in code.co_filename:
-            raised.append((code.co_filename, traceback.tb_lineno, code.co_name, 1))
+            raised.insert(0, (code.co_filename, traceback.tb_lineno, code.co_name, 1))
         traceback = traceback.tb_next
-    _write(journal, "program", error, raised[::-1], handler=None)
+    _write(journal, "program", error, raised, None)
 
 
 def _write(
-    journal: Journal, where: str, error: BaseException, raised: list[Any], **more: Any
+    journal: Journal, where: str, error: BaseException, raised: list[Frame], handler: Any
 ) -> None:
     message = str(error)
     if len(message) > _FIRST + _LAST:
         message = f"{message[:_FIRST]} ... {message[-_LAST:]}"
-    kind = type(error).__name__
-    journal.write("error", where=where, type=kind, message=message, raised=raised, **more)
+    found = {"type": type(error).__name__, "message": message, "raised": raised}
+    journal.write("error", where=where, **found, handler=handler)
 
 
 def _handler(innermost: FrameType, error: type) -> tuple[str, int, str] | None:

@@ -2,7 +2,7 @@
 
 A graph is read when TensorFlow turns it into a function's definition (atomic_function.py,
 `from_func_graph`; in TensorFlow 2.12 monomorphic_function.py, `_EagerDefinedFunction`). Its nodes
-still have their Python tracebacks then; the definition has lost them. The graphs of v1 sessions
+then still have their Python tracebacks, which the definition lacks. The graphs of v1 sessions
 never become definitions; they are read at the end, the first of them under the empty name.
 
 `model.predict` in a loop makes three datasets each time, under new names, and TensorFlow traces and
@@ -15,16 +15,12 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Iterable
+from typing import Any, Callable, Iterable
 
-from .dumps import OF_DATASETS, session_graph
+from .dumps import OF_DATASETS, Dumps, session_graph
 from .frames import GENERATED, FramePool, is_user_file, user_and_library, user_frame
-from .hooks import Part
+from .hooks import Journal, Part
 from .origins import locations
-
-if TYPE_CHECKING:
-    from .dumps import Dumps
-    from .journal import Journal
 
 _ENOUGH = 3  # functions that are alike
 _NUMBER = re.compile(r"_\d+$")
@@ -45,7 +41,7 @@ class FunctionRecorder(Part):
         super().__init__()
         self.definitions: dict[str, frozenset[str]] = {}  # the nodes' names, by function
         self.op_types: set[str] = set()
-        # By name of a repeated function: the name of the earlier function that represents it.
+        # By the name of a repeated function: the earlier function that represents it.
         self.stand_in: dict[str, str] = {}
         self._journal = journal
         self._scope_frames = scope_frames
@@ -82,7 +78,7 @@ class FunctionRecorder(Part):
         return result
 
     def _record(self, name: str, *graphs: Any) -> None:
-        try:
+        with self._journal.guard("the lines of a function"):
             if self.is_repeated(name, graphs[0]):
                 self._dumps.repeated(name)
                 return
@@ -91,26 +87,27 @@ class FunctionRecorder(Part):
             self.definitions[name] = frozenset(found["nodes"])
             self.op_types.update(op.type for graph in graphs for op in graph.get_operations())
             self._defined(name)
-        except Exception as error:
-            self._journal.failed("the lines of a function", error)
 
 
 def _contents(graph: Any) -> tuple[Any, ...]:
-    """Return the facts that decide the placement of a function's nodes, and lines of some nodes."""
+    """Return the facts that decide the placement of a function's nodes, and a line of it.
+
+    The line of one op is enough to keep functions of different lines apart: reading it takes longer
+    than all the rest, and `model.predict` does this three times.
+    """
     ops = graph.get_operations()
-    some = (ops[0], ops[len(ops) // 2], ops[-1]) if ops else ()  # asking all takes longer
     return (
         tuple([(op.name, op.type, op.device) for op in ops]),
         tuple([tensor.dtype for op in ops for tensor in op.outputs]),
         tuple([_captured(tensor) for tensor in graph.external_captures]),
-        tuple([line_of(op.traceback) for op in some]),
+        line_of(ops[len(ops) // 2].traceback) if ops else None,
     )
 
 
 def _captured(tensor: Any) -> tuple[Any, ...]:
-    """Return the facts that decide where a captured tensor is: for a resource, its identity.
+    """Return the facts that decide where a captured tensor is: of a resource, its identity.
 
-    Without a GPU all are on the CPU, so their devices show nothing.
+    Without a GPU all resources are on the CPU, so their devices show nothing.
     """
     number = tensor._id if tensor.dtype.name == "resource" else None
     return tensor.dtype, getattr(tensor, "device", None), number
@@ -118,9 +115,11 @@ def _captured(tensor: Any) -> tuple[Any, ...]:
 
 def line_of(traceback: Any) -> tuple[str, int] | None:
     """Return the innermost line that is the user's."""
-    frames = () if traceback is None else traceback.get_user_frames()
-    lines = [(f.filename, f.lineno) for f in frames if is_user_file(f.filename)]
-    return lines[-1] if lines else None
+    found = () if traceback is None else traceback.get_user_frames()
+    for k in range(len(found) - 1, -1, -1):
+        if is_user_file(found[k].filename):
+            return found[k].filename, found[k].lineno
+    return None
 
 
 def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> dict[str, Any]:
@@ -154,7 +153,7 @@ def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> dict[st
 
 
 def _lines_of(traceback: Any, frames: FramePool) -> tuple[int, int]:
-    """Return the numbers of the user's line and of the called library's line, -1 for none."""
+    """Return the numbers of the user's line and of the line of the library it called, or -1."""
     # Without TensorFlow's own frames, and with AutoGraph's lines mapped back to the source.
     stack = traceback.get_user_frames()
     outwards = (stack[k] for k in range(len(stack) - 1, -1, -1))
