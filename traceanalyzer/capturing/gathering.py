@@ -154,7 +154,8 @@ def recorded_sessions(journal: Journal) -> list[Recorded]:
 
 def session_to_report(sessions: Sequence[Recorded]) -> Recorded | None:
     """Return the newest session with ops, preferably one of ours; the newest if none has ops."""
-    newest_first = sorted(sessions[::-1], key=lambda session: session.is_the_scripts)
+    newest_first = [*reversed(sessions)]
+    newest_first.sort(key=lambda session: session.is_the_scripts)
     with_ops = (session for session in newest_first if session.contains_ops)
     return next(with_ops, newest_first[0] if newest_first else None)
 

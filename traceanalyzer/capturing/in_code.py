@@ -65,8 +65,7 @@ class Capture:
         device_tracer_level: int = 1,
         source: bool = True,
     ) -> None:
-        self._logdir = Path(logdir)
-        self._run = run
+        self._logdir, self._run = Path(logdir), run
         self._levels = {
             "host_tracer_level": host_tracer_level,
             "python_tracer_level": python_tracer_level,
@@ -115,10 +114,10 @@ class Capture:
             msg = "this program is being captured already, by `traceanalyzer capture`"
             raise TraceAnalyzerError(msg)
         recorder = importlib.import_module(_RECORDER)
-        window = {"kind": "whole"}
-        folders = self._work, self.run_path
-        given = gathering.recorder_settings(*folders, window=window, **self._levels)
-        settings = recorder.Settings(**given)
+        more = {"window": {"kind": "whole"}, **self._levels}
+        settings = recorder.Settings(
+            **gathering.recorder_settings(self._work, self.run_path, **more)
+        )
         journal = recorder.Journal(settings.journal)
         journal.note(
             "captured_in_code",
@@ -196,7 +195,7 @@ def capture_callback(
     Args:
         logdir: Log directory.
         steps: First and last batch to record, counted from 1 over all epochs.
-        **options: As of `capture`.
+        **options: As for `capture`.
 
     Raises:
         TraceAnalyzerError: The steps are not in order, or TensorFlow cannot be imported.
@@ -216,12 +215,11 @@ class _StepsCapture:
     def __init__(self, captured: Capture, first: int, last: int) -> None:
         super().__init__()
         self.captured = captured
-        self._first = first
-        self._last = last
+        self._first, self._last = first, last
         self._batches = 0
 
-    def on_train_begin(self, logs: object = None) -> None:  # noqa: ARG002
-        self.captured.__exit__()  # a `fit` that failed did not come to its end
+    def on_train_begin(self, logs: object = None) -> None:
+        self.on_train_end(logs)  # of a `fit` that failed
         self._batches = 0
 
     def on_train_batch_begin(self, batch: int, logs: object = None) -> None:  # noqa: ARG002

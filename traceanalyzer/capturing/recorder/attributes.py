@@ -10,7 +10,7 @@ the op's outputs. If these leave it open, no dtype is written.
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 from .hooks import loaded
 
@@ -143,7 +143,7 @@ class Types:
             if isinstance(value, self.tensor) and value._datatype_enum() == RESOURCE:
                 yield value
 
-    def attributes(self, op: str, inputs: Any, given: tuple[Any, ...]) -> dict[str, Any]:
+    def attributes(self, op: str, inputs: Any, given: Sequence[Any]) -> dict[str, Any]:
         """Return an op's attributes: those given, and those that follow from its inputs."""
         op_def = self.op_def(op)
         kinds = {a.name: a.type for a in op_def.attr}

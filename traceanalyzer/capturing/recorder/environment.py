@@ -244,10 +244,10 @@ class GpuChoices(Part):
         context = importlib.import_module("tensorflow.python.eager.context").Context
         local = importlib.import_module("tensorflow.python.client.device_lib")
         for owner, name in (*((context, q) for q in _QUESTIONS), (local, "list_local_devices")):
-            self.before(owner, name, self._asked)
+            self.before(owner, name, self._note_question)
         self.after(context, "set_visible_devices", self._chosen)
 
-    def _asked(self, *args: Any, **kwargs: Any) -> None:
+    def _note_question(self, *args: Any, **kwargs: Any) -> None:
         GpuChoices.devices_made = True
         with contextlib.suppress(Exception):
             frame: FrameType | None = sys._getframe(2)

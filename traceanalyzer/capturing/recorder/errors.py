@@ -1,7 +1,7 @@
 """Errors that explain a placement: out of memory, XLA errors, nonexistent devices.
 
-A program may catch such an error and go on with the CPU. So the raising line is recorded, together
-with the handler that will catch the error. The source of the running functions shows the handler:
+A program may catch such an error and continue on the CPU. So the line that raised it is recorded,
+together with the handler that will catch it. The source of the running functions shows the handler:
 the innermost `try` around a running line whose `except` names the error's class.
 
 The error that ends the program is recorded too, whatever its class.
@@ -117,36 +117,27 @@ def _handler(innermost: FrameType, error: type) -> tuple[str, int, str] | None:
         if found is None:
             continue
         file, line, name = found
+        # A `try` around the definition of the function does not guard its calls.
         first = code.co_firstlineno if file == code.co_filename else 0
-        for handler in _handlers_around(file, first, line):
-            if _catches(handler.type, frame, error):
-                return file, handler.lineno, name
+        for node in _tries(file):
+            is_inside = node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)
+            if is_inside and first <= node.lineno:
+                for handler in node.handlers:
+                    if _catches(handler.type, frame, error):
+                        return file, handler.lineno, name
     return None
-
-
-def _handlers_around(file: str, first: int, line: int) -> list[ast.ExceptHandler]:
-    """Return the handlers around a line of a function that begins at line `first`, innermost first.
-
-    A `try` around the function's definition guards the definition, not the calls.
-    """
-    around = [
-        node
-        for node in _tries(file)
-        if first <= node.lineno and node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)
-    ]
-    around.sort(key=lambda node: node.lineno, reverse=True)
-    return [handler for node in around for handler in node.handlers]
 
 
 @lru_cache(maxsize=None)
 def _tries(file: str) -> list[ast.Try]:
-    """Return the `try` statements of a file; none if it cannot be read."""
+    """Return the `try` statements of a file, inner ones first; none if it cannot be read."""
     source = "".join(linecache.getlines(file))
     try:  # with harmless text in place of escapes, so that positions stay
         tree = ast.parse(_ESCAPE.sub(lambda escape: "_" * len(escape[0]), source))
     except (SyntaxError, ValueError):
         return []
-    return [node for node in ast.walk(tree) if isinstance(node, _TRY)]
+    found = [node for node in ast.walk(tree) if isinstance(node, _TRY)]
+    return sorted(found, key=lambda node: node.lineno, reverse=True)
 
 
 def _catches(named: ast.expr | None, frame: FrameType, error: type) -> bool:

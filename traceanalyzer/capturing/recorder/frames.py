@@ -56,13 +56,13 @@ def _is_library_file(file: str) -> bool:
 def _is_of_package(path: str) -> bool:
     """Return whether a file belongs to an installed package, also by `pip install --target`."""
     return any(part in path for part in _PACKAGES) or any(
-        path.startswith(os.path.join(folder, "")) and _holds_packages(folder)
+        path.startswith(os.path.join(folder, "")) and _contains_packages(folder)
         for folder in (_absolute(each) for each in sys.path if each and isinstance(each, str))
     )
 
 
 @functools.lru_cache(maxsize=None)
-def _holds_packages(folder: str) -> bool:
+def _contains_packages(folder: str) -> bool:
     """Return whether packages were installed into a folder, unless it is the script's own."""
     own = {os.path.dirname(_absolute(sys.argv[0])) if sys.argv else "", _absolute(os.curdir)}
     if folder not in own:
@@ -72,12 +72,10 @@ def _holds_packages(folder: str) -> bool:
 
 
 def _absolute(file: str) -> str:
-    if file.startswith("<"):
-        return file
-    try:
-        return os.path.abspath(file)
-    except OSError:  # the working directory is gone
-        return file
+    if not file.startswith("<"):
+        with suppress(OSError):  # the working directory is gone
+            return os.path.abspath(file)
+    return file
 
 
 def _tensorflow_folder() -> str:
@@ -185,7 +183,6 @@ class FramePool:
         return number
 
     def frame(self, number: int) -> Frame | None:
-        """Return the frame of a number, None for -1."""
         return next(itertools.islice(self._numbers, number, None), None) if number >= 0 else None
 
     def to_list(self) -> list[Frame]:

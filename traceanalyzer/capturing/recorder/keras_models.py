@@ -73,14 +73,12 @@ class KerasModels(Part):
         """Examine the running model if the function is a step of Keras."""
         if not _STEP.search(function) or len(self.found) >= _MOST:
             return
-        for frame in outwards(sys._getframe(1)):
-            if frame.f_code.co_varnames[:1] == ("self",):
-                model = frame.f_locals.get("self")
-                if hasattr(type(model), _OF_A_MODEL):
-                    facts = self._facts(model)
-                    if facts not in self.found:
-                        self.found.append(facts)
-                    return
+        frames = outwards(sys._getframe(1))
+        methods = (frame for frame in frames if frame.f_code.co_varnames[:1] == ("self",))
+        models = (frame.f_locals.get("self") for frame in methods)
+        model = next((each for each in models if hasattr(type(each), _OF_A_MODEL)), None)
+        if model is not None and (facts := self._facts(model)) not in self.found:
+            self.found.append(facts)
 
     def _facts(self, model: Any) -> dict[str, Any]:
         layers = list(model._flatten_layers())

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import importlib
 import linecache
+from contextlib import suppress
 from functools import partial
 from typing import Any, List, Optional, Tuple
 
@@ -31,7 +32,9 @@ OP = -3  # less the number of a signature
 _COPIED = "_traceanalyzer_copied"
 _MOST = 100_000  # distinct device texts kept
 _LINES_AROUND = 3  # of a library's scope, in which its code may spell out the CPU
-_DISTRIBUTE = "tensorflow.python.distribute."
+_DISTRIBUTE = (  # modules
+    *("distribute_lib", "device_util", "mirrored_strategy", "collective_all_reduce_strategy"),
+)
 _HOST_DTYPES = (3, 7)  # int32 and string, in types.proto: mostly in host memory, on a GPU too
 
 # The requested device; the number of the frame that requests it, or -1; the device's origin.
@@ -110,25 +113,16 @@ class Origins(Part):
         `UNKNOWN` for another object; `MACHINE` for the machine's first device; None if the device
         is spelt out. `requested` must be the very object that was given to the scope.
         """
-        if self.is_known(requested):
-            return self.known(requested)
+        if id(requested) in self._origins:
+            return self._origins[id(requested)]
         if not is_cpu_in_full(requested):
             return None
         if opened not in self._by_line:
-            try:
+            found: int | None = UNKNOWN
+            with suppress(Exception):
                 found = _of_line(self._frames.frame(opened))
-            except Exception:
-                found = UNKNOWN
             self._by_line[opened] = found
         return self._by_line[opened]
-
-    def is_known(self, name: Any) -> bool:
-        """Return whether this very object was returned by `named`."""
-        return id(name) in self._origins
-
-    def known(self, name: Any) -> int | None:
-        """Return the origin of such a text, None for any other."""
-        return self._origins.get(id(name))
 
     def named(self, name: str, origin: int | None) -> str:
         """Return the text for a device of this origin."""
@@ -144,6 +138,14 @@ class Origins(Part):
     def of_host(self, name: str, *_: Any, **__: Any) -> str:
         """Return the text for the host of a device, which counts as spelt out."""
         return self.named(name, None)
+
+    def completed(self, found: str, d: Any, *_: Any, **__: Any) -> str:
+        """Keep the origin of a device whose name is completed; a partial name is spelt out."""
+        given = getattr(d, "name", d)
+        is_known = id(given) in self._origins or not is_cpu_in_full(given)
+        if is_known and "cpu" in str(given).lower():
+            return self.named(found, self._origins.get(id(given)))
+        return found
 
     def _of_tensor(self, name: str, tensor: Any, *, backing: bool = False) -> str:
         if not is_cpu_in_full(name):
@@ -164,8 +166,8 @@ class Origins(Part):
         return self.named(name, next(requested, UNKNOWN))
 
     def _device_set(self, _: None, operation: Any, device: Any) -> None:
-        if self.is_known(device):
-            setattr(operation, _COPIED, (device, self.known(device)))
+        if id(device) in self._origins:
+            setattr(operation, _COPIED, (device, self._origins[id(device)]))
 
     @staticmethod
     def _copied(result: Any, tensor: Any) -> Any:
@@ -201,16 +203,15 @@ class Strategies(Part):
         self._origins = origins
 
     def install(self) -> None:
-        base = importlib.import_module(_DISTRIBUTE + "distribute_lib").StrategyBase
-        util = importlib.import_module(_DISTRIBUTE + "device_util")
-        mirrored = importlib.import_module(_DISTRIBUTE + "mirrored_strategy")
-        collective = importlib.import_module(_DISTRIBUTE + "collective_all_reduce_strategy")
+        base, util, mirrored, collective = (
+            importlib.import_module("tensorflow.python.distribute." + name) for name in _DISTRIBUTE
+        )
         extended = collective.CollectiveAllReduceExtended
-        self.after(base, "__init__", self._made)
+        self.after(base.StrategyBase, "__init__", self._made)
         self.after(mirrored, "all_local_devices", self._logical)
         self.after(util, "local_devices_from_num_gpus", self._all_of_machine)
         self.after(extended, "_initialize_local_devices", self._first_of_pair)
-        self.after(util, "canonicalize", self._canonicalized)
+        self.after(util, "canonicalize", self._origins.completed)
         self.after(util, "get_host_for_device", self._origins.of_host)
 
     def _made(self, _: None, strategy: Any, *__: Any, **___: Any) -> None:
@@ -231,11 +232,3 @@ class Strategies(Part):
 
     def _of_machine(self, name: str) -> str:
         return self._origins.named(name, MACHINE) if "CPU" in name else name
-
-    def _canonicalized(self, found: str, d: Any, *_: Any, **__: Any) -> str:
-        """Keep the origin of a device whose name is completed; a partial name is spelt out."""
-        given = getattr(d, "name", d)
-        is_known = self._origins.is_known(given) or not is_cpu_in_full(given)
-        if is_known and "cpu" in str(given).lower():
-            return self._origins.named(found, self._origins.known(given))
-        return found
