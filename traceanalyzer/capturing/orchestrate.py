@@ -1,4 +1,4 @@
-"""A capture from beginning to end: prepare, run the script, gather, report."""
+"""A capture from beginning to end: prepare, run the script, write the files, report."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capturing.script import Program
 
 _ASKED_TO_END: Final = {-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGQUIT}
-# The recorder's notes about processes.
-_PROCESSES: Final = frozenset({"child_processes", "work_of_child_processes"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,22 +48,17 @@ class Request:
     @property
     def words(self) -> list[str]:
         """The command line that requests the same again, except for the output files."""
-        return ["traceanalyzer", "capture", *self._options(), *self.program.words_of_script]
-
-    def _options(self) -> Iterator[str]:
-        window = self.window
+        window, options = self.window, []
         if window["kind"] == "steps":
-            yield from ("--steps", f"{window['first']}:{window['last']}")
+            options += ["--steps", f"{window['first']}:{window['last']}"]
         elif window["kind"] == "time":
-            yield from ("--after", f"{window['after_s']:g}s", "--for", f"{window['for_s']:g}s")
+            options += ["--after", f"{window['after_s']:g}s", "--for", f"{window['for_s']:g}s"]
         if self.host_tracer_level != Request.host_tracer_level:
-            yield from ("--host-tracer-level", str(self.host_tracer_level))
-        if self.python_tracer:
-            yield "--python-tracer"
-        if not self.device_tracer:
-            yield "--no-device-tracer"
-        if not self.source:
-            yield "--no-source"
+            options += ["--host-tracer-level", str(self.host_tracer_level)]
+        options += ["--python-tracer"] if self.python_tracer else []
+        options += [] if self.device_tracer else ["--no-device-tracer"]
+        options += [] if self.source else ["--no-source"]
+        return ["traceanalyzer", "capture", *options, *self.program.words_of_script]
 
 
 def record(request: Request, say: Callable[[str], None]) -> int:
@@ -94,8 +87,6 @@ def record(request: Request, say: Callable[[str], None]) -> int:
 
 @dataclass(kw_only=True)
 class _Capture:
-    """A running capture."""
-
     request: Request
     work: Path
     folder: Path
@@ -112,7 +103,7 @@ class _Capture:
 
         def started(pid: int) -> None:
             watch.start(pid)
-            threading.Thread(target=_load_what_gathering_needs, daemon=True).start()
+            threading.Thread(target=_load_numpy, daemon=True).start()
 
         self.started_s = time.time()
         try:
@@ -125,14 +116,13 @@ class _Capture:
         return status
 
     def _write_settings(self) -> Path:
-        request = self.request
         settings = gathering.recorder_settings(
             self.work,
             self.folder,
-            host_tracer_level=request.host_tracer_level,
-            python_tracer_level=int(request.python_tracer),
-            device_tracer_level=int(request.device_tracer),
-            window=dict(request.window),
+            host_tracer_level=self.request.host_tracer_level,
+            python_tracer_level=int(self.request.python_tracer),
+            device_tracer_level=int(self.request.device_tracer),
+            window=dict(self.request.window),
         )
         file = self.work / "settings.json"
         try:
@@ -156,17 +146,19 @@ class _Capture:
         if "environment" not in self.journal.last:
             yield f"{self._why_nothing(status)}: nothing was recorded"
             return
-        log: list[str] = []
-        try:
-            log = self._why_no_gpu(status)
-        except OSError as error:
-            yield f"why no GPU was visible is not recorded: {printable(error)}"
-        yield from self._write_capture_files(sessions, log)
+        yield from self._write_capture_files(sessions, status)
         if not sessions and not any("trace" in warning for warning in warnings):
             killed = status < 0 and "finished" not in self.journal.last
             why = ": the script was killed before it could be written" if killed else ""
             yield f"no trace was recorded{why}"
-        yield from self._report(sessions)
+        chosen, page = gathering.session_to_report(sessions), self.request.report
+        if page is not None and chosen is not None:
+            try:
+                yield from gathering.write_page(chosen.trace, page, self.mask)
+                yield f"the report: {printable(page)}"
+            except (OSError, TraceAnalyzerError) as error:
+                again = f"traceanalyzer report {_near(chosen.trace.parent)}"
+                yield f"no report: {printable(error)}; try {again}"
 
     def _why_nothing(self, status: int) -> str:
         program, known = self.request.program, self.journal.last
@@ -178,15 +170,21 @@ class _Capture:
             return "TensorFlow could not be recorded"
         if status != 0:  # it might have imported it further on
             return "the script ended before it had imported TensorFlow"
-        has_others = any(note.get("id") in _PROCESSES for note in self.journal.many["note"])
+        notes = self.journal.many["note"]
+        has_others = any(note.get("id") == "work_of_child_processes" for note in notes)
         others = " itself, and processes that it starts are not recorded" if has_others else ""
         return f"the script did not import TensorFlow{others}"
 
-    def _write_capture_files(self, sessions: Sequence[Recorded], log: list[str]) -> Iterator[str]:
+    def _write_capture_files(self, sessions: Sequence[Recorded], status: int) -> Iterator[str]:
         from traceanalyzer.capture_file.source_lines import SourceLines  # noqa: PLC0415
 
+        log: list[str] = []
+        try:
+            log = self._why_no_gpu(status)
+        except OSError as error:
+            yield f"why no GPU was visible is not recorded: {printable(error)}"
         without_trace = self.folder / f"{gathering.host_name()}.xplane.pb"
-        return gathering.write_capture_files(
+        yield from gathering.write_capture_files(
             [session.trace for session in sessions] or [without_trace],
             self.work,
             log=log,
@@ -207,19 +205,8 @@ class _Capture:
         variables = {**os.environ, **{name: str(value) for name, value in of_script}}
         return gathering.device_lines(self.request.program.interpreter, variables, self.mask)
 
-    def _report(self, sessions: Sequence[Recorded]) -> Iterator[str]:
-        chosen, page = gathering.session_to_report(sessions), self.request.report
-        if page is None or chosen is None:
-            return
-        try:
-            yield from gathering.write_page(chosen.trace, page, self.mask)
-            yield f"the report: {printable(page)}"
-        except (OSError, TraceAnalyzerError) as error:
-            again = f"traceanalyzer report {_near(chosen.trace.parent)}"
-            yield f"no report: {printable(error)}; try {again}"
 
-
-def _load_what_gathering_needs() -> None:
+def _load_numpy() -> None:
     """Import numpy and the like while the script runs, so that the user need not wait later."""
     import traceanalyzer.capture_file.build  # noqa: F401, PLC0415
 

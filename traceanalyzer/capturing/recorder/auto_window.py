@@ -57,8 +57,6 @@ _KERAS_STEP = re.compile(r"_(?:one|multi)_step_on_")
 
 
 class _Heap:
-    """The heap growth of a session without that of the program's graphs."""
-
     def __init__(self) -> None:
         self._last = Load()
         self._graphs_bytes = 0
@@ -246,7 +244,6 @@ class AutoWindow(Window):
         return f"for {elapsed:.0f} s" if is_enough else None
 
     def _is_steady(self) -> bool:
-        """Return whether functions are still being called."""
         now = self._clock()
         is_silent = now - self._called_at > max(SILENT_S, (now - self._steps_at) / 2)
         return self._calls() >= STEADY_CALLS or not is_silent

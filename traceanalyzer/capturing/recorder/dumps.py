@@ -62,7 +62,6 @@ _LOG_LEVELS = "TF_CPP_VMODULE"  # of single files
 
 
 def session_graph(number: int) -> str:
-    """Return the name of the graph of a v1 session, by its number."""
     return f"{SESSION}#{number}" if number else SESSION
 
 
@@ -83,12 +82,12 @@ class Dumps:
         self._wake = threading.Event()
         self._over = False
         self._is_resting = False
-        self._has_sessions = False
+        self._never_rests = False
         self._expected_at = 0.0
         self._first_calls = 0  # that are running
         self._awaited: set[str] = set()  # functions of datasets not instantiated so far
         self._repeated: set[str] = set()  # functions whose dumps nobody needs
-        self._are_texts = False
+        self._log_variables = [_LOG_LEVEL]
         self._of_graph: dict[str, int] = {}  # the numbers of the sessions' graphs, by dump
         self._process = os.getpid()
 
@@ -111,10 +110,11 @@ class Dumps:
         os.putenv("TF_DUMP_GRAPH_PREFIX", f"/proc/self/fd/{named.number}")
         if os.environ.get(_LOG_LEVEL, "0") in ("", "0"):
             os.putenv(_LOG_LEVEL, "1")
-        self._are_texts = is_oldest
         if is_oldest:
+            self._never_rests = True  # its dumps do not name their function
+            self._log_variables.append(_LOG_LEVELS)
             levels = [os.environ.get(_LOG_LEVELS, ""), "placer=3"]
-            os.putenv(_LOG_LEVELS, ",".join(level for level in levels if level))
+            os.putenv(_LOG_LEVELS, ",".join(filter(None, levels)))
         else:
             os.putenv("TF_DUMP_GRAPH_FMT", "BIN")
             os.putenv("TF_DUMP_GRAPH_NAME_FILTER", "*")
@@ -124,9 +124,9 @@ class Dumps:
         """Note that TensorFlow was imported: it has read the log level."""
         if self._named is None:
             return
-        if not self._are_texts:
+        if not self._never_rests:
             self._switch = dump_switch()
-        for name in (_LOG_LEVEL, _LOG_LEVELS) if self._are_texts else (_LOG_LEVEL,):
+        for name in self._log_variables:
             if name in os.environ:  # the C library sees it again as the program does
                 os.putenv(name, os.environ[name])
             else:
@@ -173,7 +173,7 @@ class Dumps:
 
     def has_session(self) -> None:
         """Note that there is a v1 session: each of its runs may have a separate graph."""
-        self._has_sessions = True
+        self._never_rests = True
         self.expect()
 
     def placements(self) -> set[str]:
@@ -219,8 +219,6 @@ class Dumps:
 
     def _leave(self) -> None:
         """Make further dumps fail; TensorFlow continues without them."""
-        if self._named is None:
-            return
         if self._switch is not None:
             self._switch.value = 0
         with suppress(OSError):  # no more files can be opened
@@ -257,10 +255,8 @@ class Dumps:
             self._delete(self._names() - names)  # these would stay incomplete
 
     def _is_expecting(self) -> bool:
-        """Return whether the program may cause dumps."""
         is_recent = time.monotonic() - self._expected_at < _REST_AFTER_S
-        # Dumps of TensorFlow 2.12 do not name their function.
-        return bool(self._first_calls) or is_recent or self._has_sessions or self._are_texts
+        return bool(self._first_calls) or is_recent or self._never_rests
 
     def _are_whole(self, names: set[str]) -> bool:
         """Return whether every awaited function was dumped, with all stages."""

@@ -32,19 +32,12 @@ _MOST_OF_A_LIST = 8  # inputs of a list that are part of a key
 
 # Modules with ops that create variables, tables, iterators, queues and the like.
 _CREATING_MODULES = (
-    "gen_resource_variable_ops",
-    "gen_lookup_ops",
-    "gen_dataset_ops",
-    "gen_experimental_dataset_ops",
-    "gen_data_flow_ops",
-    "gen_summary_ops",
-    "gen_stateful_random_ops",
+    *("gen_resource_variable_ops", "gen_lookup_ops", "gen_dataset_ops", "gen_data_flow_ops"),
+    *("gen_experimental_dataset_ops", "gen_summary_ops", "gen_stateful_random_ops"),
 )
 
 
 class EagerRecorder(Part):
-    """Notes eager ops; see the module."""
-
     def __init__(  # noqa: PLR0913, PLR0917
         self,
         journal: Journal,
@@ -68,7 +61,6 @@ class EagerRecorder(Part):
         self._creates: dict[str, bool] = {}
         self._categories: dict[type, int] = {}
         self._proxies: list[ModuleType] = []
-        self._is_installed = False
         self._counted = 0  # outside of sessions
 
     @property
@@ -94,11 +86,6 @@ class EagerRecorder(Part):
                 proxy.__dict__.update(vars(pywrap_tfe), TFE_Py_FastPathExecute=self._light)
                 self.replace(module, "pywrap_tfe", proxy)
                 self._proxies.append(proxy)
-        self._is_installed = True
-
-    def uninstall(self) -> None:
-        self._is_installed = False
-        super().uninstall()
 
     def session_started(self, index: int) -> None:
         self._sequences.begin(index)
@@ -110,7 +97,7 @@ class EagerRecorder(Part):
 
     def count(self, *, on: bool) -> None:
         """Begin or stop to count ops outside of sessions."""
-        if not self._is_installed or self._sequences.is_on:
+        if not self._undo or self._sequences.is_on:
             return
         is_on = self._pywrap.TFE_Py_FastPathExecute is self._counting
         if on != is_on:
@@ -121,7 +108,7 @@ class EagerRecorder(Part):
         self._journal.write("eager", sequences=self._sequences.found, **self._signatures.to_json())
 
     def _set(self, everywhere: Any, in_creating_modules: Any) -> None:
-        if self._is_installed:
+        if self._undo:  # is installed
             self._pywrap.TFE_Py_FastPathExecute = everywhere
             for proxy in self._proxies:
                 proxy.__dict__["TFE_Py_FastPathExecute"] = in_creating_modules
@@ -345,15 +332,10 @@ class EagerRecorder(Part):
         return self._signatures.alike.get(number, number)
 
     def _category(self, value: Any) -> int:
-        for kind, category in (
-            (self._types.tensor, _TENSOR),
-            (self._types.variable, _VARIABLE),
-            (self._types.array, _ARRAY),
-            ((list, tuple), _LIST),
-        ):
-            if isinstance(value, kind):
-                return category
-        return _OTHER
+        types = self._types
+        kinds = (types.tensor, types.variable, (list, tuple), types.array)
+        found = (n for n, kind in enumerate(kinds, _TENSOR) if isinstance(value, kind))
+        return next(found, _OTHER)
 
 
 def _hashable(value: Any, plain: frozenset[type], stand_in: Mapping[str, str]) -> Any:

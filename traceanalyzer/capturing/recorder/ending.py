@@ -109,8 +109,6 @@ def shielded(*, drop: bool = False) -> Iterator[None]:
 
 
 class _Ending:
-    """The hooks in one process that notice its end."""
-
     current: _Ending | None = None
 
     def __init__(self, finish: Callable[[str], None]) -> None:

@@ -90,19 +90,15 @@ def device_facts() -> dict[str, Any]:
     }
     if not made:
         return facts
-    config, experimental = tf.config, tf.config.experimental
+    config = tf.config
     determinism = loaded("tensorflow.python.framework.config").is_op_determinism_enabled
     questions: dict[str, Callable[[], Any]] = {
         "physical": lambda: _devices(config.list_physical_devices()),
         "visible": lambda: _devices(config.get_visible_devices()),
         "logical": lambda: _devices(config.list_logical_devices()),
         "details": lambda: {
-            gpu.name: _plain(experimental.get_device_details(gpu))
+            gpu.name: _plain(config.experimental.get_device_details(gpu))
             for gpu in config.list_physical_devices("GPU")
-        },
-        "memory": lambda: {
-            gpu.name: _plain(experimental.get_memory_info(gpu.name))
-            for gpu in config.list_logical_devices("GPU")
         },
         "memory_limit": lambda: _memory_limits(current),
         "soft_device_placement": lambda: current.soft_device_placement,
@@ -141,7 +137,6 @@ def _memory_limits(context: Any) -> dict[str, int]:
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Return a dictionary with values of JSON's types."""
     return {str(key): _plain_value(value) for key, value in values.items()}
 
 

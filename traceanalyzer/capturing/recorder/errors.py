@@ -45,8 +45,6 @@ _TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*`, since Python 3.
 
 
 class ErrorRecorder(Part):
-    """Journals errors when they are raised; see the module."""
-
     def __init__(self, journal: Journal) -> None:
         super().__init__()
         self._journal = journal

@@ -21,8 +21,6 @@ from .v1_sessions import Sessions
 
 
 class Evidence:
-    """Records all facts beside the trace."""
-
     def __init__(
         self,
         journal: Journal,

@@ -18,7 +18,7 @@ import sys
 from typing import Any, Callable, Iterable
 
 from .dumps import OF_DATASETS, Dumps, session_graph
-from .frames import GENERATED, FramePool, is_user_file, user_and_library, user_frame
+from .frames import GENERATED, FramePool, user_and_library, user_frame
 from .hooks import Journal, Part
 from .origins import locations
 
@@ -28,8 +28,6 @@ _POLYMORPHIC = "tensorflow.python.eager.polymorphic_function."
 
 
 class FunctionRecorder(Part):
-    """Journals the lines of graphs; see the module."""
-
     def __init__(
         self,
         journal: Journal,
@@ -92,8 +90,8 @@ class FunctionRecorder(Part):
 def _contents(graph: Any) -> tuple[Any, ...]:
     """Return the facts that decide the placement of a function's nodes, and a line of it.
 
-    The line of one op is enough to keep functions of different lines apart: reading it takes longer
-    than all the rest, and `model.predict` does this three times.
+    The line of one op is enough to keep functions of different lines apart. Reading it takes longer
+    than all the rest, and `model.predict` defines three functions.
     """
     ops = graph.get_operations()
     return (
@@ -115,15 +113,20 @@ def _captured(tensor: Any) -> tuple[Any, ...]:
 
 def line_of(traceback: Any) -> tuple[str, int] | None:
     """Return the innermost line that is the user's."""
-    found = () if traceback is None else traceback.get_user_frames()
-    for k in range(len(found) - 1, -1, -1):
-        if is_user_file(found[k].filename):
-            return found[k].filename, found[k].lineno
-    return None
+    user, _ = _places(traceback)
+    return None if user is None else (user.filename, user.lineno)
+
+
+def _places(traceback: Any) -> tuple[Any, Any]:
+    """Return the user's frame that made an op, and the frame of the library that it called."""
+    # Without TensorFlow's own frames, and with AutoGraph's lines mapped back to the source.
+    stack = () if traceback is None else traceback.get_user_frames()
+    outwards = (stack[k] for k in range(len(stack) - 1, -1, -1))
+    # A frame that still names a generated file has no known source.
+    return user_and_library((f.filename, f) for f in outwards if GENERATED not in f.filename)
 
 
 def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> dict[str, Any]:
-    """Return the journal's record of a graph, or of several graphs with one name."""
     frames = FramePool()
     # Ops of a loaded function have no traceback: the line that loads it takes their place.
     here = frames.add_frame(user_frame(sys._getframe(1)))
@@ -135,11 +138,18 @@ def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> dict[st
         frame = frames.add(*places[place][:3]) if known else -1
         return scope_numbers.setdefault((device, frame, origin), len(scope_numbers))
 
+    def number(frame: Any) -> int:
+        return -1 if frame is None else frames.add(frame.filename, frame.lineno, frame.name)
+
     nodes: dict[str, tuple[int, int, tuple[int, ...]]] = {}
     for graph in graphs:
         for op in graph.get_operations():
-            lines = (here, -1) if op.traceback is None else _lines_of(op.traceback, frames)
-            found = (*lines, tuple(scope_number(*scope) for scope in locations(op)))
+            user, library = map(number, _places(op.traceback))
+            found = (
+                here if op.traceback is None else user,
+                library,
+                tuple(scope_number(*scope) for scope in locations(op)),
+            )
             nodes[op.name] = found if nodes.get(op.name, found) == found else (-1, -1, ())
     return {
         "name": name,
@@ -150,17 +160,3 @@ def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> dict[st
         "frames": frames.to_list(),
         "scope_pool": list(scope_numbers),
     }
-
-
-def _lines_of(traceback: Any, frames: FramePool) -> tuple[int, int]:
-    """Return the numbers of the user's line and of the line of the library it called, or -1."""
-    # Without TensorFlow's own frames, and with AutoGraph's lines mapped back to the source.
-    stack = traceback.get_user_frames()
-    outwards = (stack[k] for k in range(len(stack) - 1, -1, -1))
-    # A frame that still names a generated file has no known source.
-    places = ((f.filename, f) for f in outwards if GENERATED not in f.filename)
-    user, library = (
-        -1 if frame is None else frames.add(frame.filename, frame.lineno, frame.name)
-        for frame in user_and_library(places)
-    )
-    return user, library

@@ -226,8 +226,6 @@ class _Finder:
 
 
 class _Loader:
-    """Runs a module's own loader between the two callbacks."""
-
     def __init__(self, loader: Any, finder: _Finder) -> None:
         self._loader = loader
         self._finder = finder

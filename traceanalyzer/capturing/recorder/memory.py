@@ -97,7 +97,6 @@ def _heap_bytes() -> int | None:
 
 
 def _fields_of(path: str) -> dict[str, int]:
-    """Return the sizes in a file with lines such as `MemTotal:  1024 kB` or `file 1024`."""
     found = {}
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         for words in map(str.split, file):

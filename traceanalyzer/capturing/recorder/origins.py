@@ -76,8 +76,6 @@ def locations(op: Any) -> tuple[Scope, ...]:
 
 
 class Origins(Part):
-    """Keeps the origins of device texts; see the module."""
-
     def __init__(self, frames: FramePool) -> None:
         super().__init__()
         self.resource_of: dict[int, int] = {}  # by the id of a handle: its resource's number

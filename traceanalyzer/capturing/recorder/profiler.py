@@ -162,7 +162,6 @@ def _failing() -> Iterator[None]:
 
 
 def _only_trace(folder: str) -> str:
-    """Return the trace somewhere under a folder."""
     pattern = os.path.join(glob.escape(folder), "**", "*.xplane.pb")
     found = [path for path in glob.glob(pattern, recursive=True) if os.path.getsize(path)]
     if found:

@@ -10,9 +10,8 @@ import importlib.util
 import json
 import os
 import re
-import sys
 import time
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .ending import watch_ending
 from .environment import environment_facts, variables, watch_gpu_variable
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 _OLDEST = (2, 12)
 _HEADER = ("include", "tensorflow", "core", "public", "version.h")
-# multiprocessing imports one of these when it first starts a process in that way.
-_STARTERS = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver")
 _NOTABLE_CPU_S = 1.0  # tools that libraries run when they are imported take less
 
 
@@ -65,13 +62,10 @@ def prepare(path: str) -> None:
     journal = Journal(settings.journal)
     journal.write("started")
     attachment = Attachment(settings, journal)
-    try:
+    with journal.guard("the program"):
         watch_ending(attachment.finish)
         watch_gpu_variable(journal)
-        os.register_at_fork(after_in_parent=functools.partial(_note_fork, journal))
         watch_import("tensorflow", attachment.after_tensorflow, attachment.before_tensorflow)
-    except Exception as error:
-        journal.failed("the program", error)
 
 
 class Attachment:
@@ -92,31 +86,35 @@ class Attachment:
 
     def before_tensorflow(self) -> None:
         """TensorFlow is about to be imported: request its graphs."""
-        self._try(self._request_graphs)
+        with self._journal.guard("the program"):
+            self._variables = variables()
+            self._dumps.ask(is_oldest=_is_oldest_installed())
 
     def after_tensorflow(self) -> None:
         """TensorFlow has been imported: install the recorder, and begin."""
-        self._try(self._attach)
+        with self._journal.guard("the program"):
+            self._attach()
 
     def finish(self, reason: str) -> None:
         """End the recording; nothing is recorded after that."""
         recording, self._recording = self._recording, None
         evidence, self._evidence = self._evidence, None
-        if recording is not None:
-            self._try(recording.finish, reason)
+        guard = functools.partial(self._journal.guard, "the program")
+        with guard():
+            if recording is not None:
+                recording.finish(reason)
         if evidence is not None:
-            if reason == "exit":
-                from .errors import journal_fatal
+            with guard():
+                if reason == "exit":
+                    from .errors import journal_fatal
 
-                self._try(journal_fatal, self._journal)
-            self._try(evidence.finish)
-            self._try(evidence.uninstall)
+                    journal_fatal(self._journal)
+            with guard():
+                evidence.finish()
+            with guard():
+                evidence.uninstall()
         _note_other_processes(self._journal)
         self._journal.write("finished", reason=reason)
-
-    def _request_graphs(self) -> None:
-        self._variables = variables()
-        self._dumps.ask(is_oldest=_is_oldest_installed())
 
     def _attach(self) -> None:
         import tensorflow as tf
@@ -148,12 +146,6 @@ class Attachment:
         self._evidence.install()
         recording.begin(self._evidence)
 
-    def _try(self, step: Callable[..., None], *args: Any) -> None:
-        try:
-            step(*args)
-        except Exception as error:
-            self._journal.failed("the program", error)
-
 
 def _is_oldest_installed() -> bool:
     """Return whether the installed TensorFlow is 2.12, according to a header that it contains."""
@@ -168,18 +160,8 @@ def _is_oldest_installed() -> bool:
     return found is not None and int(found[1]) <= _OLDEST[1]
 
 
-def _note_fork(journal: Journal) -> None:
-    journal.note(
-        "child_processes",
-        "info",
-        "the program started other processes of itself: what they did is not recorded",
-    )
-
-
 def _note_other_processes(journal: Journal) -> None:
-    """Note processes that were not forked, and how much CPU time all processes used."""
-    if any(name in sys.modules for name in _STARTERS):
-        _note_fork(journal)
+    """Note how much CPU time the program's other processes used."""
     theirs, own = (now - then for now, then in zip(_cpu_s(), _CPU_S_AT_FIRST))
     if theirs >= _NOTABLE_CPU_S:
         journal.note(
@@ -192,7 +174,6 @@ def _note_other_processes(journal: Journal) -> None:
 
 
 def _cpu_s() -> tuple[float, float]:
-    """Return the CPU time of the child processes that have ended, and of this process."""
     used = os.times()
     return used.children_user + used.children_system, used.user + used.system
 

@@ -29,8 +29,6 @@ _ENDS = {
 
 
 class _Session(NamedTuple):
-    """A running session of ours."""
-
     reason: str
     start_ns: int
     heap: HeapGrowth
@@ -87,7 +85,6 @@ class Recording:
             self._do(action)
 
     def before_step(self) -> None:
-        """The program marks the beginning of a step."""
         if not self._is_idle:
             self._do(self._window.stepped())
 

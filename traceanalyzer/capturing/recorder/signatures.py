@@ -19,11 +19,8 @@ from .scopes import Scopes
 _MOST_SIGNATURES = 20_000
 # Resources made for each pass over a dataset; those that one line makes are interchangeable.
 _OF_ONE_PASS = (
-    "AnonymousIterator",
-    "AnonymousMemoryCache",
-    "AnonymousMultiDeviceIterator",
-    "AnonymousRandomSeedGenerator",
-    "AnonymousSeedGenerator",
+    *("AnonymousIterator", "AnonymousMultiDeviceIterator", "AnonymousMemoryCache"),
+    *("AnonymousRandomSeedGenerator", "AnonymousSeedGenerator"),
 )
 _MOST_ALIKE = 8  # resources of one line that are kept separate
 _MOST_TENSORS = 64  # inputs and outputs described in a signature that is not a call
@@ -226,8 +223,6 @@ class Signatures:
 
 
 class _Thread:
-    """The record of a thread."""
-
     __slots__ = ("left", "name", "number", "sequence", "session")
 
     def __init__(self, number: int) -> None:
@@ -239,8 +234,6 @@ class _Thread:
 
 
 class _Local(threading.local):
-    """The current thread's record, made when it is first used."""
-
     def __init__(self, threads: list[_Thread]) -> None:
         self.thread = _Thread(len(threads))
         threads.append(self.thread)
@@ -264,7 +257,6 @@ class Sequences:
         return self._session >= 0
 
     def count(self) -> int:
-        """Return the number of ops in the current session."""
         return sum(len(t.sequence) for t in list(self._threads) if t.session == self._session)
 
     def begin(self, session: int) -> None:
@@ -273,7 +265,6 @@ class Sequences:
             thread.left = 0
 
     def end(self) -> None:
-        """The session ends: keep the sequence of each thread."""
         session, self._session = self._session, -1
         for thread in list(self._threads):
             if thread.session == session and len(thread.sequence):

@@ -26,8 +26,6 @@ _MARK_SOME = ("tensorboard.py", "callbacks.py")
 
 
 class StepMarks(Part):
-    """Marks steps; see the module."""
-
     def __init__(self, stepped: Callable[[], None] | None) -> None:
         """Prepare; `stepped` is called, if given, when the program marks a step's beginning."""
         super().__init__()

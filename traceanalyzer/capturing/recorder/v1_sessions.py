@@ -50,7 +50,6 @@ class Sessions(Part):
         self._active: set[int] = set()  # that ran since the dumps were last looked at
 
     def install(self) -> None:
-        """Replace what runs and places graphs."""
         base = importlib.import_module("tensorflow.python.client.session").BaseSession
         made = base._Callable
         for owner, name, session_of in (
@@ -132,7 +131,6 @@ class Sessions(Part):
         return extend
 
     def _placed(self, session: Any, version: Any, before: set[str]) -> None:
-        """Note that the graph of a session was placed."""
         with self._journal.guard("the session of a dumped graph"):
             setattr(session, _VERSION, version)
             new = self._dumps.placements() - before
@@ -162,7 +160,6 @@ class Sessions(Part):
 
 
 def _lines(graph: Any, count: int) -> list[tuple[str, int] | None]:
-    """Return the user's lines that made the first ops of a graph."""
     return [line_of(op.traceback) for op in graph.get_operations()[:count]]
 
 
