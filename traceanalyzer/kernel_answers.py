@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.capture_file.attributes import TYPES
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.placement import rewrites
+from traceanalyzer.placement.by_registry import RUNTIMES_OWN, original
 from traceanalyzer.placement.kernel_tables import minor_of
 from traceanalyzer.placement.kernel_types import extent_of, python_name, support_of
 from traceanalyzer.placement.registry import Nearest, load, nearest, supported
@@ -281,11 +281,11 @@ def _notes(
     yield from _version_notes(found)
     definition = support.definition
     op, kernels = definition.name, found.registry.usable_kernels(definition.name)
-    rewritten = rewrites.original(op)
+    rewritten = original(op)
     if rewritten is not None and rewritten.ops:
         replaced = " and ".join((*rewritten.ops, *(() if rewritten.is_complete else ("others",))))
         yield f"No program makes this op: TensorFlow puts it where {replaced} were"
-    elif op in rewrites.RUNTIMES_OWN:
+    elif op in RUNTIMES_OWN:
         yield "No program makes this op: it is the runtime's own"
     if not support.combinations and found.registry.kernels(op):
         yield "Its kernels cannot be used: they want attributes that the op does not have"

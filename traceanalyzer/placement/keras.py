@@ -116,7 +116,7 @@ class KerasModel(msgspec.Struct, frozen=True):
 def _models(capture_file: CaptureFile) -> list[KerasModel]:
     version = {"keras_version": str((capture_file.devices or {}).get("keras_version"))}
     found = []
-    for model in _listed(capture_file, "keras_models"):
+    for model in noted(capture_file, "keras_models"):
         with suppress(msgspec.ValidationError, TypeError):
             found.append(msgspec.convert({**model, **version}, KerasModel))  # type: ignore[dict-item]
     return found
@@ -126,7 +126,8 @@ def _layers(capture_file: CaptureFile) -> list[RecurrentLayer]:
     return list(dict.fromkeys(each for m in _models(capture_file) for each in m.layers))
 
 
-def _listed(capture_file: CaptureFile, name: str) -> list[Json]:
+def noted(capture_file: CaptureFile, name: str) -> list[Json]:
+    """Return a list that the recorder noted with the devices; empty if damaged."""
     found = (capture_file.devices or {}).get(name)
     return found if isinstance(found, list) else []
 
@@ -135,7 +136,7 @@ def strategies(capture_file: CaptureFile) -> list[str]:
     """Return the public names of the distribution strategies that the program created."""
     return [
         name.replace("CollectiveAllReduce", "MultiWorkerMirrored").rstrip("V12")
-        for name in map(str, _listed(capture_file, "strategies"))
+        for name in map(str, noted(capture_file, "strategies"))
         if not name.startswith("_Default")  # TensorFlow's own, for programs without one
     ]
 
@@ -173,7 +174,7 @@ def without_cudnn(capture_file: CaptureFile) -> Iterator[str]:
 
 
 def _had_gpu(capture_file: CaptureFile) -> bool:
-    devices = _listed(capture_file, "physical")
+    devices = noted(capture_file, "physical")
     return any(isinstance(each, dict) and each.get("type") != CPU for each in devices)
 
 
