@@ -138,14 +138,13 @@ class ReplayedExplanations:
         return max(found, key=lambda each: bool(each.doubt)) if is_every else None
 
     def _completed(self, call: _Call, found: PlacementExplanation) -> PlacementExplanation:
-        doubt = call.doubt or found.doubt
-        is_sure = found.is_complete and not doubt and self.program.kernels.exact
+        is_sure = found.is_complete and not call.doubt and self.program.kernels.exact
         return replace(
             found,
             type=call.site.type,
             basis="replay",
             certainty="certain" if is_sure else "likely",
-            doubt=doubt,
+            doubt=call.doubt,
             contradiction=call.contradiction,
             kernels=call.support.names,
             library=call.site.library,
@@ -193,8 +192,16 @@ class ReplayedExplanations:
         placement, disagreement = placed.placement, self._disagreement(placed, node)
 
         def explain() -> PlacementExplanation:
-            found = self._of_node(placed, node)
-            return replace(found, blockers=without_copies(found.blockers))
+            if id(placed) not in self._finders:
+                self._finders[id(placed)] = BlockerFinder(placement)
+            found = self._finders[id(placed)].of(node)
+            recorded = (r for b in found.found for r in self._records.of_node(placed, node, b))
+            return PlacementExplanation(
+                type="",
+                blockers=without_copies(tuple(recorded)),
+                follows=tuple(placement.nodes.graph.names[at] for at in found.follows),
+                is_complete=found.is_complete,
+            )
 
         return _Call(
             site=self._records.node_site(placed, node),
@@ -203,29 +210,6 @@ class ReplayedExplanations:
             doubt=placement.doubts.get(node) or placed.doubt or disagreement,
             contradiction=disagreement if self._is_own and disagreement == _DISAGREES else "",
             explain=explain,
-        )
-
-    def _of_node(self, placed: FunctionPlacement, node: int) -> PlacementExplanation:
-        """Return a node's blockers, from the earlier graph if it kept the device it got there."""
-        if id(placed) not in self._finders:
-            self._finders[id(placed)] = BlockerFinder(placed.placement)
-        own = self._finders[id(placed)].of(node)
-        blockers: list[Blocker] = []
-        follows = tuple(placed.placement.nodes.graph.names[f] for f in own.follows)
-        is_complete, doubt = own.is_complete, ""
-        for blocker in own.found:
-            if blocker.kind is not BlockerKind.ASSIGNED or blocker.node not in placed.kept:
-                blockers += self._records.of_node(placed, node, blocker)
-                continue
-            earlier, at = placed.kept[blocker.node]
-            before = self._of_node(earlier, at)
-            link = self._records.link(placed, node, blocker.node)
-            blockers += (b if link == "own" else replace(b, link=link) for b in before.blockers)
-            follows += before.follows
-            is_complete &= before.is_complete
-            doubt = doubt or self._disagreement(earlier, at) or before.doubt
-        return PlacementExplanation(
-            type="", blockers=tuple(blockers), follows=follows, is_complete=is_complete, doubt=doubt
         )
 
     def _disagreement(self, placed: FunctionPlacement, node: int) -> str:
