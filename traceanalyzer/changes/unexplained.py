@@ -18,7 +18,7 @@ from traceanalyzer.changes.edits import unhiding_edit
 from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model.changes import Candidate, Change, Saving
-from traceanalyzer.placement.scopes import last_minor
+from traceanalyzer.placement.kernel_tables import nearest_minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -212,7 +212,7 @@ def _of_old_embedding(
     ops: Sequence[CpuOp], version: str | None, direct: int
 ) -> Iterable[Candidate]:
     first, last = _EMBEDDING_ON_CPU
-    if version is None or not direct or not first <= last_minor(version) <= last:
+    if version is None or not direct or not first <= nearest_minor(version)[0] <= last:
         return
     if any("Gather" in op.explanation.type or "embedding" in op.name for op in ops):
         following = len(ops) - direct
