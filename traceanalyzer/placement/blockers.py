@@ -279,7 +279,7 @@ def eager_blockers(op: EagerOp, setting: EagerSetting) -> Blockers:
         inputs = list(op.inputs)
         for at in (blocker.input for blocker in removed):
             if at is not None:
-                inputs[at] = replace(inputs[at], device=gpu)
+                inputs[at] = inputs[at]._replace(device=gpu)
         tried = place_eager(
             op._replace(inputs=inputs, scope="" if BlockerKind.REQUEST in kinds else op.scope),
             replace(setting, pins_small=False) if BlockerKind.SMALL_INPUTS in kinds else setting,

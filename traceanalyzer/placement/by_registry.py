@@ -81,9 +81,11 @@ def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
     accepts more types than it computes.
     """
     support = support_of(registry, op_type)
+    if support is None:
+        return ()
     found = {
         dtype
-        for name in (() if support is None else support.main)
+        for name in support.main
         for dtype, extent in support.types[name].items()
         if extent.gpu == "none" and extent.cpu != "none" and dtype in support.named[name]
     }

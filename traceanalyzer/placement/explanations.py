@@ -133,7 +133,7 @@ class ReplayedExplanations:
             is_on_gpu = is_of_type(call.device, GPU)
             if is_on_gpu and (blocker := self._records.in_host_memory(call.site, call.device)):
                 bare = PlacementExplanation(type="", blockers=(blocker,), is_complete=True)
-                found.append(self._completed(call, bare))
+                found.append(replace(self._completed(call, bare), library=None))
         is_every = bool(found) and len(found) == len(calls)
         return max(found, key=lambda each: bool(each.doubt)) if is_every else None
 

@@ -178,6 +178,10 @@ class OpDefinition:
         """Return the type of each output; `float_ref` for a reference."""
         return tuple(t for a in self.outputs for t in self.types_of(a, attributes))
 
+    def of_inputs(self, input_types: Sequence[str], given: Attributes) -> Attributes:
+        """Return given attributes with those that the input types determine, if all are known."""
+        return {**self.attributes_of_inputs(input_types), **given} if all(input_types) else given
+
     def attributes_of_inputs(self, input_types: Sequence[str]) -> dict[str, Json]:
         """Return the attributes that the input types determine; a reference matches its type.
 

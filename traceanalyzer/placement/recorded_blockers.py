@@ -86,7 +86,8 @@ class BlockerRecords:
         at, kind = blocker.node, blocker.kind
         resource = self._resource(placed, blocker)
         site = self.node_site(placed, at)
-        more = {"link": self.link(placed, node, at), "for_step": placed.function in self._of_steps}
+        more: dict[str, Any] = {"link": self.link(placed, node, at)}
+        more["for_step"] = placed.function in self._of_steps
         if site.type == "VarHandleOp" and site.given.get("dtype") == _WITHOUT_KERNEL:
             more["types"] = self._uses.types_of_node(graph, at, _WITHOUT_KERNEL)
         scopes: Sequence[tuple[Scope, str]] = ()
@@ -153,10 +154,9 @@ class BlockerRecords:
         """Return where an eager op was created, with the attributes that its inputs determine."""
         known = self._capture_file.attribute_set(signature.attributes)
         definition = self._registry.definition(signature.op)
-        types = [tensor.dtype for tensor in signature.inputs]
-        if definition is not None and all(types):
+        if definition is not None:
             with suppress(InputTypesError):
-                known = {**definition.attributes_of_inputs(types), **known}
+                known = definition.of_inputs([t.dtype for t in signature.inputs], known)
         frame = self._capture_file.frame(signature.frame)
         library = self._capture_file.frame(signature.library)
         return Site(signature.op, "", "", frame, library, known)
