@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.capture_file.attributes import TYPES
+from traceanalyzer.capture_file.graph_def import TYPES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.placement.by_registry import RUNTIMES_OWN, original
 from traceanalyzer.placement.devices import CPU
