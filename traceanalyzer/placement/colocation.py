@@ -64,8 +64,7 @@ class Groups:
         if a == b:
             return
         for names in (self.assigned, self.resource):
-            if not names[a].agrees(names[b]):
-                raise DeviceConflictError.between(names[a], names[b])
+            names[a].merged(names[b])  # raises an error if they conflict
         if not self.requested[a].agrees(self.requested[b]):
             overridden = self.requested[a].overridden(self.assigned[b])
             self.requested[b] = overridden.overridden(self.resource[b])
