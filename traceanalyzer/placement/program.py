@@ -222,7 +222,7 @@ class ProgramPlacement:
                 yield placed[devices.index(instance.assigned) if is_known else 0]
 
     def _of_session(self, function: Function, call: Call) -> list[FunctionPlacement]:
-        """Place the graphs of sessions anew; a grown graph keeps its earlier devices."""
+        """Place the graphs of sessions again; a grown graph keeps its earlier devices."""
         found: list[FunctionPlacement] = []
         requesting = replace(function, instances=calls.with_requests(function.instances))
         for at, kept in enumerate(calls.kept_nodes(function.instances)):
