@@ -1,20 +1,14 @@
-"""Round trips in the report: ops on the CPU between ops on the device, and what to move."""
+"""Round trips in the report: ops on the CPU between ops on the device."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.format import counted, listed, size_text
+from traceanalyzer.format import counted, series, size_text
 from traceanalyzer.model import blocks as b
-from traceanalyzer.model.figures import (
-    MovedOp,
-    RoundTripMove,
-    RoundTripRecord,
-    RoundTripTransfers,
-)
+from traceanalyzer.model.figures import RoundTripRecord
 from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.registry import DEFAULT, nearest
-from traceanalyzer.report.records import to_record, us
 from traceanalyzer.report.text import op_link
 
 if TYPE_CHECKING:
@@ -22,8 +16,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import OpRef
-    from traceanalyzer.transfers.cheapest_move import Move
-    from traceanalyzer.transfers.round_trips import RoundTrip, RoundTripOp
+    from traceanalyzer.model.figures import RoundTripTransfers
+    from traceanalyzer.transfers.round_trips import RoundTripOp
 
 _MAX_ROUND_TRIPS: Final = 50
 _MAX_OPS: Final = 100  # of one round trip
@@ -42,10 +36,9 @@ def round_trips(
     diagnosis: Diagnosis, refs: Callable[[Sequence[str]], tuple[OpRef, ...]]
 ) -> tuple[RoundTripRecord, ...]:
     """Return the round trips of a run, most bytes copied first; `refs` names ops by id."""
-    cannot_move = _cannot_move(diagnosis)
+    stays = _cannot_move(diagnosis)
     records = []
     for found in diagnosis.run.transfer_costs.round_trips[:_MAX_ROUND_TRIPS]:
-        move = found.cheapest_move(cannot_move)
         known = [op.op_id for op in found.ops if op.op_id is not None]
         record = RoundTripRecord(
             host=found.host,
@@ -56,8 +49,7 @@ def round_trips(
             unseen=tuple(op.name for op in found.ops if op.op_id is None)[:_MAX_OPS],
             arriving=found.arriving,
             leaving=found.leaving,
-            move=None if move is None else _move(found, move),
-            is_weighed=found.is_weighed,
+            cannot_move=tuple(op.name for op in found.ops if stays(op))[:_MAX_OPS],
         )
         records.append(record)
     return tuple(records)
@@ -85,24 +77,6 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
     return cannot_move
 
 
-def _move(found: RoundTrip, move: Move[RoundTripOp]) -> RoundTripMove:
-    # If the cost of the present transfers is unknown, so is the saving.
-    figures = (move.saved, move.stays) if move.saved > 0 or move.stays > 0 else (None, None)
-    unknown = (None, None)
-    in_bytes, in_ps = (figures, unknown) if found.basis == "bytes" else (unknown, figures)
-
-    return to_record(
-        RoundTripMove,
-        move,
-        to_gpu=tuple(to_record(MovedOp, op) for op in move.to_gpu),
-        to_cpu=tuple(to_record(MovedOp, op) for op in move.to_cpu),
-        saved_bytes=in_bytes[0],
-        stays_bytes=in_bytes[1],
-        saved_us=us(in_ps[0]),
-        stays_us=us(in_ps[1]),
-    )
-
-
 # --- on the page -----------------------------------------------------------------------------
 
 
@@ -126,7 +100,10 @@ def _words(trip: RoundTripRecord) -> b.Text:
     rest = f" and {more:,} more" if more > 0 else ""
     crossing = f"{rest}: {_crossing(trip.arriving)} from a GPU, {_crossing(trip.leaving)} to one"
     certainty = "" if trip.certainty == "certain" else f" ({trip.certainty})"
-    return (*ops, f"{crossing}{certainty}. ", _advice(trip))
+    can_move = "TensorFlow has a GPU kernel for each of these op types."
+    if trip.cannot_move:
+        can_move = f"Cannot run on a GPU: {series(trip.cannot_move, _OPS_NAMED)}."
+    return (*ops, f"{crossing}{certainty}. {can_move}")
 
 
 def _crossing(copies: RoundTripTransfers) -> str:
@@ -134,21 +111,3 @@ def _crossing(copies: RoundTripTransfers) -> str:
         return "transfers that are not recorded"
     size = "an unknown size" if copies.bytes is None else size_text(copies.bytes)
     return f"{size} in {counted(copies.count, 'transfer')}"
-
-
-def _advice(trip: RoundTripRecord) -> str:
-    move = trip.move
-    if move is None:
-        return "No possible move would copy less." if trip.is_weighed else ""
-    saved = "" if move.saved_bytes is None else f": saves {size_text(move.saved_bytes)}"
-    moves = [
-        f"{_named(ops)} to the {device}"
-        for ops, device in ((move.to_gpu, "GPU"), (move.to_cpu, "CPU"))
-        if ops
-    ]
-    return f"Least is copied with {listed(moves)}{saved}."
-
-
-def _named(ops: Sequence[MovedOp]) -> str:
-    more = [f"{len(ops) - _OPS_NAMED:,} more"] if len(ops) > _OPS_NAMED else []
-    return listed([*(op.name for op in ops[:_OPS_NAMED]), *more])
