@@ -47,7 +47,6 @@ _ELSEWHERE: Final = frozenset({"no_gpu_visible", "host_pipeline"})
 # Ops that share data by name: ops on another device cannot see it. `StageSize` has no GPU kernel:
 # with `Stage` on the GPU, it finds nothing.
 _PAIRED: Final = re.compile(r"(?:(?:Ordered)?Map)?(?:Stage|Unstage)\w*")
-_MOST_TYPES: Final = 5  # op types in a detail
 
 
 class _Edits(NamedTuple):
@@ -208,7 +207,7 @@ class PlacementChanges:
             id=_id(group),
             kind="library" if is_library and not edits else "edit",
             title=self._title(group),
-            detail=f"{counted(len(group.op_ids), 'op')}: {series(group.types, _MOST_TYPES)}",
+            detail=f"{counted(len(group.op_ids), 'op')}: {series(group.types)}",
             place=(edits[0].file, edits[0].line) if edits else place,
             also=(*((edit.file, edit.line) for edit in edits[1:]), *edited.also),
             edits=edits,
