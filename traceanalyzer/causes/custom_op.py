@@ -5,10 +5,9 @@ Ops on the CPU that no version of TensorFlow has. They come from a library that 
 with `tf.load_op_library`, such as TensorFlow Text, TensorFlow Addons, or your own.
 
 ## Why it happens
-Such an op has only the kernels that its library registers. If there is no GPU kernel, or none for
-these dtypes, or the library was built without CUDA, the op runs on the CPU. TensorFlow's kernel
-tables cannot show which; a capture asks the process that loaded the library
-(`get_registered_kernels_for_op`).
+Such an op has only the kernels that its library registers. If none is for GPUs, or for these
+dtypes, or the library was built without CUDA, the op runs on the CPU. A capture asks the process
+that loaded the library for its kernels (`get_registered_kernels_for_op`).
 
 ## How to fix it
 Use a GPU build of the library, write the missing kernel, or use TensorFlow ops.

@@ -15,9 +15,8 @@ host memory, keep only the table in it: computation on its values can run outsid
 ## How sure it is
 Certain if the capture recorded the scope and the line that opened it. Likely if it recorded a
 request without a scope: a device function or a loaded graph can make one. The reason for a scope is
-never certain. If what it keeps on the CPU is larger than the GPU's memory, lack of memory is likely
-the reason (the finding has the modifier `memory_pressure`); if it would easily fit, lack of memory
-is ruled out.
+never certain: lack of memory is a likely one if the scope's data is larger than the GPU's memory
+(modifier `memory_pressure`), and is ruled out if the data would easily fit.
 """
 
 from __future__ import annotations

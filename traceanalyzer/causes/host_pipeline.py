@@ -8,15 +8,13 @@ does not show on tf.data threads, by the name of their function.
 ## Why it happens
 By design: the pipeline prepares the next element while the GPU works on this one. Dataset ops have
 only CPU kernels, except for a few at the end of a pipeline, for which TensorFlow prefers the CPU
-kernel. Functions that a dataset calls are placed on the CPU whatever kernels their ops have, unless
-the ops request another device or use a variable on one (captured_function.cc instantiates the
-functions with the CPU as default device).
+kernel. tf.data calls functions with the CPU as default device (captured_function.cc): their ops run
+there whatever kernels they have, unless they request a device or use a variable on one.
 
 ## How to fix it
-The placement is fine, but a pipeline can be too slow: then steps wait for input. The finding names
-the slow stage and what helps: parallel calls, `prefetch`, `cache`, a vectorized `map`. An op with a
-GPU kernel runs on the GPU if the function requests it with `tf.device`, but then each element is
-copied there and back.
+The placement is fine, but if a pipeline is too slow, steps wait for input. The finding names the
+slow stage and what helps: parallel calls, `prefetch`, `cache`, a vectorized `map`. An op with a GPU
+kernel can request the GPU with `tf.device`, but then each element is copied there and back.
 
 ## How sure it is
 Certain for ops inside the pipeline: the trace names tf.data's threads, stages, and function calls,

@@ -5,16 +5,15 @@ Ops inside a `tf.device` scope for the CPU that TensorFlow, Keras, or another in
 opens, not the program.
 
 ## Why it happens
-Some library code is written to run on the host. According to the source code of the versions that
-`causes/data/library_code.toml` names:
+Some library code is written to run on the host. `causes/data/library_code.toml` lists it, with the
+versions whose source code was read:
 
-- TensorFlow opens such scopes to write summaries, to save and restore checkpoints, to load saved
-  models (file names and other strings), for queues, to feed devices from a dataset, and for some
-  small constants. A graph that is imported or copied keeps the devices it was built with.
-- Keras 3 opens them since 3.14 in preprocessing layers such as `TextVectorization`, and in 3.15 for
-  Grain pipelines. It creates an optimizer's variables on the device of the model's variable.
-- Keras 2 opens them where GRU and LSTM record how they run, and since 2.13 for `PyMetric`.
-- Embedding layers put their table on the CPU if there was a GPU in TensorFlow 2.2 to 2.5.
+- TensorFlow: summaries, checkpoints, loading of saved models, queues, iterators that feed devices,
+  some small constants. A graph that is imported or copied keeps the devices it was built with.
+- Keras 3: preprocessing layers such as `TextVectorization` since 3.14, Grain pipelines in 3.15. It
+  creates an optimizer's variables on the device of the model's variable.
+- Keras 2: a constant in GRU and LSTM, `PyMetric` since 2.13. With TensorFlow 2.2 to 2.5 and a GPU,
+  embedding layers put their table on the CPU.
 
 Functions that the program passes to such code, as for a summary, run in the scope, too.
 
@@ -24,10 +23,10 @@ checkpoints: write them less often, or asynchronously, and compute their values 
 Metrics in Python: write them with TensorFlow ops. The others are small and can stay.
 
 ## How sure it is
-Certain: the capture recorded the line that opened the scope. Likely for the variables of an
-optimizer, because their scope follows the model's variable. Without a capture: possible for the
-eager `Identity` that copies a value just before its summary is written; for graph ops, the names of
-such code make it one of the possible causes.
+Certain: the capture recorded the line that opened the scope. Likely for an optimizer's variables,
+whose scope follows the model's variable. Without a capture: possible for the eager `Identity` that
+copies a value just before its summary is written; one of the possible causes for graph ops with the
+names of such code.
 """
 
 from __future__ import annotations
