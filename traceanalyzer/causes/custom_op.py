@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # Op names (op_def_builder.cc), without those that begin with an underscore: TensorFlow's own.
 _OP: Final = re.compile(r"[A-Z][A-Za-z0-9_.>]*")
-_ABOUT_KERNELS: Final = {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES, BlockerKind.PRIORITY}
+_ABOUT_KERNELS: Final = {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES}
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -69,8 +69,6 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "own" or blocker.kind not in _ABOUT_KERNELS or not _is_foreign(blocker.type):
         return None
     text = f"the library has registered no GPU kernel of {blocker.type}"
-    if blocker.kind is BlockerKind.PRIORITY:
-        text = f"the library's CPU kernel of {blocker.type} has the higher priority"
     if blocker.attributes:
         text += f" for this {listed(sorted(blocker.attributes))}"
     registered = observed("registered_kernels", text, f"kernels: {blocker.type}")
@@ -79,10 +77,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    is_preferred = ops.blocker.kind is BlockerKind.PRIORITY
-    lacks = "prefers its CPU kernel" if is_preferred else "has no GPU kernel for it"
-    lacks += " as used here" if ops.blocker.attributes else ""
-    return ops.described("custom_op", lacks=lacks)
+    return ops.described("custom_op", use=" as used here" if ops.blocker.attributes else "")
 
 
 def _is_foreign(op: str) -> bool:

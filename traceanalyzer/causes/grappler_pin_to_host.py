@@ -98,12 +98,9 @@ def _moved(host: Host, capture_file: CaptureFile) -> Iterator[tuple[int, str, Ev
 def _assigned(capture_file: CaptureFile, name: str, node: str) -> set[str]:
     """Return the devices that the placer chose for a node, in all instances of its function."""
     function = capture_file.function(name)
-    found = set()
-    for instance in () if function is None else function.instances:
-        at = instance.input.index(node)
-        if at >= 0:
-            found.add(instance.assigned[at] if at < len(instance.assigned) else "")
-    return found
+    instances = () if function is None else function.instances
+    places = [(each.assigned, each.input.index(node)) for each in instances]
+    return {assigned[at] if at < len(assigned) else "" for assigned, at in places if at >= 0}
 
 
 CAUSE = Cause(__name__, __doc__, needs="capture", check=check)

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.findings import Finding
     from traceanalyzer.input_pipeline.verdict import HostInput
-    from traceanalyzer.model import Evidence
     from traceanalyzer.run import Run
 
 _FEWEST_FILLS: Final = 2  # of a shuffle buffer: one fill is no repetition
@@ -83,8 +82,14 @@ def _inside(found: pd.DataFrame, host: HostInput | None) -> Finding:
     )
     case, evidence, fixes = "keeps_up", [observed("threads", seen)], [FASTER_PIPELINE]
     if host is not None and host.verdict != "unknown":
-        evidence += _waits(host)
         fixes = list(_refill(host))
+        if host.waits is not None:
+            waited, share = duration_text(host.waits.mean_ps), percent_text(host.waits.share)
+            text = f"steps wait {waited} for input on average, {share} of their time"
+            if host.slow is not None:
+                busy = duration_text(host.slow.busy_ps)
+                text += f"; `{host.slow.stage}` limits the rate, at {busy} per step"
+            evidence.append(observed("input_wait", text))
         if host.verdict == "too_slow":
             case = "too_slow"
             fixes = [Fix(text=f.text, code=f.code) for f in host.fixes] + fixes or [FASTER_PIPELINE]
@@ -96,18 +101,6 @@ def _inside(found: pd.DataFrame, host: HostInput | None) -> Finding:
         op_ids=tuple(found["op_id"]),
         evidence=tuple(evidence),
     )
-
-
-def _waits(host: HostInput) -> Iterator[Evidence]:
-    """Walk how long steps wait, and for which stage."""
-    if host.waits is None:
-        return
-    waited, share = duration_text(host.waits.mean_ps), percent_text(host.waits.share)
-    text = f"steps wait {waited} for input on average, {share} of their time"
-    if host.slow is not None:
-        busy = duration_text(host.slow.busy_ps)
-        text += f"; `{host.slow.stage}` limits the rate, at {busy} per step"
-    yield observed("input_wait", text)
 
 
 def _refill(host: HostInput) -> Iterator[Fix]:

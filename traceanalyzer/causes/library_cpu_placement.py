@@ -72,12 +72,6 @@ class _LibraryCode:
     files: tuple[str, ...] = ()
     fixes: tuple[Fix, ...] = ()
 
-    def contains(self, path: str) -> bool:
-        return any(
-            f"/{part}" in f"/{path}" if part.endswith("/") else f"/{path}".endswith(f"/{part}")
-            for part in self.files
-        )
-
 
 LIBRARY_CODE: Final = read("library_code", _LibraryCode)
 _SUMMARY: Final = next(code for code in LIBRARY_CODE if code.id == "summary")
@@ -129,7 +123,9 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
 def describe(ops: BlockedOps) -> FindingText:
     frames = [frame for each in ops.blockers if (frame := each.scope_frame) is not None]
     code, library = _library_code(frames[0]), library_of(frames[0])
-    part = " or ".join(dict.fromkeys(map(_layer, frames)))
+    # A file of Keras is named after its layer.
+    files = dict.fromkeys(file_name(frame).removesuffix(".py") for frame in frames)
+    part = " or ".join(file.title().replace("_", "") for file in files)
     scopes = (name_scope(cpu_op.name) for cpu_op in ops.ops)
     # The names that the model gives the layers; one layer may be part of another.
     names = list(dict.fromkeys(scope.rpartition("/")[2] for scope in scopes if scope))
@@ -146,13 +142,9 @@ def describe(ops: BlockedOps) -> FindingText:
 
 def _library_code(frame: Frame) -> _LibraryCode:
     """Return the entry for the code that opens a scope; the last entry if it is unknown."""
-    path = frame.file.replace("\\", "/")
-    return next((each for each in LIBRARY_CODE if each.contains(path)), LIBRARY_CODE[-1])
-
-
-def _layer(frame: Frame) -> str:
-    """Return the class that a file of Keras is named after."""
-    return "".join(map(str.capitalize, file_name(frame).removesuffix(".py").split("_")))
+    path = f"/{frame.file}".replace("\\", "/")
+    known = (code for code in LIBRARY_CODE if any(f"/{part}" in path for part in code.files))
+    return next(known, LIBRARY_CODE[-1])
 
 
 CAUSE = Cause(__name__, __doc__, needs="gpu", check=check, match=match, describe=describe)
