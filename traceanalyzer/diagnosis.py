@@ -90,12 +90,7 @@ def cpu_ops(run: Run) -> pd.DataFrame:
 
 
 def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
-    """Explain the CPU-placed ops of a run.
-
-    Args:
-        run: The run.
-        causes: The causes to look for. Default: all.
-    """
+    """Explain the CPU-placed ops of a run, by default with all causes."""
     applied = all_causes() if causes is None else causes
     found: list[Finding] = []
     failed: dict[str, str] = {}

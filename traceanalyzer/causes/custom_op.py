@@ -44,7 +44,7 @@ _ABOUT_KERNELS: Final = {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES}
 
 
 def check(run: Run) -> Iterator[Finding]:
-    """Walk the findings of ops whose registered kernels are unknown."""
+    """Yield the findings of ops whose registered kernels are unknown."""
     by_type: dict[str, list[CpuOp]] = defaultdict(list)
     for cpu_op in analyse(run).cpu_ops.values():
         # Ops with blockers belong to other causes; calls have the name of a captured function.

@@ -116,7 +116,7 @@ def describe(ops: BlockedOps) -> FindingText:
 
 
 def _fixes(ops: BlockedOps, dtypes: set[str]) -> Iterator[Fix]:
-    """Walk what to do; nothing for handles."""
+    """Yield what to do; nothing for handles."""
     op_type = ops.blocker.type
     if ops.library is not None:
         yield around(op_type, ops.library)

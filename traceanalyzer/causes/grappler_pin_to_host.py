@@ -79,7 +79,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _moved(host: Host, capture_file: CaptureFile) -> Iterator[tuple[int, str, Evidence]]:
-    """Walk the CPU rows of ops placed on other devices, with evidence of who set the option."""
+    """Yield the CPU rows of ops placed on other devices, with evidence of who set the option."""
     ops, joined = host.tables.ops, host.tables.joined
     records = () if joined is None else joined.records
     is_on_cpu = ((ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)).tolist()

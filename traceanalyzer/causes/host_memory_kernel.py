@@ -110,7 +110,7 @@ def _text(types: Sequence[str], count: int, at: str = "") -> dict[str, Any]:
 
 
 def _fixes(types: Sequence[str]) -> Iterator[Fix]:
-    """Walk the dtypes with which a GPU computes the ops."""
+    """Yield the dtypes with which a GPU computes the ops."""
     by_dtypes: dict[str, list[str]] = defaultdict(list)
     for op in types:
         names = [name for name, dtype in _SUGGESTED.items() if dtype in types_computed(op)]

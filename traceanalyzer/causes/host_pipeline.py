@@ -104,7 +104,7 @@ def _inside(found: pd.DataFrame, host: HostInput | None) -> Finding:
 
 
 def _refill(host: HostInput) -> Iterator[Fix]:
-    """Walk fixes that avoid refilling a shuffle buffer in each epoch, if that takes long."""
+    """Yield fixes that avoid refilling a shuffle buffer in each epoch, if that takes long."""
     waits = host.waits
     if host.fill_ps is None or host.fills < _FEWEST_FILLS or waits is None:
         return

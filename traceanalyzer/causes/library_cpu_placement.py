@@ -78,7 +78,7 @@ _SUMMARY: Final = next(code for code in LIBRARY_CODE if code.id == "summary")
 
 
 def check(run: Run) -> Iterator[Finding]:
-    """Walk the eager summaries that a trace alone shows."""
+    """Yield the eager summaries that a trace alone shows."""
     for host in run.hosts:
         ops = host.tables.ops
         found = ops[(ops["placement_source"] == "summary") & (ops["placement"] == "cpu")]

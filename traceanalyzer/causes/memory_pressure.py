@@ -57,7 +57,7 @@ def check(run: Run) -> Iterator[Finding]:
 def _exhausted(
     run: Run, host: Host, capture_file: CaptureFile, error: CaughtError
 ) -> Iterator[Finding]:
-    """Walk the finding about an error: it ended the program, or its handler requests the CPU."""
+    """Yield the finding about an error: it ended the program, or its handler requests the CPU."""
     lines = error.message.strip().splitlines() or [""]
     # A session's message begins with where the op was created.
     message = next((each for each in lines if "OOM" in each or "emory" in each), lines[0])
@@ -88,7 +88,7 @@ def _exhausted(
 
 
 def _allocator(host: Host, failed: Exhaustion) -> Iterator[Evidence]:
-    """Walk the figures of the allocator that failed: requested bytes and bytes in use."""
+    """Yield the figures of the allocator that failed: requested bytes and bytes in use."""
     if failed.bytes is not None:
         allocator = f" from {failed.allocator}" if failed.allocator else ""
         text = f"{size_text(failed.bytes)} were requested{allocator}"

@@ -116,7 +116,7 @@ def _inside(frame: Frame) -> str:
 
 
 def fixes_of_variables(dtype: str, blockers: Iterable[Blocker]) -> Iterator[Fix]:
-    """Walk the fixes for variables of a type that a GPU cannot store or cannot compute with.
+    """Yield the fixes for variables of a type that a GPU cannot store or cannot compute with.
 
     There is one for each set of types that suits all users of a variable, with the lines that
     create these variables; and one if a library creates some.

@@ -115,7 +115,7 @@ class Candidates:
         return tuple(c for c in dict.fromkeys(ranked) if c not in excluded)[:_MOST_NAMED]
 
     def _excluded(self, cpu_op: CpuOp) -> Iterator[str]:
-        """Walk the causes that are excluded by what is known about an op."""
+        """Yield the causes that are excluded by what is known about an op."""
         requested, kernels = cpu_op.requested_device, cpu_op.explanation.kernels
         if requested is not None and not asks_for_cpu(requested):
             yield from ("explicit_cpu_placement", "library_cpu_placement")

@@ -129,7 +129,7 @@ def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
 def driver_gpus(
     capture_file: CaptureFile,
 ) -> Iterator[tuple[Mapping[str, Any], tuple[OtherProcess, ...]]]:
-    """Walk what the driver reported about each GPU, with the other processes on it."""
+    """Yield what the driver reported about each GPU, with the other processes on it."""
     for gpu in capture_file.gpus:
         found = gpu.get("other_processes")
         processes = [p for p in found if isinstance(p, dict)] if isinstance(found, list) else []
