@@ -28,8 +28,8 @@ from traceanalyzer.causes.knowledge.finding_text import (
     is_of_strategy,
     observed,
     scope_text,
-    types_and,
 )
+from traceanalyzer.format import series
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
@@ -64,7 +64,8 @@ def describe(ops: BlockedOps) -> FindingText:
         case = "/without_a_line"
     elif all(map(_is_computed, ops.blockers)):
         case = "/computed"
-    return ops.described(f"explicit_cpu_placement{case}", types=types_and(ops.ops))
+    types = list(dict.fromkeys(cpu_op.explanation.type for cpu_op in ops.ops))
+    return ops.described(f"explicit_cpu_placement{case}", types=series(types, 5))
 
 
 def _is_computed(blocker: Blocker) -> bool:

@@ -90,14 +90,6 @@ def types_at(cpu_ops: Sequence[CpuOp]) -> str:
     return types if file is None or line is None else f"{types} at {_file_line(file, line)}"
 
 
-def types_and(cpu_ops: Sequence[CpuOp]) -> str:
-    """Return the types of ops for a fix: `A, B, and C`."""
-    types = list(dict.fromkeys(op.explanation.type for op in cpu_ops))
-    if len(types) == 1 or listed(types) != ", ".join(types):
-        return listed(types)
-    return f"{', '.join(types[:-1])}{',' if len(types) > 2 else ''} and {types[-1]}"  # noqa: PLR2004
-
-
 def at_lines(cpu_ops: Sequence[CpuOp]) -> str:
     """Return the lines of ops, and the library behind all, for a title; "" if none is known."""
     lines = [(op.file, op.line) for op in cpu_ops if op.file is not None and op.line is not None]
