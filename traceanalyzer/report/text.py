@@ -8,9 +8,8 @@ import unicodedata
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.format import counted, duration, share, size
+from traceanalyzer.format import Quantity, counted, duration, share, size
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.packed import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,13 +22,6 @@ DIRECTIONS: Final = {
     "h2h": "within the host",
     "unknown": "direction unknown",
 }
-_FLOWS: Final = (
-    b.Column(name="from", title="From", kind="code"),
-    b.Column(name="to", title="To", kind="code"),
-    b.Column(name="bytes", title="Bytes", kind="bytes"),
-    b.Column(name="count", title="Transfers", kind="count"),
-    b.Column(name="gpu_wait", title="GPU wait", kind="us"),
-)
 _ACRONYMS: Final = {"cpu": "CPU", "gpu": "GPU", "xla": "XLA", "tf": "TF"}
 _CODE: Final = re.compile(r"`([^`]+)`")
 _SPACES: Final = re.compile(r"[ \t\r\n]+")
@@ -176,12 +168,22 @@ def listing(items: Iterable[b.Text], most: int = 3) -> b.Text:
     return tuple(found)
 
 
-def quantity(value: float, unit: b.Kind) -> str:
-    """Return a figure as all renderings show it: three digits and its unit."""
-    if unit == "bytes_per_s":
-        return f"{size(value)}/s"
-    shown = {"us": duration, "bytes": size, "share": share}.get(unit)
-    return f"{value:,.0f}" if shown is None else str(shown(value))
+def figure(value: float, unit: str) -> Quantity:
+    """Return a figure as all renderings show it: three digits, its unit, and the exact value."""
+    if unit == "us":
+        return duration(value)
+    if unit == "share":
+        return share(value)
+    if unit in {"bytes", "bytes_per_s"}:
+        shown, per = size(value), unit.removeprefix("bytes").replace("_per_", "/")
+        return Quantity(shown.figure, f"{shown.unit}{per}", f"{shown.exact}{per}")
+    count = f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+    return Quantity(count, "", count)
+
+
+def quantity(value: float, unit: str) -> str:
+    """Return a figure with three digits and its unit."""
+    return str(figure(value, unit))
 
 
 def plain(text: b.Text, *, code: str = "`") -> str:
@@ -222,44 +224,3 @@ def table_of(  # noqa: PLR0913 - what a table has
         caption=caption,
         ids=tuple(ids),
     )
-
-
-def path_words(block: b.DataPath, arrow: str) -> b.Text:
-    """Return a data path in one line."""
-    said: list[b.Inline] = []
-    for at, step in enumerate(block.steps):
-        took = "" if step.us is None else f" ({quantity(step.us, 'us')})"
-        said += [f"{step.device.upper()} ", b.Code(text=step.label), took]
-        if at < len(block.steps) - 1:
-            moved = step.bytes_after
-            said.append(
-                f" {arrow} " if moved is None else f" {arrow} {quantity(moved, 'bytes')} {arrow} "
-            )
-    return tuple(said)
-
-
-def rows_of(block: b.Flows | b.BigTable, most: int) -> b.Table:
-    """Return the first rows of a picture of flows or of a large table."""
-    if isinstance(block, b.BigTable):
-        values = unpack(block.packed)
-        columns = tuple(c for c in block.columns if c.name in values and c.name != block.key)
-        rows = zip(*(values[c.name][:most] for c in columns), strict=True)
-        return b.Table(columns=columns, rows=tuple(rows), total_rows=block.packed.total_rows)
-    labels = [node.label for node in block.nodes]
-    return b.Table(
-        columns=_FLOWS,
-        rows=tuple(
-            (labels[f.source], labels[f.target], f.bytes, f.count, f.gpu_wait_us)
-            for f in block.flows[:most]
-        ),
-        total_rows=len(block.flows),
-    )
-
-
-def cell_text(column: b.Column, value: b.Cell) -> b.Text:
-    """Return the cell of a table as text; empty if unknown."""
-    if value is None or isinstance(value, tuple):
-        return value or ()
-    if isinstance(value, int | float) and column.kind not in {"text", "code"}:
-        return (quantity(value, column.kind),)
-    return (b.Code(text=str(value)) if column.kind == "code" else str(value),)

@@ -44,7 +44,6 @@ class _Rule(NamedTuple):
 
 _RULES: Final = (
     _Rule(entries=200, characters=1_000, drawers=100),
-    _Rule(entries=60, characters=300),
     _Rule(entries=60, characters=300, dropped=(Timeline,)),
     _Rule(entries=30, characters=200, dropped=tuple(_DROPPED)),
     _Rule(entries=8, characters=100, dropped=tuple(_DROPPED)),
@@ -60,25 +59,14 @@ def smaller(page: Page) -> Iterator[Page]:
         left_out["details of ops"] += len(page.details) - len(details)
         trimmed: Page = _trimmed(rule, left_out, "", msgspec.structs.replace(page, details={}))
         details = {key: _trimmed(rule, left_out, "blocks", of) for key, of in details.items()}
-        said = [
-            what if "(`" in what else f"{number:,} {what}"
-            for what, number in left_out.items()
-            if number
-        ]
+        said = [what if "(`" in what else f"{n:,} {what}" for what, n in left_out.items() if n]
         said += [f"All of it: {_JSON}"] if said else []
         yield msgspec.structs.replace(trimmed, details=details, left_out=(*page.left_out, *said))
 
 
-def _trimmed(  # noqa: PLR0911 - by type
-    rule: _Rule,
-    left_out: Counter[str],
-    name: str,
-    value: Any,  # noqa: ANN401 - any field of any block
-) -> Any:  # noqa: ANN401
-    """Return a field's value, shortened by the rule, and count the omissions."""
-    if isinstance(value, str):
-        if name in _KEYS or len(value) <= rule.characters:
-            return value
+def _trimmed(rule: _Rule, left_out: Counter[str], name: str, value: Any) -> Any:  # noqa: ANN401
+    """Return the value of a block's field, shortened by the rule, and count the omissions."""
+    if isinstance(value, str) and name not in _KEYS and len(value) > rule.characters:
         left_out["middles of long texts"] += 1
         half = rule.characters // 2
         return f"{value[:half]}…{value[-half:]}"
