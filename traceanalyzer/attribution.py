@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from traceanalyzer.causes import BlockedOps
-from traceanalyzer.causes.knowledge.memory_fit import memory_note
+from traceanalyzer.causes.knowledge.gpu_memory import memory_note
 from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.model import Blocker as ReportedBlocker
 from traceanalyzer.model import Evidence, Fix
@@ -20,14 +20,12 @@ if TYPE_CHECKING:
 
     from traceanalyzer.causes import Cause, CauseMatch, FindingText
     from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.model import Certainty, RuledOut
+    from traceanalyzer.model import Certainty
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
 _log = logging.getLogger("traceanalyzer")
 
-_MEMORY: Final = "memory_pressure"
-_LIBRARY: Final = "library_cpu_placement"
 _BY_DEVICE: Final = frozenset(
     {BlockerKind.REQUEST, BlockerKind.DEFAULT_DEVICE, BlockerKind.ASSIGNED, BlockerKind.RESOURCE}
 )
@@ -54,8 +52,7 @@ class _Key(NamedTuple):
 _Keys: TypeAlias = tuple[_Key, ...]  # one per blocker of an op, in order
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Matched:
+class _Matched(NamedTuple):
     """A blocker of an op, and the cause it belongs to."""
 
     op: CpuOp
@@ -83,15 +80,20 @@ def attribute(
         causes: The causes to choose from.
         failed: Gets the causes that raise an error, with the reason: they have no findings.
     """
-    groups: dict[_Keys, list[list[_Matched]]] = {}
+    groups: dict[_Keys, list[list[_Matched]]] = defaultdict(list)
+    op_of_node = {op.node: op.op_id for op in cpu_ops if op.node[1]}
+    dragged: dict[str, list[str]] = defaultdict(list)  # the ops that each op drags along
     for cpu_op in cpu_ops:
         blockers = cpu_op.explanation.blockers
+        for blocker in blockers:
+            blocked = op_of_node.get((blocker.function, blocker.name))
+            if blocker.link in {"class", "follows"} and blocked is not None:
+                dragged[blocked].append(cpu_op.op_id)
         found = [_match(cpu_op, blocker, causes, failed) for blocker in blockers]
         known = [each for each in found if each is not None]
         if known and len(known) == len(found) and not cpu_op.explanation.contradiction:
             known, keys = _led(known)
-            groups.setdefault(keys, []).append(known)
-    dragged = _dragged_along(cpu_ops)
+            groups[keys].append(known)
     scopes = _scopes(groups)
     findings = []
     for keys, members in groups.items():
@@ -115,12 +117,11 @@ def _led(known: list[_Matched]) -> tuple[list[_Matched], _Keys]:
 
     With a leading match, ops share a finding if their other blockers have the same causes.
     """
-    for leading in known:
-        if leading.match.leads:
-            others = [each for each in known if each is not leading]
-            causes = sorted({each.cause.id for each in others})
-            return [leading, *others], (leading.key, *map(_Key, causes))
-    return known, tuple(dict.fromkeys(each.key for each in known))
+    leading = next((each for each in known if each.match.leads), None)
+    if leading is None:
+        return known, tuple(dict.fromkeys(each.key for each in known))
+    others = [each for each in known if each is not leading]
+    return [leading, *others], (leading.key, *map(_Key, sorted({o.cause.id for o in others})))
 
 
 def cause_of(
@@ -138,25 +139,12 @@ def _match(
     cpu_op: CpuOp, blocker: Blocker, causes: Sequence[Cause], failed: dict[str, str]
 ) -> _Matched | None:
     for cause in causes:
-        if cause.id in failed:
-            continue
-        with contained(cause.id, failed):
-            match = cause.match(cpu_op, blocker)
-            if match is not None:
-                return _Matched(op=cpu_op, blocker=blocker, cause=cause, match=match)
+        if cause.id not in failed:
+            with contained(cause.id, failed):
+                match = cause.match(cpu_op, blocker)
+                if match is not None:
+                    return _Matched(cpu_op, blocker, cause, match)
     return None
-
-
-def _dragged_along(cpu_ops: Sequence[CpuOp]) -> dict[str, list[str]]:
-    """Return the ops that each op drags along, by colocation or as its neighbors."""
-    op_of_node = {op.node: op.op_id for op in cpu_ops if op.node[1]}
-    found: dict[str, list[str]] = {}
-    for cpu_op in cpu_ops:
-        for blocker in cpu_op.explanation.blockers:
-            blocked = op_of_node.get((blocker.function, blocker.name))
-            if blocker.link in {"class", "follows"} and blocked is not None:
-                found.setdefault(blocked, []).append(cpu_op.op_id)
-    return found
 
 
 def _scopes(groups: Iterable[_Keys]) -> dict[_Keys, str]:
@@ -181,10 +169,9 @@ def _finding(
     dragged: Mapping[str, Sequence[str]],
 ) -> Finding:
     """Return the finding of ops with the same blockers, given all blockers of each op."""
-    by_key: dict[_Key, list[_Matched]] = {}
-    for known in members:
-        for each in known:
-            by_key.setdefault(each.key, []).append(each)
+    by_key: dict[_Key, list[_Matched]] = defaultdict(list)
+    for each in (each for known in members for each in known):
+        by_key[each.key].append(each)
     groups = list(by_key.values())
     first, text = groups[0][0], _described(groups[0])
     ops = [known[0].op for known in members]
@@ -194,13 +181,8 @@ def _finding(
     # Why ops are only possibly on the CPU: the program may choose another device.
     possible = [op.explanation for op in ops if op.explanation.certainty == "possible"]
     doubts = dict.fromkeys(explanation.doubt for explanation in possible if explanation.doubt)
-    evidence = (*blockers[0].evidence, *(Evidence(kind="choice", text=doubt) for doubt in doubts))
-    modifiers = text.modifiers
-    ruled_out: tuple[RuledOut, ...] = ()
     # Memory is not a blocker: the scope alone decides, whatever its author's reason.
-    if (note := memory_note(run, _blocked(groups[0]))) is not None:
-        modifiers = modifiers if note.certainty is None else (*modifiers, _MEMORY)
-        evidence, ruled_out = (*evidence, *note.evidence), note.ruled_out
+    note = memory_note(run, _blocked(groups[0]))
     return Finding(
         cause=first.cause.id,
         sub_reason=first.match.sub_reason,
@@ -211,10 +193,14 @@ def _finding(
         why=text.why,
         op_ids=op_ids,
         dragged_along=tuple(op_id for op_id in dragged_along if op_id not in op_ids),
-        evidence=evidence,
+        evidence=(
+            *blockers[0].evidence,
+            *(Evidence(kind="choice", text=doubt) for doubt in doubts),
+            *note.evidence,
+        ),
         blockers=blockers if len(blockers) > 1 else (),
-        modifiers=modifiers,
-        ruled_out=ruled_out,
+        modifiers=(*text.modifiers, *(("memory_pressure",) if note.certainty else ())),
+        ruled_out=note.ruled_out,
         fixes=_fixes(text, groups),
     )
 
@@ -247,7 +233,7 @@ def _fixes(text: FindingText, groups: Sequence[Sequence[_Matched]]) -> tuple[Fix
     if len(groups) == 1:
         return text.fixes
     texts = [(group[0], _described(group)) for group in groups]
-    by_library = [text for first, text in texts if first.cause.id == _LIBRARY]
+    by_library = [text for first, text in texts if first.cause.id == "library_cpu_placement"]
     decisive = by_library or [
         text
         for first, text in texts
@@ -262,13 +248,10 @@ def _fixes(text: FindingText, groups: Sequence[Sequence[_Matched]]) -> tuple[Fix
 
 def _reported(group: Sequence[_Matched]) -> ReportedBlocker:
     evidence = dict.fromkeys(found for each in group for found in each.match.evidence)
+    allowed = (c for each in group for c in (each.op.explanation.certainty, each.match.certainty))
     return ReportedBlocker(
         cause=group[0].cause.id,
-        certainty=_least(
-            certainty
-            for each in group
-            for certainty in (each.op.explanation.certainty, each.match.certainty)
-        ),
+        certainty=_least(allowed),
         sufficient=True,  # each alone keeps the op: see `PlacementExplanation.blockers`
         evidence=tuple(evidence)[:_MOST_EVIDENCE],
     )

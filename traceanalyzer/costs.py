@@ -27,7 +27,7 @@ from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import critical_path, program_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -78,18 +78,13 @@ class Costs:
         self._hosts = [(host, of_host) for host, of_host in steps if len(of_host)]
 
     @cached_property
-    def _by_host(self) -> list[list[_Device]]:
-        """The devices that computed, for each host that has any and steps."""
-        return [
-            [_Device(work, device.parts) for device in host.timeline.devices]
-            for host, steps in self._hosts
-            if host.timeline.devices
-            for work in [_HostWork(host, steps)]
-        ]
+    def _work(self) -> list[_HostWork]:
+        """The work of each host that has steps and devices that computed."""
+        return [_HostWork(host, steps) for host, steps in self._hosts if host.timeline.devices]
 
     @cached_property
     def _devices(self) -> list[_Device]:
-        return [device for devices in self._by_host for device in devices]
+        return [device for work in self._work for device in work.devices]
 
     @cached_property
     def paths(self) -> tuple[HostPath, ...]:
@@ -155,14 +150,12 @@ class Costs:
         Returns:
             None without a device that computed, or without steps.
         """
-        ids = set(op_ids)
         if not self._devices:
             return None
-        least = min(
-            (device.gain(ids) for device in self._devices),
-            key=lambda bounds: (bounds.low_ps, bounds.high_ps),
-        )
-        high_ps = max(_waited_ps(devices, ids) for devices in self._by_host)
+        ids = set(op_ids)
+        bounds = [device.gain(ids) for device in self._devices]
+        least = min(bounds, key=lambda each: (each.low_ps, each.high_ps))
+        high_ps = max(work.waited_ps(ids) for work in self._work)
         return replace(least, high_ps=high_ps, others_ps=max(0, high_ps - least.high_ps))
 
 
@@ -184,50 +177,46 @@ def _times(table: pd.DataFrame) -> Intervals:
     return union(table["start_ps"].to_numpy(np.int64), table["duration_ps"].to_numpy(np.int64))
 
 
-def _waited_ps(devices: Sequence[_Device], op_ids: Iterable[str]) -> float:
-    """Return how long any of a host's devices waited for ops, per step."""
-    work = devices[0].work
-    waits = pd.concat([device.waits_for(op_ids) for device in devices])
-    return common(_times(waits), work.within).total_ps / work.steps
-
-
 class _HostWork:
-    """The work of a host within its regular steps."""
+    """The work of a host, and the waiting times of its devices, within its regular steps."""
 
     def __init__(self, host: Host, steps: pd.DataFrame) -> None:
-        self.steps = len(steps)
-        self.within = _times(steps)
-        self.host = host
-        self.launch_ps = _launch_ps(host)
-        threads = host.tables.threads
+        self.host, self.steps, self.within = host, len(steps), _times(steps)
+        work, threads = host.timeline.work, host.tables.threads
+        #: The time from a kernel's launch to its start; 0 if unknown.
+        self.launch_ps = 0
+        if work is not None:
+            known = (work.launches.thread != ON_DEVICE) & ~work.is_transfer
+            took = (work.start_ps - work.launches.start_ps)[known].clip(0)
+            self.launch_ps = int(np.quantile(took, _LAUNCH_QUANTILE)) if len(took) else 0
         #: When ops computed, or may have computed, on the host.
         self.computed = pd.DataFrame(columns=["start_ps", "duration_ps", "row"], dtype=np.int64)
-        if threads is not None:
-            computes = np.isin(threads.state, (ThreadState.HOST_OP, ThreadState.UNPLACED))
-            took = threads.end_ps - threads.start_ps
-            self.computed = pd.DataFrame(
-                {"start_ps": threads.start_ps, "duration_ps": took, "row": threads.row}
-            )[computes]
-        self.room_ps = self.within.total_ps - max(self._beside(host))
-
-    def _beside(self, host: Host) -> Iterator[int]:
-        """Walk the times of work in the steps that does not depend on the program's own thread.
-
-        This is the input pipeline on its threads, and the kernels of each device.
-        """
         parts = [device.parts for device in host.timeline.devices]
-        spans = [(p.start_ps, p.duration_ps, p.phase == Phase.COMPUTE) for p in parts]
-        threads = host.tables.threads
+        # Work that does not depend on the program's own thread: the kernels of each device, and the
+        # input pipeline on its threads.
+        beside = [(p.start_ps, p.duration_ps, p.phase == Phase.COMPUTE) for p in parts]
         if threads is not None:
+            start, took = threads.start_ps, threads.end_ps - threads.start_ps
+            computed = {"start_ps": start, "duration_ps": took, "row": threads.row}
+            states = (ThreadState.HOST_OP, ThreadState.UNPLACED)
+            self.computed = pd.DataFrame(computed)[np.isin(threads.state, states)]
             own = np.repeat(threads.is_program, np.diff(threads.begin))
-            is_input = (threads.state == ThreadState.INPUT) & ~own
-            spans.append((threads.start_ps, threads.end_ps - threads.start_ps, is_input))
-        for start, took, chosen in spans:
-            yield common(union(start[chosen], took[chosen]), self.within).total_ps
+            beside.append((start, took, (threads.state == ThreadState.INPUT) & ~own))
+        busy_ps = (
+            common(union(start[chosen], took[chosen]), self.within).total_ps
+            for start, took, chosen in beside
+        )
+        self.room_ps = max(0, self.within.total_ps - max(busy_ps))
+        self.devices = [_Device(self, each) for each in parts]
 
     def is_of(self, op_ids: Iterable[str], table: pd.DataFrame) -> pd.Series[bool]:
         """Return which rows of a table are about some ops."""
         return table["row"].isin(np.flatnonzero(self.host.tables.ops["op_id"].isin(op_ids)))
+
+    def waited_ps(self, op_ids: Iterable[str]) -> float:
+        """Return how long any of the host's devices waited for ops, per step."""
+        waits = pd.concat([device.waits_for(op_ids) for device in self.devices])
+        return common(_times(waits), self.within).total_ps / self.steps
 
 
 class _Device:
@@ -267,13 +256,13 @@ class _Device:
         times = common(_times(proved[proved["computes"]]), work.within)
         is_own = work.is_of(op_ids, work.computed)
         alone = without(times, _times(work.computed[~is_own]))
-        computed = int(waits["inside_ps"][waits["computes"]].sum())
         begin = work.computed["start_ps"][is_own].to_numpy(np.int64)
         # An upper bound of how often the ops ran: one run can have several pieces.
         runs = int(inside_ps(work.within, begin, begin + 1).sum())
-        own = runs * work.launch_ps + _DEVICE_SHARE * computed
+        computed_ps = int(waits["inside_ps"][waits["computes"]].sum())
+        own = runs * work.launch_ps + _DEVICE_SHARE * computed_ps
         rest = max(0.0, alone.total_ps - own)
-        low = min(rest, max(0, work.room_ps))
+        low = min(rest, work.room_ps)
         return GainBounds(
             low_ps=low / work.steps,
             high_ps=exposed / work.steps,
@@ -283,13 +272,3 @@ class _Device:
             own_ps=own / work.steps,
             beside_ps=(rest - low) / work.steps,
         )
-
-
-def _launch_ps(host: Host) -> int:
-    """Return the time from a kernel's launch to its start; 0 if unknown."""
-    work = host.timeline.work
-    if work is None:
-        return 0
-    known = (work.launches.thread != ON_DEVICE) & ~work.is_transfer
-    took = (work.start_ps - work.launches.start_ps)[known].clip(0)
-    return int(np.quantile(took, _LAUNCH_QUANTILE)) if len(took) else 0

@@ -12,6 +12,7 @@ from traceanalyzer.costs import Costs
 from traceanalyzer.cpu_ops import analyse, analyse_on_a_gpu
 from traceanalyzer.findings import CERTAINTIES
 from traceanalyzer.format import counted
+from traceanalyzer.model import RuleStatus
 from traceanalyzer.placement.devices import GPU, parse_device
 from traceanalyzer.placement.on_a_gpu import differences
 from traceanalyzer.tables.vocabulary import Role
@@ -27,22 +28,12 @@ if TYPE_CHECKING:
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, RuleState
     from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.placement.explanations import PlacementExplanation
     from traceanalyzer.run import Run
 
 RAN_ONCE: Final = "ran_once"  # a modifier of findings
 # Settings that only move small ops: harmful only if a device waits for these ops.
 _SETTINGS: Final = frozenset({"grappler_pin_to_host", "small_int_pinning"})
 _NOTICEABLE: Final = 0.02  # of a step
-
-
-@dataclass(frozen=True, kw_only=True)
-class CauseOutcome:
-    """Whether a cause was found in a run, and if not, why."""
-
-    cause: str
-    status: RuleState
-    reason: str | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -79,7 +70,7 @@ class Diagnosis:
     #: Sorted by how long devices waited, then by host time.
     findings: tuple[Finding, ...]
     #: One for each cause.
-    outcomes: tuple[CauseOutcome, ...]
+    outcomes: tuple[RuleStatus, ...]
     #: The best certainty with which each op is explained, by op id.
     explained: dict[str, Certainty]
     #: Rows of the op table on the CPU that no finding names, the most expensive first.
@@ -90,11 +81,6 @@ class Diagnosis:
     on_a_gpu: OnAGpu | None
     #: The cost of ops per step.
     costs: Costs
-
-    @property
-    def explanations(self) -> dict[str, PlacementExplanation]:
-        """What keeps each op on the CPU, by op id."""
-        return {op_id: cpu_op.explanation for op_id, cpu_op in self.cpu_ops.items()}
 
 
 def cpu_ops(run: Run) -> pd.DataFrame:
@@ -127,15 +113,16 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
     attributed = attribute(run, rest, applied, failed)
     findings = [*found, *(_without_harm(finding, rare) for finding in attributed)]
     findings = [_with_harm(finding, costs) for finding in findings]
-    fired = {f.cause for f in found}
-    fired |= {cause for f in attributed for cause in (f.cause, *(b.cause for b in f.blockers))}
-    explained = _explained(findings)
+    explained: dict[str, Certainty] = {}
+    for finding in sorted(findings, key=lambda f: CERTAINTIES.index(f.certainty)):
+        for op_id in finding.op_ids:
+            explained.setdefault(op_id, finding.certainty)
     on_cpu = cpu_ops(run)
     unexplained = on_cpu[~on_cpu["op_id"].isin(list(explained))]
     return Diagnosis(
         run=run,
         findings=_most_expensive_first(findings, run, costs),
-        outcomes=tuple(_outcome(c.id, failed, fired, not_applicable) for c in applied),
+        outcomes=tuple(_outcome(cause, failed, findings, not_applicable) for cause in applied),
         explained=explained,
         unexplained=unexplained.sort_values("host_self_ps", ascending=False, kind="stable"),
         cpu_ops=analysis.cpu_ops,
@@ -145,16 +132,21 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
 
 
 def _outcome(
-    cause: str, failed: Mapping[str, str], fired: set[str], not_applicable: Mapping[str, str]
-) -> CauseOutcome:
-    if cause in failed:
-        return CauseOutcome(cause=cause, status="failed", reason=failed[cause])
-    if cause in fired:
-        return CauseOutcome(cause=cause, status="fired")
-    if cause in not_applicable:
-        reason = not_applicable[cause]
-        return CauseOutcome(cause=cause, status="not_applicable", reason=reason)
-    return CauseOutcome(cause=cause, status="silent")
+    cause: Cause,
+    failed: Mapping[str, str],
+    findings: Iterable[Finding],
+    not_applicable: Mapping[str, str],
+) -> RuleStatus:
+    fired = {each for f in findings for each in (f.cause, *(b.cause for b in f.blockers))}
+    states: dict[RuleState, Mapping[str, str | None]] = {
+        "failed": dict(failed),
+        "fired": dict.fromkeys(fired),
+        "not_applicable": dict(not_applicable),
+        "silent": {cause.id: None},
+    }
+    status = next(state for state, reasons in states.items() if cause.id in reasons)
+    reason = states[status][cause.id]
+    return RuleStatus(cause=cause.id, status=status, reason=reason, title=cause.title)
 
 
 def _on_a_gpu(
@@ -237,11 +229,3 @@ def _most_expensive_first(
             ),
         )
     )
-
-
-def _explained(findings: Iterable[Finding]) -> dict[str, Certainty]:
-    explained: dict[str, Certainty] = {}
-    for finding in sorted(findings, key=lambda f: CERTAINTIES.index(f.certainty)):
-        for op_id in finding.op_ids:
-            explained.setdefault(op_id, finding.certainty)
-    return explained

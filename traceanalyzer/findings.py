@@ -13,7 +13,20 @@ CERTAINTIES: Final[tuple[Certainty, ...]] = ("certain", "likely", "possible")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class FindingText:
+    """The text of a finding."""
+
+    title: str
+    why: str
+    harm: Harm
+    #: Fixes that only help under a condition come last.
+    fixes: tuple[Fix, ...] = ()
+    #: Accompanying facts, such as `soft_placement_fallback`.
+    modifiers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding(FindingText):
     """Why some ops ran on the CPU."""
 
     #: Id of the cause.
@@ -22,9 +35,6 @@ class Finding:
     #: that changes from one recording to the next.
     scope: str
     certainty: Certainty
-    harm: Harm
-    title: str
-    why: str
     #: Rows of the op table that it explains.
     op_ids: tuple[str, ...]
     #: What was observed; at least one.
@@ -34,13 +44,9 @@ class Finding:
     dragged_along: tuple[str, ...] = ()
     #: All blockers of the ops in order, the cause first; empty if it is the only one.
     blockers: tuple[Blocker, ...] = ()
-    #: Accompanying facts, such as `soft_placement_fallback`.
-    modifiers: tuple[str, ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()
-    fixes: tuple[Fix, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a finding without evidence."""
         if not self.evidence:
             msg = f"{self.cause}: a finding needs evidence"
             raise ValueError(msg)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.capture_file.attributes import TYPES
+from traceanalyzer.capture_file.graph_def import TYPES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.placement import rewrites
 from traceanalyzer.placement.kernel_tables import minor_of

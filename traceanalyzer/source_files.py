@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from traceanalyzer.run import Run
 
@@ -16,7 +16,7 @@ def shown_files(files: Iterable[object], run: Run) -> list[str | None]:
 
     Files elsewhere keep their full path: no shorter name identifies them.
     """
-    roots = _roots(run)
+    roots = list(_roots(run))
     known: dict[str, str] = {}
     return [
         known.setdefault(file, _shown(file, roots)) if isinstance(file, str) else None
@@ -24,22 +24,17 @@ def shown_files(files: Iterable[object], run: Run) -> list[str | None]:
     ]
 
 
-def _roots(run: Run) -> list[PurePath]:
-    roots = []
-    for host in run.hosts:
-        environment = (host.capture_file.environment if host.capture_file else None) or {}
+def _roots(run: Run) -> Iterator[PurePath]:
+    for _, capture_file in run.captured:
+        environment = capture_file.environment or {}
         folder, script = environment.get("cwd"), environment.get("script")
         if isinstance(folder, str) and folder:
-            started = PurePath(folder)
             if isinstance(script, str) and script:
-                roots.append((started / script).parent)
-            roots.append(started)
-    return roots
+                yield (PurePath(folder) / script).parent
+            yield PurePath(folder)
 
 
 def _shown(file: str, roots: list[PurePath]) -> str:
     path = PurePath(file)
-    for root in roots:
-        if path.is_relative_to(root):
-            return path.relative_to(root).as_posix()
-    return file
+    root = next((root for root in roots if path.is_relative_to(root)), None)
+    return file if root is None else path.relative_to(root).as_posix()

@@ -10,10 +10,10 @@ import pytest
 from tests.capture_file.capture_files import CPU, GPU
 from tests.capture_file.graph_proto import GraphDef
 from tests.capture_file.test_graphs import assert_same
-from traceanalyzer.capture_file.attributes import AttributePool
 from traceanalyzer.capture_file.document import CaptureFile, Note
 from traceanalyzer.capture_file.dumps import read_dumps
 from traceanalyzer.capture_file.function_records import Function, Instance
+from traceanalyzer.capture_file.graph_def import AttributePool
 
 CPU_IN_NAME = "_job:localhost_replica:0_task:0_device:CPU:0"
 GPU_IN_NAME = "_job:localhost_replica:0_task:0_device:GPU:0"

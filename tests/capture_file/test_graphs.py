@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.capture_file.graph_proto import DataType, GraphDef
-from traceanalyzer.capture_file.attributes import AttributePool
-from traceanalyzer.capture_file.dumps import parse_graph
+from traceanalyzer.capture_file.graph_def import AttributePool, parse_graph
 from traceanalyzer.trace.message import BrokenMessageError
 
 TYPES = sorted(DataType.values_by_number)

@@ -42,10 +42,9 @@ from typing import Any, Final
 import pytest
 
 from tests.emulator.build import CannotBuildError, Installation, built
-from traceanalyzer.capture_file.attributes import AttributePool
 from traceanalyzer.capture_file.document import Attributes
-from traceanalyzer.capture_file.dumps import parse_graph
 from traceanalyzer.capture_file.function_records import Graph
+from traceanalyzer.capture_file.graph_def import AttributePool, parse_graph
 
 _ROOT: Final = Path(__file__).parents[2]
 _SERVER: Final = Path(__file__).with_name("server.py")

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from tests.emulator.oracle import Outcome, PlacerRun, the_oracle
-from traceanalyzer.capture_file.attributes import AttributePool
 from traceanalyzer.capture_file.document import Attributes
-from traceanalyzer.capture_file.dumps import parse_graph
 from traceanalyzer.capture_file.function_records import Graph
+from traceanalyzer.capture_file.graph_def import AttributePool, parse_graph
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"

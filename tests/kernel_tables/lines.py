@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from traceanalyzer.capture_file.attributes import attribute_of_entry
 from traceanalyzer.capture_file.document import Json
+from traceanalyzer.capture_file.graph_def import attribute_of_entry
 
 # XLA's and TPUs' device types are left out: no op is placed there that runs on CPU or GPU.
 KEPT = ("CPU", "DEFAULT", "GPU")

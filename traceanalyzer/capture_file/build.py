@@ -7,46 +7,57 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import msgspec
 
 from traceanalyzer.capture_file.document import (
     OF_MACHINE,
     CaptureFile,
+    CaughtError,
+    EagerSequence,
+    Frame,
+    Json,
     Note,
     RegisteredKernel,
+    Resource,
+    Scope,
     Session,
     SessionConfig,
+    Signature,
     VisibilityChoice,
 )
 from traceanalyzer.capture_file.dumps import read_dumps
-from traceanalyzer.capture_file.encoding import DamagedDocumentError, check, known_origin, record
+from traceanalyzer.capture_file.encoding import (
+    NOT_AS_EXPECTED,
+    DamagedDocumentError,
+    check,
+    known_origin,
+    record,
+)
 from traceanalyzer.capture_file.files import bounded
-from traceanalyzer.capture_file.function_records import UNKNOWN
+from traceanalyzer.capture_file.function_records import UNKNOWN, Definition
 from traceanalyzer.capture_file.gpu_source import (
     manner_of,
     may_choose,
     may_choose_device,
     questions_without_tensorflow,
 )
+from traceanalyzer.capture_file.graph_def import AttributePool, finite
 from traceanalyzer.capture_file.journal import read_journal
-from traceanalyzer.capture_file.pools import EagerRecords, Pools, facts
 from traceanalyzer.capture_file.recorded_run import without_secrets
-from traceanalyzer.format import counted, listed, printable
+from traceanalyzer.format import counted
 from traceanalyzer.trace.profile_options import profile_options_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import TypeAlias
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from traceanalyzer.capture_file.document import Frame, Json, Scope
-    from traceanalyzer.capture_file.function_records import Definition
     from traceanalyzer.capture_file.journal import Journal
     from traceanalyzer.capture_file.source_lines import SourceLines
 
-    _Object: TypeAlias = dict[str, Json]
-
 JOURNAL: Final = "journal.jsonl"
 GRAPHS: Final = "graphs"
+_Record = TypeVar("_Record")
 
 
 def build(  # noqa: PLR0913 - each keyword is of another source
@@ -68,10 +79,9 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         source: Reader of the program's source lines; None to leave them out.
         command: The words of the command line that made the capture; None if there was none.
     """
-    journal, pools = read_journal(work / JOURNAL), Pools()
-    recorded = journal.many["session"]
+    journal, pools = read_journal(work / JOURNAL), _Pools()
     if folder is None:
-        traces = (session.get("trace") for session in recorded)
+        traces = (session.get("trace") for session in journal.many["session"])
         folder = next((Path(trace).parent for trace in traces if isinstance(trace, str)), None)
     definitions: dict[str, Definition] = {}
     for each in pools.all_of(pools.definition, journal.many["function"]):
@@ -79,41 +89,48 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     functions, dump_notes = read_dumps(work / GRAPHS, pools.attributes, definitions)
     eager = pools.all_of(pools.eager, [journal.last["eager"]] if "eager" in journal.last else [])
     errors = pools.all_of(pools.error, journal.many["error"])
-    choices = _last_of_each_way(journal)
-    visibility = pools.all_of(
-        partial(_choice, pools), (each for each in choices if each.get("value") is not None)
-    )
-    sessions = pools.records(Session, recorded)
+    # The last choice of each way counts. One without a value unset the variable.
+    choices = {str(found.get("how")): found for found in journal.many["visibility"]}
+    made = [choice for choice in choices.values() if choice.get("value") is not None]
+    visibility = pools.all_of(pools.choice, made)
     kernels: Any = journal.last.get("kernels", {}).get("kernels")
-    frames = pools.frames
+    frames = tuple(pools.frames)
     texts, statements, source_notes = source.add(frames) if source else (frames, (), ())
-    devices = _facts(journal, "devices")
+    environment, devices = _facts(journal, "environment"), _facts(journal, "devices")
+    if environment is not None and isinstance(given := environment.get("variables"), dict):
+        unset = {how for how, choice in choices.items() if choice.get("value") is None}
+        environment["variables"] = {k: v for k, v in given.items() if k not in unset}
     questions = _gpu_questions(devices, sorted({f.file for f in frames if f.is_user}))
     if devices is not None and "gpu_questions" in devices:
         devices["gpu_questions"] = [list(question) for question in questions]
-    chosen = _chosen(pools.scopes, frames)
+    asking = {scope.frame for scope in pools.scopes if _names_cpu(scope)} - {UNKNOWN}
+    chosen = {at for at in asking if frames[at].is_user and may_choose_device(frames[at])}
+    scopes = (
+        replace(scope, origin=OF_MACHINE)
+        if questions and scope.frame in chosen and _names_cpu(scope)
+        else scope
+        for scope in pools.scopes
+    )
     capture_file = CaptureFile(
         tool=version("traceanalyzer"),
         host=host,
         complete="finished" in journal.last,
         command=None if command is None else without_secrets(command),
-        environment=_environment(journal, choices),
+        environment=environment,
         devices=devices,
-        gpus=tuple(facts(gpu) for gpu in gpus),
+        gpus=tuple(map(_without_nan, gpus)),
         log=tuple(log),
-        sessions=tuple(_with_levels(session, folder) for session in sessions),
+        sessions=tuple(
+            _with_levels(session, folder)
+            for session in pools.records(Session, journal.many["session"])
+        ),
         errors=errors,
         visibility=visibility,
         session_configs=pools.records(SessionConfig, journal.many["session_config"]),
         frames=texts,
         statements=statements,
-        scopes=tuple(
-            replace(scope, origin=OF_MACHINE)
-            if questions and scope.frame in chosen and _names_cpu(scope)
-            else scope
-            for scope in pools.scopes
-        ),
-        chosen=chosen,
+        scopes=tuple(scopes),
+        chosen=frozenset(chosen),
         attributes=tuple(pools.attributes.sets),
         definitions=tuple(definitions.values()),
         functions=tuple(functions),
@@ -130,71 +147,51 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     return bounded(replace(capture_file, notes=notes))
 
 
-def _facts(journal: Journal, kind: str) -> _Object | None:
-    found = {key: each for key, each in journal.last.get(kind, {}).items() if key != "kind"}
-    return facts(found) if kind in journal.last else None
+def _facts(journal: Journal, kind: str) -> dict[str, Json] | None:
+    found: Any = _without_nan(journal.last.get(kind))
+    return None if found is None else {key: found[key] for key in found if key != "kind"}
 
 
-def _last_of_each_way(journal: Journal) -> Iterable[_Object]:
-    """Return the last record of each way to choose visible GPUs: the last one counts.
-
-    If the program unset the variable, the record has no value.
-    """
-    return {str(found.get("how")): found for found in journal.many["visibility"]}.values()
-
-
-def _choice(pools: Pools, found: _Object) -> VisibilityChoice:
-    running = pools.indices(found["frames"])
-    frames = pools.frames
-    manner = manner_of([frames[at] for at in running], str(found["value"]))
-    at = running[0] if running else UNKNOWN
-    return record(VisibilityChoice, {**found, "frame": at, "manner": manner})
+def _without_nan(value: Any) -> Any:  # noqa: ANN401 - a value of JSON
+    """Return facts without the floats that JSON cannot express."""
+    if isinstance(value, float):
+        return finite(value)
+    if isinstance(value, list):
+        return [_without_nan(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _without_nan(each) for key, each in value.items()}
+    return value
 
 
-def _environment(journal: Journal, choices: Iterable[_Object]) -> _Object | None:
-    """Return the program's environment, without variables that it unset before they counted."""
-    found = _facts(journal, "environment")
-    given = None if found is None else found.get("variables")
-    if found is None or not isinstance(given, dict):
-        return found
-    unset = {choice.get("how") for choice in choices if choice.get("value") is None}
-    return {**found, "variables": {k: v for k, v in given.items() if k not in unset}}
-
-
-def _gpu_questions(devices: _Object | None, files: Iterable[str]) -> list[tuple[str, int]]:
+def _gpu_questions(
+    devices: Mapping[str, Json] | None, files: Iterable[str]
+) -> list[tuple[str, int]]:
     """Return the GPU queries whose answer may affect the program."""
     recorded = (devices or {}).get("gpu_questions")
     if not isinstance(recorded, list):
         return []
-    found = [
-        (file, line)
+    queries = [
+        (file, line, False)
         for file in files
         for line in sorted(set(questions_without_tensorflow(file)))
-        if may_choose(file, line, is_script=False)
     ]
     for each in recorded:
         match each:
             case [[str(file), int(line)], bool(is_script)]:
-                if may_choose(file, line, is_script=is_script):
-                    found.append((file, line))
-    return found
-
-
-def _chosen(scopes: Sequence[Scope], frames: Sequence[Frame]) -> frozenset[int]:
-    """Return the lines that enter a CPU scope but may request another device elsewhere."""
-    asking = {scope.frame for scope in scopes if _names_cpu(scope)} - {UNKNOWN}
-    return frozenset(at for at in asking if frames[at].is_user and may_choose_device(frames[at]))
+                queries.append((file, line, is_script))
+    return [(file, line) for file, line, own in queries if may_choose(file, line, is_script=own)]
 
 
 def _names_cpu(scope: Scope) -> bool:
     return scope.origin is None and "cpu" in scope.device.lower()
 
 
-def _with_eager(capture_file: CaptureFile, eager: EagerRecords = EagerRecords()) -> CaptureFile:  # noqa: B008 - immutable
+def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = None) -> CaptureFile:
     """Add the eager ops; a scope's device may be that of a signature or resource."""
-    sizes = len(eager.signatures), len(eager.resources)
-    scopes = (replace(s, origin=known_origin(s.origin, *sizes)) for s in capture_file.scopes)
-    whole = replace(capture_file, **eager._asdict(), scopes=tuple(scopes))
+    whole = replace(capture_file, **(eager or {}))
+    sizes = len(whole.signatures), len(whole.resources)
+    scopes = (replace(s, origin=known_origin(s.origin, *sizes)) for s in whole.scopes)
+    whole = replace(whole, scopes=tuple(scopes))
     check(whole)
     return whole
 
@@ -206,10 +203,8 @@ def _with_levels(session: Session, folder: Path | None) -> Session:
     """
     if session.trace is None or folder is None or not Path(session.trace).is_file():
         return replace(session, trace=None, effective=None)
-    stated = profile_options_in(Path(session.trace))
-    return replace(
-        session, trace=os.path.relpath(session.trace, folder), effective=stated or session.requested
-    )
+    effective = profile_options_in(Path(session.trace)) or session.requested
+    return replace(session, trace=os.path.relpath(session.trace, folder), effective=effective)
 
 
 def _notes(journal: Journal, damaged: int) -> Iterator[Note]:
@@ -221,7 +216,152 @@ def _notes(journal: Journal, damaged: int) -> Iterator[Note]:
     if broken := journal.broken + damaged:
         message = f"{counted(broken, 'record')} of the recorder cannot be read"
         yield Note(id="records_damaged", severity="warning", message=message)
-    if journal.unknown:
-        kinds = listed([printable(kind) for kind in sorted(journal.unknown)])
-        message = f"the recorder wrote records of kinds that are not known here: {kinds}"
-        yield Note(id="records_unknown", severity="info", message=message)
+
+
+# --- Records with lines and scopes ----------------------------------------------------------------
+#
+# A record of the journal has its own lists of lines and scopes, a capture file one for all records.
+
+
+class _Place(NamedTuple):
+    """A line of code."""
+
+    file: str
+    line: int
+    code: str
+    is_user: int = 1  # a handler is the user's
+
+
+class _Request(NamedTuple):
+    """A scope, with the index of a place."""
+
+    device: str
+    place: int
+    origin: int | None = None
+
+
+class _Function(msgspec.Struct):
+    """The lines of a function's nodes; `frames` are places, the other lists indices."""
+
+    name: str
+    nodes: tuple[str, ...]
+    frame: list[int]
+    scopes: list[tuple[int, ...] | None]
+    frames: list[_Place]
+    scope_pool: list[_Request]
+    library: list[int] = []
+
+
+class _EagerOps(msgspec.Struct):
+    """Eager ops; the indices of signatures are those of `frames`."""
+
+    frames: list[_Place]
+    signatures: list[dict[str, Any]]
+    resources: list[dict[str, Any]]
+    sequences: tuple[EagerSequence, ...]
+
+
+class _Pools:
+    """Builds records and collects their distinct frames, scopes and attributes."""
+
+    def __init__(self) -> None:
+        self.attributes = AttributePool()
+        self.damaged = 0  #: records left out: not as the recorder writes them
+        self.frames: dict[Frame, int] = {}
+        self.scopes: dict[Scope, int] = {}
+
+    def all_of(
+        self, read: Callable[[dict[str, Any]], _Record], records: Iterable[dict[str, Any]]
+    ) -> tuple[_Record, ...]:
+        """Read records; those that are damaged are left out and counted."""
+        found = []
+        for each in records:
+            try:
+                found.append(read(each))
+            except NOT_AS_EXPECTED:
+                self.damaged += 1
+        return tuple(found)
+
+    def records(self, kind: type[_Record], found: Iterable[Any]) -> tuple[_Record, ...]:
+        """Read records that are already in the form of the capture file."""
+        return self.all_of(partial(record, kind), found)
+
+    def definition(self, found: dict[str, Any]) -> Definition:
+        """Return a journal's `function`."""
+        function = record(_Function, found)
+        lines = function.library or function.frame
+        if not len(function.nodes) == len(function.frame) == len(function.scopes) == len(lines):
+            raise ValueError
+        frames = self._indices(function.frames)
+        scopes = [self._scope(request, frames) for request in function.scope_pool]
+        return Definition(
+            name=function.name,
+            nodes=function.nodes,
+            frames=tuple(_at(frames, at) for at in function.frame),
+            libraries=tuple(_at(frames, at) for at in function.library),
+            scopes=tuple(
+                None if stack is None else tuple(scopes[at] for at in stack)
+                for stack in function.scopes
+            ),
+        )
+
+    def eager(self, found: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+        """Return a journal's `eager`, as fields of `CaptureFile`."""
+        ops = record(_EagerOps, found)
+        frames = self._indices(ops.frames)
+        return {
+            "signatures": tuple(self._signature(each, frames) for each in ops.signatures),
+            "resources": tuple(record(Resource, _known(each)) for each in ops.resources),
+            "sequences": ops.sequences,
+        }
+
+    def error(self, found: dict[str, Any]) -> CaughtError:
+        """Return a journal's `error`."""
+        raised = self._indices(record(list[_Place], found["raised"]))
+        handler = found["handler"]
+        caught = UNKNOWN if handler is None else self._indices([record(_Place, handler)])[0]
+        return record(CaughtError, {**found, "raised": raised, "handler": caught})
+
+    def choice(self, found: dict[str, Any]) -> VisibilityChoice:
+        """Return a journal's `visibility`."""
+        running = self._indices(record(list[_Place], found["frames"]))
+        frames = list(self.frames)
+        manner = manner_of([frames[at] for at in running], str(found["value"]))
+        at = running[0] if running else UNKNOWN
+        return record(VisibilityChoice, {**found, "frame": at, "manner": manner})
+
+    def _indices(self, places: Iterable[_Place]) -> list[int]:
+        frames = (
+            Frame(file=place.file, line=place.line, code=place.code, is_user=bool(place.is_user))
+            for place in places
+        )
+        return [self.frames.setdefault(frame, len(self.frames)) for frame in frames]
+
+    def _scope(self, request: _Request, frames: Sequence[int]) -> int:
+        frame = _at(frames, request.place)
+        scope = Scope(device=request.device, frame=frame, origin=request.origin)
+        return self.scopes.setdefault(scope, len(self.scopes))
+
+    def _signature(self, found: dict[str, Any], frames: Sequence[int]) -> Signature:
+        requests = record(list[_Request], found.get("scopes", []))
+        lines = ("frame", "library", "scope_frame")
+        return record(
+            Signature,
+            {
+                **_known(found),
+                **{key: _at(frames, found.get(key, UNKNOWN)) for key in lines},
+                "scopes": [self._scope(request, frames) for request in requests],
+                "attributes": self.attributes.add(_without_nan(found["attributes"])),
+                "inputs": [*map(_known, found["inputs"])],
+                "outputs": [*map(_known, found["outputs"])],
+            },
+        )
+
+
+def _known(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a record without its nulls: a field that is not known has its default."""
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _at(pool: Sequence[int], index: int) -> int:
+    return UNKNOWN if index == UNKNOWN else pool[index]

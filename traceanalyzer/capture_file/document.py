@@ -139,11 +139,11 @@ class SessionConfig:
 class Tensor:
     """An input or output of an eager op."""
 
-    dtype: str  #: "" if not recorded (a Python value)
-    device: str  #: its device according to TensorFlow
-    backing_device: str  #: the device of its memory: the CPU for an int32 "on" a GPU
-    resource: int | None  #: the resource of a handle
-    shape: Shape  #: None also if not recorded
+    dtype: str = ""  #: "" if not recorded (a Python value)
+    device: str = ""  #: its device according to TensorFlow
+    backing_device: str = ""  #: the device of its memory: the CPU for an int32 "on" a GPU
+    resource: int | None = None  #: the resource of a handle
+    shape: Shape = None  #: None also if not recorded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ class Signature:
     op: str  #: op type; of a call, the definition's name
     #: Whether it calls a function; then `inputs` bind its `_Arg`s, in order, with captured ones.
     is_function: bool
-    scope: str  #: the device that the eager scope requests, "" for none
+    scope: str = ""  #: the device that the eager scope requests, "" for none
     scope_frame: int  #: the frame that entered the scope
     frame: int  #: the innermost frame of the user's code
     attributes: int
@@ -167,12 +167,12 @@ class Signature:
 class Resource:
     """A variable, table, iterator or other resource, and the type of its content."""
 
-    signature: int  #: of the op that created it; its frame is the line
-    name: str  #: as the program or TensorFlow gave it
-    dtype: str  #: "" if unknown
+    signature: int = UNKNOWN  #: of the op that created it; its frame is the line
+    name: str = ""  #: as the program or TensorFlow gave it
+    dtype: str = ""  #: "" if unknown
     shape: Shape = None
     bytes: _Int64 | None = None
-    device: str  #: where it lives
+    device: str = ""  #: where it lives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,33 +14,22 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from traceanalyzer.capture_file.document import Note, is_session
-from traceanalyzer.capture_file.function_records import (
-    UNKNOWN,
-    Function,
-    Graph,
-    Instance,
-    Partition,
-)
+from traceanalyzer.capture_file.function_records import Function, Graph, Instance, Partition
+from traceanalyzer.capture_file.graph_def import parse_graph
 from traceanalyzer.format import counted, printable
-from traceanalyzer.trace.message import (
-    BrokenMessageError,
-    as_bytes,
-    as_number,
-    as_text,
-    fields,
-)
+from traceanalyzer.trace.message import BrokenMessageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from traceanalyzer.capture_file.attributes import AttributePool
+    from traceanalyzer.capture_file.graph_def import AttributePool
 
 _INPUT, _ASSIGNED, _PARTITION = "input", "assigned", "partition"
 _STAGES: Final = {
@@ -54,53 +43,21 @@ _SESSION_STAGES: Final = {
     "before_opt_group_post_placement": _ASSIGNED,
     "after_opt_group_post_partitioning": _PARTITION,
 }
-_STAGED: Final = re.compile(r"(.+)\.(\d{4,9})\.main\.([a-z_]+?)(?:_\d+)?\.pb")
-_PLACER: Final = re.compile(r"(.+?)_?placer_(input|output)(?:_(\d{1,9}))?\.(pb|pbtxt)")
-_PARTITIONED: Final = re.compile(r"(.+)_partition_(_job:.+)")
+_STAGED: Final = re.compile(
+    r"(.+?)(?:_partition_(_job:.+))?\.(\d{4,9})\.main\.([a-z_]+?)(?:_\d+)?\.pb"
+)
+_PLACER: Final = re.compile(r"(.+?)_?placer_(input|output)(?:_(\d{1,9}))?\.pb")
 _ESCAPED: Final = str.maketrans("/[]*?\\", "______")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Dump:
-    path: Path
+class _Dump(NamedTuple):
     number: int
+    path: Path
     time_ns: int
 
 
-@dataclass(slots=True)
-class _Dumps:
-    """The dumps of one function, each stage's in the order in which they were written."""
-
-    inputs: list[_Dump] = field(default_factory=list)
-    assigned: list[_Dump] = field(default_factory=list)
-    partitions: dict[str, list[_Dump]] = field(default_factory=lambda: defaultdict(list))
-
-    def sort(self) -> None:
-        for dumps in (self.inputs, self.assigned, *self.partitions.values()):
-            dumps.sort(key=lambda dump: dump.number)
-
-    def answer_to(self, at: int) -> _Dump | None:
-        """Return the assignment for an input: the first one after it and before the next input."""
-        begin = self.inputs[at].number
-        after = next((dump for dump in self.assigned if dump.number >= begin), None)
-        later = self.inputs[at + 1].number if at + 1 < len(self.inputs) else begin
-        return None if after is not None and after.number >= later > begin else after
-
-    def by_instance(self) -> list[list[tuple[str, _Dump]]]:
-        """Return the partitions of each instance, with their devices.
-
-        They are numbered separately for each device. If a device has one per instance, they are
-        paired in order; otherwise, e.g. if an instance had no ops on a device, by time.
-        """
-        found: list[list[tuple[str, _Dump]]] = [[] for _ in self.inputs]
-        times = [dump.time_ns for dump in self.inputs]
-        for device, partitions in sorted(self.partitions.items()):
-            for at, dump in enumerate(partitions):
-                if len(partitions) != len(times):
-                    at = bisect_right(times, dump.time_ns) - 1  # noqa: PLW2901 - not in order
-                if at >= 0:
-                    found[at].append((device, dump))
-        return found
+# The dumps of a function by stage and, for partitions, by device.
+_Dumps: TypeAlias = dict[tuple[str, str], list[_Dump]]
 
 
 def read_dumps(
@@ -115,7 +72,6 @@ def read_dumps(
     reader = _Reader(attributes)
     functions = []
     for escaped, dumps in sorted(_found(folder).items()):
-        dumps.sort()
         if instances := reader.instances(dumps):
             functions.append(Function(name=names.get(escaped, escaped), instances=instances))
     notes = []
@@ -130,26 +86,22 @@ def read_dumps(
 
 
 def _found(folder: Path) -> dict[str, _Dumps]:
-    found: dict[str, _Dumps] = defaultdict(_Dumps)
-    for path in sorted(folder.glob("*.pb")):
-        device = ""
+    found: dict[str, _Dumps] = defaultdict(lambda: defaultdict(list))
+    for path in folder.glob("*.pb"):
         if match := _STAGED.fullmatch(path.name):
-            name, number, stage = match[1], int(match[2]), match[3]
-            if partitioned := _PARTITIONED.fullmatch(name):
-                name, device = partitioned[1], partitioned[2]
+            name, device, number, stage = match.groups(default="")
             kind = (_SESSION_STAGES if is_session(name) else _STAGES).get(stage)
         elif match := _PLACER.fullmatch(path.name):
-            name, number = match[1], int(match[3] or 0)
-            kind = _INPUT if match[2] == "input" else _ASSIGNED
+            name, answer, number = match.groups(default="0")
+            kind, device = _INPUT if answer == "input" else _ASSIGNED, ""
         else:
             continue
-        dump = _Dump(path=path, number=number, time_ns=path.stat().st_mtime_ns)
-        if kind == _INPUT:
-            found[name].inputs.append(dump)
-        elif kind == _ASSIGNED:
-            found[name].assigned.append(dump)
-        elif kind == _PARTITION:
-            found[name].partitions[device].append(dump)
+        if kind is not None:
+            dump = _Dump(int(number), path, path.stat().st_mtime_ns)
+            found[name][kind, device].append(dump)
+    for dumps in found.values():
+        for each in dumps.values():
+            each.sort()
     return found
 
 
@@ -164,23 +116,28 @@ class _Reader:
         """Return the distinct instances of a function."""
         counts: Counter[int] = Counter()
         found: list[Instance] = []
-        for at, (dump, partitions) in enumerate(
-            zip(dumps.inputs, dumps.by_instance(), strict=True)
-        ):
+        inputs, assigned = dumps[_INPUT, ""], dumps[_ASSIGNED, ""]
+        partitions = _by_instance(inputs, dumps)
+        for at, dump in enumerate(inputs):
             graph = self._graph(dump, self._attributes)
             if graph is None:
                 continue
+            # The first answer after an input and before the next one.
+            answer = next((each for each in assigned if each.number >= dump.number), None)
+            later = inputs[at + 1].number if at + 1 < len(inputs) else dump.number
+            if answer is not None and answer.number >= later > dump.number:
+                answer = None
             instance = Instance(
                 input=graph,
-                assigned=self._assigned(graph, dumps.answer_to(at)),
-                partitions=tuple(filter(None, (self._partition(*each) for each in partitions))),
+                assigned=self._assigned(graph, answer),
+                partitions=tuple(filter(None, (self._partition(*p) for p in partitions[at]))),
             )
             if instance not in found:
                 found.append(instance)
             counts[found.index(instance)] += 1
         return tuple(replace(each, count=counts[at]) for at, each in enumerate(found))
 
-    def _graph(self, dump: _Dump, attributes: AttributePool | None) -> Graph | None:
+    def _graph(self, dump: _Dump, attributes: AttributePool | None = None) -> Graph | None:
         try:
             # Map the file instead of reading it: constants can be large and are skipped.
             mapped = np.memmap(dump.path, np.uint8, mode="r")
@@ -190,12 +147,8 @@ class _Reader:
             return None
 
     def _assigned(self, graph: Graph, dump: _Dump | None) -> tuple[str, ...]:
-        answer = None if dump is None else self._graph(dump, None)
-        if answer is None:
-            return ("",) * len(graph)
-        if answer.names == graph.names:
-            return answer.devices
-        devices = dict(zip(answer.names, answer.devices, strict=True))
+        answer = None if dump is None else self._graph(dump)
+        devices = dict(zip(answer.names, answer.devices, strict=True)) if answer else {}
         return tuple(devices.get(name, "") for name in graph.names)
 
     def _partition(self, device: str, dump: _Dump) -> Partition | None:
@@ -213,77 +166,18 @@ class _Reader:
         )
 
 
-# --- One graph ------------------------------------------------------------------------------------
-#
-# A serialized GraphDef, read without TensorFlow and protobuf. Numbers of fields are those of
-# graph.proto, node_def.proto and versions.proto in TensorFlow's `core/framework`.
+def _by_instance(inputs: list[_Dump], dumps: _Dumps) -> list[list[tuple[str, _Dump]]]:
+    """Return the partitions of each instance, with their devices.
 
-_NODE, _VERSIONS = 1, 4  # of a GraphDef
-_PRODUCER = 1  # of its VersionDef
-_NAME, _OP, _INPUT_OF, _DEVICE, _ATTR, _DEBUG = range(1, 7)  # of a NodeDef
-_ORIGINAL_NODE, _ORIGINAL_FUNCTION = 1, 2  # of its ExperimentalDebugInfo
-
-
-def parse_graph(data: bytes | memoryview, attributes: AttributePool | None = None) -> Graph:
-    """Read a serialized GraphDef without its function library.
-
-    Args:
-        attributes: Collects the attribute sets; None to skip them.
-
-    Raises:
-        BrokenMessageError: The bytes are not a GraphDef.
+    They are numbered separately for each device. If a device has one per instance, they are
+    paired in order; otherwise, e.g. if an instance had no ops on a device, by time.
     """
-    nodes = _Nodes(attributes)
-    producer = 0
-    for number, value, _ in fields(memoryview(data)):
-        if number == _NODE:
-            nodes.add(as_bytes(value))
-        elif number == _VERSIONS:
-            versions = {k: each for k, each, _ in fields(as_bytes(value))}
-            producer = as_number(versions.get(_PRODUCER, 0))
-    rows = list(zip(*nodes.rows, strict=True)) or [()] * len(_FIELDS)
-    return Graph(**dict(zip(_FIELDS, rows, strict=True)), producer=producer)
-
-
-_FIELDS: Final = (
-    *("names", "ops", "inputs", "devices", "attributes"),
-    *("origin_functions", "origin_nodes"),
-)
-
-
-class _Nodes:
-    """The nodes of a graph: a row for each, of the columns `_FIELDS`."""
-
-    def __init__(self, attributes: AttributePool | None) -> None:
-        self.rows: list[tuple[Any, ...]] = []
-        self._pool = attributes
-        self._texts: dict[bytes, str] = {}
-
-    def add(self, node: memoryview) -> None:
-        """Read a NodeDef."""
-        texts = {_NAME: "", _OP: "", _DEVICE: ""}
-        origin = {_ORIGINAL_FUNCTION: "", _ORIGINAL_NODE: ""}
-        inputs: list[str] = []
-        entries: list[memoryview] = []
-        for number, value, _ in fields(node):
-            if number == _ATTR:
-                entries.append(as_bytes(value))
-            elif number == _INPUT_OF:
-                inputs.append(self._text(value))
-            elif number in texts:
-                texts[number] = self._text(value)
-            elif number == _DEBUG:
-                for inner, name, _ in fields(as_bytes(value)):
-                    if inner in origin:  # the first if several: Grappler merged them
-                        origin[inner] = origin[inner] or self._text(name)
-        attributes = UNKNOWN if self._pool is None else self._pool.add_entries(entries)
-        named = texts[_NAME], texts[_OP], tuple(inputs), texts[_DEVICE]
-        self.rows.append((*named, attributes, *origin.values()))
-
-    def _text(self, value: int | memoryview) -> str:
-        """Decode a text, once for all nodes that have it."""
-        data = bytes(as_bytes(value))
-        known = self._texts.get(data)
-        if known is None:
-            known = self._texts[data] = as_text(value)
-        return known
+    found: list[list[tuple[str, _Dump]]] = [[] for _ in inputs]
+    times = [dump.time_ns for dump in inputs]
+    for (kind, device), partitions in sorted(dumps.items()):
+        for place, dump in enumerate(partitions if kind == _PARTITION else ()):
+            is_paired = len(partitions) == len(times)
+            at = place if is_paired else bisect_right(times, dump.time_ns) - 1
+            if at >= 0:
+                found[at].append((device, dump))
+    return found

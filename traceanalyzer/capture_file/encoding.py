@@ -17,7 +17,7 @@ objects with the names of their fields, except for:
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, pairwise, product, repeat
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -28,7 +28,7 @@ from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.format import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -38,6 +38,9 @@ FORMAT: Final = "traceanalyzer.placement"
 VERSION: Final = 1
 
 _COLUMNS: Final = ("names", "ops", "origin_functions", "origin_nodes")
+_TENSOR: Final = ("dtype", "device", "backing_device", "resource", "shape")
+_TEXTS_OF_TENSOR: Final = slice(3)
+_LENGTHS: Final = "columns differ in length"
 _Record = TypeVar("_Record")
 # Exceptions that plain code raises for a value of an unexpected type.
 NOT_AS_EXPECTED: Final = (
@@ -54,32 +57,16 @@ def document_of(capture_file: CaptureFile) -> dict[str, Json]:
     """Return the JSON of a capture file."""
     whole = msgspec.to_builtins(capture_file, enc_hook=_packed, order="deterministic")
     strings: dict[str, int] = {}
-
-    def numbers(texts: Iterable[str]) -> list[int]:
-        return [strings.setdefault(text, len(strings)) for text in texts]
-
-    for definition in whole["definitions"]:
-        definition["nodes"] = numbers(definition["nodes"])
-    for instance in chain.from_iterable(function["instances"] for function in whole["functions"]):
+    for signature, side in _sides(whole):
+        signature[side] = [[*tensor.values()] for tensor in signature[side]]
+    for instance in _instances(whole):
         graph, inputs = instance["input"], instance["input"]["inputs"]
-        instance["assigned"] = numbers(instance["assigned"])
-        graph["devices"] = numbers(graph["devices"])
-        graph["arity"] = list(map(len, inputs))
-        graph["inputs"] = numbers(chain.from_iterable(inputs))
+        graph["arity"], graph["inputs"] = [*map(len, inputs)], [*chain.from_iterable(inputs)]
         for columns in (graph, *instance["partitions"]):
-            columns |= {name: numbers(columns[name]) for name in _COLUMNS}
             if {*columns["attributes"]} == {UNKNOWN}:
                 columns["attributes"] = None
-    for signature in whole["signatures"]:
-        for side in ("inputs", "outputs"):
-            signature[side] = [
-                [
-                    *numbers((t["dtype"], t["device"], t["backing_device"])),
-                    t["resource"],
-                    t["shape"],
-                ]
-                for t in signature[side]
-            ]
+    for columns, key in _texts(whole):
+        columns[key] = [strings.setdefault(text, len(strings)) for text in columns[key]]
     frames, scopes = whole["frames"], whole["scopes"]
     return {
         "format": FORMAT,
@@ -93,12 +80,33 @@ def document_of(capture_file: CaptureFile) -> dict[str, Json]:
     }
 
 
+def _instances(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    return chain.from_iterable(function["instances"] for function in document["functions"])
+
+
+def _sides(document: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Walk the signatures with the keys of their tensors."""
+    return product(document["signatures"], ("inputs", "outputs"))
+
+
+def _texts(document: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Walk the columns whose texts are in `strings`: what they are in, and where in it."""
+    for definition in document["definitions"]:
+        yield definition, "nodes"
+    for instance in _instances(document):
+        graph = instance["input"]
+        yield from ((instance, "assigned"), (graph, "devices"), (graph, "inputs"))
+        yield from product((graph, *instance["partitions"]), _COLUMNS)
+    for signature, side in _sides(document):
+        yield from zip(signature[side], repeat(_TEXTS_OF_TENSOR))
+
+
 def _packed(numbers: NDArray[np.uint32]) -> str:
     return b64encode(numbers.astype("<u4").tobytes()).decode("ascii")
 
 
 def capture_file_of(document: Mapping[str, Any]) -> CaptureFile:
-    """Return the records of the JSON of a capture file, which is not trusted.
+    """Return the records of the JSON of a capture file, which is not trusted and is changed.
 
     Raises:
         DamagedDocumentError: A key is missing, of a wrong type, or points nowhere.
@@ -129,45 +137,25 @@ def _unpacked(_: type, text: str) -> NDArray[np.uint32]:
 def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON with all records as objects, and texts in place of their indices."""
     strings: list[str] = document["strings"]
-
-    def texts(numbers: list[int]) -> tuple[str, ...]:
-        if min(numbers, default=0) < 0:
+    for columns, key in _texts(document):
+        if min(columns[key], default=0) < 0:
             raise IndexError
-        return tuple(map(strings.__getitem__, numbers))
-
-    def columns_of(columns: dict[str, Any]) -> dict[str, Any]:
-        found = {**columns, **{name: texts(columns[name]) for name in _COLUMNS}}
-        if columns["attributes"] is None:
-            found["attributes"] = (UNKNOWN,) * len(columns["names"])
-        return found
-
-    def graph_of(graph: dict[str, Any]) -> dict[str, Any]:
-        arity, inputs = graph["arity"], texts(graph["inputs"])
-        ends = [*accumulate(arity, initial=0)]
-        if min(arity, default=0) < 0 or ends[-1] != len(inputs):
+        columns[key] = tuple(map(strings.__getitem__, columns[key]))
+    for signature, side in _sides(document):
+        signature[side] = [dict(zip(_TENSOR, each, strict=True)) for each in signature[side]]
+    for instance in _instances(document):
+        graph = instance["input"]
+        ends = [*accumulate(graph["arity"], initial=0)]
+        if min(graph["arity"], default=0) < 0 or ends[-1] != len(graph["inputs"]):
             raise ValueError(_LENGTHS)
-        of_nodes = [inputs[begin:end] for begin, end in pairwise(ends)]
-        return columns_of({**graph, "inputs": of_nodes, "devices": texts(graph["devices"])})
-
-    def tensor_of(tensor: list[Any]) -> dict[str, Any]:
-        *names, resource, shape = tensor
-        dtype, device, backing = texts(names)
-        parts = {"dtype": dtype, "device": device, "backing_device": backing}
-        return {**parts, "resource": resource, "shape": shape}
-
-    def instance_of(instance: dict[str, Any]) -> dict[str, Any]:
-        return {
-            **instance,
-            "input": graph_of(instance["input"]),
-            "assigned": texts(instance["assigned"]),
-            "partitions": [columns_of(each) for each in instance["partitions"]],
-        }
-
+        graph["inputs"] = [graph["inputs"][begin:end] for begin, end in pairwise(ends)]
+        for columns in (graph, *instance["partitions"]):
+            if columns["attributes"] is None:
+                columns["attributes"] = (UNKNOWN,) * len(columns["names"])
     frames, scopes = document["frames"], document["scopes"]
     lines = document.get("frame_texts", [None] * len(frames))
     origins = document.get("scope_origins", [None] * len(scopes))
     sizes = len(document["signatures"]), len(document["resources"])
-    sides = ("inputs", "outputs")
     return {
         **document,
         "frames": [
@@ -178,15 +166,6 @@ def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
             {"device": device, "frame": frame, "origin": known_origin(origin, *sizes)}
             for (device, frame), origin in zip(scopes, origins, strict=True)
         ],
-        "definitions": [{**d, "nodes": texts(d["nodes"])} for d in document["definitions"]],
-        "functions": [
-            {**function, "instances": [*map(instance_of, function["instances"])]}
-            for function in document["functions"]
-        ],
-        "signatures": [
-            {**s, **{side: [*map(tensor_of, s[side])] for side in sides}}
-            for s in document["signatures"]
-        ],
     }
 
 
@@ -194,9 +173,6 @@ def known_origin(origin: int | None, signatures: int, resources: int) -> int | N
     """Return the origin of a scope's device; `OF_ANOTHER` if a killed capture lacks it."""
     is_known = origin is None or OF_OP - signatures < origin < resources
     return origin if is_known else OF_ANOTHER
-
-
-_LENGTHS: Final = "columns differ in length"
 
 
 def check(capture_file: CaptureFile) -> None:
@@ -208,9 +184,10 @@ def check(capture_file: CaptureFile) -> None:
     for columns in _equal_columns(capture_file):
         if len({*map(len, columns)}) > 1:
             raise DamagedDocumentError(_LENGTHS)
-    for name, pool, lowest, indices in _indices(capture_file):
-        if indices and (min(indices) < lowest or max(indices) >= len(pool)):
-            msg = f"an index into `{name}` points to something that is not there"
+    for pool, lowest, indices in _indices(capture_file):
+        size = len(getattr(capture_file, pool))
+        if indices and (min(indices) < lowest or max(indices) >= size):
+            msg = f"an index into `{pool}` points to something that is not there"
             raise DamagedDocumentError(msg)
 
 
@@ -226,30 +203,26 @@ def _equal_columns(capture_file: CaptureFile) -> Iterator[tuple[Any, ...]]:
         yield sequence.signatures, sequence.counts
 
 
-def _indices(
-    capture_file: CaptureFile,
-) -> Iterator[tuple[str, Collection[object], int, Collection[int]]]:
-    """Walk the indices into each pool: its name, the pool, and the lowest that is allowed."""
-    c = capture_file
-    tensors = [t for s in c.signatures for t in (*s.inputs, *s.outputs)]
-    graphs = [g for f in c.functions for i in f.instances for g in (i.input, *i.partitions)]
+def _indices(c: CaptureFile) -> Iterator[tuple[str, int, Collection[int]]]:
+    """Walk the indices: the pool that they are for, the lowest that is allowed, and they."""
     frames = [*(scope.frame for scope in c.scopes), *(choice.frame for choice in c.visibility)]
     frames += [at for s in c.signatures for at in (s.frame, s.scope_frame, s.library)]
     frames += [error.handler for error in c.errors]
-    yield "frames", c.frames, UNKNOWN, frames
-    yield "frames", c.frames, 0, [*c.chosen, *(at for error in c.errors for at in error.raised)]
+    yield "frames", UNKNOWN, frames
+    yield "frames", 0, [*c.chosen, *(at for error in c.errors for at in error.raised)]
     for definition in c.definitions:
-        yield "frames", c.frames, UNKNOWN, definition.frames
-        yield "frames", c.frames, UNKNOWN, definition.libraries
-        for stack in {*definition.scopes}:
-            yield "scopes", c.scopes, 0, stack or ()
+        yield "frames", UNKNOWN, (*definition.frames, *definition.libraries)
+        yield "scopes", 0, [at for stack in {*definition.scopes} for at in stack or ()]
+    for function in c.functions:
+        for instance in function.instances:
+            for graph in (instance.input, *instance.partitions):
+                yield "attributes", UNKNOWN, graph.attributes
     for signature in c.signatures:
-        yield "scopes", c.scopes, 0, signature.scopes
-    yield "attributes", c.attributes, UNKNOWN, [s.attributes for s in c.signatures]
-    for graph in graphs:
-        yield "attributes", c.attributes, UNKNOWN, graph.attributes
-    yield "resources", c.resources, 0, [t.resource for t in tensors if t.resource is not None]
-    yield "signatures", c.signatures, UNKNOWN, [resource.signature for resource in c.resources]
+        tensors = (*signature.inputs, *signature.outputs)
+        yield "scopes", 0, signature.scopes
+        yield "attributes", UNKNOWN, [signature.attributes]
+        yield "resources", 0, [t.resource for t in tensors if t.resource is not None]
+    yield "signatures", UNKNOWN, [resource.signature for resource in c.resources]
     for sequence in c.sequences:
-        yield "signatures", c.signatures, 0, np.unique(sequence.signatures).tolist()
-        yield "sessions", c.sessions, UNKNOWN, [sequence.session]
+        yield "signatures", 0, np.unique(sequence.signatures).tolist()
+        yield "sessions", UNKNOWN, [sequence.session]

@@ -6,9 +6,7 @@ import gzip
 import json
 import stat
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.capture_file.document import Note
 from traceanalyzer.capture_file.encoding import (
@@ -18,17 +16,18 @@ from traceanalyzer.capture_file.encoding import (
     capture_file_of,
     document_of,
 )
-from traceanalyzer.capture_file.function_records import UNKNOWN
+from traceanalyzer.capture_file.function_records import UNKNOWN, Partition
 from traceanalyzer.errors import CaptureFileError, TraceFormatError
 from traceanalyzer.format import counted, printable
 from traceanalyzer.trace.limits import inflate
 from traceanalyzer.whole_file import write_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from traceanalyzer.capture_file.document import CaptureFile, Json
-    from traceanalyzer.capture_file.function_records import Function
+    from traceanalyzer.capture_file.function_records import Columns, Function
 
 SUFFIX: Final = ".placement.json.gz"
 # What the builder writes is at most a tenth of this; see below.
@@ -135,12 +134,7 @@ MAX_PACKED_BYTES: Final = 20_000_000
 MAX_JSON_BYTES: Final = 40_000_000
 
 
-def bounded(
-    whole: CaptureFile,
-    *,
-    max_packed_bytes: int = MAX_PACKED_BYTES,
-    max_json_bytes: int = MAX_JSON_BYTES,
-) -> CaptureFile:
+def bounded(whole: CaptureFile, *, max_json_bytes: int = MAX_JSON_BYTES) -> CaptureFile:
     """Trim a capture file to the size limits.
 
     Remove first the attributes of partitions, which rarely differ from those of the input; then
@@ -150,56 +144,51 @@ def bounded(
         The capture file, or one that says in `omitted` and in a note what it lacks.
     """
 
-    def excess(capture_file: CaptureFile) -> float:
-        """Return the share of a capture file above the limit; 0 or less if it fits."""
+    def fits(capture_file: CaptureFile) -> bool:
         document = serialised(capture_file)
-        share = 1 - max_json_bytes / len(document)
-        if len(document) > max_packed_bytes:  # gzip never makes it longer
-            share = max(share, 1 - max_packed_bytes / len(packed(document)))
-        return share
+        return len(document) <= max_json_bytes and (
+            len(document) <= MAX_PACKED_BYTES or len(packed(document)) <= MAX_PACKED_BYTES
+        )
 
-    if excess(whole) <= 0:
+    if fits(whole):
         return whole
-    kept = _pruned(whole, tuple(map(_bare, whole.functions)))
-    if excess(replace(kept, functions=())) > 0:
-        kept = replace(kept, sequences=())
-    if excess(replace(kept, functions=())) > 0:
-        kept = replace(kept, definitions=())
-    while kept.functions and (share := excess(kept)) > 0:
-        by_size = sorted(kept.functions, key=_nodes)
-        upto = np.cumsum([*map(_nodes, by_size)])
-        fitting = int(np.searchsorted(upto, (1 - share) * upto[-1], side="right"))
-        fits = set(map(id, by_size[: min(fitting, len(by_size) - 1)]))
-        kept = _pruned(kept, tuple(f for f in kept.functions if id(f) in fits))
+    kept = _with_functions(whole, tuple(map(_bare, whole.functions)))
+    without: list[dict[str, Any]] = [{}, {"sequences": ()}, {"definitions": ()}]
+    for each in without:
+        kept = replace(kept, **each)
+        if fits(replace(kept, functions=())):
+            break
+    while kept.functions and not fits(kept):
+        smallest = sorted(kept.functions, key=_nodes)[: len(kept.functions) // 2]
+        kept = _with_functions(kept, tuple(smallest))
     return _with_note(whole, kept)
 
 
 def _bare(function: Function) -> Function:
     """Leave the attributes of partitions out of a function."""
-    instances = [
-        replace(
-            each,
-            partitions=tuple(replace(p, attributes=(UNKNOWN,) * len(p)) for p in each.partitions),
-        )
-        for each in function.instances
-    ]
+
+    def bare(columns: Partition) -> Partition:
+        return replace(columns, attributes=(UNKNOWN,) * len(columns))
+
+    instances = (
+        replace(each, partitions=tuple(map(bare, each.partitions))) for each in function.instances
+    )
     return replace(function, instances=tuple(instances))
 
 
+def _graphs(functions: Iterable[Function]) -> Iterator[Columns]:
+    for instance in (each for function in functions for each in function.instances):
+        yield from (instance.input, *instance.partitions)
+
+
 def _nodes(function: Function) -> int:
-    return sum(len(i.input) for i in function.instances) + _ran(function)
+    return sum(map(len, _graphs([function])))
 
 
-def _ran(function: Function) -> int:
-    return sum(len(partition) for i in function.instances for partition in i.partitions)
-
-
-def _pruned(capture_file: CaptureFile, functions: tuple[Function, ...]) -> CaptureFile:
+def _with_functions(capture_file: CaptureFile, functions: tuple[Function, ...]) -> CaptureFile:
     """Keep these functions; empty unused attribute sets, so that indices stay valid."""
     used = {signature.attributes for signature in capture_file.signatures}
-    for instance in (each for function in functions for each in function.instances):
-        for graph in (instance.input, *instance.partitions):
-            used.update(graph.attributes)
+    used.update(*(graph.attributes for graph in _graphs(functions)))
     sets = enumerate(capture_file.attributes)
     attributes = tuple(each if at in used else {} for at, each in sets)
     return replace(capture_file, functions=functions, attributes=attributes)
@@ -207,8 +196,9 @@ def _pruned(capture_file: CaptureFile, functions: tuple[Function, ...]) -> Captu
 
 def _with_note(whole: CaptureFile, kept: CaptureFile) -> CaptureFile:
     ops, kept_ops = (sum(int(s.counts.sum()) for s in c.sequences) for c in (whole, kept))
+    ran = sum(len(g) for g in _graphs(whole.functions) if isinstance(g, Partition))
     lacks = (
-        ("partition_attributes", "attributes", sum(map(_ran, whole.functions)), "executed node"),
+        ("partition_attributes", "attributes", ran, "executed node"),
         ("eager_ops", "order", ops - kept_ops, "eager op"),
         ("definitions", "lines", len(whole.definitions) - len(kept.definitions), "function"),
         ("functions", "graphs", len(whole.functions) - len(kept.functions), "function"),

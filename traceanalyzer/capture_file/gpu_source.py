@@ -39,6 +39,7 @@ CONDITION: Final = "condition"
 COMPUTED: Final = "computed"
 VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 _CALL: Final = "set_visible_devices"
+_DEFAULT: Final = "setdefault"
 _LISTS: Final = frozenset({"list_physical_devices", "list_logical_devices"})
 _EXITS: Final = frozenset({"exit", "_exit", "quit", "abort"})
 
@@ -60,8 +61,8 @@ def manner_of(frames: Sequence[Frame], value: str) -> str:
         return NO_SOURCE
     tree, around = lines[0]
     inner = list(ast.walk(around[-1]))
-    is_default = any(_is_default(node, tree, value) for node in inner)
-    if not is_default and not any(_is_spelt(node, tree, value) for node in inner):
+    given = [each for node in inner for each in _values(node)]
+    if not any(_is_spelt(each, tree, value) for each in given):
         return COMPUTED
     if any(_may_not_run(*line) for line in lines):
         return CONDITION
@@ -69,7 +70,7 @@ def manner_of(frames: Sequence[Frame], value: str) -> str:
     nodes = (node for each in trees.values() if each is not None for node in ast.walk(each))
     if sum(map(may_choose_too, nodes)) > 1:  # one that did not run here may run elsewhere
         return CONDITION
-    return UNLESS_SET if is_default else OUTRIGHT
+    return UNLESS_SET if any(called(node) == _DEFAULT for node in inner) else OUTRIGHT
 
 
 def _may_not_run(tree: ast.Module, around: Sequence[ast.stmt | ast.ExceptHandler]) -> bool:
@@ -98,8 +99,8 @@ def _is_call(node: ast.AST) -> bool:
 def _may_set(node: ast.AST) -> bool:
     """Return whether an expression may set the variable, or unset it."""
     match node:
-        case ast.Subscript(slice=ast.Constant(value="CUDA_VISIBLE_DEVICES"), ctx=context):
-            return not isinstance(context, ast.Load)
+        case ast.Subscript(slice=key, ctx=context):
+            return _names_variable(key) and not isinstance(context, ast.Load)
         case ast.Call(func=ast.Attribute(attr="setdefault" | "pop" | "putenv" | "unsetenv")):
             return any(map(_names_variable, node.args))
         case ast.Dict(keys=keys):
@@ -109,37 +110,29 @@ def _may_set(node: ast.AST) -> bool:
     return False
 
 
-def _is_default(node: ast.AST, tree: ast.Module, value: str) -> bool:
+def _values(node: ast.AST) -> list[ast.expr]:
+    """Return the values that a node gives to the variable, or the devices it makes visible."""
     match node:
-        case ast.Call(func=ast.Attribute(attr="setdefault"), args=[key, default]):
-            return _names_variable(key) and is_text(default, tree, partial(eq, value))
-    return False
+        case ast.Assign(targets=[target], value=value) if _may_set(target):
+            return [value]
+        case ast.Dict(keys=keys, values=values):
+            return [v for key, v in zip(keys, values, strict=True) if _names_variable(key)]
+        case ast.keyword(arg="CUDA_VISIBLE_DEVICES" | "devices", value=value):
+            return [value]
+        case ast.Call(args=[_, default]) if called(node) == _DEFAULT and _may_set(node):
+            return [default]
+        case ast.Call(args=[devices, *_]) if called(node) == _CALL:
+            return [devices]
+    return []
 
 
-def _is_spelt(node: ast.AST, tree: ast.Module, value: str) -> bool:
-    """Return whether a node sets the variable to a constant, or makes a constant list visible."""
-    given: list[ast.expr] = []
-    match node:
-        case ast.Assign(targets=[ast.Subscript(slice=key)], value=assigned):
-            given = [assigned] if _names_variable(key) else []
-        case ast.Call(func=ast.Attribute(attr="update"), args=args, keywords=keywords):
-            given = [k.value for k in keywords if k.arg == VARIABLE]
-            for each in args:
-                if isinstance(each, ast.Dict):
-                    pairs = zip(each.keys, each.values, strict=True)
-                    given += [v for key, v in pairs if _names_variable(key)]
-        case ast.Call(func=ast.Attribute(attr=attr), args=args, keywords=keywords):
-            devices = [*args[:1], *(k.value for k in keywords if k.arg == "devices")]
-            return attr == _CALL and any(_is_empty(each) or lists_cpus(each) for each in devices)
-    return any(is_text(each, tree, partial(eq, value)) for each in given)
+def _is_spelt(node: ast.expr, tree: ast.Module, value: str) -> bool:
+    is_empty = isinstance(node, ast.List | ast.Tuple) and not node.elts
+    return is_empty or lists_cpus(node) or is_text(node, tree, partial(eq, value))
 
 
 def _names_variable(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Constant) and node.value == VARIABLE
-
-
-def _is_empty(node: ast.AST) -> bool:
-    return isinstance(node, ast.List | ast.Tuple) and not node.elts
 
 
 def lists_cpus(node: ast.AST) -> bool:
@@ -220,7 +213,13 @@ def _matters(
         if each is statement:
             break
     nodes = list(_without_raised(judged))
-    names = {n.id for node in nodes for n in _targets(node)} - seen
+    names = {
+        name.id
+        for node in nodes
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)
+        for name in ast.walk(node)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    } - seen
     shares = any(isinstance(node, ast.Global | ast.Nonlocal) for node in ast.walk(scope))
     is_kept = bool(names) and (not is_script if scope is tree else shares)
     if is_kept or any(map(_does_more, nodes)):
@@ -245,17 +244,6 @@ def _does_more(node: ast.AST) -> bool:
         case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
             return True
     return isinstance(node, _CHANGES)
-
-
-def _targets(node: ast.AST) -> Iterator[ast.Name]:
-    given: Sequence[ast.AST] = ()
-    match node:
-        case ast.Assign(targets=targets):
-            given = targets
-        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
-            given = (target,)
-    for each in given:
-        yield from (n for n in ast.walk(each) if isinstance(n, ast.Name))
 
 
 def _uses(statement: ast.stmt, names: Iterable[str]) -> bool:
@@ -285,17 +273,15 @@ def may_choose_device(frame: Frame) -> bool:
     # In `with tf.device(...): f()`, the innermost statement of the line is the call of f.
     entering = (s for s in around if isinstance(s, _WITH) and s.lineno == frame.line)
     entered = list(own(next(entering, around[-1])))
-    devices = [device for node in entered for device in _devices(node)]
+    devices = [  # of `tf.device` and `keras.device`
+        device
+        for node in entered
+        if isinstance(node, ast.Call) and called(node) == "device"
+        for device in (*node.args[:1], *(keyword.value for keyword in node.keywords))
+    ]
     is_spelt_out = all(is_text(each, tree, _is_name) or _is_a_cpu(each) for each in devices)
     names_cpu = any(is_text(each, tree, _is_name_of_cpu) or _is_a_cpu(each) for each in devices)
     return any(map(decides, entered[1:])) or not (is_spelt_out and names_cpu)
-
-
-def _devices(node: ast.AST) -> Sequence[ast.expr]:
-    """Return the argument of a `tf.device` or `keras.device` call."""
-    if not isinstance(node, ast.Call) or called(node) != "device":
-        return ()
-    return [*node.args[:1], *(k.value for k in node.keywords)]
 
 
 def _is_a_cpu(node: ast.AST) -> bool:

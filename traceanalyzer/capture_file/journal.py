@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -12,11 +12,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Json
 
-_REPEATED: Final = frozenset(
+_RECURRING: Final = frozenset(
     {"session", "session_config", "function", "error", "visibility", "note"}
-)
-_LAST_COUNTS: Final = frozenset(
-    {"started", "attached", "environment", "devices", "kernels", "eager", "finished"}
 )
 
 
@@ -28,7 +25,6 @@ class Journal:
     many: dict[str, list[dict[str, Json]]] = field(default_factory=lambda: defaultdict(list))
     #: The last record of each other kind, which includes the earlier ones.
     last: dict[str, dict[str, Json]] = field(default_factory=dict)
-    unknown: Counter[str] = field(default_factory=Counter)  #: records of unknown kinds
     broken: int = 0  #: lines that are not records, except for a last line that was cut off
 
 
@@ -48,10 +44,8 @@ def read_journal(path: Path) -> Journal:
             kind = found.get("kind") if isinstance(found, dict) else None
             if not isinstance(kind, str):
                 journal.broken += line.endswith(b"\n") and not line.isspace()
-            elif kind in _REPEATED:
+            elif kind in _RECURRING:
                 journal.many[kind].append(found)
-            elif kind in _LAST_COUNTS:
-                journal.last[kind] = found
             else:
-                journal.unknown[kind] += 1
+                journal.last[kind] = found
     return journal

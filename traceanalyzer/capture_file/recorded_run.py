@@ -20,7 +20,7 @@ _LITTLE_S, _LITTLE_SHARE = 2.0, 0.2  # of the time after the import of TensorFlo
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedPart:
-    """A part of a program's run."""
+    """The part of a program's run that was recorded."""
 
     recorded_s: float  #: how long was recorded
     #: How long the program ran; None where it ended before that was written.
@@ -39,17 +39,13 @@ def recorded_part(capture_file: CaptureFile, session: int | None) -> RecordedPar
     if found is None or found.stop_ns is None:
         return None
     recorded_s = (found.stop_ns - found.start_ns) / NS_PER_S
+    program_s, is_nearly_all = None, True
     environment, devices = capture_file.environment or {}, capture_file.devices or {}
-    start, ready = environment.get("started_ns"), environment.get("attached_ns")
-    match start, ready, devices.get("ended_ns"):
+    match (environment.get("started_ns"), environment.get("attached_ns"), devices.get("ended_ns")):
         case int(start), int(ready), int(end) if start <= ready <= found.start_ns <= end:
-            used_s = (end - ready) / NS_PER_S
-            return RecordedPart(
-                recorded_s=recorded_s,
-                program_s=(end - start) / NS_PER_S,
-                is_nearly_all=used_s - recorded_s <= max(_LITTLE_S, _LITTLE_SHARE * used_s),
-            )
-    return RecordedPart(recorded_s=recorded_s, program_s=None, is_nearly_all=True)
+            program_s, used_s = (end - start) / NS_PER_S, (end - ready) / NS_PER_S
+            is_nearly_all = used_s - recorded_s <= max(_LITTLE_S, _LITTLE_SHARE * used_s)
+    return RecordedPart(recorded_s=recorded_s, program_s=program_s, is_nearly_all=is_nearly_all)
 
 
 # --- Its command line -----------------------------------------------------------------------------
@@ -102,7 +98,8 @@ def shown_command(words: Sequence[str]) -> str:
 
     Paths relative to where the program was started stay: they name folders of the program.
     """
-    return " ".join(_quoted(_without_folders(word)) for word in without_secrets(words))
+    parts = (map(_last_part, _SEPARATORS.split(word)) for word in without_secrets(words))
+    return " ".join(_quoted("".join(part)) for part in parts)
 
 
 def _masked(word: str) -> str:
@@ -115,10 +112,6 @@ def _quoted(word: str) -> str:
     """Return a word as it is typed; the mask, which a reader replaces, needs no quotes."""
     filled_in = word.replace(MASK, "x")
     return word if shlex.quote(filled_in) == filled_in else shlex.quote(word)
-
-
-def _without_folders(word: str) -> str:
-    return "".join(map(_last_part, _SEPARATORS.split(word)))
 
 
 def _last_part(text: str) -> str:

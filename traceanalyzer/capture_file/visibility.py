@@ -9,13 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.capture_file.gpu_source import (
-    COMPUTED,
-    CONDITION,
-    OUTRIGHT,
-    UNLESS_SET,
-    VARIABLE,
-)
+from traceanalyzer.capture_file import gpu_source
+from traceanalyzer.capture_file.gpu_source import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,15 +36,24 @@ _LOG_LINES: Final = (
 # CUDA uses the list up to the first entry that is neither a device number nor a UUID.
 _NAMES_A_GPU: Final = re.compile(r"\s*(?:\+?\d|GPU-|MIG-)")
 
-_CERTAIN: Final[tuple[Certainty, str]] = ("certain", "")
-_LIKELY: Final = frozenset({UNLESS_SET, CONDITION})
-# Why a line may not hide the GPU on a machine that has one.
-_PROVISOS: Final = {
-    UNLESS_SET: f"It sets {VARIABLE} only if that is not set already, for example by a shell.",
-    CONDITION: "The line depends on a condition, or another line may undo it.",
-    COMPUTED: "The line computes the value, from arguments or from the GPUs there are.",
+# How certain it is, by the manner of a line, that the program hides the GPU on a machine that has
+# one, and why it may not.
+_NOT_RECORDED: Final = "What decides this was not recorded."
+_CERTAINTIES: Final[dict[str, tuple[Certainty, str]]] = {
+    gpu_source.OUTRIGHT: ("certain", ""),
+    gpu_source.UNLESS_SET: (
+        "likely",
+        f"It sets {VARIABLE} only if that is not set already, for example by a shell.",
+    ),
+    gpu_source.CONDITION: (
+        "likely",
+        "The line depends on a condition, or another line may undo it.",
+    ),
+    gpu_source.COMPUTED: (
+        "possible",
+        "The line computes the value, from arguments or from the GPUs there are.",
+    ),
 }
-_NO_LINE: Final = "What decides this was not recorded."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +74,8 @@ def saw_no_gpu(capture_file: CaptureFile) -> bool:
     if ran_in_sessions_alone(capture_file):
         return _sessions_have_no_gpu(capture_file)
     devices = capture_file.devices or {}
-    logical = devices.get("logical")
-    is_known = bool(devices.get("context_made") and logical) and isinstance(logical, list)
-    return is_known and not _has_gpu(logical)
+    logical = _types(devices.get("logical"))
+    return bool(devices.get("context_made") and logical) and "GPU" not in logical
 
 
 def ran_in_sessions_alone(capture_file: CaptureFile) -> bool:
@@ -108,13 +111,17 @@ def _excludes_gpus(config: SessionConfig) -> bool:
 
 def only_some_sessions_have_no_gpu(capture_file: CaptureFile) -> bool:
     """Return whether the program configures some sessions without a GPU, but not all of them."""
-    excluded = [_excludes_gpus(config) for config in capture_file.session_configs]
-    return any(excluded) and not all(excluded)
+    return len({_excludes_gpus(config) for config in capture_file.session_configs}) > 1
 
 
 def obstacles(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
     """Return what kept TensorFlow from seeing a GPU, the most decisive first."""
     return tuple(_obstacles(capture_file))
+
+
+def of_the_program(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
+    """Return how the program itself hides every GPU, on any machine."""
+    return tuple(o for o in obstacles(capture_file) if o.certainty is not None and o.hides_all)
 
 
 def _obstacles(capture_file: CaptureFile) -> Iterator[Obstacle]:
@@ -128,7 +135,7 @@ def _obstacles(capture_file: CaptureFile) -> Iterator[Obstacle]:
         )
         yield Obstacle(reason="cpu_only_build", text=text, hides_all=True)
     yield from _hidden_by_config(capture_file, devices)
-    yield from _hidden_by_variable(capture_file, devices, environment)
+    yield from _hidden_by_variable(capture_file, _mapping(environment.get("variables")))
     is_excluded = all(map(_excludes_gpus, capture_file.session_configs))
     if is_excluded and _sessions_have_no_gpu(capture_file):
         yield Obstacle(
@@ -136,7 +143,7 @@ def _obstacles(capture_file: CaptureFile) -> Iterator[Obstacle]:
             text="the program's sessions have a ConfigProto with device_count={'GPU': 0}",
             hides_all=ran_in_sessions_alone(capture_file),
             certainty="possible" if devices.get("gpu_questions") else "likely",
-            proviso=_NO_LINE,  # it may give its sessions a GPU if there is one
+            proviso=_NOT_RECORDED,  # it may give its sessions a GPU if there is one
         )
     for reason, text in _LOG_LINES:
         line = next((line for line in capture_file.log if text in line), None)
@@ -146,63 +153,51 @@ def _obstacles(capture_file: CaptureFile) -> Iterator[Obstacle]:
             yield Obstacle(reason=reason, text=words, hides_all=False)
 
 
-def of_the_program(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
-    """Return how the program itself hides every GPU, on any machine."""
-    return tuple(o for o in obstacles(capture_file) if o.certainty is not None and o.hides_all)
-
-
 def _hidden_by_config(capture_file: CaptureFile, devices: Mapping[str, Any]) -> Iterator[Obstacle]:
     choice = _choice(capture_file, "tf.config.set_visible_devices")
-    has_hidden_one = _has_gpu(devices.get("physical")) and not _has_gpu(devices.get("visible"))
-    # A list of GPUs that a program computes is always empty on a machine without one.
-    hides = choice is not None and "GPU" not in choice.value and choice.manner != COMPUTED
-    if not hides and not has_hidden_one:
-        return
-    certainty, proviso = _CERTAIN
-    text = "tf.config.set_visible_devices() leaves no GPU visible"
-    if choice is None:
+    has_hidden_one = "GPU" in _types(devices.get("physical")) - _types(devices.get("visible"))
+    if choice is None and has_hidden_one:
         text = (
             "tf.config.list_physical_devices() has a GPU, tf.config.get_visible_devices() has "
             "none: the program hid it"
         )
-    elif not has_hidden_one:
-        certainty, proviso = _certainty(choice, devices)
-    yield Obstacle(
-        reason="hidden_by_config",
-        text=text,
-        hides_all=True,
-        frame=None if choice is None else capture_file.frame(choice.frame),
-        certainty=certainty,
-        proviso=proviso,
-    )
-
-
-def _certainty(choice: VisibilityChoice, devices: Mapping[str, Any]) -> tuple[Certainty, str]:
-    """Return the certainty of a choice on a machine with a GPU, and what it depends on."""
-    if choice.manner == OUTRIGHT:
-        return _CERTAIN
-    proviso = _PROVISOS.get(choice.manner, _NO_LINE)
-    is_asking = choice.manner == CONDITION and devices.get("gpu_questions")
-    return "possible" if is_asking or choice.manner not in _LIKELY else "likely", proviso
+        yield Obstacle(reason="hidden_by_config", text=text, hides_all=True, certainty="certain")
+    if choice is None:
+        return
+    # A list of GPUs that a program computes is always empty on a machine without one.
+    hides = "GPU" not in choice.value and choice.manner != gpu_source.COMPUTED
+    if hides or has_hidden_one:
+        text = "tf.config.set_visible_devices() leaves no GPU visible"
+        manner = gpu_source.OUTRIGHT if has_hidden_one else choice.manner
+        yield _by_line(capture_file, choice, "hidden_by_config", text, manner)
 
 
 def _hidden_by_variable(
-    capture_file: CaptureFile, devices: Mapping[str, Any], environment: Mapping[str, Any]
+    capture_file: CaptureFile, variables: Mapping[str, Any]
 ) -> Iterator[Obstacle]:
     choice = _choice(capture_file, VARIABLE)
-    given = _mapping(environment.get("variables")).get(VARIABLE)
-    value = given if choice is None else choice.value
+    value = variables.get(VARIABLE) if choice is None else choice.value
     if not isinstance(value, str) or _NAMES_A_GPU.match(value):
         return
     if choice is None:
         text = f"{VARIABLE} was {value!r}, which hides every GPU from CUDA"
         yield Obstacle(reason="hidden_by_env", text=text, hides_all=True)
         return
-    certainty, proviso = _certainty(choice, devices)
-    unless = ", unless it is already set" if choice.manner == UNLESS_SET else ""
-    yield Obstacle(
-        reason="hidden_by_script",
-        text=f"the program sets {VARIABLE} to {value!r}{unless}, which hides every GPU",
+    unless = ", unless it is already set" * (choice.manner == gpu_source.UNLESS_SET)
+    text = f"the program sets {VARIABLE} to {value!r}{unless}, which hides every GPU"
+    yield _by_line(capture_file, choice, "hidden_by_script", text, choice.manner)
+
+
+def _by_line(
+    capture_file: CaptureFile, choice: VisibilityChoice, reason: str, text: str, manner: str
+) -> Obstacle:
+    """Return the obstacle that a line of the program is."""
+    certainty, proviso = _CERTAINTIES.get(manner, ("possible", _NOT_RECORDED))
+    if manner == gpu_source.CONDITION and (capture_file.devices or {}).get("gpu_questions"):
+        certainty = "possible"
+    return Obstacle(
+        reason=reason,
+        text=text,
         hides_all=True,
         frame=capture_file.frame(choice.frame),
         certainty=certainty,
@@ -214,12 +209,9 @@ def _choice(capture_file: CaptureFile, how: str) -> VisibilityChoice | None:
     return next((choice for choice in capture_file.visibility if choice.how == how), None)
 
 
-def _has_gpu(devices: Any) -> bool:  # noqa: ANN401 - a value of JSON
-    return isinstance(devices, list) and any(_type(device) == "GPU" for device in devices)
-
-
-def _type(device: Any) -> Any:  # noqa: ANN401 - a value of JSON
-    return _mapping(device).get("type")
+def _types(devices: Any) -> set[Any]:  # noqa: ANN401 - a value of JSON
+    listed = devices if isinstance(devices, list) else []
+    return {str(_mapping(device).get("type")) for device in listed}
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a value of JSON

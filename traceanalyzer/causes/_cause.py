@@ -7,30 +7,31 @@ from dataclasses import KW_ONLY, dataclass, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from traceanalyzer.capture_file.frames import lines_text
+from traceanalyzer.capture_file.frames import lines_text, same_place
 from traceanalyzer.causes.knowledge.finding_text import (
     COPIED,
     at_lines,
     blocker_text,
     fix_of,
     function_text,
+    observed,
     runs_for_dataset,
     scope_text,
     types_at,
 )
 from traceanalyzer.cpu_ops import CpuOp
-from traceanalyzer.findings import Finding
+from traceanalyzer.findings import Finding, FindingText
 from traceanalyzer.placement.blocker import Blocker
 from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from traceanalyzer.capture_file.document import Frame
-    from traceanalyzer.model import Certainty, Evidence, Fix, Harm
+    from traceanalyzer.model import Certainty, Evidence, Fix
     from traceanalyzer.run import Run
 
-__all__ = ["BlockedOps", "Blocker", "Cause", "CauseMatch", "CpuOp", "FindingText", "text_of"]
+__all__ = ["BlockedOps", "Blocker", "Cause", "CauseMatch", "CpuOp", "FindingText"]
 
 _TEXTS: Final = tomllib.loads((files(__package__) / "texts.toml").read_text("utf-8"))
 
@@ -86,7 +87,6 @@ class BlockedOps:
         case: str,
         fixes: Iterable[Fix] | None = None,
         *,
-        is_checked: bool = False,
         modifiers: tuple[str, ...] = (),
         **values: str,
     ) -> FindingText:
@@ -95,7 +95,6 @@ class BlockedOps:
         Args:
             case: The name of the case, which begins with the cause.
             fixes: The fixes. Default: those of the case.
-            is_checked: Whether a replay shows that the first fix moves the ops.
             modifiers: See `FindingText`.
             values: Values for names in the text that `texts.toml` does not list.
         """
@@ -110,9 +109,9 @@ class BlockedOps:
             "lines": lines_text(blocker.scope_frame for blocker in self.blockers),
             "device": device_text(first.requested_device) or "the CPU",
         }
-        text = text_of(case, fixes, **{**known, **values})
-        if is_checked:
-            text = replace(text, fixes=(replace(text.fixes[0], checked=True), *text.fixes[1:]))
+        text = _text_of(case, fixes, {**known, **values})
+        if fixes is None and not self.have_no_other_blocker:
+            text = replace(text, fixes=tuple(replace(fix, checked=False) for fix in text.fixes))
         return replace(text, modifiers=modifiers)
 
     def checked(self, fixes: Iterable[Fix]) -> tuple[Fix, ...]:
@@ -141,36 +140,28 @@ class CauseMatch:
     #: Whether the finding of its ops names this cause, whatever other blockers some of them have.
     leads: bool = False
 
-
-@dataclass(frozen=True, kw_only=True)
-class FindingText:
-    """The text of a finding about ops that share a cause."""
-
-    title: str
-    why: str
-    harm: Harm
-    #: Fixes that only help under a condition come last.
-    fixes: tuple[Fix, ...] = ()
-    #: Accompanying facts, such as `soft_placement_fallback`.
-    modifiers: tuple[str, ...] = ()
-
-    def as_finding(self, **fields: Any) -> Finding:  # noqa: ANN401 - the other fields
-        """Return the finding with this text."""
-        return Finding(title=self.title, why=self.why, harm=self.harm, fixes=self.fixes, **fields)
+    @classmethod
+    def by_other(
+        cls, blocker: Blocker, tie: Evidence, place: str = "", sub_reason: str | None = None
+    ) -> CauseMatch:
+        """Return the match of a blocker of another op, with evidence of how the ops are tied."""
+        attributes = " ".join(f"{k}={v}" for k, v in sorted(blocker.attributes.items()))
+        other = f"{blocker.type} {blocker.kind.value} {attributes}"
+        line = blocker.scope_frame or blocker.frame
+        return cls(
+            scope=f"{other} {same_place(blocker.scope_frame)}",
+            evidence=(tie, observed("blocker", blocker_text(blocker), place, line=line)),
+            sub_reason=sub_reason,
+        )
 
 
-def text_of(case: str, fixes: Iterable[Fix] | None = None, **values: str) -> FindingText:
-    """Return the text of a case in `texts.toml`, with its own fixes by default."""
+def _text_of(case: str, fixes: Iterable[Fix] | None, values: Mapping[str, str]) -> FindingText:
     entry = _TEXTS.get(case.partition("/")[0], {}) | _TEXTS[case]
     values = {"copied": COPIED, **values}
     if fixes is None:
         fixes = (fix_of(fix, values) for fix in entry.get("fixes", ()))
-    return FindingText(
-        title=entry["title"].format_map(values),
-        why=entry["why"].format_map(values),
-        harm=entry["harm"],
-        fixes=tuple(fixes),
-    )
+    title, why = (entry[name].format_map(values) for name in ("title", "why"))
+    return FindingText(title=title, why=why, harm=entry["harm"], fixes=tuple(fixes))
 
 
 def _finds_nothing(_: Run) -> Iterable[Finding]:
@@ -223,3 +214,14 @@ class Cause:
         if self.needs == "capture" and not run.captured:
             return "what it examines is not recorded without a capture"
         return self.not_applicable(run)
+
+    def finding(
+        self,
+        case: str = "",
+        fixes: Iterable[Fix] | None = None,
+        values: Mapping[str, str] | None = None,
+        **fields: Any,  # noqa: ANN401 - the other fields of the finding
+    ) -> Finding:
+        """Return a finding with the text of a case of this cause, and by default its fixes."""
+        text = _text_of(f"{self.id}/{case}" if case else self.id, fixes, values or {})
+        return Finding(cause=self.id, **vars(text), **fields)

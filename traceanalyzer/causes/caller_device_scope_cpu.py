@@ -67,7 +67,6 @@ def describe(ops: BlockedOps) -> FindingText:
     lines = lines_text(blocker.scope_frame for blocker in ops.blockers)
     return ops.described(
         "caller_device_scope_cpu",
-        is_checked=ops.have_no_other_blocker,
         at_lines=f" at {lines}" if lines else "",
         place=f"{lines}: " if lines else "",
     )

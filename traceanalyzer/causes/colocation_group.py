@@ -23,13 +23,7 @@ the group on the CPU.
 from __future__ import annotations
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
-from traceanalyzer.causes.knowledge.finding_text import (
-    blocker_scope,
-    blocker_text,
-    is_of_strategy,
-    observed,
-    other_blocker,
-)
+from traceanalyzer.causes.knowledge.finding_text import blocker_text, is_of_strategy, observed
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
@@ -46,13 +40,8 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "class":
         return None
     text = f"its `_class` attribute colocates it with {blocker.name or blocker.type}"
-    return CauseMatch(
-        scope=blocker_scope(blocker),
-        evidence=(
-            observed("colocation", text, f"node {cpu_op.name}"),
-            other_blocker(blocker, f"node {blocker.name}" if blocker.name else ""),
-        ),
-    )
+    tie = observed("colocation", text, f"node {cpu_op.name}")
+    return CauseMatch.by_other(blocker, tie, f"node {blocker.name}" if blocker.name else "")
 
 
 def describe(ops: BlockedOps) -> FindingText:

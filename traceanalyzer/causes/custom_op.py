@@ -25,15 +25,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.causes._cause import (
-    BlockedOps,
-    Blocker,
-    Cause,
-    CauseMatch,
-    CpuOp,
-    FindingText,
-    text_of,
-)
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import at_lines, made_at, observed
 from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.format import listed
@@ -64,8 +56,9 @@ def check(run: Run) -> Iterator[Finding]:
             by_type[op_type].append(cpu_op)
     for op_type, ops in by_type.items():
         is_likely = all(op.explanation.contradiction and not op.explanation.doubt for op in ops)
-        yield text_of("custom_op/unknown_kernels", type=op_type, at=at_lines(ops)).as_finding(
-            cause=CAUSE.id,
+        yield CAUSE.finding(
+            "unknown_kernels",
+            values={"type": op_type, "at": at_lines(ops)},
             scope=op_type,
             certainty="likely" if is_likely else "possible",
             op_ids=tuple(op.op_id for op in ops),

@@ -95,31 +95,26 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    blocker, dtypes = ops.blocker, _dtypes(ops.blocker)
+    blocker = ops.blocker
     if blocker.kind is BlockerKind.HOST_LIST:
         return ops.described("dtype_unsupported/list", [_STRINGS], modifiers=ops.fallback)
+    dtypes = {dtype for value in blocker.attributes.values() for dtype in dtypes_in(value)}
     given = " and ".join(  # with the attribute's name if it is not the data's dtype
         dtypes_text(value) if name in _OF_DATA else f"{name}={dtypes_text(value)}"
         for name, value in blocker.attributes.items()
     )
-    is_int32_variable = blocker.type == "VarHandleOp" and "int32" in dtypes
-    fixes = list(_fixes(ops, dtypes))
-    return ops.described(
-        "dtype_unsupported/on_host" if dtypes & _ONLY_ON_HOST else "dtype_unsupported",
-        ops.checked(fixes) or None,
-        modifiers=ops.fallback,
-        given=given,
-        supported=_supported(blocker),
-        xla=XLA_REFUSES if is_int32_variable else "",
-    )
-
-
-def _supported(blocker: Blocker) -> str:
-    """Return the dtypes that have kernels, for the end of a clause."""
     ((name, value), *more) = blocker.attributes.items()
     types = values_taken(blocker.type, name, value) if isinstance(value, str) and not more else ()
-    shown = sorted(python_name(t) for t in types if t not in _ONLY_ON_HOST)
-    return f" (supported: {', '.join(shown)})" if shown else ""
+    supported = sorted(python_name(t) for t in types if t not in _ONLY_ON_HOST)
+    is_int32_variable = blocker.type == "VarHandleOp" and "int32" in dtypes
+    return ops.described(
+        "dtype_unsupported/on_host" if dtypes & _ONLY_ON_HOST else "dtype_unsupported",
+        ops.checked(_fixes(ops, dtypes)) or None,
+        modifiers=ops.fallback,
+        given=given,
+        supported=f" (supported: {', '.join(supported)})" if supported else "",
+        xla=XLA_REFUSES if is_int32_variable else "",
+    )
 
 
 def _fixes(ops: BlockedOps, dtypes: set[str]) -> Iterator[Fix]:
@@ -199,10 +194,6 @@ def _is_of_variable(blocker: Blocker) -> bool:
     definition = definition_of(blocker.type)
     inputs = () if definition is None else definition.inputs
     return blocker.type in _VARIABLES or any(a.type == "resource" or a.is_ref for a in inputs)
-
-
-def _dtypes(blocker: Blocker) -> set[str]:
-    return {dtype for value in blocker.attributes.values() for dtype in dtypes_in(value)}
 
 
 CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

@@ -29,8 +29,8 @@ from traceanalyzer.causes.knowledge.finding_text import (
     is_of_strategy,
     observed,
     scope_text,
+    types_and,
 )
-from traceanalyzer.format import listed
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
@@ -60,17 +60,12 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    case, moves = "", ops.have_no_other_blocker
+    case = ""
     if all(blocker.scope_frame is None for blocker in ops.blockers):
         case = "/without_a_line"
     elif all(map(_is_computed, ops.blockers)):
         case = "/computed"
-    return ops.described(
-        f"explicit_cpu_placement{case}",
-        is_checked=moves,
-        types=listed(list(dict.fromkeys(cpu_op.explanation.type for cpu_op in ops.ops))),
-        moves="They then run on the GPU." if moves else "Remove the other blockers, too.",
-    )
+    return ops.described(f"explicit_cpu_placement{case}", types=types_and(ops.ops))
 
 
 def _is_computed(blocker: Blocker) -> bool:

@@ -19,7 +19,7 @@ Certain: a replay reproduces the recorded placement, and moves the op when the n
 from __future__ import annotations
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
-from traceanalyzer.causes.knowledge.finding_text import blocker_scope, observed, other_blocker
+from traceanalyzer.causes.knowledge.finding_text import observed
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -27,11 +27,8 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return None
     followed = cpu_op.explanation.follows or (blocker.name or blocker.type,)
     where = f"node {cpu_op.name}"
-    text = f"it follows {', '.join(followed[:3])}"
-    return CauseMatch(
-        scope=blocker_scope(blocker),
-        evidence=(observed("placement_rule", text, where), other_blocker(blocker, where)),
-    )
+    tie = observed("placement_rule", f"it follows {', '.join(followed[:3])}", where)
+    return CauseMatch.by_other(blocker, tie, where)
 
 
 def describe(ops: BlockedOps) -> FindingText:

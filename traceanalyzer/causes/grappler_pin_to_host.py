@@ -27,7 +27,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import CaptureFile, is_session
-from traceanalyzer.causes._cause import Cause, text_of
+from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.format import counted, listed
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
@@ -65,35 +65,29 @@ def check(run: Run) -> Iterator[Finding]:
             rows = host.tables.ops.iloc[list(by_row)]
             is_certain = bool((rows["placement_certainty"] == "certain").all())
             option, place, code = _SET_BY[set_by]
-            text = text_of(
-                "grappler_pin_to_host",
-                option=OPTION,
-                count=counted(len(rows), "op"),
-                types=listed(sorted(set(rows["type"].astype(str)))),
-                code=code,
-            )
-            yield text.as_finding(
-                cause=CAUSE.id,
+            yield CAUSE.finding(
+                values={
+                    "option": OPTION,
+                    "count": counted(len(rows), "op"),
+                    "types": listed(sorted(set(rows["type"].astype(str)))),
+                    "code": code,
+                },
                 scope="" if set_by == "program" else set_by,
                 certainty="certain" if is_certain else "likely",
                 op_ids=tuple(rows["op_id"]),
-                evidence=(
-                    observed("optimizer_options", option, place),
-                    *list(by_row.values())[:5],
-                ),
+                evidence=(observed("optimizer_options", option, place), *[*by_row.values()][:5]),
             )
 
 
 def _moved(host: Host, capture_file: CaptureFile) -> Iterator[tuple[int, str, Evidence]]:
     """Walk the CPU rows of ops placed on other devices, with evidence of who set the option."""
     ops, joined = host.tables.ops, host.tables.joined
-    if joined is None:
-        return
-    columns = zip(ops["placement"], ops["role"], joined.records, strict=True)
-    for row, (placement, role, record) in enumerate(columns):
-        if placement != "cpu" or role != Role.COMPUTE or record is None or not record.node:
+    records = () if joined is None else joined.records
+    is_on_cpu = ((ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)).tolist()
+    for row, record in enumerate(records):
+        if not is_on_cpu[row]:
             continue
-        if record.device is None or not asks_for_cpu(record.device):
+        if record is None or not record.node or not asks_for_cpu(record.device or ""):
             continue
         assigned = _assigned(capture_file, record.function, record.node)
         set_by = pinned_by(capture_file, is_of_session=is_session(record.function))

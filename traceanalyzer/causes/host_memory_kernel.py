@@ -26,17 +26,9 @@ part of that is known.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.causes._cause import (
-    BlockedOps,
-    Blocker,
-    Cause,
-    CauseMatch,
-    CpuOp,
-    FindingText,
-    text_of,
-)
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import at_lines, made_at, observed, types_text
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import Fix
@@ -69,8 +61,9 @@ def check(run: Run) -> Iterator[Finding]:
     for scope, rows in found.groupby(found["type"].astype(str).map(_scope)):
         types = sorted(set(rows["type"].astype(str)))
         placement = f"assigned to a GPU, with values in host memory: {listed(types)}"
-        yield _text(types, len(rows)).as_finding(
-            cause=CAUSE.id,
+        yield CAUSE.finding(
+            str(scope),
+            **_text(types, len(rows)),
             scope=str(scope),
             certainty="certain" if (rows["placement_certainty"] == "certain").all() else "likely",
             op_ids=tuple(rows["op_id"]),
@@ -89,7 +82,9 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 def describe(ops: BlockedOps) -> FindingText:
     types = list(dict.fromkeys(blocker.type for blocker in ops.blockers))
-    return _text(types, len(ops.members), at_lines(ops.ops))
+    case = f"host_memory_kernel{'/data' if is_copied_to_host(types[0]) else ''}"
+    text = _text(types, len(ops.members), at_lines(ops.ops))
+    return ops.described(case, text["fixes"], **text["values"])
 
 
 def _makes_handles(op_type: str) -> bool:
@@ -98,20 +93,21 @@ def _makes_handles(op_type: str) -> bool:
 
 
 def _scope(op: str) -> str:
-    """Return the scope of the finding: whether data must be copied to the host."""
+    """Return the scope of the finding, and its case: whether data must be copied to the host."""
     return "data" if is_copied_to_host(op) else ""
 
 
-def _text(types: Sequence[str], count: int, at: str = "") -> FindingText:
+def _text(types: Sequence[str], count: int, at: str = "") -> dict[str, Any]:
+    """Return the fixes of a finding, and the values in its text."""
     never = [op for op in types if is_never_computed(op)]
-    is_data = is_copied_to_host(types[0])
-    return text_of(
-        "host_memory_kernel/data" if is_data else "host_memory_kernel",
-        () if is_data else _fixes(types),
-        subject=f"{types[0]}{at} is" if count == 1 else f"{counted(count, 'op')} are",
-        names="" if count == 1 else f": {listed(types)}",
-        never=f" No dtype changes that for {listed(never)}." if never else "",
-    )
+    return {
+        "fixes": () if is_copied_to_host(types[0]) else tuple(_fixes(types)),
+        "values": {
+            "subject": f"{types[0]}{at} is" if count == 1 else f"{counted(count, 'op')} are",
+            "names": "" if count == 1 else f": {listed(types)}",
+            "never": f" No dtype changes that for {listed(never)}." if never else "",
+        },
+    }
 
 
 def _fixes(types: Sequence[str]) -> Iterator[Fix]:
@@ -132,10 +128,5 @@ def _fixes(types: Sequence[str]) -> Iterator[Fix]:
 
 
 CAUSE = Cause(
-    __name__,
-    __doc__,
-    not_applicable=not_applicable,
-    check=check,
-    match=match,
-    describe=describe,
+    __name__, __doc__, not_applicable=not_applicable, check=check, match=match, describe=describe
 )

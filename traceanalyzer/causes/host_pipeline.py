@@ -28,15 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.causes._cause import (
-    BlockedOps,
-    Blocker,
-    Cause,
-    CauseMatch,
-    CpuOp,
-    FindingText,
-    text_of,
-)
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import FASTER_PIPELINE, observed, runs_for_dataset
 from traceanalyzer.cpu_ops import analyse_on_a_gpu
 from traceanalyzer.format import counted, duration_text, listed, percent_text
@@ -74,8 +66,8 @@ def check(run: Run) -> Iterator[Finding]:
     at_the_end = found[~is_inside]
     if len(at_the_end):
         types = listed(sorted(set(at_the_end["type"].astype(str))))
-        yield text_of("host_pipeline/at_its_end").as_finding(
-            cause=CAUSE.id,
+        yield CAUSE.finding(
+            "at_its_end",
             sub_reason="hands_over_elements",
             scope="at its end",
             certainty="likely",
@@ -91,15 +83,20 @@ def _inside(found: pd.DataFrame, host: HostInput | None) -> Finding:
     seen = (
         f"{counted(stages, 'dataset stage')}, and {others} on tf.data threads or in tf.data calls"
     )
-    is_known = host is not None and host.verdict != "unknown"
-    case = "too_slow" if host is not None and host.verdict == "too_slow" else "keeps_up"
-    fixes = _fixes(host) if host is not None and is_known else (FASTER_PIPELINE,)
-    return text_of(f"host_pipeline/{case}", fixes).as_finding(
-        cause=CAUSE.id,
+    case, evidence, fixes = "keeps_up", [observed("threads", seen)], [FASTER_PIPELINE]
+    if host is not None and host.verdict != "unknown":
+        evidence += _waits(host)
+        fixes = list(_refill(host))
+        if host.verdict == "too_slow":
+            case = "too_slow"
+            fixes = [Fix(text=f.text, code=f.code) for f in host.fixes] + fixes or [FASTER_PIPELINE]
+    return CAUSE.finding(
+        case,
+        fixes,
         scope="within",
         certainty="certain",
         op_ids=tuple(found["op_id"]),
-        evidence=(observed("threads", seen), *(_waits(host) if host and is_known else ())),
+        evidence=tuple(evidence),
     )
 
 
@@ -113,15 +110,6 @@ def _waits(host: HostInput) -> Iterator[Evidence]:
         busy = duration_text(host.slow.busy_ps)
         text += f"; `{host.slow.stage}` limits the rate, at {busy} per step"
     yield observed("input_wait", text)
-
-
-def _fixes(host: HostInput) -> tuple[Fix, ...]:
-    """Return the fixes for the slow stage; none if the pipeline keeps up."""
-    refill = tuple(_refill(host))
-    if host.verdict == "keeps_up":
-        return refill
-    fixes = tuple(Fix(text=f.text, code=f.code) for f in host.fixes)
-    return (*fixes, *refill) or (FASTER_PIPELINE,)
 
 
 def _refill(host: HostInput) -> Iterator[Fix]:

@@ -25,8 +25,6 @@ results are prefetched, count as input.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import switch_of
 from traceanalyzer.causes.knowledge.finding_text import observed
@@ -47,12 +45,7 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 def describe(ops: BlockedOps) -> FindingText:
     switch = None if ops.library is None else switch_of(ops.blocker.type, ops.library)
-    if switch is not None:
-        return ops.described("inside_dataset", (switch,))
-    text = ops.described("inside_dataset")
-    move, on_gpu, one_tensor = text.fixes
-    on_gpu = replace(on_gpu, checked=ops.have_no_other_blocker)
-    return replace(text, fixes=(move, on_gpu, one_tensor))
+    return ops.described("inside_dataset", None if switch is None else (switch,))
 
 
 CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

@@ -45,6 +45,7 @@ from traceanalyzer.causes.knowledge.finding_text import (
     observed,
     types_at,
 )
+from traceanalyzer.findings import Finding
 from traceanalyzer.format import listed
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.capture_file.document import Frame
-    from traceanalyzer.findings import Finding
     from traceanalyzer.model import Fix, Harm
     from traceanalyzer.run import Run
 
@@ -79,12 +79,9 @@ class _LibraryCode:
             for part in self.files
         )
 
-    def text(self, why: str, **values: str) -> FindingText:
-        title = capitalized(self.title.format_map(values))
-        return FindingText(title=title, why=why, harm=self.harm, fixes=self.fixes)
-
 
 LIBRARY_CODE: Final = read("library_code", _LibraryCode)
+_SUMMARY: Final = next(code for code in LIBRARY_CODE if code.id == "summary")
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -92,21 +89,22 @@ def check(run: Run) -> Iterator[Finding]:
     for host in run.hosts:
         ops = host.tables.ops
         found = ops[(ops["placement_source"] == "summary") & (ops["placement"] == "cpu")]
-        if found.empty:
-            continue
-        code = next(each for each in LIBRARY_CODE if each.id == "summary")
-        types = listed(sorted({str(t) for t in found["type"]}))
-        copies = "an `Identity` first copies the value there"
-        why = f"TensorFlow requests the CPU where it {code.does}: {copies}. {code.why}"
+        types = listed(sorted(set(found["type"].astype(str))))
+        why = f"TensorFlow requests the CPU where it {_SUMMARY.does}, so the value is copied first."
         text = f"each {types} recorded is immediately followed by a WriteSummary"
-        yield code.text(why, ops=types).as_finding(
-            cause=CAUSE.id,
-            sub_reason=code.id,
-            scope=f"{host.name} eager summary",
-            certainty="possible",
-            op_ids=tuple(found["op_id"]),
-            evidence=(observed("op_type", text),),
-        )
+        if len(found):
+            yield Finding(
+                cause=CAUSE.id,
+                sub_reason=_SUMMARY.id,
+                scope=f"{host.name} eager summary",
+                certainty="possible",
+                harm=_SUMMARY.harm,
+                title=_SUMMARY.title.format(ops=types),
+                why=f"{why} {_SUMMARY.why}",
+                op_ids=tuple(found["op_id"]),
+                evidence=(observed("op_type", text),),
+                fixes=_SUMMARY.fixes,
+            )
 
 
 def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -118,7 +116,7 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     code, library = _library_code(frame), library_of(frame)
     device = device_text(blocker.scope or blocker.requested_device)
     text = f'{library} enters tf.device("{device}") here: it {code.does}'
-    leads = code.id == "summary"
+    leads = code is _SUMMARY
     return CauseMatch(
         scope=f"{library} {code.id}{'' if leads else f' {same_place(frame)}'}",
         evidence=(observed("requested_device", text, line=frame),),
@@ -133,13 +131,18 @@ def describe(ops: BlockedOps) -> FindingText:
     frames = [frame for each in ops.blockers if (frame := each.scope_frame) is not None]
     code, library = _library_code(frames[0]), library_of(frames[0])
     part = " or ".join(dict.fromkeys(map(_layer, frames)))
+    scopes = (name_scope(cpu_op.name) for cpu_op in ops.ops)
+    # The names that the model gives the layers; one layer may be part of another.
+    names = list(dict.fromkeys(scope.rpartition("/")[2] for scope in scopes if scope))
+    named = f" ({listed(names)})" if 0 < len(names) <= _MOST_NAMES else ""
     functions = listed([f"`{name}`" for name in dict.fromkeys(frame.code for frame in frames)])
     known = f" Found in the source code of {code.source}." if code.files else ""
+    title = code.title.format(library=library, part=part + named, ops=types_at(ops.ops))
     why = (
         f"{library} requests the CPU in its own scope ({lines_text(frames)}, in {functions}): it "
         f"{code.does}. TensorFlow honors the request. {code.why}{known}"
     )
-    return code.text(why, library=library, part=part + _named(ops), ops=types_at(ops.ops))
+    return FindingText(title=capitalized(title), why=why, harm=code.harm, fixes=code.fixes)
 
 
 def _library_code(frame: Frame) -> _LibraryCode:
@@ -151,13 +154,6 @@ def _library_code(frame: Frame) -> _LibraryCode:
 def _layer(frame: Frame) -> str:
     """Return the class that a file of Keras is named after."""
     return "".join(map(str.capitalize, file_name(frame).removesuffix(".py").split("_")))
-
-
-def _named(ops: BlockedOps) -> str:
-    """Return the names that the model gives the layers; one layer may be part of another."""
-    scopes = (name_scope(cpu_op.name) for cpu_op in ops.ops)
-    names = list(dict.fromkeys(scope.rpartition("/")[2] for scope in scopes if scope))
-    return f" ({listed(names)})" if 0 < len(names) <= _MOST_NAMES else ""
 
 
 CAUSE = Cause(__name__, __doc__, needs="gpu", check=check, match=match, describe=describe)

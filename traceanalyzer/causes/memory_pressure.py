@@ -24,26 +24,23 @@ elsewhere is unknown: its cause is `explicit_cpu_placement` or `resource_on_cpu`
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from traceanalyzer.capture_file.frames import line_text, same_place
-from traceanalyzer.causes._cause import Cause, text_of
-from traceanalyzer.causes.knowledge.error_handlers import seen_error
-from traceanalyzer.causes.knowledge.exhaustion import Exhaustion, exhaustion
+from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes.knowledge.caught_errors import exhaustion, seen_error
 from traceanalyzer.causes.knowledge.finding_text import observed, types_at
-from traceanalyzer.causes.knowledge.gpu_memory import gpu_memory
+from traceanalyzer.causes.knowledge.gpu_memory import BFC, gpu_memory
 from traceanalyzer.format import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.capture_file.document import CaptureFile, CaughtError
+    from traceanalyzer.causes.knowledge.caught_errors import Exhaustion
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Evidence
     from traceanalyzer.run import Host, Run
-
-_BFC: Final = re.compile(r"GPU_(\d+)_bfc")  # `GetGPUAllocator` (gpu_process_state.cc)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -62,27 +59,28 @@ def _exhausted(
     run: Run, host: Host, capture_file: CaptureFile, error: CaughtError
 ) -> Iterator[Finding]:
     """Walk the finding about an error: it ended the program, or its handler requests the CPU."""
-    seen = seen_error(run, host, capture_file, error, _message(error))
+    lines = error.message.strip().splitlines() or [""]
+    # A session's message begins with where the op was created.
+    message = next((each for each in lines if "OOM" in each or "emory" in each), lines[0])
+    seen = seen_error(run, host, capture_file, error, message)
     failed, raised, handler = exhaustion(error.message), seen.raised, seen.handler
     if handler is not None and seen.ops is None:
         return
-    case, sub_reason = "memory_pressure/not_caught", "not_caught"
     scope = f"{host.name} {same_place(raised)} not caught"
     then = "The program did not catch the error, so it put no op on the CPU."
     if handler is not None:
-        case, sub_reason = "memory_pressure", "caught"
         scope = f"{same_place(raised)} {same_place(handler)}"
         then = f"{line_text(handler)} caught the error, and the handler requests the CPU."
-    yield text_of(
-        case,
-        error=error.type,
-        at="" if raised is None else f" at {line_text(raised)}",
-        ops="" if seen.ops is None else types_at(seen.ops.ops),
-        attempt=failed.attempt,
-        then=then,
-    ).as_finding(
-        cause=CAUSE.id,
-        sub_reason=sub_reason,
+    yield CAUSE.finding(
+        "not_caught" if handler is None else "",
+        values={
+            "error": error.type,
+            "at": "" if raised is None else f" at {line_text(raised)}",
+            "ops": "" if seen.ops is None else types_at(seen.ops.ops),
+            "attempt": failed.attempt,
+            "then": then,
+        },
+        sub_reason="not_caught" if handler is None else "caught",
         scope=scope,
         certainty=seen.certainty,
         op_ids=seen.op_ids,
@@ -96,24 +94,16 @@ def _allocator(host: Host, failed: Exhaustion) -> Iterator[Evidence]:
         allocator = f" from {failed.allocator}" if failed.allocator else ""
         text = f"{size_text(failed.bytes)} were requested{allocator}"
         yield observed("allocator", text, "errors")
-    name = _BFC.fullmatch(failed.allocator)
+    name = BFC.fullmatch(failed.allocator)
     number = int(name[1]) if name is not None else 0
-    gpu = next((g for g in gpu_memory(host) if g.number == number), None)
-    if gpu is None or failed.is_on_host:
-        return
-    if gpu.peak_bytes is not None:
-        text = f"GPU:{number} had {size_text(gpu.peak_bytes)} in use at its peak"
-        text += f", of {gpu.room_words('it')}" if gpu.room_bytes is not None else ""
-        yield observed("allocator", text)
-    if gpu.others_bytes:
-        text = f"other processes held {size_text(gpu.others_bytes)} of its memory"
-        yield observed("other_processes", text)
-
-
-def _message(error: CaughtError) -> str:
-    lines = error.message.strip().splitlines() or [""]
-    # A session's message begins with where the op was created.
-    return next((each for each in lines if "OOM" in each or "emory" in each), lines[0])
+    for gpu in () if failed.is_on_host else gpu_memory(host):
+        if gpu.number == number and gpu.peak_bytes is not None:
+            text = f"GPU:{number} had {size_text(gpu.peak_bytes)} in use at its peak"
+            text += f", of {gpu.room_words('it')}" if gpu.room_bytes is not None else ""
+            yield observed("allocator", text)
+        if gpu.number == number and gpu.others_bytes:
+            text = f"other processes held {size_text(gpu.others_bytes)} of its memory"
+            yield observed("other_processes", text)
 
 
 CAUSE = Cause(__name__, __doc__, needs="capture", check=check)

@@ -13,12 +13,11 @@ none. With soft placement, the default in TensorFlow 2, every op then runs on th
 warning, even inside `tf.device("/GPU:0")`.
 
 ## How to fix it
-Undo what hides the GPU, or install what is missing: with a capture, the finding names it. A program
-that hides the GPU from itself with a constant does so on every machine: remove the line that the
-finding names. If the line computes the value, depends on a condition, or sets a default, the GPU
-may be visible on a machine that has one. If the reason is unknown, ask TensorFlow which
-GPUs it sees: `tf.config.list_physical_devices("GPU")`. On import, it prints to stderr why it
-ignored a GPU.
+Undo what hides the GPU, or install what is missing: with a capture, the finding names it, with the
+program's line if that hides the GPU. If the line computes the value, depends on a condition, or
+sets a default, the GPU may be visible on a machine that has one. If the reason is unknown, ask
+TensorFlow which GPUs it sees: `tf.config.list_physical_devices("GPU")`. On import, it prints to
+stderr why it ignored a GPU.
 
 ## How sure it is
 Certain with a capture: the program's own list of devices has no GPU, or it ran only in sessions
@@ -29,7 +28,7 @@ possible.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.frames import line_text
@@ -40,19 +39,19 @@ from traceanalyzer.capture_file.visibility import (
     ran_in_sessions_alone,
     saw_no_gpu,
 )
-from traceanalyzer.causes._cause import Cause, text_of
+from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.advice import read
-from traceanalyzer.causes.knowledge.error_handlers import raised_evidence
+from traceanalyzer.causes.knowledge.caught_errors import raised_evidence
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.format import counted
 from traceanalyzer.model import Evidence, Fix, TraceWhere
 from traceanalyzer.placement.by_registry import coverage_text
-from traceanalyzer.placement.on_a_gpu import Failure, failure
+from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pandas as pd
 
@@ -67,9 +66,7 @@ class _ObstacleText:
     reason: str
     title: str
     where: str
-    change: str
-    fix: str
-    code: str
+    fix: Fix
     source: str
     possible: str = ""
 
@@ -82,11 +79,17 @@ _ASK: Final = Fix.of(
     "Ask TensorFlow which GPUs it sees, and read its messages on import",
     code="python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"",
 )
-_NOT_HIDDEN: Final = Fix.of("Check that CUDA_VISIBLE_DEVICES is unset or names the GPU")
+_UNKNOWN: Final = (
+    _ASK,
+    _OBSTACLES["cpu_only_build"].fix,
+    Fix.of("Check that CUDA_VISIBLE_DEVICES is unset or names the GPU"),
+)
 _DESCRIBED: Final = (
     " The profiler described a GPU, so the machine has one and its driver responds; TensorFlow "
     "itself did not use it. Perhaps CUDA libraries could not be loaded, or the GPU is hidden."
 )
+_NO_GPU_PLANE: Final = "the trace has no GPU plane, and no transfer or allocation names a GPU"
+_MAY_BE_MISSED: Final = "the GPU tracer was off or reported an error, so it may have missed a GPU"
 
 
 def not_applicable(run: Run) -> str | None:
@@ -97,125 +100,111 @@ def not_applicable(run: Run) -> str | None:
         return "a pluggable device was used"
     if any("/device:TPU" in name for f in facts for name in f.accelerators):
         return "the run used TPUs"
-    if run.ops.empty and not _missing_gpus(run):
-        return "no op was recorded"
-    return None
+    return "no op was recorded" if run.ops.empty and not _lacking(run) else None
 
 
 def check(run: Run) -> Iterator[Finding]:
-    ops = run.ops
+    ops, captured, lacking = run.ops, [c for _, c in run.captured], _lacking(run)
     is_cpu_op = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
     found = ops[is_cpu_op & ~ops["type"].isin(PYTHON_CALLBACKS)]
-    missing = _missing_gpus(run)
-    captured = [capture_file for _, capture_file in run.captured]
-    lacked = [capture_file for capture_file, _ in missing]
-    if found.empty and not missing:
+    if found.empty and not lacking:
         return
-    if len(captured) == len(run.hosts) and all(saw_no_gpu(c) or c in lacked for c in captured):
-        yield _recorded(tuple(found["op_id"]), captured, missing)
+    if len(captured) == len(run.hosts) and all(saw_no_gpu(c) or c in lacking for c in captured):
+        yield _by_captures(tuple(found["op_id"]), captured)
     elif not found.empty:
         yield _by_trace(run, found)
 
 
+def _lacking(run: Run) -> list[CaptureFile]:
+    """Return the captures of programs that failed because they requested a GPU they lacked."""
+    return [c for _, c in run.captured if (failed := failure(c)) is not None and failed.missing]
+
+
 def _by_trace(run: Run, found: pd.DataFrame) -> Finding:
     """Return the finding of a trace that shows no GPU, without a capture that says why."""
-    facts = [host.tables.facts for host in run.hosts]
-    is_described = any(f.accelerators for f in facts)
-    may_be_missed = any(f.gpu_may_be_missed for f in facts)
-    coverage = observed("kernel_registry", coverage_text(found, run.tensorflow_version))
-    return text_of(
-        "no_gpu_visible/gpu_may_be_missed" if may_be_missed else "no_gpu_visible",
-        (_ASK, _as_fix("cpu_only_build"), _NOT_HIDDEN),
-        described=_DESCRIBED if is_described else "",
-    ).as_finding(
-        cause=CAUSE.id,
-        sub_reason="gpu_described_but_unused" if is_described else None,
-        scope="",
-        certainty="possible" if may_be_missed else "likely",
-        op_ids=tuple(found["op_id"]),
-        evidence=(*_evidence(run), coverage),
-    )
-
-
-def _evidence(run: Run) -> Iterator[Evidence]:
+    evidence = []
     for host in run.hosts:
         facts = host.tables.facts
-        nothing = "the trace has no GPU plane, and no transfer or allocation names a GPU"
         described = [(n, counted(events, "event")) for n, events in facts.accelerators.items()]
         seen = [
             ("device_plane", name, f"the profiler described {name}, with {events} on it")
             for name, events in described
-        ] or [("device_plane", "/host:CPU", nothing)]
+        ] or [("device_plane", "/host:CPU", _NO_GPU_PLANE)]
         if facts.gpu_may_be_missed:
-            text = "the GPU tracer was off or reported an error, so it may have missed a GPU"
-            seen.append(("tracer", "Task Environment", text))
+            seen.append(("tracer", "Task Environment", _MAY_BE_MISSED))
         for kind, plane, text in seen:
             where = TraceWhere(host=host.name, plane=plane, line=None)
-            yield Evidence(kind=kind, text=text, where=where)
+            evidence.append(Evidence(kind=kind, text=text, where=where))
+    coverage = observed("kernel_registry", coverage_text(found, run.tensorflow_version))
+    is_described = any(host.tables.facts.accelerators for host in run.hosts)
+    may_be_missed = any(host.tables.facts.gpu_may_be_missed for host in run.hosts)
+    return CAUSE.finding(
+        "gpu_may_be_missed" if may_be_missed else "",
+        _UNKNOWN,
+        {"described": _DESCRIBED if is_described else ""},
+        sub_reason="gpu_described_but_unused" if is_described else None,
+        scope="",
+        certainty="possible" if may_be_missed else "likely",
+        op_ids=tuple(found["op_id"]),
+        evidence=(*evidence, coverage),
+    )
 
 
-def _missing_gpus(run: Run) -> list[tuple[CaptureFile, Failure]]:
-    """Return the programs that failed because they requested a GPU that did not exist."""
-    failures = [(capture_file, failure(capture_file)) for _, capture_file in run.captured]
-    return [(c, failed) for c, failed in failures if failed is not None and failed.missing]
-
-
-def _recorded(
-    op_ids: tuple[str, ...],
-    captured: Sequence[CaptureFile],
-    missing: Sequence[tuple[CaptureFile, Failure]],
-) -> Finding:
+def _by_captures(op_ids: tuple[str, ...], captured: Sequence[CaptureFile]) -> Finding:
     """Return the finding of captured programs, whose devices are known."""
     every = dict.fromkeys(o for capture_file in captured for o in obstacles(capture_file))
     # A program may hide GPUs because there are none: without a known GPU, that is not the cause.
     has_gpu = any(capture_file.gpus for capture_file in captured)
-    doubtful = [o for o in every if is_doubtful(o) and not has_gpu]
-    sure = [o for o in every if o not in doubtful]
-    known = [*sure, *doubtful]
-    sub_reason, because = None, "every op ran on the CPU"
-    if sure:
-        sub_reason, because = sure[0].reason, f"{_OBSTACLES[sure[0].reason].title}{_at(sure[0])}"
-    title = f"TensorFlow had no GPU: {because}"
+    known = sorted(every, key=lambda o: is_doubtful(o) and not has_gpu)
+    sub_reason, title = None, "TensorFlow had no GPU: every op ran on the CPU"
+    if known and (has_gpu or not is_doubtful(known[0])):
+        sub_reason = known[0].reason
+        title = f"TensorFlow had no GPU: {_OBSTACLES[sub_reason].title}{_at(known[0])}"
     fixes = [obstacle_fix(o) for o in known] or [_ASK]
     errors: list[Evidence] = []
-    for capture_file, failed in missing:
+    for capture_file in captured:
+        failed = failure(capture_file)
+        if failed is None or not failed.missing:
+            continue
         sub_reason = "gpu_required"
         title = f"The program failed{f' at {failed.at}' if failed.at else ''}: {failed.requires}"
         errors.append(raised_evidence(capture_file, failed.error, failed.said))
         if failed.is_strict:
             fixes.insert(0, _soft_placement(capture_file))
     devices = () if all(map(ran_in_sessions_alone, captured)) else (_LOGICAL_DEVICES,)
-    return text_of("no_gpu_visible/recorded", dict.fromkeys(fixes), title=title).as_finding(
-        cause=CAUSE.id,
+    return CAUSE.finding(
+        "recorded",
+        dict.fromkeys(fixes),
+        {"title": title},
         sub_reason=sub_reason,
         scope="",
         certainty="certain",
         op_ids=op_ids,
-        evidence=(*errors, *devices, *map(_obstacle_evidence, known)),
+        evidence=(*errors, *devices, *_evidence(known)),
     )
 
 
-def hidden_there(op_ids: tuple[str, ...], capture_files: Sequence[CaptureFile]) -> Finding | None:
+def hidden_there(op_ids: tuple[str, ...], capture_files: Iterable[CaptureFile]) -> Finding | None:
     """Return the finding, if any, that the program itself hides the GPU on any machine."""
     known = dict.fromkeys(o for c in capture_files for o in of_the_program(c))
     if not known:
         return None
     first = min(known, key=lambda o: CERTAINTIES.index(o.certainty or "possible"))
     text, is_certain = _OBSTACLES[first.reason], first.certainty == "certain"
-    return text_of(
-        "no_gpu_visible/on_a_gpu_machine",
+    return CAUSE.finding(
+        "on_a_gpu_machine",
         dict.fromkeys(map(obstacle_fix, known)),
-        modal="would" if is_certain else "may",
-        hides=text.title if is_certain else text.possible,
-        at=_at(first),
-        proviso=first.proviso or "It does so on every machine.",
-    ).as_finding(
-        cause=CAUSE.id,
+        {
+            "modal": "would" if is_certain else "may",
+            "hides": text.title if is_certain else text.possible,
+            "at": _at(first),
+            "proviso": first.proviso or "It does so on every machine.",
+        },
         sub_reason=first.reason,
         scope="on a GPU machine",
         certainty=first.certainty or "possible",
         op_ids=op_ids,
-        evidence=tuple(map(_obstacle_evidence, known)),
+        evidence=_evidence(known),
     )
 
 
@@ -226,27 +215,22 @@ def is_doubtful(obstacle: Obstacle) -> bool:
 
 def obstacle_fix(obstacle: Obstacle) -> Fix:
     """Return what to change, with the program's own line if it is known."""
-    frame, fix = obstacle.frame, _as_fix(obstacle.reason)
+    frame, fix = obstacle.frame, _OBSTACLES[obstacle.reason].fix
     if frame is None:
         return fix
     if obstacle.proviso:
         return Fix.of(f"Check that {line_text(frame)} leaves a GPU visible", code=frame.text)
-    text = f"Remove {line_text(frame)}, which hides the GPU."
-    return Fix(text=text, title=fix.title, code=frame.text)
-
-
-def _as_fix(reason: str) -> Fix:
-    known = _OBSTACLES[reason]
-    return Fix(text=known.fix, title=known.change, code=known.code)
+    return replace(fix, text=f"Remove {line_text(frame)}, which hides the GPU.", code=frame.text)
 
 
 def _at(obstacle: Obstacle) -> str:
     return "" if obstacle.frame is None else f" ({line_text(obstacle.frame)})"
 
 
-def _obstacle_evidence(obstacle: Obstacle) -> Evidence:
-    where = _OBSTACLES[obstacle.reason].where
-    return observed(obstacle.reason, obstacle.text, where, line=obstacle.frame)
+def _evidence(known: Iterable[Obstacle]) -> tuple[Evidence, ...]:
+    return tuple(
+        observed(o.reason, o.text, _OBSTACLES[o.reason].where, line=o.frame) for o in known
+    )
 
 
 def _soft_placement(capture_file: CaptureFile) -> Fix:

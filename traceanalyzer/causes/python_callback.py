@@ -25,15 +25,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from traceanalyzer.causes._cause import (
-    BlockedOps,
-    Blocker,
-    Cause,
-    CauseMatch,
-    CpuOp,
-    FindingText,
-    text_of,
-)
+from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import made_at, observed
 from traceanalyzer.format import counted, listed
 from traceanalyzer.placement.blocker import BlockerKind
@@ -45,8 +37,6 @@ if TYPE_CHECKING:
     from traceanalyzer.findings import Finding
     from traceanalyzer.run import Run
 
-_IN_PIPELINE = "python_callback/in_input_pipeline"
-
 
 def check(run: Run) -> Iterator[Finding]:
     ops = run.ops
@@ -55,19 +45,18 @@ def check(run: Run) -> Iterator[Finding]:
     for (op_type, in_pipeline), rows in by_type:
         names = sorted(set(rows["name"].astype(str)))
         calls = counted(int(rows["occurrences"].sum()), "call")
-        case = _IN_PIPELINE if in_pipeline else "python_callback"
-        text = text_of(case, type=str(op_type), at="")
-        if not run.gpu_used:
-            why = f"{text.why} No GPU was used, so no GPU waits for it."
-            text = replace(text, harm="harmless", why=why)
-        yield text.as_finding(
-            cause=CAUSE.id,
-            sub_reason="in_input_pipeline" if in_pipeline else None,
+        case = "in_input_pipeline" if in_pipeline else ""
+        finding = CAUSE.finding(
+            case,
+            values={"type": str(op_type), "at": ""},
+            sub_reason=case or None,
             scope=f"{op_type}\0{in_pipeline}",
             certainty="certain",
             op_ids=tuple(rows["op_id"]),
             evidence=(observed("op_type", f"{calls} recorded of {listed(names)}"),),
         )
+        why = f"{finding.why} No GPU was used, so no GPU waits for it."
+        yield finding if run.gpu_used else replace(finding, harm="harmless", why=why)
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -80,7 +69,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    return ops.described(_IN_PIPELINE if ops.are_input else "python_callback")
+    return ops.described(f"python_callback{'/in_input_pipeline' if ops.are_input else ''}")
 
 
 CAUSE = Cause(__name__, __doc__, check=check, match=match, describe=describe)

@@ -26,7 +26,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.causes._cause import Cause, text_of
+from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.format import counted, listed
 from traceanalyzer.tables.vocabulary import Role
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from traceanalyzer.findings import Finding
     from traceanalyzer.run import Host, Run
 
-_TASK: Final = re.compile(r"/job:([^/]+)(?:/replica:\d+)?/task:(\d+)")
-_NO_CLUSTER: Final = "localhost"  # the job of a program outside a cluster
+# The job of a program outside a cluster is `localhost`.
+_TASK: Final = re.compile(r"/job:(?!localhost/)([^/]+)(?:/replica:\d+)?/task:(\d+)")
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -54,8 +54,8 @@ def check(run: Run) -> Iterator[Finding]:
         for task, found in ops[is_away].groupby(tasks[is_away]):
             types = listed(sorted(set(found["type"].astype(str))))
             text = f"the device of {counted(len(found), 'op')} is on {task}; {host.name} is {own}"
-            yield text_of("remote_host", types=types, task=str(task)).as_finding(
-                cause=CAUSE.id,
+            yield CAUSE.finding(
+                values={"types": types, "task": str(task)},
                 scope=f"{host.name} {task}",
                 certainty="certain" if recorded_in else "likely",
                 op_ids=tuple(found["op_id"]),
@@ -72,17 +72,12 @@ def _own_task(host: Host, tasks: Iterable[str]) -> tuple[str, str]:
             # A program can take another task than the variable names: then no op has a device of
             # that task.
             return configured, "environment: TF_CONFIG" if configured in seen else ""
-        with_gpu = _tasks_with_gpu(host.capture_file)
+        instances = [each for f in host.capture_file.functions for each in f.instances]
+        devices = {device for each in instances for device in each.assigned}
+        with_gpu = {_task(device) for device in devices if "/device:GPU:" in device} - {""}
         if len(with_gpu) == 1:
             return with_gpu.pop(), ""
     return (seen.most_common(1)[0][0] if seen else ""), ""
-
-
-def _tasks_with_gpu(capture_file: CaptureFile) -> set[str]:
-    """Return the tasks on whose GPUs TensorFlow placed nodes."""
-    instances = [each for function in capture_file.functions for each in function.instances]
-    devices = {device for each in instances for device in each.assigned}
-    return {_task(device) for device in devices if "/device:GPU:" in device} - {""}
 
 
 def _configured_task(capture_file: CaptureFile) -> str:
@@ -98,9 +93,7 @@ def _configured_task(capture_file: CaptureFile) -> str:
 def _task(device: object) -> str:
     """Return job and task of a device; "" if it names none, or is in no cluster."""
     match = _TASK.match(device) if isinstance(device, str) else None
-    if match is None or match[1] == _NO_CLUSTER:
-        return ""
-    return f"/job:{match[1]}/task:{match[2]}"
+    return "" if match is None else f"/job:{match[1]}/task:{match[2]}"
 
 
 CAUSE = Cause(__name__, __doc__, check=check)

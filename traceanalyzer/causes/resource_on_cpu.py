@@ -29,11 +29,9 @@ from traceanalyzer.capture_file.frames import library_of, lines_text
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import fixes_of_variables, host_work, host_work_named
 from traceanalyzer.causes.knowledge.finding_text import (
-    blocker_scope,
     capitalized,
     is_of_strategy,
     observed,
-    other_blocker,
     scope_text,
 )
 from traceanalyzer.model import Fix
@@ -49,6 +47,7 @@ _INT32: Final = "int32"  # `VarHandleOp` has no GPU kernel for it
 _NO_INT32: Final = f" TensorFlow has no GPU kernel for int32 variables.{XLA_REFUSES}"
 _QUEUES: Final = host_work_named("queue")
 _MAKERS: Final = ("HashTable", "Anonymous", "Mutable")
+_USE_LESS: Final = Fix(text="The placement is right; use the resource less often if it takes time.")
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -57,19 +56,12 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return None
     if is_of_strategy(blocker):
         return None
-    if is_placed:
-        return _placed_elsewhere(cpu_op, blocker)
-    where = f"node {blocker.name}" if blocker.name else f"op {blocker.type}"
-    text = f"it shares a resource with {blocker.type}"
-    is_maker = "Handle" in blocker.type or blocker.type.startswith(_MAKERS)
-    return CauseMatch(
-        scope=blocker_scope(blocker),
-        evidence=(observed("shared_resource", text, where), other_blocker(blocker, where)),
-        sub_reason="kept_by_its_maker" if is_maker else "kept_by_another_user",
-    )
-
-
-def _placed_elsewhere(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch:
+    if not is_placed:
+        where = f"node {blocker.name}" if blocker.name else f"op {blocker.type}"
+        tie = observed("shared_resource", f"it shares a resource with {blocker.type}", where)
+        is_maker = "Handle" in blocker.type or blocker.type.startswith(_MAKERS)
+        user = "its_maker" if is_maker else "another_user"
+        return CauseMatch.by_other(blocker, tie, where, f"kept_by_{user}")
     name, device = _name(blocker), device_text(blocker.requested_device) or "the CPU"
     frame = _scope_line(blocker)
     text = f"{name or 'the resource'} is on {device}"
@@ -88,18 +80,16 @@ def _placed_elsewhere(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    blocker, library = ops.blocker, _library(ops)
+    blocker, name, library = ops.blocker, _name(ops.blocker), _library(ops)
     is_placed, is_int32 = blocker.kind in _PLACED, _dtype(blocker) == _INT32
     is_variable = blocker.resource is not None and blocker.resource.dtype
     kind = "int32 variable" if is_int32 else "variable" if is_variable else "resource"
     made = lines_text(blocker.made_at for blocker in ops.blockers)
-    fixes = [_fix(ops, library)]
-    if is_int32 and not library:
-        fixes = list(fixes_of_variables(_INT32, ops.blockers))
+    retyped = fixes_of_variables(_INT32, ops.blockers) if is_int32 and not library else None
     text = ops.described(
         "resource_on_cpu" if is_placed else "resource_on_cpu/shared",
-        fixes,
-        Resource=capitalized(f"{kind} `{_name(blocker)}`" if _name(blocker) else "a resource"),
+        retyped or (_fix(ops, library),),
+        Resource=capitalized(f"{kind} `{name}`" if name else "a resource"),
         kind=kind,
         made=f" ({made})" if made else "",
         by=f": {library} puts it there" if library else "",
@@ -115,8 +105,7 @@ def _fix(ops: BlockedOps, library: str) -> Fix:
         return _QUEUES.as_fix
     if _is_for_host(ops):
         work = host_work(ops.ops[0].explanation.type)
-        use_less = "The placement is right; use the resource less often if it takes time."
-        return Fix(text=use_less) if work is None else work.as_fix
+        return _USE_LESS if work is None else work.as_fix
     if library:
         lines = lines_text(each.scope_frame for each in ops.blockers)
         return Fix.of(
@@ -133,12 +122,19 @@ def _fix(ops: BlockedOps, library: str) -> Fix:
             "Use an op that has a GPU kernel, or give it its own copy of the value: all ops that "
             "share the resource then move.",
         )
-    scopes = [frame for member in ops.members for frame in _scope_lines(*member)]
-    lines = lines_text(scopes)
-    name = f"`{_name(blocker)}`" if _name(blocker) else "the resource"
+    # All scopes in which the resources of the blockers were created.
+    scopes = [
+        frame
+        for cpu_op, own in ops.members
+        for each in (own, *cpu_op.explanation.blockers)
+        if each.kind in _PLACED and each.resource == own.resource
+        if (frame := _scope_line(each)) is not None
+    ]
+    lines, name = lines_text(scopes), _name(blocker)
     several = "s" if len(set(scopes)) > 1 else ""
     return Fix.of(
-        f"Create {name} outside the CPU scope{several}{f' ({lines})' if lines else ''}",
+        f"Create {f'`{name}`' if name else 'the resource'} outside the CPU scope{several}"
+        f"{f' ({lines})' if lines else ''}",
         "If it must stay in host memory, read only what the step needs, and compute outside the "
         "scope.",
         checked=bool(lines) and ops.have_no_other_blocker,
@@ -162,9 +158,8 @@ def _is_for_host(ops: BlockedOps) -> bool:
 def _library(ops: BlockedOps) -> str:
     """Return the library whose scope the resources were created in; "" for the program's own."""
     frames = [b.scope_frame if b.kind in _PLACED else None for b in ops.blockers]
-    if any(frame is None or frame.is_user for frame in frames):
-        return ""
-    return next(library_of(frame) for frame in frames if frame is not None)
+    known = [library_of(frame) for frame in frames if frame is not None and not frame.is_user]
+    return known[0] if len(known) == len(frames) else ""
 
 
 def _dtype(blocker: Blocker) -> str:
@@ -174,13 +169,6 @@ def _dtype(blocker: Blocker) -> str:
     if blocker.kind in _PLACED and blocker.scope is None and blocker.resource is not None:
         return blocker.resource.dtype
     return ""
-
-
-def _scope_lines(cpu_op: CpuOp, blocker: Blocker) -> list[Frame]:
-    """Return the lines of all scopes in which the blocker's resource was created."""
-    every = [b for b in cpu_op.explanation.blockers if b.kind in _PLACED]
-    same = [b for b in every if b.resource == blocker.resource] or [blocker]
-    return [frame for each in same if (frame := _scope_line(each)) is not None]
 
 
 def _scope_line(blocker: Blocker) -> Frame | None:

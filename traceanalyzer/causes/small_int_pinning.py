@@ -37,8 +37,7 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    is_checked = ops.have_no_other_blocker
-    return ops.described("small_int_pinning", is_checked=is_checked, variable=_VARIABLE)
+    return ops.described("small_int_pinning", variable=_VARIABLE)
 
 
 CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

@@ -33,8 +33,8 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.frames import line_text, same_place
-from traceanalyzer.causes._cause import Cause, text_of
-from traceanalyzer.causes.knowledge.error_handlers import seen_error
+from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes.knowledge.caught_errors import seen_error
 from traceanalyzer.causes.knowledge.finding_text import observed, types_at
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from traceanalyzer.findings import Finding
     from traceanalyzer.run import Host, Run
 
-_WHERE: Final = "xla_unsupported"  # see `CaughtError`
+_PLACED_ONE_BY_ONE: Final = (
+    ". Ops that run instead are placed one by one; those on the CPU have causes of their own."
+)
 _MESSAGE: Final = re.compile(
     r"when trying to compile graph (?P<graph>[^\s\[]+)\S* on (?P<device>\w+): (?P<op>\w+) \("
     r".*?\{\{node (?P<node>[^}]+)\}\}",
@@ -79,7 +81,7 @@ def check(run: Run) -> Iterator[Finding]:
     for host, capture_file in run.captured:
         findings: dict[str, Finding] = {}  # a loop can raise the same error again and again
         for error in capture_file.errors:
-            if error.where == _WHERE:
+            if error.where == "xla_unsupported":  # see `CaughtError`
                 finding = _finding(run, host, capture_file, error)
                 findings.setdefault(finding.scope, finding)
         yield from findings.values()
@@ -89,37 +91,30 @@ def _finding(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError
     refusal = _refusal(capture_file, error.message)
     message = error.message.strip().partition("{{node")[0].partition("\nThe op is created")[0]
     seen = seen_error(run, host, capture_file, error, message.strip())
-    raised, *others = seen.evidence
-    made = [] if refusal.made_at is None else [refusal.made_at]
+    evidence = list(seen.evidence)
+    if refusal.made_at is not None:
+        text = f"{refusal.op} is created here"
+        evidence.insert(1, observed("op", text, line=refusal.made_at))
     then, moved = "The program did not catch it.", ""
     if seen.handler is not None:
+        then = f"{line_text(seen.handler)} caught it{_PLACED_ONE_BY_ONE}"
+    if seen.handler is not None and seen.ops is not None:
         then = f"{line_text(seen.handler)} caught it, and the handler requests the CPU."
-        if seen.ops is None:
-            then = (
-                f"{line_text(seen.handler)} caught it. Ops that run instead are placed one by one; "
-                "those on the CPU have causes of their own."
-            )
-        else:
-            moved = f"; then the program put {types_at(seen.ops.ops)} on the CPU"
+        moved = f"; then the program put {types_at(seen.ops.ops)} on the CPU"
     is_named = refusal.op and not refusal.op.startswith("_")
-    return text_of(
-        "xla_not_whole",
-        function=refusal.function or "a function",
-        reason=refusal.reason,
-        moved=moved,
-        then=then,
-        part=refusal.op if is_named else "the unsupported part",
-    ).as_finding(
-        cause=CAUSE.id,
+    return CAUSE.finding(
+        values={
+            "function": refusal.function or "a function",
+            "reason": refusal.reason,
+            "moved": moved,
+            "then": then,
+            "part": refusal.op if is_named else "the unsupported part",
+        },
         sub_reason="not_caught" if seen.handler is None else "caught",
         scope=f"{host.name} {refusal.function} {refusal.op} {same_place(seen.handler)}",
         certainty=seen.certainty,
         op_ids=seen.op_ids,
-        evidence=(
-            raised,
-            *(observed("op", f"{refusal.op} is created here", line=line) for line in made),
-            *others,
-        ),
+        evidence=tuple(evidence),
     )
 
 

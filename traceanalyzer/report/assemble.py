@@ -6,7 +6,6 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.changes import changes_of
 from traceanalyzer.diagnosis import cpu_ops
@@ -17,7 +16,6 @@ from traceanalyzer.model import (
     OnAGpu,
     OpRef,
     Report,
-    RuleStatus,
     StepTime,
     Summary,
     ToolInfo,
@@ -64,7 +62,6 @@ def assemble(diagnosis: Diagnosis) -> Report:
     """Build the report of a diagnosed run."""
     run, costs = diagnosis.run, diagnosis.costs
     devices, steps, times = devices_of(run), steps_of(run), timeline(run)
-    titles = {cause.id: cause.title for cause in all_causes()}
     report = Report(
         tool=ToolInfo(version=version("traceanalyzer")),
         run=run_info(run, devices, steps),
@@ -73,10 +70,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         findings=_ranked(_finding(f, diagnosis) for f in diagnosis.findings),
         changes=in_order(diagnosis, changes_of(diagnosis)),
         unexplained=_unexplained(diagnosis),
-        rules=tuple(
-            RuleStatus(cause=o.cause, status=o.status, reason=o.reason, title=titles.get(o.cause))
-            for o in diagnosis.outcomes
-        ),
+        rules=diagnosis.outcomes,
         on_a_gpu=_on_a_gpu(diagnosis),
         steps=steps,
         timeline=times,

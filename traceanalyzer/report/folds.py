@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.knowledge.candidates import Candidates
-from traceanalyzer.causes.knowledge.exhaustion import exhaustion
+from traceanalyzer.causes.knowledge.caught_errors import exhaustion
 from traceanalyzer.causes.knowledge.gpu_memory import driver_gpus, gpu_memory
 from traceanalyzer.diagnosis import RAN_ONCE
 from traceanalyzer.format import counted, listed, percent_text, size_text

@@ -9,7 +9,7 @@ from traceanalyzer.attribution import cause_of
 from traceanalyzer.causes import BlockedOps, all_causes
 from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.causes.knowledge.finding_text import blocker_text
-from traceanalyzer.causes.knowledge.memory_fit import memory_note
+from traceanalyzer.causes.knowledge.gpu_memory import memory_note
 from traceanalyzer.findings import CERTAINTIES
 from traceanalyzer.format import listed
 from traceanalyzer.model import RuledOut
@@ -264,7 +264,7 @@ def _by_memory(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
     """Yield the facts that exclude memory as a cause, if there are any."""
     blockers = cpu_op.explanation.blockers
     note = memory_note(run, BlockedOps(((cpu_op, blockers[0]),))) if blockers else None
-    if note is not None and (note.certainty is not None or note.ruled_out):
+    if note is not None and (note.certainty or note.ruled_out):
         yield from ((out.cause, out.because) for out in note.ruled_out)
         return
     capture_file = next(host for host in run.hosts if host.name == cpu_op.host).capture_file

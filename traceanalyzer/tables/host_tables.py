@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.capture_file.attributes import type_name
+from traceanalyzer.capture_file.graph_def import type_name
 from traceanalyzer.tables.arrays import categorical, coded, constant, filled, mapped
 from traceanalyzer.tables.device_events import device_events
 from traceanalyzer.tables.functions import with_recorded_functions

@@ -106,11 +106,11 @@ class TraceBuilder:
             self._planes[key] = PlaneBuilder(self, key)
         return self._planes[key]
 
-    def build(self, *, damage: Damage | None = None, warnings: tuple[str, ...] = ()) -> Trace:
+    def build(self, *, damage: Damage | None = None) -> Trace:
         """Return the trace."""
         space = b"".join(_message(1, plane.message()) for plane in self._planes.values())
         trace = xplane.decode(np.frombuffer(space, np.uint8), max_bytes=self._max_bytes)
-        return replace(trace, damage=damage, warnings=warnings, format=self._format)
+        return replace(trace, damage=damage, format=self._format)
 
 
 @lru_cache(maxsize=1 << 12, typed=True)  # most stats recur

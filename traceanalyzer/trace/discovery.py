@@ -3,7 +3,7 @@
 TensorFlow writes `<logdir>/plugins/profile/<run>/HOST.xplane.pb`; Keras up to TF 2.6 puts `train/`
 before `plugins/`, and older versions write other files instead or in addition. Any directory with
 trace files counts as a run, so a log directory, a parent of several, a run, and a folder of traces
-all work. This module only lists directories; it opens and writes no files.
+all work. This module only lists directories.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError
 from traceanalyzer.format import counted, encodable, printable
-from traceanalyzer.trace.sniff import EVENTS_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 # Formats, as in `Trace.format`; whether a file is gzipped is checked when it is opened.
 XPLANE: Final = "xplane"
@@ -53,6 +52,9 @@ _TOOL_FILE: Final = re.compile(
     r"|hlo_stats|roofline_model|tf_data_bottleneck_analysis|inference_profile)"
     r"\.(pb|json|json\.gz)$"
 )
+EVENTS_FILE: Final = (
+    "TensorBoard's events (metrics), not a profile; give the directory that holds plugins/profile"
+)
 _INSTEAD: Final = "not a trace; give the run's directory, or its HOST.xplane.pb"
 _NO_TRACES: Final = (
     (re.compile("tfevents"), EVENTS_FILE),
@@ -60,6 +62,7 @@ _NO_TRACES: Final = (
     (re.compile(re.escape(_CAPTURE_FILE) + "$"), f"a capture file, {_INSTEAD}"),
 )
 _TIMESTAMP: Final = re.compile(r"[0-9]{4}(?:[_-][0-9]{2}){5}")
+_PROFILES: Final = ("plugins", "profile")  # the folders that runs are in
 _MOST_NAMES: Final = 20  # of runs, in an error
 
 
@@ -81,7 +84,7 @@ class RunFiles:
     name: str  #: of its directory; after the log directory (`train/2021_...`) if runs share it
     path: Path
     hosts: tuple[HostFile, ...]  #: by name; none if only tool data was kept
-    tool_files: tuple[Path, ...] = ()  #: data that TensorFlow converted for TensorBoard's tools
+    tool_files: tuple[str, ...] = ()  #: data that TensorFlow converted for TensorBoard's tools
     recorded: float = 0.0  #: seconds since 1970, about
 
 
@@ -115,20 +118,30 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
         what = "a device, a pipe, or a socket; give a trace file or a log directory"
         msg = f"{printable(root)}: is {what}"
         raise TraceFormatError(msg)
-    walk = _Walk()
-    found = list(_walk_runs(root, walk))
-    if walk.cut_short:
+    seen: Counter[str] = Counter()
+    found = [run for folder, files in _folders(root, seen) if (run := _run_in(folder, files, seen))]
+    if seen["cut_short"]:
         _log.warning(
             "%s: stopped the search after %d entries; runs further down are not found",
             printable(root),
-            walk.entries,
+            seen["entries"],
         )
     if not any(run.hosts for run in found):
         tools = [file for run in found for file in run.tool_files]
-        msg = f"{printable(root)}: {_only_tool_data(tools) if tools else walk.why_no_trace()}"
+        msg = f"{printable(root)}: {_only_tool_data(tools) if tools else _why_no_trace(seen)}"
         raise TraceNotFoundError(msg)
     found.sort(key=lambda run: (bool(run.hosts), run.recorded, str(run.path)), reverse=True)
-    return _with_distinct_names(root, found)
+    for is_whole in (False, True):
+        # As TensorBoard does, name runs of one name by the log directory, too; if these are of
+        # one name as well, by the whole path.
+        shared = Counter(run.name for run in found)
+        found = [
+            replace(run, name=_name_below(root, run.path, is_whole=is_whole))
+            if shared[run.name] > 1
+            else run
+            for run in found
+        ]
+    return tuple(found)
 
 
 def choose_run(runs: Sequence[RunFiles], name: str | None = None) -> RunFiles:
@@ -173,76 +186,80 @@ def time_in_name(run_name: str) -> float | None:
 
 def _single(file: Path) -> RunFiles:
     """Return the run that consists of one trace file."""
-    host, kind = _name_parts(file.name)
     for pattern, words in _NO_TRACES:
         if pattern.search(file.name):
             msg = f"{printable(file.name)}: {words}"
             raise TraceFormatError(msg)
-    path = file.parent
-    beside = path / f"{host}{_CAPTURE_FILE}"
-    found = HostFile(
+    host, kind = _name_parts(file.name)
+    found = _host_file(file, host, kind)
+    name = _directory_name(file.parent) if _is_run_directory(file.parent) else host
+    return RunFiles(name=name, path=file.parent, hosts=(found,))
+
+
+def _host_file(file: Path, host: str, kind: str, note: str = "") -> HostFile:
+    beside = file.with_name(f"{host}{_CAPTURE_FILE}")
+    return HostFile(
         host=encodable(host),
         path=file,
         format=kind,
+        note=note,
         capture_file=beside if kind != UNKNOWN and beside.exists() else None,
     )
-    name = _directory_name(path) if _is_run_directory(path) else host
-    return RunFiles(name=name, path=path, hosts=(found,))
 
 
-def _name_parts(name: str) -> tuple[str, str]:
+def _name_parts(name: str, *, in_profile: bool = False) -> tuple[str, str]:
     """Split a file's name into host and format."""
     if name == LOCAL_TRACE:
         return "local", LOCAL_TRACE
     for suffix, kind in _FORMATS.items():
         if name.endswith(suffix) and name != suffix:
             return name.removesuffix(suffix), kind
+    if in_profile and name.endswith(".trace"):  # TF 2.0 and 2.1 wrote these for remote hosts
+        return name.removesuffix(".trace"), LOCAL_TRACE
     return name.split(".", 1)[0] or name, UNKNOWN
 
 
-def _walk_runs(root: Path, walk: _Walk) -> Iterator[RunFiles]:
-    """Visit directories breadth first, so that near runs are found before the limits."""
-    seen: set[tuple[int, int]] = set()
+def _folders(root: Path, seen: Counter[str]) -> Iterator[tuple[Path, list[str]]]:
+    """Walk folders and their files breadth first, so that near runs are found before the limits.
+
+    A link to a directory is followed, since log directories are often linked together; a directory
+    is visited once, however many links or loops lead to it.
+    """
+    visited: set[tuple[int, int]] = set()
     queue: deque[tuple[Path, int]] = deque([(root, 0)])
-    while queue and walk.entries <= MAX_ENTRIES:
+    while queue and seen["entries"] <= MAX_ENTRIES:
         directory, depth = queue.popleft()
         files: list[str] = []
         try:
-            # A link to a directory is followed, since log directories are often linked together;
-            # a directory is visited once, however many links or loops lead to it.
             status = directory.stat()
-            if (status.st_dev, status.st_ino) in seen:
+            if (status.st_dev, status.st_ino) in visited:
                 continue
-            seen.add((status.st_dev, status.st_ino))
+            visited.add((status.st_dev, status.st_ino))
             with os.scandir(directory) as entries:
                 for entry in entries:
-                    walk.entries += 1
-                    if walk.entries > MAX_ENTRIES:
-                        walk.cut_short = True
+                    seen["entries"] += 1
+                    if seen["entries"] > MAX_ENTRIES:
+                        seen["cut_short"] = 1
                         break
                     if not os.path.isdir(entry):  # noqa: PTH112 - raises no error
                         files.append(entry.name)
                     elif depth < MAX_DEPTH:
                         queue.append((directory / entry.name, depth + 1))
                     else:
-                        walk.cut_short = True
+                        seen["cut_short"] = 1
         except OSError:
-            walk.unreadable += 1
-        if found := _run_in(directory, files, walk):
-            yield found
+            seen["unreadable"] += 1
+        yield directory, files
 
 
-def _run_in(directory: Path, files: list[str], walk: _Walk) -> RunFiles | None:
+def _run_in(directory: Path, files: list[str], seen: Counter[str]) -> RunFiles | None:
     """Return the run whose files are in a directory, if any."""
     in_profile = _is_run_directory(directory)
     traces: dict[str, list[str]] = {}
     tools: list[str] = []
     capture_files = {name for name in files if name.endswith(_CAPTURE_FILE)}
     for name in files:
-        host, kind = _name_parts(name)
-        if kind == UNKNOWN and in_profile and name.endswith(".trace"):
-            # What TF 2.0 and 2.1 wrote for a remote host.
-            host, kind = name.removesuffix(".trace"), LOCAL_TRACE
+        host, kind = _name_parts(name, in_profile=in_profile)
         # PyTorch's profiler uses the same layout with a different file format.
         if kind != UNKNOWN and not host.endswith(".pt"):
             traces.setdefault(host, []).append(name)
@@ -251,10 +268,10 @@ def _run_in(directory: Path, files: list[str], walk: _Walk) -> RunFiles | None:
         ):
             tools.append(name)
         elif "tfevents" in name:
-            walk.events_files += 1
+            seen["events file"] += 1
     if not traces and not tools:
-        walk.capture_files += len(capture_files)
-        walk.empty_runs += in_profile and not capture_files
+        seen["capture file"] += len(capture_files)
+        seen["run"] += in_profile and not capture_files
         return None
     found = [_best(directory, host, names) for host, names in sorted(traces.items())]
     name = _directory_name(directory)
@@ -262,18 +279,18 @@ def _run_in(directory: Path, files: list[str], walk: _Walk) -> RunFiles | None:
         name=name,
         path=directory,
         hosts=tuple(file for file, _ in found),
-        tool_files=tuple(directory / tool for tool in sorted(tools)),
+        tool_files=tuple(sorted(tools)),
         recorded=time_in_name(name) or max((time for _, time in found), default=0.0),
     )
 
 
 def _best(directory: Path, host: str, names: list[str]) -> tuple[HostFile, float]:
     """Return the most complete file of a host, and its modification time."""
-
-    def rank(name: str) -> int:
-        return next((i for i, s in enumerate(_FORMATS) if name.endswith(s)), len(_FORMATS))
-
-    ranked = sorted(names, key=rank)
+    suffixes = [*_FORMATS]
+    ranks = {
+        n: next((i for i, s in enumerate(suffixes) if n.endswith(s)), len(_FORMATS)) for n in names
+    }
+    ranked = sorted(names, key=ranks.__getitem__)
     status = {name: _size_and_time(directory / name) for name in ranked}
     chosen = next((name for name in ranked if status[name][0] > 0), ranked[0])
     note = ""
@@ -282,16 +299,8 @@ def _best(directory: Path, host: str, names: list[str]) -> tuple[HostFile, float
             f"{printable(ranked[0])} is empty (the profiler writes 0 bytes when a trace is over "
             f"2 GiB); {printable(chosen)} was read instead"
         )
-    _, kind = _name_parts(chosen)
-    beside = directory / f"{host}{_CAPTURE_FILE}"
-    file = HostFile(
-        host=encodable(host),
-        path=directory / chosen,
-        format=LOCAL_TRACE if kind == UNKNOWN else kind,
-        note=note,
-        capture_file=beside if beside.exists() else None,
-    )
-    return file, status[chosen][1]
+    _, kind = _name_parts(chosen, in_profile=True)
+    return _host_file(directory / chosen, host, kind, note), status[chosen][1]
 
 
 def _size_and_time(file: Path) -> tuple[int, float]:
@@ -306,7 +315,7 @@ def _is_run_directory(directory: Path) -> bool:
     parts = directory.parts
     if len(parts) < 3:  # noqa: PLR2004 - plugins/profile/<run>, seen from inside
         parts = Path(os.path.abspath(directory)).parts  # noqa: PTH100 - links are kept as they are
-    return parts[-3:-1] == ("plugins", "profile")
+    return parts[-3:-1] == _PROFILES
 
 
 def _directory_name(directory: Path) -> str:
@@ -314,82 +323,50 @@ def _directory_name(directory: Path) -> str:
     return name if name not in {"", ".."} else directory.resolve().name or str(directory)
 
 
-def _with_distinct_names(root: Path, runs: list[RunFiles]) -> tuple[RunFiles, ...]:
-    """Prefix run names that are not unique with the log directory, as TensorBoard does."""
-    for is_whole in (False, True):  # the whole path where that is shared, too
-        shared = Counter(run.name for run in runs)
-        runs = [
-            replace(run, name=_name_below(root, run.path, is_whole=is_whole))
-            if shared[run.name] > 1
-            else run
-            for run in runs
-        ]
-    return tuple(runs)
-
-
 def _name_below(root: Path, directory: Path, *, is_whole: bool) -> str:
     parts = directory.relative_to(root).parts
-    if parts[-3:-1] == ("plugins", "profile") and not is_whole:
+    if parts[-3:-1] == _PROFILES and not is_whole:
         parts = (*parts[:-3], parts[-1])
     return "/".join(parts) or _directory_name(directory)
 
 
 # --- Why there is no trace ------------------------------------------------------------------------
 
-_RECORD: Final = "record one with `traceanalyzer capture script.py`"
+_RECORD: Final = "or record one with `traceanalyzer capture script.py`"
+# What was found instead, the most telling first, and what to do.
+_INSTEAD_OF_TRACES: Final = {
+    "run": "without files: the profiler did not finish, or its files were not copied; copy them",
+    "capture file": f"(HOST{_CAPTURE_FILE}), but no trace beside it; copy HOST.xplane.pb to the "
+    "same directory",
+    "events file": "but no profile; copy plugins/profile too, set profile_batch=(10, 20) in the "
+    "TensorBoard callback",
+}
 
 
-@dataclass(kw_only=True)
-class _Walk:
-    """The other files that a search for traces found."""
-
-    entries: int = 0
-    events_files: int = 0
-    empty_runs: int = 0
-    capture_files: int = 0
-    unreadable: int = 0
-    cut_short: bool = False
-
-    def why_no_trace(self) -> str:
-        """Return the first reason that applies, and what to do."""
-        unread = (
-            f", {counted(self.unreadable, 'more')} could not be read" if self.unreadable else ""
+def _why_no_trace(seen: Counter[str]) -> str:
+    """Return the first reason that applies, and what to do."""
+    if seen["unreadable"] and not seen["entries"]:
+        return "the directory cannot be read; check its permissions"
+    for what, words in _INSTEAD_OF_TRACES.items():
+        if seen[what]:
+            return f"{counted(seen[what], what)} {words}, {_RECORD}"
+    if not seen["entries"]:
+        return f"the directory is empty; give the log directory of a run, {_RECORD}"
+    unread = f", {counted(seen['unreadable'], 'more')} could not be read" * bool(seen["unreadable"])
+    if seen["cut_short"]:
+        return (
+            f"no trace among the first {seen['entries']:,} entries, where the search "
+            f"stopped{unread}; give the log directory itself"
         )
-        if self.unreadable and self.entries == 0:
-            why = "the directory cannot be read; check its permissions"
-        elif self.empty_runs:
-            why = (
-                f"{counted(self.empty_runs, 'run')} without files: the profiler did not finish, or "
-                f"its files were not copied; copy them, or {_RECORD}"
-            )
-        elif self.capture_files:
-            why = (
-                f"{counted(self.capture_files, 'capture file')} (HOST{_CAPTURE_FILE}), but no "
-                f"trace beside it; copy HOST.xplane.pb to the same directory, or {_RECORD}"
-            )
-        elif self.events_files:
-            why = (
-                f"{counted(self.events_files, 'events file')} but no profile; copy plugins/profile "
-                f"too, set profile_batch=(10, 20) in the TensorBoard callback, or {_RECORD}"
-            )
-        elif self.entries == 0:
-            why = f"the directory is empty; give the log directory of a run, or {_RECORD}"
-        elif self.cut_short:
-            why = (
-                f"no trace among the first {self.entries:,} entries, where the search "
-                f"stopped{unread}; give the log directory itself"
-            )
-        else:
-            why = (
-                f"no trace (HOST.xplane.pb, HOST.trace.json.gz or local.trace){unread}; give the "
-                f"log directory of a run, or {_RECORD}"
-            )
-        return why
+    return (
+        f"no trace (HOST.xplane.pb, HOST.trace.json.gz or local.trace){unread}; give the log "
+        f"directory of a run, {_RECORD}"
+    )
 
 
-def _only_tool_data(tool_files: Sequence[Path]) -> str:
+def _only_tool_data(tool_files: Iterable[str]) -> str:
     """Say that a run has only data converted for TensorBoard's tools."""
-    tools = sorted({m.group(1) for f in tool_files if (m := _TOOL_FILE.search(f.name))})
+    tools = sorted({match[1] for name in tool_files if (match := _TOOL_FILE.search(name))})
     kinds = f" ({', '.join(tools)})" if tools else ""
     return (
         f"only data that TensorFlow converted for TensorBoard's tools{kinds}, no trace; copy "

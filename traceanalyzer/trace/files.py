@@ -1,7 +1,11 @@
-"""Opens the trace of one host, whatever its format, and turns every failure into one plain line."""
+"""Opens the trace of one host, whatever its format, and turns every failure into one plain line.
+
+Files may have been renamed, compressed or mangled, so their first bytes show the format.
+"""
 
 from __future__ import annotations
 
+import re
 import stat
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -10,15 +14,13 @@ import numpy as np
 
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError, TraceTooLargeError
 from traceanalyzer.format import printable
-from traceanalyzer.trace import local_trace, sniff, trace_json, xplane
+from traceanalyzer.trace import local_trace, trace_json, xplane
 from traceanalyzer.trace.clock import on_one_clock
 from traceanalyzer.trace.columns import Damage
-from traceanalyzer.trace.discovery import LOCAL_TRACE, XPLANE
+from traceanalyzer.trace.discovery import EVENTS_FILE, LOCAL_TRACE, TRACE_JSON, XPLANE
 from traceanalyzer.trace.limits import DamagedGzipError, inflate
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from traceanalyzer.trace.columns import Trace
@@ -45,7 +47,9 @@ def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int
         TraceFormatError: The file cannot be opened or is not a trace.
         TraceTooLargeError: It needs more memory than `max_bytes`, or is a gzip bomb.
     """
-    name = _shown_name(host_file.path)
+    path = host_file.path
+    in_run = path.parts[-4:-2] == ("plugins", "profile")
+    name = printable("/".join(path.parts[-2:]) if in_run else path.name)  # hosts recur in runs
     try:
         trace = _read(host_file, max_bytes)
     except TraceFormatError as error:
@@ -65,12 +69,6 @@ def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int
     return on_one_clock(trace, near_ns)
 
 
-def _shown_name(path: Path) -> str:
-    """Return the file's name, after that of its run, if any: hosts recur in every run."""
-    in_run = path.parts[-4:-2] == ("plugins", "profile")
-    return printable("/".join(path.parts[-2:]) if in_run else path.name)
-
-
 def _read(host_file: HostFile, max_bytes: int | None) -> Trace:
     status = host_file.path.stat()
     if not stat.S_ISREG(status.st_mode):
@@ -80,8 +78,7 @@ def _read(host_file: HostFile, max_bytes: int | None) -> Trace:
     if status.st_size == 0:
         raise TraceFormatError(_empty(host_file))
     with host_file.path.open("rb") as file:
-        head = file.read(sniff.HEAD_BYTES)
-        if sniff.content_of(head) == sniff.GZIP:
+        if file.read(len(_GZIP)) == _GZIP:
             file.seek(0)
             return _read_gzip(host_file, file, status.st_size, max_bytes)
     # Map the file instead of reading it: strings are looked up on demand.
@@ -92,10 +89,10 @@ def _read(host_file: HostFile, max_bytes: int | None) -> Trace:
 def _read_gzip(host_file: HostFile, file: BinaryIO, size: int, max_bytes: int | None) -> Trace:
     pieces = inflate(file, size, max_bytes=max_bytes)
     whole = bytearray(next(pieces, b""))
-    head = bytes(whole[: sniff.HEAD_BYTES])
+    head = bytes(whole[:_HEAD_BYTES])
     if not head:
         raise TraceFormatError(_empty(host_file))
-    if sniff.content_of(head) in {None, sniff.GZIP}:
+    if _format_of(head) is None:
         msg = f"inside the gzip, {_not_a_trace(head)}"
         raise TraceFormatError(msg)
     damage = None
@@ -124,11 +121,11 @@ def _read_gzip(host_file: HostFile, file: BinaryIO, size: int, max_bytes: int | 
 def _decode(
     host_file: HostFile, data: NDArray[np.uint8], max_bytes: int | None, *, is_cut: bool = False
 ) -> Trace:
-    head = data[: sniff.HEAD_BYTES].tobytes()
-    content = sniff.content_of(head)
-    if content == sniff.JSON:
+    head = data[:_HEAD_BYTES].tobytes()
+    content = _format_of(head)
+    if content == TRACE_JSON:
         return trace_json.read(data.data, is_cut=is_cut, max_bytes=max_bytes)
-    if content not in {sniff.XSPACE, sniff.LOCAL_TRACE}:
+    if content is None:
         raise TraceFormatError(_not_a_trace(head))
     # The two encodings begin alike, so the name decides if it shows the format.
     if host_file.format != XPLANE and LOCAL_TRACE in {content, host_file.format}:
@@ -138,7 +135,7 @@ def _decode(
     except TraceTooLargeError:
         raise
     except TraceFormatError as error:
-        raise TraceFormatError(_MANGLED if sniff.is_mangled(head) else str(error)) from None
+        raise TraceFormatError(_MANGLED if _is_mangled(head) else str(error)) from None
 
 
 def _empty(host_file: HostFile) -> str:
@@ -150,10 +147,79 @@ def _empty(host_file: HostFile) -> str:
     return "the file is empty (0 bytes): it was not written, or not copied; copy or record it again"
 
 
+def _nothing_in(trace: Trace) -> str:
+    said = [*trace.errors, *trace.warnings]
+    if not said:
+        return "the profile is empty (no planes): nothing was recorded; record again"
+    quoted = "; ".join(f'"{printable(text)}"' for text in said[:_QUOTED_MESSAGES])
+    return f"the profile is empty; the profiler says: {quoted}; fix that, and record again"
+
+
+# --- The first bytes ------------------------------------------------------------------------------
+
+_HEAD_BYTES: Final = 4096  # enough to tell text from an encoding, and read at once
+_GZIP: Final = b"\x1f\x8b"
+# Other files that users pass, by a pattern at the beginning, with the message to show.
+_OTHERS: Final = tuple(
+    (re.compile(pattern, re.DOTALL), words)
+    for pattern, words in (
+        (rb"PK\x03\x04", "a zip archive; unpack it, and give the directory"),
+        (rb".{257}ustar", "a tar archive; unpack it, and give the directory"),
+        (rb"\x28\xb5\x2f\xfd", "compressed with zstd; decompress it first (`zstd -d`)"),
+        (rb"\xfd7zXZ\x00", "compressed with xz; decompress it first (`xz -d`)"),
+        (rb"BZh", "compressed with bzip2; decompress it first (`bzip2 -d`)"),
+        (rb"\x89HDF\r\n", "an HDF5 file, such as saved Keras weights, not a profile"),
+        (rb"SQLite format 3\x00", "an SQLite database, e.g. from Nsight Systems, not a profile"),
+        (
+            rb"version https://git-lfs",
+            "a Git LFS pointer, not the file itself; fetch it with `git lfs pull`",
+        ),
+        (rb".{0,52}brain\.Event:", EVENTS_FILE),
+        (
+            rb"\x00*\Z",
+            "nothing but zero bytes: the copy or the disk failed; copy it again, or record again",
+        ),
+        (
+            rb"(?i)\s*<(?:!doctype|html|\?xml)",
+            "a web page, perhaps from a failed download; download the file itself",
+        ),
+    )
+)
+_TEXT: Final = "a text file, not a profile; give a HOST.xplane.pb or a log directory"
+_JSON_START: Final = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*(?:\{[ \t\r\n]*[\"}]|\[)")
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # except tab, line ends and escape
+_REPLACEMENT: Final = "\ufffd".encode()
+# The first field of an XSpace or a local.trace is a message or a string: a tag of wire type 2 and a
+# field number of one byte, then a length. Inside a plane, or a map's entry, which are field 1, the
+# first field is a number or a string.
+_FIRST: Final = re.compile(
+    rb"(?:\x0a[\x80-\xff]{0,9}[\x00-\x7f](?:[\x08\x0a\x10\x12\x18\x1a\x20\x22\x28\x2a\x30\x32\x38"
+    rb"\x3a\x40\x42\x48\x4a\x50\x52\x58\x5a\x60\x62\x68\x6a\x70\x72\x78\x7a]|\Z)"
+    rb"|[\x12\x1a\x22\x2a\x32\x3a\x42\x4a\x52\x5a\x62\x6a\x72\x7a][\x80-\xff]{0,9}[\x00-\x7f])"
+)
+# A map's entry in local.trace: its second field is a message, a device with a name, not a name as
+# in a plane. Both begin with a number, if there is one.
+_DEVICE: Final = re.compile(
+    rb".[\x80-\xff]{0,9}[\x00-\x7f](?:\x08[\x80-\xff]{0,9}[\x00-\x7f])?"
+    rb"\x12[\x80-\xff]{0,4}[\x00-\x7f][\x0a\x10]",
+    re.DOTALL,
+)
+
+
+def _format_of(head: bytes) -> str | None:
+    """Return the format as which a file with these first bytes can be read, or None."""
+    if _is_text(head):
+        return TRACE_JSON if _JSON_START.match(head) else None
+    if not _FIRST.match(head) or any(pattern.match(head) for pattern, _ in _OTHERS):
+        return None
+    return LOCAL_TRACE if _DEVICE.match(head) else XPLANE
+
+
 def _not_a_trace(head: bytes) -> str:
-    if sniff.is_mangled(head):
+    if _is_mangled(head):
         return _MANGLED
-    if words := sniff.what_it_is(head):
+    found = (words for pattern, words in _OTHERS if pattern.match(head))
+    if words := next(found, _TEXT if _is_text(head) else ""):
         return f"this is {words}"
     return (
         "this is not a trace: no format of the profiler begins with the bytes "
@@ -161,9 +227,22 @@ def _not_a_trace(head: bytes) -> str:
     )
 
 
-def _nothing_in(trace: Trace) -> str:
-    said = [*trace.errors, *trace.warnings]
-    if not said:
-        return "the profile is empty (no planes): nothing was recorded; record again"
-    quoted = "; ".join(f'"{printable(text)}"' for text in said[:_QUOTED_MESSAGES])
-    return f"the profile is empty; the profiler says: {quoted}; fix that, and record again"
+def _is_mangled(head: bytes) -> bool:
+    """Return whether a program treated the file as text and replaced all invalid bytes.
+
+    The result is valid UTF-8, which no encoding of numbers is, with many U+FFFD.
+    """
+    return head.count(_REPLACEMENT) > 1 and _is_utf8(head)
+
+
+def _is_text(head: bytes) -> bool:
+    return not _CONTROL.search(head) and _is_utf8(head)
+
+
+def _is_utf8(head: bytes) -> bool:
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        # The head can end in the middle of a character.
+        return error.reason == "unexpected end of data"
+    return True

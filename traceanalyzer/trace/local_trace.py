@@ -15,7 +15,7 @@ from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.format import size_text
 from traceanalyzer.trace.builder import LARGEST_PS, TraceBuilder
 from traceanalyzer.trace.columns import Damage
-from traceanalyzer.trace.message import BrokenMessageError, as_bytes, as_number, as_text, fields
+from traceanalyzer.trace.message import BrokenMessageError, Message, fields
 
 if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Trace
@@ -33,7 +33,6 @@ _NAME, _RESOURCES = 1, 3  # fields of Device and Resource
 _EVENT_DEVICE, _EVENT_RESOURCE, _EVENT_NAME = 1, 2, 3  # fields of TraceEvent
 _TIMESTAMP_PS, _DURATION_PS, _ARGS = 9, 10, 11
 
-_NOTHING: Final = memoryview(b"")  # an absent message or string
 _LABEL: Final = "label"
 _OP_LABEL: Final = re.compile(r"id=(-?\d+),device=([^,]*),async=(\w+)")
 
@@ -57,9 +56,9 @@ def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
         for number, value, end in fields(data):
             try:
                 if number == _DEVICES:
-                    _read_device(builder, as_bytes(value))
+                    _read_device(builder, Message(value))
                 elif number == _EVENTS:
-                    _read_event(builder, as_bytes(value))
+                    _read_event(builder, Message(value))
             except BrokenMessageError:
                 lost += end - read
                 places += 1
@@ -80,51 +79,34 @@ def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
     return builder.build(damage=damaged)
 
 
-def _read_device(builder: TraceBuilder, entry: memoryview) -> None:
-    key, content = _entry(entry)
-    plane = builder.plane(_whole(key))
-    for number, value, _ in fields(as_bytes(content)):
-        if number == _NAME:
-            plane.name = as_text(value)
-        elif number == _RESOURCES:
-            resource, inner = _entry(as_bytes(value))
-            names = (as_text(v) for n, v, _ in fields(as_bytes(inner)) if n == _NAME)
-            plane.line(_whole(resource)).name = next(names, "")
+def _read_device(builder: TraceBuilder, entry: Message) -> None:
+    device = entry.message(_VALUE)
+    plane = builder.plane(_number(entry, _KEY))
+    plane.name = device.text(_NAME)
+    for resource in map(Message, device.every(_RESOURCES)):
+        plane.line(_number(resource, _KEY)).name = resource.message(_VALUE).text(_NAME)
 
 
-def _read_event(builder: TraceBuilder, content: memoryview) -> None:
-    args: dict[str, str] = {}
-    found: dict[int, int | memoryview] = {}
-    for number, value, _ in fields(content):
-        if number == _ARGS:
-            key, text = _entry(as_bytes(value))
-            args[as_text(key or _NOTHING)] = as_text(text)
-        else:
-            found[number] = value
-    device, resource, start_ps, duration_ps = (
-        _whole(found.get(number, 0))
-        for number in (_EVENT_DEVICE, _EVENT_RESOURCE, _TIMESTAMP_PS, _DURATION_PS)
-    )
-    name, display_name = as_text(found.get(_EVENT_NAME, _NOTHING)), ""
+def _read_event(builder: TraceBuilder, event: Message) -> None:
+    args = {arg.text(_KEY): arg.text(_VALUE) for arg in map(Message, event.every(_ARGS))}
+    name, display_name = event.text(_EVENT_NAME), ""
     if op := _OP_LABEL.fullmatch(args.get(_LABEL, "")):
         del args[_LABEL]
         args |= {"id": op[1], "device": op[2], "async": op[3]}
         name, display_name = f"{name}:{name}", name
-    stats = {key: text for key, text in args.items() if text}
+    device, resource, start_ps, duration_ps = (
+        _number(event, field)
+        for field in (_EVENT_DEVICE, _EVENT_RESOURCE, _TIMESTAMP_PS, _DURATION_PS)
+    )
     plane = builder.plane(device)
+    stats = {key: text for key, text in args.items() if text}
     plane.event(
         plane.line(resource), name, start_ps, duration_ps, display_name=display_name, stats=stats
     )
 
 
-def _entry(entry: memoryview) -> tuple[int | memoryview, int | memoryview]:
-    """Return key and value of a map entry; a missing key is 0, a missing value is empty."""
-    pair = {n: v for n, v, _ in fields(entry)}
-    return pair.get(_KEY, 0), pair.get(_VALUE, _NOTHING)
-
-
-def _whole(value: int | memoryview) -> int:
+def _number(message: Message, field: int) -> int:
     """Return a number that fits into a trace."""
-    if as_number(value) > LARGEST_PS:
+    if message.number(field) > LARGEST_PS:
         raise BrokenMessageError
-    return as_number(value)
+    return message.number(field)

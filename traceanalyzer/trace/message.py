@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5  # wire types
+_FIXED_BYTES: Final = {FIXED64: 8, FIXED32: 4}
 _LAST: Final = 0x80  # a byte below it is the last one of a varint
 _MAX_SHIFT: Final = 63
 _BITS: Final = 2**64 - 1
+_EMPTY: Final = memoryview(b"")
 
 
 class BrokenMessageError(Exception):
@@ -19,6 +21,38 @@ class BrokenMessageError(Exception):
     def __init__(self, *, cut_short: bool = False) -> None:
         super().__init__()
         self.cut_short = cut_short
+
+
+class Message:
+    """The fields of a message by number. Of several values of a single field, the last counts.
+
+    Raises:
+        BrokenMessageError: The bytes are not a message, or a field is of another type.
+    """
+
+    def __init__(self, data: int | bytes | memoryview) -> None:
+        self.values: dict[int, list[int | memoryview]] = {}
+        for number, value, _ in fields(as_bytes(data)):
+            self.values.setdefault(number, []).append(value)
+
+    def every(self, field: int) -> Sequence[int | memoryview]:
+        """Return all values of a field."""
+        return self.values.get(field, ())
+
+    def number(self, field: int) -> int:
+        """Return a number without its sign, 0 if it is missing."""
+        value = self.values.get(field, (0,))[-1]
+        if not isinstance(value, int):
+            raise BrokenMessageError
+        return value
+
+    def text(self, field: int) -> str:
+        """Return a text, "" if it is missing."""
+        return as_text(self.values.get(field, (_EMPTY,))[-1])
+
+    def message(self, field: int) -> Message:
+        """Return a message, an empty one if it is missing."""
+        return Message(self.values.get(field, (_EMPTY,))[-1])
 
 
 def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview, int]]:
@@ -33,24 +67,23 @@ def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview, int]]:
     while at < len(data):
         tag, at = varint(data, at)
         wire_type = tag & 7
-        value: int | memoryview
         if wire_type == VARINT:
-            value, at = varint(data, at)
+            number, at = varint(data, at)
+            yield tag >> 3, number, at
+            continue
+        if wire_type == LENGTH:
+            length, at = varint(data, at)
+        elif wire_type in _FIXED_BYTES:
+            length = _FIXED_BYTES[wire_type]
         else:
-            if wire_type == LENGTH:
-                length, at = varint(data, at)
-            elif wire_type in {FIXED64, FIXED32}:
-                length = 8 if wire_type == FIXED64 else 4
-            else:
-                raise BrokenMessageError
-            end = at + length
-            if end > len(data):
-                raise BrokenMessageError(cut_short=True)
-            value, at = data[at:end], end
-        yield tag >> 3, value, at
+            raise BrokenMessageError
+        begin, at = at, at + length
+        if at > len(data):
+            raise BrokenMessageError(cut_short=True)
+        yield tag >> 3, data[begin:at], at
 
 
-def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+def varint(data: memoryview, at: int) -> tuple[int, int]:
     """Return the number that begins at a byte and the position of its end."""
     value = shift = 0
     while shift <= _MAX_SHIFT:
@@ -65,20 +98,13 @@ def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     raise BrokenMessageError
 
 
-def as_bytes(value: int | memoryview) -> memoryview:
+def as_bytes(value: int | bytes | memoryview) -> memoryview:
     """Return the value of a field that should be a message, a text or bytes."""
     if isinstance(value, int):
         raise BrokenMessageError
-    return value
+    return memoryview(value)
 
 
-def as_number(value: int | memoryview) -> int:
-    """Return the value of a field that should be a number."""
-    if not isinstance(value, int):
-        raise BrokenMessageError
-    return value
-
-
-def as_text(value: int | memoryview) -> str:
+def as_text(value: int | bytes | memoryview) -> str:
     """Return the value of a field that should be a text."""
     return str(as_bytes(value), "utf-8", "backslashreplace")

@@ -21,36 +21,36 @@ if TYPE_CHECKING:
 
 
 _PLANE: Final = "Task Environment"
-_STAT: Final = "profile_options"
 _PLANES = 1  # of an XSpace
 _NAME = 2  # of an XPlane
+_LEVELS: Final = {  # of ProfileOptions
+    2: "host_tracer_level",
+    3: "device_tracer_level",
+    4: "python_tracer_level",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileOptions:
     """The tracer levels of a profiler session (profiler_options.proto)."""
 
-    host_tracer_level: int
-    device_tracer_level: int
-    python_tracer_level: int
+    host_tracer_level: int = 0
+    device_tracer_level: int = 0
+    python_tracer_level: int = 0
 
 
 def profile_options(trace: Trace) -> ProfileOptions | None:
     """Read the serialized ProfileOptions that TensorFlow 2.19 and later write into the trace."""
-    data = (plane.own_bytes(_STAT) for plane in trace.planes if plane.name == _PLANE)
+    data = (p.own_bytes("profile_options") for p in trace.planes if p.name == _PLANE)
     found = next(filter(None, data), None)
     if found is None:
         return None
-    numbers: dict[int, int] = {}
-    with suppress(BrokenMessageError):  # cut short: keep what was read
+    levels: dict[str, int] = {}
+    with suppress(BrokenMessageError):  # cut short: keep the levels before the damage
         for number, value, _ in fields(memoryview(found)):
-            if isinstance(value, int):
-                numbers[number] = value  # noqa: PERF403 - keeps what precedes the damage
-    return ProfileOptions(
-        host_tracer_level=numbers.get(2, 0),
-        device_tracer_level=numbers.get(3, 0),
-        python_tracer_level=numbers.get(4, 0),
-    )
+            if number in _LEVELS and isinstance(value, int):
+                levels[_LEVELS[number]] = value
+    return ProfileOptions(**levels)
 
 
 def profile_options_in(file: Path) -> ProfileOptions | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import printable
 from traceanalyzer.trace.discovery import time_in_name
-from traceanalyzer.trace.message import BrokenMessageError, fields
+from traceanalyzer.trace.message import BrokenMessageError, Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,12 +73,13 @@ def tf_version(run: RunFiles) -> TfVersion | None:
     versions = list(dict.fromkeys(version_of_producer(producer) for producer, _ in seen))
     producer, file = seen[0]
     source = f"GraphDef producer {producer} in {printable(file.name)}"
-    if len(versions) == 1:
-        return TfVersion(value=versions[0], source=source)
-    disagree = f"{len(seen)} events files that disagree"
-    if recorded:
-        return TfVersion(value=versions[0], source=f"{source}, the nearest in time of {disagree}")
-    return TfVersion(value=" or ".join(versions), source=f"GraphDef producers in {disagree}")
+    if len(versions) > 1:
+        disagree = f"{len(seen)} events files that disagree"
+        if not recorded:
+            source = f"GraphDef producers in {disagree}"
+            return TfVersion(value=" or ".join(versions), source=source)
+        source += f", the nearest in time of {disagree}"
+    return TfVersion(value=versions[0], source=source)
 
 
 def version_of_producer(producer: int) -> str:
@@ -118,28 +120,15 @@ def _directories(run: Path) -> list[Path]:
 
 def _producer(file: Path) -> int | None:
     """Return the producer of the first graph in an events file."""
-    try:
-        with file.open("rb") as stream:
-            for _ in range(MAX_RECORDS):
-                header = stream.read(_HEADER.size)
-                length = _HEADER.unpack(header)[0] if len(header) == _HEADER.size else 0
-                if not 0 < length <= MAX_RECORD_BYTES:
-                    return None
-                record = stream.read(length + _CHECKSUM_BYTES)[:length]
-                if producer := _producer_of_event(record):
+    with suppress(OSError), file.open("rb") as stream:
+        for _ in range(MAX_RECORDS):
+            header = stream.read(_HEADER.size)
+            length = _HEADER.unpack(header)[0] if len(header) == _HEADER.size else 0
+            if not 0 < length <= MAX_RECORD_BYTES:
+                break
+            record = stream.read(length + _CHECKSUM_BYTES)[:length]
+            with suppress(BrokenMessageError):
+                graph = Message(record).message(_GRAPH_DEF)
+                if producer := graph.message(_VERSIONS).number(_PRODUCER):
                     return producer
-    except OSError:
-        pass
     return None
-
-
-def _producer_of_event(event: bytes) -> int | None:
-    found: int | memoryview | None = memoryview(event)
-    for wanted in (_GRAPH_DEF, _VERSIONS, _PRODUCER):
-        if not isinstance(found, memoryview):
-            return None
-        try:
-            found = next((value for number, value, _ in fields(found) if number == wanted), None)
-        except BrokenMessageError:
-            return None
-    return found if isinstance(found, int) else None

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -32,7 +31,6 @@ FORMAT: Final = "trace.json"
 MAX_BYTES: Final = 1 << 30  # TensorFlow wrote at most a million events, a few hundred megabytes
 
 _US_DIGITS: Final = 13  # of the integer part of a time that fits into 64 bits of picoseconds
-_METADATA: Final = "M"
 _EVENTS: Final = frozenset({"X", "i", "I"})  # complete and instant ones
 # Names of planes, with or without a host prefix, that TensorFlow's and JAX's profilers write.
 _PLANE: Final = re.compile(r"(?:\S+ )?(/(?:host|device):.*|#Chip.*|Task Environment)", re.DOTALL)
@@ -72,17 +70,16 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
     damage = _read_events(text, begin.end(), reading)
     if damage is not None:
         at, broken = damage
+        msg = ""
         if broken >= len(text) and not is_cut:
             msg = (
                 f"the JSON is cut short: it ends after {len(data):,} bytes in the middle of the "
-                "list of events; copy it again, or record again"
+                "list of events"
             )
-            raise TraceFormatError(msg)
-        if not reading.builder.events:
-            msg = (
-                f"the JSON is damaged at byte {_size(text[:broken]):,}, before the first event; "
-                "copy it again, or record again"
-            )
+        elif not reading.builder.events:
+            msg = f"the JSON is damaged at byte {_size(text[:broken]):,}, before the first event"
+        if msg:
+            msg += "; copy it again, or record again"
             raise TraceFormatError(msg)
         reading.lose(text[at:])
     return reading.finish()
@@ -126,7 +123,6 @@ class _Reading:
         self._lost_bytes = 0
         self._lost_places = 0
         self._is_tensorflow = False
-        self._unread_phases: Counter[str] = Counter()
 
     def lose(self, text: str) -> None:
         """Account for a part that cannot be read."""
@@ -134,19 +130,17 @@ class _Reading:
         self._lost_places += 1
 
     def add(self, element: Json) -> bool:
-        """Add one element of the list; return whether it could be read."""
+        """Add one element of the list; return whether it could be read.
+
+        Elements of other kinds, such as flows and counters, are passed over, and so is an empty
+        element, which ends the list.
+        """
         phase = element.get("ph") if isinstance(element, dict) else None
-        if not isinstance(element, dict) or (element and not isinstance(phase, str)):
+        if not isinstance(element, dict) or (element and not (phase and isinstance(phase, str))):
             return False
-        if not element:
-            return True  # the last one
-        if phase == _METADATA:
+        if phase == "M":
             return self._name(element)
-        if phase in _EVENTS:
-            return self._event(element)
-        if phase:
-            self._unread_phases[str(phase)[:1]] += 1
-        return bool(phase)
+        return phase not in _EVENTS or self._event(element)
 
     def finish(self) -> Trace:
         """Return the trace."""
@@ -158,11 +152,7 @@ class _Reading:
             )
             raise TraceFormatError(msg)
         damage = Damage(bytes_lost=self._lost_bytes, places=self._lost_places, events_kept=kept)
-        kinds = ", ".join(f"{n:,} of kind {phase!r}" for phase, n in self._unread_phases.items())
-        warning = f"entries that are not events with a duration were left out: {kinds}"
-        return self.builder.build(
-            damage=damage if damage.places else None, warnings=(warning,) if kinds else ()
-        )
+        return self.builder.build(damage=damage if damage.places else None)
 
     def _name(self, element: dict[str, Json]) -> bool:
         pid, tid, args = _key(element.get("pid")), _key(element.get("tid")), element.get("args")
@@ -201,13 +191,9 @@ class _Reading:
             kind, _, number = name.rpartition(" ")
             name = kind if kind and number.isdecimal() else name
         plane = self.builder.plane(pid)
+        stats = {k: s for k, v in args.items() if (s := _stat(v)) is not None}
         plane.event(
-            plane.line(tid),
-            name,
-            start_ps,
-            duration_ps,
-            display_name=display_name,
-            stats={k: s for k, v in args.items() if (s := _stat(v)) is not None},
+            plane.line(tid), name, start_ps, duration_ps, display_name=display_name, stats=stats
         )
         return True
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from traceanalyzer.causes.knowledge.exhaustion import exhaustion
+from traceanalyzer.causes.knowledge.caught_errors import exhaustion
 
 
 @pytest.mark.parametrize(

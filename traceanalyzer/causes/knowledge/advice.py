@@ -27,13 +27,13 @@ def read(name: str, kind: type[_T]) -> tuple[_T, ...]:
     """Return the entries of a file as records of a type, in order."""
     text = (files("traceanalyzer.causes") / "data" / f"{name}.toml").read_text("utf-8")
     (entries,) = tomllib.loads(text).values()
-    return tuple(kind(**{key: _value(key, value) for key, value in e.items()}) for e in entries)
+    return tuple(kind(**{key: _value(value) for key, value in e.items()}) for e in entries)
 
 
-def _value(key: str, value: Any) -> Any:  # noqa: ANN401 - a TOML value
-    if key == "fixes":
-        return tuple(map(fix_of, value))
-    return tuple(value) if isinstance(value, list) else value
+def _value(value: Any) -> Any:  # noqa: ANN401 - a TOML value
+    if isinstance(value, list):
+        return tuple(map(_value, value))
+    return fix_of(value) if isinstance(value, dict) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,14 +104,6 @@ class _Switch:
     ops: tuple[str, ...] = ()
     code: str | None = None
 
-    def applies_to(self, op: str, frame: Frame) -> bool:
-        path = frame.file.replace("\\", "/")
-        return (
-            any(f"/{folder}" in path for folder in self.folders)
-            and (not self.functions or frame.code in self.functions)
-            and (not self.ops or op in self.ops)
-        )
-
 
 _HOST_WORK: Final = read("host_work", HostWork)
 SWITCHES: Final = read("library_switches", _Switch)
@@ -142,22 +134,24 @@ def substitute_for(op: str, attributes: Attributes, function: str = "") -> Subst
 
 def switch_of(op: str, frame: Frame) -> Fix | None:
     """Return the library's own option that avoids an op made at one of its lines, if known."""
-    switch = next((each for each in SWITCHES if each.applies_to(op, frame)), None)
-    if switch is None:
-        return None
-    text = f"{_inside(frame)} {switch.title}. {switch.fix}".strip()
-    return Fix(text=text, title=switch.title, code=switch.code)
+    path = frame.file.replace("\\", "/")
+    for switch in SWITCHES:
+        if (
+            any(f"/{folder}" in path for folder in switch.folders)
+            and (not switch.functions or frame.code in switch.functions)
+            and (not switch.ops or op in switch.ops)
+        ):
+            text = f"{_inside(frame)} {switch.title}. {switch.fix}".strip()
+            return Fix(text=text, title=switch.title, code=switch.code)
+    return None
 
 
 def around(op: str, frame: Frame) -> Fix:
     """Return the fix for an op that a library makes, whose code the user cannot edit."""
     option = f"Check whether {library_of(frame)} has an option or a newer version that avoids it"
-    return switch_of(op, frame) or Fix(
-        text=(
-            f"{_inside(frame)} There is nothing to change in your code. {option}, or call that "
-            "part outside the step."
-        ),
-    )
+    outside = "or call that part outside the step."
+    nothing = f"{_inside(frame)} There is nothing to change in your code. {option}, {outside}"
+    return switch_of(op, frame) or Fix(text=nothing)
 
 
 def _inside(frame: Frame) -> str:

@@ -46,9 +46,8 @@ _USUAL: Final = {
     *("int8", "int16", "int32", "int64", "uint8"),
 }
 _SMALL_INTEGERS: Final = frozenset({"int32", "int64"})  # that can be kept on the CPU
-# Ops that use the shape of a tensor, not its values (`IsMetadata`, graph.h).
-_METADATA: Final = frozenset({"Rank", "Shape", "Size"})
-
+# Ops that use the shape of a tensor, not its values (`IsMetadata`, graph.h), and `Identity`.
+_FOLLOW_INPUTS: Final = frozenset({"Identity", "Rank", "Shape", "Size"})
 # They send tensors to another device's part of the graph (graph_partition.cc).
 _SENDS: Final = frozenset({"_HostSend", "_Send"})
 
@@ -159,6 +158,9 @@ class Candidates:
         # A list of strings stays on the host, wherever its handle is; see `placement/nodes.py`.
         may_miss_dtype = bool(_USUAL & missing) or "TensorList" in op_type
         may_be_pinned = is_in_graph and self._may_be_small(cpu_op, definition)
+        may_be_called = (is_in_function or bool(called.call)) and not is_beside_gpu
+        # `tf.random` ops are excepted (placement_utils.cc).
+        may_be_small = definition.inputs and "Random" not in op_type and cpu_op.is_eager
         return [
             # Causes that the trace shows. The default device of a function outweighs priorities.
             ("library_cpu_placement", self._has_library_scope(cpu_op)),
@@ -170,10 +172,7 @@ class Candidates:
             ("follows_neighbour", _follows_others(definition)),
             # Causes in the program.
             ("explicit_cpu_placement", True),
-            (
-                "caller_device_scope_cpu",
-                (is_in_function or bool(called.call)) and not is_beside_gpu,
-            ),
+            ("caller_device_scope_cpu", may_be_called),
             ("colocation_group", self._is_colocating(cpu_op)),
             # Causes that the op's kernels allow but that few programs have.
             ("dtype_unsupported", bool(missing)),
@@ -187,7 +186,7 @@ class Candidates:
             ("caller_device_scope_cpu", is_in_graph),
             ("colocation_group", is_in_graph),
             ("library_cpu_placement", True),
-            ("small_int_pinning", cpu_op.is_eager and _takes_small_integers(definition)),
+            ("small_int_pinning", bool(may_be_small) and _takes(definition, _SMALL_INTEGERS)),
         ]
 
     def _has_library_scope(self, cpu_op: CpuOp) -> bool:
@@ -243,17 +242,10 @@ def _follows_others(definition: OpDefinition) -> bool:
     It does for ops with no input and one output, such as constants; ops that use only shapes; and
     identities.
     """
-    if definition.name in _METADATA or definition.name == "Identity":
-        return True
     outputs = definition.outputs
     is_generator = not definition.inputs and len(outputs) == 1
-    return is_generator and not (outputs[0].is_ref or outputs[0].type == "resource")
-
-
-def _takes_small_integers(definition: OpDefinition) -> bool:
-    """Return whether all inputs may be int32 or int64, and the op draws no random numbers."""
-    is_drawing = "Random" in definition.name
-    return bool(definition.inputs) and not is_drawing and _takes(definition, _SMALL_INTEGERS)
+    makes_value = is_generator and not (outputs[0].is_ref or outputs[0].type == "resource")
+    return makes_value or definition.name in _FOLLOW_INPUTS
 
 
 def _takes(definition: OpDefinition, types: AbstractSet[str]) -> bool:
@@ -271,20 +263,15 @@ def _takes(definition: OpDefinition, types: AbstractSet[str]) -> bool:
 def _has_values_without_gpu_kernel(registry: Registry, op: str) -> bool:
     """Return whether only CPU kernels accept some value of an attribute other than a dtype."""
     definition = registry.definition(op)
-    kernels = [k for k in registry.usable_kernels(op) if not k.label]
-    on_gpu = [k for k in registry.gpu_kernels(op) if not k.label]
-    on_cpu = [k for k in kernels if k.device_type == CPU]
-    if definition is None or not on_cpu:
-        return False
-    names = {n for k in on_gpu for n in k.constraints if not definition.attributes[n].is_type}
-    return any(
-        all(
-            name in k.constraints
-            and any(
-                name not in other.constraints or other.constraints[name] - k.constraints[name]
-                for other in on_cpu
-            )
-            for k in on_gpu
+    on_gpu = [k.constraints for k in registry.gpu_kernels(op) if not k.label]
+    usable = [k for k in registry.usable_kernels(op) if not k.label]
+    on_cpu = [k.constraints for k in usable if k.device_type == CPU]
+    names = {name for each in on_gpu for name in each}
+    return definition is not None and any(
+        not definition.attributes[name].is_type
+        and all(name in each for each in on_gpu)
+        and any(
+            name not in each or all(each[name] - gpu[name] for gpu in on_gpu) for each in on_cpu
         )
         for name in names
     )

@@ -11,7 +11,6 @@ from traceanalyzer.capture_file.frames import (
     library_of,
     line_text,
     lines_text,
-    same_place,
     shown_path,
 )
 from traceanalyzer.format import counted, listed
@@ -65,8 +64,7 @@ def made_at(cpu_op: CpuOp) -> tuple[Evidence, ...]:
     op_type, library = cpu_op.explanation.type, cpu_op.explanation.library
     where = SourceWhere(file=cpu_op.file, line=cpu_op.line)
     if library is None:
-        text = f"this line creates {op_type}"
-        return (Evidence(kind="source_line", text=text, where=where),)
+        return (Evidence(kind="source_line", text=f"this line creates {op_type}", where=where),)
     name, scope = library_of(library), name_scope(cpu_op.name)
     within = f" in the name scope {scope}" if scope else ""
     calls = f"this line calls {name}, which creates {op_type}"
@@ -90,6 +88,14 @@ def types_at(cpu_ops: Sequence[CpuOp]) -> str:
     places = {(op.file, op.line) for op in cpu_ops}
     file, line = places.pop() if len(places) == 1 else (None, None)
     return types if file is None or line is None else f"{types} at {_file_line(file, line)}"
+
+
+def types_and(cpu_ops: Sequence[CpuOp]) -> str:
+    """Return the types of ops for a fix: `A, B, and C`."""
+    types = list(dict.fromkeys(op.explanation.type for op in cpu_ops))
+    if len(types) == 1 or listed(types) != ", ".join(types):
+        return listed(types)
+    return f"{', '.join(types[:-1])}{',' if len(types) > 2 else ''} and {types[-1]}"  # noqa: PLR2004
 
 
 def at_lines(cpu_ops: Sequence[CpuOp]) -> str:
@@ -124,10 +130,11 @@ def capitalized(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def fix_of(entry: Mapping[str, str], values: Mapping[str, str] | None = None) -> Fix:
+def fix_of(entry: Mapping[str, Any], values: Mapping[str, str] | None = None) -> Fix:
     """Return a fix that a TOML file describes, with values for its placeholders."""
     filled: dict[str, Any] = {
-        key: text if values is None else text.format_map(values) for key, text in entry.items()
+        key: text.format_map(values) if isinstance(text, str) and values else text
+        for key, text in entry.items()
     }
     return Fix(**filled) if "text" in filled else Fix.of(**filled)
 
@@ -215,18 +222,6 @@ def _clause(blocker: Blocker) -> str:
             return f"the function was called on {device}"
         case kind:
             return _CLAUSES[kind].format(op_type)
-
-
-def other_blocker(blocker: Blocker, place: str) -> Evidence:
-    """Return what keeps another op on the CPU, at the line of its scope or of the op."""
-    line = blocker.scope_frame or blocker.frame
-    return observed("blocker", blocker_text(blocker), place, line=line)
-
-
-def blocker_scope(blocker: Blocker) -> str:
-    """Return what identifies another op's blocker when the program is recorded again."""
-    attributes = " ".join(f"{k}={v}" for k, v in sorted(blocker.attributes.items()))
-    return f"{blocker.type} {blocker.kind.value} {attributes} {same_place(blocker.scope_frame)}"
 
 
 def types_text(attributes: Mapping[str, Json]) -> str:

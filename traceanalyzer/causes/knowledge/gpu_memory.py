@@ -1,32 +1,44 @@
-"""How much memory each GPU has, how much TensorFlow used, and what other processes held.
+"""The memory of each GPU, and whether the data that the program keeps on the CPU would fit.
 
 The sources are the allocator events of the trace and, in a capture, `get_memory_info`, TensorFlow's
-log, and the driver.
+log, and the driver. A CPU scope shows what its author requested, not why. If the data is too large
+for the GPU, that is the likely reason; if it is small, it is not.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from traceanalyzer.format import size_text
+from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.causes.knowledge.finding_text import observed
+from traceanalyzer.format import counted, listed, size_text
+from traceanalyzer.model import Evidence, RuledOut
+from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import asks_for_cpu
+from traceanalyzer.placement.scopes import scopes_of_making
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.run import Host
+    from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource
+    from traceanalyzer.causes._cause import BlockedOps
+    from traceanalyzer.placement.blocker import Blocker
+    from traceanalyzer.run import Host, Run
 
 # `GPUProcessState::GetGPUAllocator` (gpu_process_state.cc) names them so.
-_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc")
+BFC: Final = re.compile(r"GPU_(\d+)_bfc")
 _DEVICE: Final = re.compile(r"/device:GPU:(\d+)$")
 # `BaseGPUDeviceFactory::CreateGPUDevice` (gpu_device.cc); its MB are 2**20 bytes.
 _CREATED: Final = re.compile(r"Created device \S*/device:GPU:(\d+) with (\d+) MB memory")
 
+_BY_SCOPE: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE, BlockerKind.ASSIGNED})
+# A trained variable comes with its gradient and, for Adam, two slots of its size.
+_WITH_SLOTS: Final = 4
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherProcess:
+
+class OtherProcess(NamedTuple):
     """A process on a GPU that is not the program's: its name or "", and the memory it held."""
 
     name: str
@@ -37,15 +49,12 @@ class OtherProcess:
 class GpuMemory:
     """The memory of one GPU of a host; None for unknown values."""
 
-    #: TensorFlow's number of the GPU.
-    number: int
+    number: int  #: TensorFlow's number of the GPU
     #: The most that TensorFlow had in use. It takes nearly all memory from the driver, unless
     #: memory growth is on.
     peak_bytes: int | None = None
-    #: How much TensorFlow may use.
-    limit_bytes: int | None = None
-    #: How much the GPU has.
-    total_bytes: int | None = None
+    limit_bytes: int | None = None  #: how much TensorFlow may use
+    total_bytes: int | None = None  #: how much the GPU has
     others: tuple[OtherProcess, ...] = ()
 
     @property
@@ -53,17 +62,25 @@ class GpuMemory:
         """The most that TensorFlow can use: its limit, or all that the GPU has."""
         return self.total_bytes if self.limit_bytes is None else self.limit_bytes
 
+    @property
+    def others_bytes(self) -> int:
+        """The known memory of other processes."""
+        return sum(other.bytes or 0 for other in self.others)
+
+    @property
+    def free_bytes(self) -> int:
+        """How much was free at the peak, beside other processes."""
+        room = self.room_bytes or 0
+        if self.total_bytes is not None:
+            room = min(room, self.total_bytes - self.others_bytes)
+        return room - (self.peak_bytes or 0)
+
     def room_words(self, name: str) -> str:
         """Return how much memory TensorFlow can use on the GPU, which is called `name`."""
         if self.limit_bytes is None:
             return f"the {size_text(self.total_bytes or 0)} that {name} has"
         words = f"the {size_text(self.limit_bytes)} that TensorFlow may use on {name}"
         return f"{words}, which has {size_text(self.total_bytes)}" if self.total_bytes else words
-
-    @property
-    def others_bytes(self) -> int:
-        """The known memory of other processes."""
-        return sum(other.bytes or 0 for other in self.others)
 
 
 def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
@@ -76,18 +93,12 @@ def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
     limits |= _counts(devices.get("memory_limit"))
     peaks = _counts(devices.get("memory"), "peak")
     for use in host.memory:
-        match = _ALLOCATOR.fullmatch(use.allocator)
+        match = BFC.fullmatch(use.allocator)
         if match is not None and use.highest_bytes is not None:
             peaks[int(match[1])] = max(peaks.get(int(match[1]), 0), use.highest_bytes)
         if match is not None and use.limit_bytes is not None:
             limits[int(match[1])] = use.limit_bytes
-    totals = {
-        int(device[1]): int(size)
-        for plane, stats in host.device_properties.items()
-        if (device := _DEVICE.search(plane)) is not None
-        and (size := stats.get("memory_size", "")).isdecimal()
-        and int(size)
-    }
+    totals = _counts(host.device_properties, "memory_size")
     # The driver numbers GPUs by bus, CUDA the fastest first, and `CUDA_VISIBLE_DEVICES` chooses. So
     # for several GPUs, only a size that all of them have is used.
     seen = [] if capture_file is None else list(driver_gpus(capture_file))
@@ -104,7 +115,7 @@ def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
             total_bytes=totals.get(number),
             others=others.get(number, ()),
         )
-        for number in sorted({*peaks, *limits, *totals})
+        for number in sorted(known | totals.keys())
     )
 
 
@@ -113,19 +124,19 @@ def driver_gpus(
 ) -> Iterator[tuple[Mapping[str, Any], tuple[OtherProcess, ...]]]:
     """Walk what the driver reported about each GPU, with the other processes on it."""
     for gpu in capture_file.gpus:
-        processes = gpu.get("other_processes")
+        found = gpu.get("other_processes")
+        processes = [p for p in found if isinstance(p, dict)] if isinstance(found, list) else []
         yield (
             gpu,
             tuple(
-                OtherProcess(name=str(p.get("name") or ""), bytes=_count(p.get("memory_bytes")))
-                for p in (processes if isinstance(processes, list) else ())
-                if isinstance(p, dict)
+                OtherProcess(str(each.get("name") or ""), _count(each.get("memory_bytes")))
+                for each in processes
             ),
         )
 
 
 def _counts(recorded: object, key: str = "") -> dict[int, int]:
-    """Return the known bytes that the capture recorded about GPUs, by the GPU's number."""
+    """Return the known bytes that were recorded about GPUs, by the GPU's number."""
     found = {}
     for device, value in (recorded if isinstance(recorded, dict) else {}).items():
         match = _DEVICE.search(device)
@@ -136,4 +147,97 @@ def _counts(recorded: object, key: str = "") -> dict[int, int]:
 
 
 def _count(value: object) -> int | None:
+    if isinstance(value, str) and value.isdecimal():  # a property of the trace
+        return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryNote:
+    """What sizes say about why the program keeps something on the CPU."""
+
+    #: That it does not fit is the reason: never certain, because it is an intention; None if sizes
+    #: do not suggest it.
+    certainty: Literal["likely", "possible"] | None = None
+    evidence: tuple[Evidence, ...] = ()
+    ruled_out: tuple[RuledOut, ...] = ()
+
+
+def memory_note(run: Run, ops: BlockedOps) -> MemoryNote:
+    """Compare the data that the program keeps on the CPU with the memory of the GPU.
+
+    The note is empty if no scope of the program keeps the ops there, or sizes are not known.
+    """
+    captured = next((each for each in run.captured if each[0].name == ops.ops[0].host), None)
+    kept = None if captured is None else _kept(captured[1], ops)
+    if captured is None or kept is None:
+        return MemoryNote()
+    gpus = [gpu for gpu in gpu_memory(captured[0]) if gpu.room_bytes]
+    if not gpus:
+        return MemoryNote()
+    gpu = max(gpus, key=lambda gpu: gpu.free_bytes)
+    data, size_bytes = kept
+    sizes = f"{data}, {_memory_text(gpu)}"
+    if size_bytes * _WITH_SLOTS <= gpu.free_bytes:
+        out = RuledOut(cause="memory_pressure", because=f"{sizes}: it would easily fit")
+        return MemoryNote(ruled_out=(out,))
+    certainty: Literal["likely", "possible"] | None = None
+    text = "it would fit, but not with its gradient and an optimizer's variables"
+    if size_bytes > gpu.free_bytes:
+        certainty = "likely" if size_bytes > (gpu.room_bytes or 0) else "possible"
+        adverb = "likely" if certainty == "likely" else "possibly"
+        text = (
+            f"it does not fit, which is {adverb} why the program keeps it on the CPU. TensorFlow "
+            "itself would have raised ResourceExhaustedError and moved nothing"
+        )
+    evidence = observed("memory_size", f"{sizes}: {text}", "resources and devices")
+    return MemoryNote(certainty=certainty, evidence=(evidence,))
+
+
+def _memory_text(gpu: GpuMemory) -> str:
+    """Return the memory as text: `GPU:0 has 8.00 GB, with 2.00 GB in use at the peak`."""
+    text = f"GPU:{gpu.number} has {size_text(gpu.room_bytes or 0)}"
+    if gpu.limit_bytes is not None:
+        text += " for TensorFlow"
+    if gpu.peak_bytes is not None:
+        text += f", with {size_text(gpu.peak_bytes)} in use at the peak"
+    if gpu.others_bytes:
+        text += f"; other processes held {size_text(gpu.others_bytes)}"
+    return text
+
+
+def _kept(capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
+    """Return the data on the CPU: resources of the ops, or resources created in their scopes."""
+    scopes = {frame for blocker in ops.blockers if (frame := _own_scope(blocker)) is not None}
+    used = [b.resource for b in ops.blockers if _own_scope(b) and b.resource and b.resource.bytes]
+    created = [
+        resource
+        for resource in (capture_file.resources if scopes and not used else ())
+        if resource.bytes and _scope_lines(capture_file, resource) & scopes
+    ]
+    resources = list({id(r): r for r in used or created}.values())
+    if not resources:
+        return None
+    largest = max(resources, key=lambda r: r.bytes or 0)
+    total = sum(r.bytes or 0 for r in resources)
+    if len(resources) == 1:
+        return f"{largest.name or 'it'} is {size_text(total)}", total
+    lines = listed(sorted(line_text(scope) for scope in scopes))
+    of_largest = f"{largest.name or 'unnamed'} with {size_text(largest.bytes or 0)}"
+    content = f"{counted(len(resources), 'variable')}, the largest {of_largest}"
+    return f"the scope at {lines} holds {size_text(total)} ({content})", total
+
+
+def _own_scope(blocker: Blocker) -> Frame | None:
+    """Return the line of the program's own CPU scope around an op or its resource."""
+    frame = blocker.scope_frame
+    if frame is None or not frame.is_user or blocker.copied_from or blocker.kind not in _BY_SCOPE:
+        return None
+    return frame if asks_for_cpu(blocker.scope or blocker.requested_device) else None
+
+
+def _scope_lines(capture_file: CaptureFile, resource: Resource) -> set[Frame | None]:
+    """Return the lines of the CPU scopes in which a resource was created."""
+    if not asks_for_cpu(resource.device):
+        return set()
+    return {capture_file.frame(scope.frame) for scope in scopes_of_making(capture_file, resource)}

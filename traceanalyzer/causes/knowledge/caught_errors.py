@@ -1,18 +1,23 @@
-"""Recorded errors: where each was raised and caught, and the ops its handler put on the CPU."""
+"""Recorded errors: where each was raised and caught, the ops that its handler put on the CPU.
+
+For errors of exhausted memory, also the allocation that failed.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.syntax import syntax_of
-from traceanalyzer.causes._cause import BlockedOps, CpuOp
+from traceanalyzer.causes._cause import BlockedOps
 from traceanalyzer.causes.knowledge.finding_text import observed, scope_text
 from traceanalyzer.cpu_ops import analyse
+from traceanalyzer.format import size_text
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.placement.devices import asks_for_cpu
+from traceanalyzer.placement.devices import asks_for_cpu, device_text
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
@@ -21,6 +26,28 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Host, Run
 
 _LONGEST: Final = 200  # characters of a message in evidence
+
+# `OpKernelContext::allocate_tensor` (op_kernel.cc).
+_TENSOR: Final = re.compile(
+    r"OOM when allocating tensor with shape(?P<shape>\[[\d,]*\]) and type (?P<type>\w+) on "
+    r"(?P<device>\S+) by allocator (?P<allocator>\S+)"
+)
+# XLA's programs (xla/pjrt and xla/service/gpu) name bytes: `8589934592 bytes`, or `8.00GiB`.
+_SOME_BYTES: Final = re.compile(
+    r"[Oo]ut of memory (?:while )?trying to allocate (?P<size>\d+(?:\.\d+)?) ?"
+    r"(?:bytes|(?P<power>[KMGT]?)(?P<base>i?)B)"
+)
+# The same error reports full disks, too many open files, and messages that are too long.
+_NOT_MEMORY: Final = re.compile(
+    r"no space left on device|too many open files|larger than max|quota|disk", re.IGNORECASE
+)
+_DTYPE_BYTES: Final = {
+    **dict.fromkeys(("bool", "int8", "uint8"), 1),
+    **dict.fromkeys(("bfloat16", "half", "int16", "uint16"), 2),
+    **dict.fromkeys(("float", "int32", "uint32"), 4),
+    **dict.fromkeys(("complex64", "double", "int64", "uint64"), 8),
+    "complex128": 16,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +86,7 @@ def seen_error(
     """Find the handler of an error, and the ops that it put on the CPU."""
     handler = capture_file.frame(error.handler)
     evidence = [raised_evidence(capture_file, error, message)]
-    members: list[tuple[CpuOp, Blocker]] = []
-    is_certain = True
+    members, is_certain = [], True
     if handler is not None:
         evidence.append(observed("handler", "the error was caught here", line=handler))
         body = _handler_lines(handler.file, handler.line)
@@ -87,13 +113,13 @@ def seen_error(
     )
 
 
-def _handler_lines(file: str, line: int) -> tuple[int, int] | None:
-    """Return the first and last line of a handler's body, from the source; None if not found."""
+def _handler_lines(file: str, line: int) -> range | None:
+    """Return the lines of a handler's body, from the source; None if not found."""
     tree = syntax_of(file) if PurePath(file).is_absolute() else None
     for node in () if tree is None else ast.walk(tree):
         if isinstance(node, ast.ExceptHandler) and node.lineno == line:
             last = node.body[-1]
-            return node.body[0].lineno, last.end_lineno or last.lineno
+            return range(node.body[0].lineno, (last.end_lineno or last.lineno) + 1)
     return None
 
 
@@ -109,9 +135,51 @@ def _cpu_scope(capture_file: CaptureFile, blocker: Blocker) -> Frame | None:
     return frame if asks_for_cpu(device) else None
 
 
-def _is_inside(scope: Frame, handler: Frame, body: tuple[int, int] | None) -> bool:
+def _is_inside(scope: Frame, handler: Frame, body: range | None) -> bool:
     if scope.file != handler.file:
         return False
     if body is not None:
-        return body[0] <= scope.line <= body[1]
+        return scope.line in body
     return scope.code == handler.code and scope.line > handler.line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exhaustion:
+    """An allocation that failed; "" or None for facts that the message does not contain."""
+
+    is_of_memory: bool = True  #: whether memory ran out, and not a disk or the like
+    tensor: str = ""  #: the tensor, such as `float[8,8]`
+    bytes: int | None = None
+    device: str = ""
+    allocator: str = ""
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether host memory ran out, not a GPU's."""
+        return "/device:CPU:" in self.device
+
+    @property
+    def attempt(self) -> str:
+        """What TensorFlow could not do, after "TensorFlow"."""
+        size = "" if self.bytes is None else size_text(self.bytes)
+        what = f"{self.tensor} ({size})" if self.tensor and size else self.tensor or size
+        at = f" on {device_text(self.device)}" if self.device else ""
+        return f"could not allocate {what or 'memory for an op'}{at}"
+
+
+def exhaustion(message: str) -> Exhaustion:
+    """Read the message of a ResourceExhaustedError."""
+    if (tensor := _TENSOR.search(message)) is not None:
+        size = _DTYPE_BYTES.get(tensor["type"])
+        for extent in tensor["shape"].strip("[]").split(","):
+            size = size * int(extent) if size is not None and extent else size
+        return Exhaustion(
+            tensor=f"{tensor['type']}{tensor['shape']}",
+            bytes=size,
+            device=tensor["device"],
+            allocator=tensor["allocator"],
+        )
+    if (some := _SOME_BYTES.search(message)) is not None:
+        unit = (1024 if some["base"] else 1000) ** " KMGT".index(some["power"] or " ")
+        return Exhaustion(bytes=int(float(some["size"]) * unit))
+    return Exhaustion(is_of_memory=_NOT_MEMORY.search(message) is None)

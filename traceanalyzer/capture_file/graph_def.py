@@ -1,0 +1,191 @@
+"""Reads serialized GraphDefs, with the attributes of their nodes, without TensorFlow or protobuf.
+
+Field and type numbers are those of graph.proto, node_def.proto, versions.proto, attr_value.proto,
+tensor.proto, tensor_shape.proto and types.proto in TensorFlow's `core/framework`.
+
+The values of attributes: a type is plain text, TensorFlow's DataType in lower case without `DT_`
+("float", "int32", "resource", "float_ref"); int, float, bool as such; a list a list; a string
+{"s": text}, cut after 1000 characters; a shape {"shape": [size, -1 if unknown] or null for an
+unknown rank}; a tensor {"tensor": type, "shape": ...}, never with its contents; a function
+{"func": name}; a float that JSON cannot express {"float": "nan" | "inf" | "-inf"}; null if it is
+not set.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from traceanalyzer.capture_file.function_records import UNKNOWN, Graph
+from traceanalyzer.trace.message import BrokenMessageError, Message, as_bytes, as_text, varint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from traceanalyzer.capture_file.document import Attributes, Json
+
+TYPES: Final = (  # by their numbers
+    *("invalid", "float", "double", "int32", "uint8", "int16", "int8", "string", "complex64"),
+    *("int64", "bool", "qint8", "quint8", "qint32", "bfloat16", "qint16", "quint16", "uint16"),
+    *("complex128", "half", "resource", "variant", "uint32", "uint64", "float8_e5m2"),
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz", "int4", "uint4"),
+    *("int2", "uint2", "float4_e2m1fn"),
+)
+_REFERENCES: Final = 100  # a reference's number is its type's plus this
+_LONGEST: Final = 1000  # characters of a text, entries of a list
+_SIGN: Final = 1 << 63
+_COLUMNS: Final = (
+    *("names", "ops", "inputs", "devices", "attributes"),
+    *("origin_functions", "origin_nodes"),
+)
+
+
+def parse_graph(data: bytes | memoryview, attributes: AttributePool | None = None) -> Graph:
+    """Read a serialized GraphDef without its function library.
+
+    Args:
+        attributes: Collects the attribute sets; None to skip them.
+
+    Raises:
+        BrokenMessageError: The bytes are not a GraphDef.
+    """
+    graph = Message(data)
+    rows = [_row(Message(node), attributes) for node in graph.every(1)]
+    columns = list(zip(*rows, strict=True)) or [()] * len(_COLUMNS)
+    producer = graph.message(4).number(1)
+    return Graph(**dict(zip(_COLUMNS, columns, strict=True)), producer=producer)
+
+
+def _row(node: Message, attributes: AttributePool | None) -> tuple[Any, ...]:
+    """Return the values of a NodeDef, in the order of `_COLUMNS`."""
+    name, op, device = (sys.intern(node.text(field)) for field in (1, 2, 4))
+    inputs = tuple(sys.intern(as_text(each)) for each in node.every(3))
+    index = UNKNOWN if attributes is None else attributes.add_entries(node.every(5))
+    debug_info = node.message(6)
+    origins = (
+        next(filter(None, map(as_text, debug_info.every(field))), "")  # Grappler may merge several
+        for field in (2, 1)
+    )
+    return name, op, inputs, device, index, *map(sys.intern, origins)
+
+
+class AttributePool:
+    """Collects attribute sets, each distinct one once."""
+
+    def __init__(self) -> None:
+        self.sets: list[Attributes] = []
+        self._index: dict[str, int] = {}
+        self._by_wire: dict[tuple[bytes, ...], int] = {}
+
+    def add(self, attributes: Attributes) -> int:
+        """Return the index of a set, adding it if it is new."""
+        key = json.dumps(attributes, sort_keys=True)
+        at = self._index.setdefault(key, len(self.sets))
+        if at == len(self.sets):
+            self.sets.append(dict(sorted(attributes.items())))
+        return at
+
+    def add_entries(self, entries: Sequence[int | memoryview]) -> int:
+        """Return the index of the set with a NodeDef's `attr` entries.
+
+        Most nodes repeat the bytes of another; only new ones are decoded.
+        """
+        parts = [*map(as_bytes, entries)]
+        if sum(map(len, parts)) > _LONGEST:  # a constant: its contents are not worth keeping
+            return self.add(dict(map(attribute_of_entry, parts)))
+        key = tuple(map(bytes, parts))
+        at = self._by_wire.get(key)
+        if at is None:
+            at = self._by_wire[key] = self.add(dict(map(attribute_of_entry, parts)))
+        return at
+
+
+def attribute_of_entry(entry: bytes | memoryview) -> tuple[str, Json]:
+    """Decode an entry of a map from names to AttrValues."""
+    found = Message(entry)
+    value: Json = None
+    for number, fields in found.message(2).values.items():
+        if number in _READERS_OF_VALUE:
+            value = _READERS_OF_VALUE[number](fields[-1])
+    return found.text(1), value
+
+
+def type_name(number: int) -> str:
+    """Return the name of a type by its number in types.proto: `float`, `resource`, `int32_ref`."""
+    plain = number - _REFERENCES if number > _REFERENCES else number
+    name = TYPES[plain] if 0 <= plain < len(TYPES) else f"dtype{plain}"
+    return f"{name}_ref" if number > _REFERENCES else name
+
+
+def finite(number: float) -> Json:
+    """Return a float for JSON; infinities and NaN become `{"float": ...}`."""
+    return number if math.isfinite(number) else {"float": str(number)}
+
+
+def _list(field: int | memoryview) -> Json:
+    values = Message(field).values.items()
+    every = (value for number, fields in values for each in fields for value in _one(number, each))
+    return [*islice(every, _LONGEST)]
+
+
+def _one(number: int, field: int | memoryview) -> Iterator[Json]:
+    """Walk the values that a field of a list has: several, if they are packed."""
+    if number == _FLOAT:
+        packed = as_bytes(field)
+        yield from (
+            finite(each) for (each,) in struct.iter_unpack("<f", packed[: len(packed) & ~3])
+        )
+    elif number in _NUMBERS and not isinstance(field, int):
+        at = 0
+        while at < len(field):
+            value, at = varint(field, at)
+            yield _READERS[number](value)
+    elif number in _READERS_IN_LIST:
+        yield _READERS_IN_LIST[number](field)
+
+
+def _number(field: int | memoryview) -> int:
+    if not isinstance(field, int):
+        raise BrokenMessageError
+    return field - 2 * _SIGN if field & _SIGN else field
+
+
+def _float(field: int | memoryview) -> Json:
+    try:
+        return finite(struct.unpack("<f", as_bytes(field))[0])
+    except struct.error:
+        raise BrokenMessageError from None
+
+
+def _function(field: int | memoryview) -> Json:
+    return {"func": Message(field).text(1)}
+
+
+def _sizes(shape: Message) -> Json:
+    sizes = [_number(Message(dimension).number(1)) for dimension in shape.every(2)]
+    return None if shape.number(3) else list(sizes)  # unknown_rank
+
+
+def _tensor(field: int | memoryview) -> Json:
+    tensor = Message(field)
+    return {"tensor": type_name(tensor.number(1)), "shape": _sizes(tensor.message(2))}
+
+
+# Fields that an AttrValue and its list share.
+_FLOAT: Final = 4
+_NUMBERS: Final = frozenset({3, 5, 6})  # packed in lists, as floats
+_READERS: Final[dict[int, Callable[[int | memoryview], Json]]] = {
+    2: lambda field: {"s": as_text(as_bytes(field)[:_LONGEST])},
+    3: _number,
+    _FLOAT: _float,
+    5: lambda field: bool(_number(field)),
+    6: lambda field: type_name(_number(field)),
+    7: lambda field: {"shape": _sizes(Message(field))},
+    8: _tensor,
+}
+_READERS_IN_LIST: Final = _READERS | {9: _function}
+_READERS_OF_VALUE: Final = _READERS | {1: _list, 10: _function}
