@@ -84,10 +84,8 @@ def _host_devices(run: Run, host: Host) -> Iterator[DeviceInfo]:
     of_host = f"{host.name} " if len(run.hosts) > 1 else ""
     for name in facts.accelerators:
         own = [t[(t["device"] == name).to_numpy()] for t in (kernels, copies)]
-        busy_ps = union(
-            np.concatenate([t["start_ps"].to_numpy(np.int64) for t in own]),
-            np.concatenate([durations(t) for t in own]),
-        ).total_ps
+        starts_ps = np.concatenate([t["start_ps"].to_numpy(np.int64) for t in own])
+        busy_ps = union(starts_ps, np.concatenate([*map(durations, own)])).total_ps
         yield DeviceInfo(
             name=f"{of_host}{name}",
             kind="tpu" if "TPU" in name else "gpu",
@@ -127,12 +125,12 @@ def _model(properties: dict[str, str]) -> str | None:
     named = properties.get("gpu_device_name") or properties.get("device_type_string")
     if named:
         return named
-    major, minor = (properties.get(f"compute_cap_{end}") for end in ("major", "minor"))
-    cores, memory = properties.get("core_count"), properties.get("memory_size", "")
+    major, memory = properties.get("compute_cap_major"), properties.get("memory_size", "")
+    minor = properties.get("compute_cap_minor", "0")
     parts = (
         properties.get("device_vendor"),
-        f"compute capability {major}.{minor or 0}" if major is not None else None,
-        f"{cores} multiprocessors" if cores else None,
+        f"compute capability {major}.{minor}" if major is not None else None,
+        f"{properties['core_count']} multiprocessors" if properties.get("core_count") else None,
         f"{size_text(int(memory))} of memory" if memory.isdecimal() else None,
     )
     return ", ".join(filter(None, parts)) or None

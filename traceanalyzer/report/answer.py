@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from traceanalyzer.model.blocks import Inline, Text
     from traceanalyzer.model.changes import Change
     from traceanalyzer.model.figures import StepPart
+    from traceanalyzer.placement.on_a_gpu import Failure
     from traceanalyzer.report.page_facts import PageFacts
 
 _NEARLY_ALL: Final = 0.95  # share of the wait from which a single place is named
@@ -31,12 +32,8 @@ _OP_LEVEL: Final = 2  # lowest host tracer level that records ops
 _WORTH_NAMING: Final = 0.05  # of a step
 _MOSTLY_COMPUTING: Final = 0.7  # of a step
 _FEWEST_STEPS: Final = 3
-_BESIDE_OPS: Final[tuple[StepPart, ...]] = (
-    "input",
-    "launch",
-    "runtime",
-    "program",
-)  # beside a GPU's own work
+#: Beside a GPU's own work.
+_BESIDE_OPS: Final[tuple[StepPart, ...]] = ("input", "launch", "runtime", "program")
 _NAMES: Final = {part.kind: part.name for part in PARTS}
 _PLACED_WELL: Final = "Placement needs no change"
 _RECORD: Final = "`traceanalyzer capture script.py`"
@@ -57,7 +54,7 @@ def facts_of_the_bar(facts: PageFacts) -> tuple[str, ...]:
         found.append("GPU used" if run.gpu_used else "no GPU used")
     if facts.has_steps:
         found.append(counted(facts.steps, "step"))
-    recorded = [recorded_part(h.capture_file, h.session) for h in run.hosts if h.capture_file]
+    recorded = [recorded_part(capture_file, host.session) for host, capture_file in run.captured]
     found += [f"{part} recorded" for part in recorded if part and not part.is_nearly_all][:1]
     return tuple(text for text in found if text)
 
@@ -115,8 +112,10 @@ def _change(change: Change) -> Text:
         named = first.title.rstrip(".")
         if not named[1:2].isupper():
             named = f"{named[:1].lower()}{named[1:]}"
-        how = ("Check first", ": ") if change.kind == "gpu" else ("Most likely", "; check with ")
-        said += [f" {how[0]}: ", *prose(named), how[1], Code(text=first.check), "."]
+        how = " Check first: ", ": "
+        if change.kind != "gpu":
+            how = " Most likely: ", "; check with "
+        said += [how[0], *prose(named), how[1], Code(text=first.check), "."]
     saved = saving_text(change.saving)
     if saved and change.saving.kind != "proxy":
         subject = "A fix" if change.kind == "find_cause" else "It"
@@ -129,24 +128,22 @@ def _change(change: Change) -> Text:
 
 def happened(facts: PageFacts) -> Text:
     """Say what happened, what it costs, where, and what the trace does not show."""
-    notes = [n for h in facts.run.hosts if h.capture_file for n in h.capture_file.notes]
+    notes = [note for _, capture_file in facts.run.captured for note in capture_file.notes]
     missing = [n.message for n in notes if n.severity == "warning" and n.id in _OTHER_WORK]
     left_out = dict.fromkeys(sentence(message.partition(";")[0]) for message in missing)
-    return (*_of_program(facts), *(f" {each}" for each in left_out))
-
-
-def _of_program(facts: PageFacts) -> Text:
-    failed = facts.failure
     say = {"A": _costly, "B": _fine, "C": _without_gpu, "D": _predicted, "E": _nothing}
     what_ran = (*say[facts.kind](facts), *_doubt(facts))
-    if failed is None:
-        return what_ran
+    if facts.failure is not None:
+        what_ran = _failed(facts, facts.failure, what_ran)
+    return (*what_ran, *(f" {each}" for each in left_out))
+
+
+def _failed(facts: PageFacts, failed: Failure, what_ran: Text) -> Text:
     file, _, number = failed.at.rpartition(":")
     at: Text = (" at ", Line(file=file, line=int(number))) if number.isdecimal() else ()
     why = failed.requires or f"{failed.error.type}: {failed.said}"
-    said: Text = ("The program failed", *at, *prose(f": {why.rstrip('.')}."))
-    if failed.obstacle:
-        said = (*said, " ", *prose(sentence(failed.obstacle)))
+    obstacle = f" {sentence(failed.obstacle)}" if failed.obstacle else ""
+    said: Text = ("The program failed", *at, *prose(f": {why.rstrip('.')}.{obstacle}"))
     if facts.run.ops.empty or (facts.on_cpu.empty and not facts.run.gpu_used):
         return (*said, " No op was recorded before that.")
     return (*said, " Before that: ", *what_ran)
@@ -157,14 +154,17 @@ def _costly(facts: PageFacts) -> Text:
         why = " The trace has no GPU kernels, so it does not show how long the GPU waited."
         return (*_took(facts, f"{_cpu_ops(facts)} ran on the CPU beside the GPU"), why)
     who = "The GPU waits " if len(facts.devices) == 1 else "On average, a GPU waits "
-    waited = _of_a_step(facts, facts.wait_us)
     ops = counted(sum(us > 0 for us in facts.op_waits_us.values()), "op")
-    said: Text = (who, *waited, f" for {ops} on the CPU", *_where(facts), ".")
+    said = (who, *_of_a_step(facts, facts.wait_us), f" for {ops} on the CPU", *_where(facts), ".")
     return (*said, *_more_goes_to(facts, facts.wait_us, "The GPU waits longer for"))
 
 
 def _cpu_ops(facts: PageFacts) -> str:
     return counted(len(facts.on_cpu), "op")
+
+
+def _host_time(ops: pd.DataFrame) -> Inline:
+    return time(int(ops["host_self_ps"].sum()) / PS_PER_US)
 
 
 def _of_a_step(facts: PageFacts, us: float) -> Text:
@@ -199,8 +199,7 @@ def _where(facts: PageFacts) -> Text:
 
 def _fine(facts: PageFacts) -> Text:
     if facts.on_cpu.empty:
-        is_sure = not _doubt(facts)
-        known = "The model runs entirely on the GPU." if is_sure else _NONE_KNOWN
+        known = _NONE_KNOWN if _doubt(facts) else "The model runs entirely on the GPU."
         return (known, *_shares(facts))
     them = "it" if len(facts.on_cpu) == 1 else "them"
     how: Text = (f" and the GPU never waited for {them}.",)
@@ -217,15 +216,16 @@ def _shares(facts: PageFacts) -> Text:
     if not facts.has_gpu_times or not facts.step_us:
         return ()
     took = {kind: facts.part_us(kind) / facts.step_us for kind in _NAMES}
-    unknown = took.pop("unknown")
-    named = sorted((k for k in took if took[k] >= _WORTH_NAMING), key=lambda kind: -took[kind])
+    took = {kind: share for kind, share in took.items() if share >= _WORTH_NAMING}
+    unknown = took.pop("unknown", None)
     said: Text = ()
-    if named:
+    if took:
         a_step = (" The mean step, ", ", is ") if facts.steps > 1 else (" The ", " step is ")
         before, after = a_step if facts.has_steps else (" The ", " recorded are ")
-        parts = [(part(took[kind]), f" {_NAMES[kind]}") for kind in named[:4]]
-        said = (before, time(facts.step_us), after, *listing(parts, most=4), ".")
-    if unknown >= _WORTH_NAMING:
+        most = sorted(took, key=lambda kind: -took[kind])[:4]
+        parts = listing([(part(took[kind]), f" {_NAMES[kind]}") for kind in most], most=4)
+        said = (before, time(facts.step_us), after, *parts, ".")
+    if unknown:
         of = "a step" if facts.has_steps else "the time"
         said = (*said, " For ", part(unknown), f" of {of}, the trace does not show what happened.")
     return said
@@ -233,10 +233,9 @@ def _shares(facts: PageFacts) -> Text:
 
 def _without_gpu(facts: PageFacts) -> Text:
     """Say that TensorFlow used no GPU, and how long the CPU ops take."""
-    ops, number = facts.run.ops, len(facts.on_cpu)
-    is_input = ops["in_input_pipeline"]
-    said = f" {_cpu_ops(facts)}"
-    if 1 < number == int(((ops["role"] == Role.COMPUTE) & ~is_input).sum()):
+    is_input, said = facts.run.ops["in_input_pipeline"], f" {_cpu_ops(facts)}"
+    is_computing = (facts.run.ops["role"] == Role.COMPUTE) & ~is_input
+    if 1 < len(facts.on_cpu) == int(is_computing.sum()):
         said = f" All{said}" + " outside the input pipeline" * bool(is_input.any())
     return (*_no_gpu(facts), *_took(facts, f"{said} ran on the CPU"))
 
@@ -251,36 +250,29 @@ def _took(facts: PageFacts, ran: str) -> Text:
     return (f"{ran} and {takes} ", *_of_a_step(facts, ops_us), ".", *more)
 
 
-def _host_time(ops: pd.DataFrame) -> Inline:
-    return time(int(ops["host_self_ps"].sum()) / PS_PER_US)
-
-
 def _no_gpu(facts: PageFacts) -> Text:
     """Say that no GPU was used, and why if a capture shows it."""
     if facts.why_no_gpu is not None:
         return prose(sentence(facts.why_no_gpu.title))
-    has_one = any(h.tables.facts.accelerators for h in facts.run.hosts)
+    has_one = any(host.tables.facts.accelerators for host in facts.run.hosts)
     return ("No GPU was used" + (", although the machine has one." if has_one else "."),)
 
 
 def _predicted(facts: PageFacts) -> Text:
     """Say where the ops would be with a GPU, and why there was none."""
-    there, counts = facts.diagnosis.on_a_gpu, facts.with_a_gpu
-    if there is None:
-        return _no_gpu(facts)
-    when = "With a GPU that the program does not hide" if there.hides_gpus else "With a GPU"
-    stay = len(facts.stay_on_cpu)
-    if not stay:
-        said = f"{when}, all {counts.on_gpu:,} ops" if counts.on_gpu > 1 else f"{when}, the op"
-        said += " that could be replayed would" if counts.unknown else " would"
-        said += " run on it"
-    else:
+    there, counts, stay = facts.diagnosis.on_a_gpu, facts.with_a_gpu, len(facts.stay_on_cpu)
+    hides = there is not None and there.hides_gpus
+    said = "With a GPU that the program does not hide, " if hides else "With a GPU, "
+    if stay:
         once = f", {counts.on_cpu_once:,} of them only once" if counts.on_cpu_once else ""
         once = ", only once" if counts.on_cpu_once == stay else once
         would = "would" if facts.stay_for_certain else "may"
         why = " by design" if facts.stay_on_cpu <= facts.by_design else ""
-        said = f"{when}, {counts.on_gpu:,} of {counted(sum(counts), 'op')} would run on it"
+        said += f"{counts.on_gpu:,} of {counted(sum(counts), 'op')} would run on it"
         said += f"; {stay:,} {would} stay on the CPU{why}{once}"
+    else:
+        said += f"all {counts.on_gpu:,} ops" if counts.on_gpu > 1 else "the op"
+        said += f"{' that could be replayed' if counts.unknown else ''} would run on it"
     unknown = f"; for {counts.unknown:,} it is unknown" if counts.unknown else ""
     return (f"{said}{unknown}. ", *_no_gpu(facts))
 
@@ -301,15 +293,13 @@ def _nothing(facts: PageFacts) -> Text:
 
 def _doubt(facts: PageFacts) -> Text:
     """Name the facts that the trace does not show."""
-    if facts.run.ops.empty:
+    ops, seen = facts.run.ops, [host.tables.facts for host in facts.run.hosts]
+    if ops.empty:
         return ()
-    seen = [h.tables.facts for h in facts.run.hosts]
-    if not all(f.has_host_plane for f in seen) or any(f.host_level < _OP_LEVEL for f in seen):
+    if not all(f.has_host_plane and f.host_level >= _OP_LEVEL for f in seen):
         return (" The trace does not record CPU ops: its host events are missing or too coarse.",)
-    ops = facts.run.ops
     unknown = ops[(ops["placement"] == "unknown") & (ops["role"] == Role.COMPUTE)]
-    if unknown.empty:
-        return ()
     them = "it" if len(unknown) == 1 else "them"
     start = f" For {counted(len(unknown), 'op')} ("
-    return (start, _host_time(unknown), f"), the trace does not show which device ran {them}.")
+    end = f"), the trace does not show which device ran {them}."
+    return () if unknown.empty else (start, _host_time(unknown), end)

@@ -45,7 +45,7 @@ from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable
 
     import pandas as pd
 
@@ -62,6 +62,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
     """Build the report of a diagnosed run."""
     run, costs = diagnosis.run, diagnosis.costs
     devices, steps, times = devices_of(run), steps_of(run), timeline(run)
+    by_id = run.ops.set_index("op_id", drop=False)
     report = Report(
         tool=ToolInfo(version=version("traceanalyzer")),
         run=run_info(run, devices, steps),
@@ -76,7 +77,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         timeline=times,
         critical_path=critical_paths(costs),
         transfer_graph=transfer_graph(run),
-        round_trips=round_trips(diagnosis, lambda op_ids: _ops_named(op_ids, run)),
+        round_trips=round_trips(diagnosis, lambda op_ids: _ops(by_id.loc[list(op_ids)], run)),
         round_trips_total=len(run.transfer_costs.round_trips),
         memory=memory(run),
         input_pipeline=input_pipeline(run),
@@ -213,8 +214,3 @@ def _refs(rows: pd.DataFrame, run: Run) -> list[dict[str, Any]]:
 
 def _ops(rows: pd.DataFrame, run: Run) -> tuple[OpRef, ...]:
     return tuple(OpRef(**ref) for ref in _refs(rows, run))
-
-
-def _ops_named(op_ids: Sequence[str], run: Run) -> tuple[OpRef, ...]:
-    """Return ops in the order of `op_ids`."""
-    return _ops(run.ops.set_index("op_id", drop=False).loc[list(op_ids)], run)

@@ -6,6 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import msgspec
+
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.op_reasons import ruled_out
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from traceanalyzer.findings import Finding
-    from traceanalyzer.model import Evidence
     from traceanalyzer.model.changes import Change, Saving
     from traceanalyzer.report.page_facts import PageFacts
 
@@ -48,7 +49,7 @@ def changes(facts: PageFacts) -> b.Section | None:
     rows = tuple(
         b.ChangeRow(
             to=f"change-{change.id}",
-            detail=prose(_detail(change)),
+            detail=prose(f"{change.detail[:1].upper()}{change.detail[1:]}" or _ops_of(change)),
             share=None if change.saving.kind == "proxy" else change.saving.share,
             is_by_placement=change.is_by_placement,
             **_shown(change),
@@ -57,12 +58,6 @@ def changes(facts: PageFacts) -> b.Section | None:
     )
     section = b.Section(id="changes", title="What to change", blocks=(b.Changes(rows=rows),))
     return section if rows else None
-
-
-def _detail(change: Change) -> str:
-    return f"{change.detail[:1].upper()}{change.detail[1:]}" or (
-        _ops_of(change) if change.op_ids else ""
-    )
 
 
 def _shown(change: Change) -> dict[str, Any]:
@@ -79,7 +74,7 @@ def _shown(change: Change) -> dict[str, Any]:
 
 
 def _ops_of(change: Change) -> str:
-    return counted(len(change.op_ids), "op")
+    return counted(len(change.op_ids), "op") if change.op_ids else ""
 
 
 def saving_text(saving: Saving) -> b.Text:
@@ -111,6 +106,7 @@ def _card(facts: PageFacts, change: Change, number: dict[str, int]) -> b.Card:
     found = [facts.findings[each] for each in change.finding_ids if each in facts.findings]
     ops = facts.run.ops
     ops = ops[ops["op_id"].isin(change.op_ids)]
+    whys = [change.why] if change.why else dict.fromkeys(finding.why for finding in found)
     step = facts.devices[0].typical_step() if facts.devices else ""
     links = (("Timeline", step), ("Ops", "ops")) if change.op_ids else ()
     return b.Card(
@@ -119,7 +115,7 @@ def _card(facts: PageFacts, change: Change, number: dict[str, int]) -> b.Card:
         links=tuple(b.Link(text=text, to=to) for text, to in links if to),
         blocks=(
             *_edits(change),
-            *_why(change, found),
+            *(b.Note(text=prose(why)) for why in list(whys)[:3]),
             *_candidates(change),
             *_data_path(facts, ops),
             *_needs(change, found, number),
@@ -188,11 +184,6 @@ def _is_python(code: str) -> bool:
     return re.fullmatch(r"[\w-]+", code) is None
 
 
-def _why(change: Change, found: list[Finding]) -> Iterator[b.Block]:
-    texts = [change.why] if change.why else dict.fromkeys(finding.why for finding in found)
-    yield from (b.Note(text=prose(text)) for text in list(texts)[:3])
-
-
 def _candidates(change: Change) -> Iterator[b.Block]:
     rows: list[dict[str, b.Cell]] = []
     for each in change.candidates:
@@ -232,30 +223,22 @@ def _needs(change: Change, found: list[Finding], number: dict[str, int]) -> Iter
 
 
 def _evidence(facts: PageFacts, found: list[Finding]) -> Iterator[b.Block]:
-    count, lists = 0, []
+    count, folds = 0, []
     for finding in found:
         every = [e for blocker in finding.blockers for e in blocker.evidence] + [*finding.evidence]
-        texts = tuple(dict.fromkeys(map(_fact, evidence_shown(every, facts.run))))
-        count += len(texts)
-        lists.append(b.Bullets(items=texts[:_MOST_EVIDENCE]))
-    blocks: tuple[b.Block, ...] = tuple(lists)
-    if len(found) > 1:
-        blocks = tuple(
-            b.Fold(
-                summary=(*prose(finding.title), f" ({finding.certainty})"),
-                blocks=(items,),
-                id=f"finding-{finding.id}",
-            )
-            for finding, items in zip(found, lists, strict=True)
+        places = {shown: place_of(shown) for shown in evidence_shown(every, facts.run)}
+        texts = dict.fromkeys(
+            (*prose(e.text), *([f" [{place}]"] if place else [])) for e, place in places.items()
         )
-    if found:
-        fold_id = "" if len(found) > 1 else f"finding-{found[0].id}"
-        yield b.Fold(summary=(f"Evidence ({count:,})",), blocks=blocks[:_MOST_FINDINGS], id=fold_id)
-
-
-def _fact(shown: Evidence) -> b.Text:
-    place = place_of(shown)
-    return (*prose(shown.text), f" [{place}]") if place else prose(shown.text)
+        count += len(texts)
+        items = b.Bullets(items=tuple(texts)[:_MOST_EVIDENCE])
+        summary = (*prose(finding.title), f" ({finding.certainty})")
+        folds.append(b.Fold(summary=summary, blocks=(items,), id=f"finding-{finding.id}"))
+    summary = (f"Evidence ({count:,})",)
+    if len(folds) == 1:
+        yield msgspec.structs.replace(folds[0], summary=summary)
+    elif folds:
+        yield b.Fold(summary=summary, blocks=tuple(folds[:_MOST_FINDINGS]))
 
 
 def _ops(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.Block]:

@@ -12,9 +12,10 @@ import hashlib
 import json
 import re
 import zlib
+from collections import Counter
 from functools import cache, partial
 from importlib import resources
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -23,10 +24,9 @@ from markupsafe import Markup
 
 from traceanalyzer.model import blocks
 from traceanalyzer.report import text
-from traceanalyzer.report.trim import smaller
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from traceanalyzer.model.blocks import Bar, Block, Cell, Page
 
@@ -195,7 +195,7 @@ def _address(target: str) -> str:
 
 
 def _code_lines(lines: tuple[str, ...]) -> list[str]:
-    return [text.cut_long(line.expandtabs(4).rstrip("\r\n"), _TITLE_CHARACTERS) for line in lines]
+    return [text.cut(line.expandtabs(4).rstrip("\r\n"), _TITLE_CHARACTERS) for line in lines]
 
 
 def _breakable(name: str) -> list[str]:
@@ -216,3 +216,79 @@ def _static(name: str) -> str:
 def _hash(content: str) -> str:
     digest = base64.b64encode(hashlib.sha256(str(content).encode()).digest()).decode("ascii")
     return f"'sha256-{digest}'"
+
+
+# --- pages that are too large --------------------------------------------------------------------
+#
+# The large blocks limit their own size, so that the first rule mostly suffices. The other rules are
+# for runs with very many findings or very long names.
+
+#: Fields that hold a list of any length.
+_LISTS: Final = frozenset({"rows", "items", "lines", "blocks", "sections", "tabs", "ids", "also"})
+#: Fields that others refer to: they must stay distinct.
+_KEYS: Final = frozenset({"id", "ids", "to", "op_id", "name", "key", "data"})
+_TABLES: Final = "traceanalyzer tables PATH -o DIR"
+_JSON: Final = "traceanalyzer report PATH --json FILE"
+_DROPPED: Final[dict[type, tuple[str, str]]] = {
+    blocks.Timeline: ("the timeline", _TABLES),
+    blocks.BigTable: ("the table of all ops", _TABLES),
+    blocks.Icicle: ("the tree of name scopes", _JSON),
+    blocks.Flows: ("the picture of transfers", _TABLES),
+    blocks.Chart: ("charts", _JSON),
+}
+
+
+class _Rule(NamedTuple):
+    """Limits of a page."""
+
+    entries: int  # of a list
+    characters: int  # of a text
+    drawers: int = 0  # of ops
+    dropped: tuple[type, ...] = ()  # kinds of blocks
+
+
+_RULES: Final = (
+    _Rule(entries=200, characters=1_000, drawers=100),
+    _Rule(entries=60, characters=300, dropped=(blocks.Timeline,)),
+    _Rule(entries=30, characters=200, dropped=tuple(_DROPPED)),
+    _Rule(entries=8, characters=100, dropped=tuple(_DROPPED)),
+)
+
+
+def smaller(page: Page) -> Iterator[Page]:
+    """Yield the page, and then smaller and smaller versions of it."""
+    yield page
+    for rule in _RULES:
+        left_out: Counter[str] = Counter()
+        details = dict(list(page.details.items())[: rule.drawers])
+        left_out["details of ops"] += len(page.details) - len(details)
+        trimmed: Page = _trimmed(rule, left_out, "", msgspec.structs.replace(page, details={}))
+        details = {key: _trimmed(rule, left_out, "blocks", of) for key, of in details.items()}
+        said = [what if "(`" in what else f"{n:,} {what}" for what, n in left_out.items() if n]
+        said += [f"All of it: {_JSON}"] if said else []
+        yield msgspec.structs.replace(trimmed, details=details, left_out=(*page.left_out, *said))
+
+
+def _trimmed(rule: _Rule, left_out: Counter[str], name: str, value: Any) -> Any:  # noqa: ANN401
+    """Return the value of a block's field, shortened by the rule, and count the omissions."""
+    if isinstance(value, str) and name not in _KEYS and len(value) > rule.characters:
+        left_out["middles of long texts"] += 1
+        half = rule.characters // 2
+        return f"{value[:half]}…{value[-half:]}"
+    if isinstance(value, tuple):
+        kept = value[: rule.entries] if name in _LISTS else value
+        if name == "ids":
+            return kept
+        left_out["rows and entries"] += len(value) - len(kept)
+        inner = "" if name in _LISTS else name
+        return tuple(_trimmed(rule, left_out, inner, item) for item in kept)
+    if isinstance(value, rule.dropped):
+        what, command = _DROPPED[type(value)]
+        left_out[f"{what} (`{command}`)"] += 1
+        said = f"This page has no room for {what}. To write all of it: "
+        return blocks.Note(text=(said, blocks.Code(text=command)))
+    if isinstance(value, msgspec.Struct):
+        names = value.__struct_fields__
+        fields = {field: _trimmed(rule, left_out, field, getattr(value, field)) for field in names}
+        return type(value)(**fields)
+    return value

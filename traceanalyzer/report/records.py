@@ -68,7 +68,9 @@ def tables(run: Run) -> Tables:
     """Return the tables of the report, cut or aggregated for reading."""
     origin_ps = min((host.start_ps for host in run.hosts), default=0)
     copies, kernels = run.transfers, run.kernels
-    of_copies = copies[["direction", "memory", "producer_name", "consumer_name", "device"]]
+    of_copies = copies[["direction", "memory", "producer_name", "consumer_name", "device"]].astype(
+        object
+    )
     of_kernels = kernels[["name", "op_id", "op", "device"]]
     copied = {"bytes": copies["bytes"], "copy_ps": copies["duration_ps"]}
     return Tables(
@@ -81,10 +83,10 @@ def tables(run: Run) -> Tables:
 
 def _sums(keys: pd.DataFrame, values: dict[str, pd.Series[Any]], order: list[str]) -> Table:
     """Return the number of rows with the same keys, and the sums of their values."""
-    names, frame = list(keys.columns), keys.astype(object).assign(count=1, **values)
+    names, frame = list(keys.columns), keys.assign(count=1, **values)
     if frame.empty:
         return table(in_us(frame))
-    sums = frame.groupby(names, dropna=False).sum(min_count=1).reset_index()
+    sums = frame.groupby(names, observed=True, dropna=False).sum(min_count=1).reset_index()
     ranks = sums[order].fillna(0).sort_values(order, kind="stable", ascending=False).index
     return table(in_us(sums.loc[ranks]), _MAX_ROWS)
 
@@ -186,17 +188,15 @@ def _known_sum(column: pd.Series[int]) -> int | None:
 
 def evidence_shown(evidence: Iterable[Evidence], run: Run) -> tuple[Evidence, ...]:
     """Return evidence with shortened file names and the text of each source line."""
-    return tuple(
-        replace(e, where=_where_shown(e.where, run)) if isinstance(e.where, SourceWhere) else e
-        for e in evidence
-    )
-
-
-def _where_shown(where: SourceWhere, run: Run) -> SourceWhere:
-    file = shown_files([where.file], run)[0] or where.file
-    at = where.line
-    texts = (c.line_text(where.file, at) for _, c in run.captured if at is not None)
-    return replace(where, file=file, source=next((t for t in texts if t is not None), None))
+    found = []
+    for each in evidence:
+        where = each.where
+        if isinstance(where, SourceWhere):
+            file, at = shown_files([where.file], run)[0] or where.file, where.line
+            texts = (c.line_text(where.file, at) for _, c in run.captured if at is not None)
+            where = replace(where, file=file, source=next(filter(None, texts), None))
+        found.append(replace(each, where=where))
+    return tuple(found)
 
 
 def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:

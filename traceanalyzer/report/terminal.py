@@ -16,7 +16,7 @@ from rich.text import Text
 
 from traceanalyzer.format import share
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.text import cut, cut_long, one_line, plain, visible
+from traceanalyzer.report.text import cut, one_line, plain, visible
 from traceanalyzer.report.text_output import Form, Quiet, Titled, cell_text, is_figure
 from traceanalyzer.report.text_output import Lines as CodeLines
 
@@ -34,6 +34,7 @@ _LINES: Final = 30  # of the first screen
 _BARS: Final = 2  # on the first screen
 _DETAIL: Final = 90  # characters of a change's detail, on the first screen
 _ROWS: Final = 10  # of a table
+_LONGEST: Final = 2_000  # characters of a text; the Parquet tables have longer names in full
 _CODE_LINES: Final = 12
 _WIDEST_CELL: Final = 60  # characters of a name in a table
 _NARROW: Final = 64  # narrower terminals see only the essential columns
@@ -100,7 +101,7 @@ class Screen:
 
     def prose(self, words: str, style: str = "") -> Text:
         """Return words on one line, for the console to wrap."""
-        return self(cut_long(one_line(words)), style)
+        return self(cut(one_line(words), _LONGEST), style)
 
     def inline(self, text: b.Text, style: str = "") -> Text:
         """Return text within a line."""
@@ -201,13 +202,15 @@ class Screen:
             justify: Literal["left", "right"] = "right" if is_figure(column) else "left"
             grid.add_column(self(column.title), justify=justify, overflow="fold")
         for row in table.rows:
-            grid.add_row(*map(self._cell, table.columns, row))
+            grid.add_row(
+                *(
+                    self(cut(cell, _WIDEST_CELL))
+                    if isinstance(cell, str)
+                    else self.inline(cell_text(column, cell))
+                    for column, cell in zip(table.columns, row, strict=True)
+                )
+            )
         return grid
-
-    def _cell(self, column: b.Column, value: b.Cell) -> Text:
-        if isinstance(value, str):
-            return self(cut(value, _WIDEST_CELL))
-        return self.inline(cell_text(column, value))
 
     def _changes(self, block: b.Changes, most: int | None) -> Lines:
         """Yield all changes, or the first ones with short details."""
@@ -223,25 +226,16 @@ class Screen:
         for title in filter(is_known.get, is_known):
             grid.add_column(title, overflow="fold")
         for number, row in enumerate(shown, 1):
+            change, detail = self.inline(row.title, "bold"), plain(row.detail)
+            if most is not None and len(detail) > _DETAIL:
+                detail = f"{detail[: _DETAIL - 1].rstrip()}…"
+            of_it = "" if row.share is None else f" ({share(min(1.0, row.share))})"
             cells = {
-                "Change": self._change(row, is_short=most is not None),
+                "Change": change + Text("\n") + self.prose(detail, QUIET) if detail else change,
                 "Where": self.inline(row.where),
-                "Saves": self._saves(row),
+                "Saves": self.inline(row.saves or ("-",)) + self(of_it, QUIET),
                 "Certainty": self(row.certainty or ""),
             }
             grid.add_row(self(number), *(cells[title] for title in filter(is_known.get, cells)))
         yield grid
         yield from self._left(len(block.rows), len(shown))
-
-    def _change(self, row: b.ChangeRow, *, is_short: bool) -> Text:
-        title = self.inline(row.title, "bold")
-        detail = plain(row.detail)
-        if is_short and len(detail) > _DETAIL:
-            detail = f"{detail[: _DETAIL - 1].rstrip()}…"
-        return title + Text("\n") + self.prose(detail, QUIET) if detail else title
-
-    def _saves(self, row: b.ChangeRow) -> Text:
-        saves = self.inline(row.saves) if row.saves else self("-", QUIET)
-        if row.share is not None:
-            saves += self(f" ({share(min(1.0, row.share))})", QUIET)
-        return saves

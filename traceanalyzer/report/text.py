@@ -31,7 +31,6 @@ _MARKS: Final = 6  # combining marks on one letter
 _HEAPED: Final = re.compile(
     "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f]{7,}"
 )
-_LONGEST: Final = 2_000  # characters of a name; the Parquet tables have longer names in full
 
 
 # --- names -----------------------------------------------------------------------------------
@@ -72,15 +71,6 @@ def cut(text: str, length: int = 96) -> str:
     return f"{text[:head]}…{text[len(text) - (length - 1 - head) :]}"
 
 
-def cut_long(text: str, length: int = _LONGEST) -> str:
-    """Return the text in full, or with a note of how much of its middle was left out."""
-    text = visible(text)
-    if len(text) <= length:
-        return text
-    half = length // 2
-    return f"{text[:half]} … {len(text) - 2 * half:,} characters left out … {text[-half:]}"
-
-
 def op_label(name: str, op_type: str) -> str:
     """Return the name of an op, with its type if that differs."""
     return name if name == op_type else f"{name}:{op_type}"
@@ -88,9 +78,9 @@ def op_label(name: str, op_type: str) -> str:
 
 def op_link(label: str, op_id: str | None) -> b.Inline:
     """Return an op's name; it opens the op's drawer if the op is in the table of ops."""
-    return (
-        b.Code(text=label) if op_id is None else b.Link(text=label, to=f"op-{op_id}", is_code=True)
-    )
+    if op_id is None:
+        return b.Code(text=label)
+    return b.Link(text=label, to=f"op-{op_id}", is_code=True)
 
 
 def transfer_words(direction: str) -> str:
@@ -157,15 +147,10 @@ def in_bytes(size_bytes: float) -> b.Quantity:
 def listing(items: Iterable[b.Text], most: int = 3) -> b.Text:
     """Join texts as in a sentence: `a`, `a and b`, `a, b, c and 4 more`."""
     every = list(items)
-    shown = every[:most]
-    if len(every) > most:
-        shown.append((counted(len(every) - most, "more"),))
-    found: list[b.Inline] = []
-    for at, item in enumerate(shown):
-        if at:
-            found.append(" and " if at == len(shown) - 1 else ", ")
-        found += item
-    return tuple(found)
+    rest = [(counted(len(every) - most, "more"),)] if len(every) > most else []
+    *before, last = every[:most] + rest
+    joined = [inline for item in before for inline in (", ", *item)][1:]
+    return (*joined, " and ", *last) if before else last
 
 
 def figure(value: float, unit: str) -> Quantity:
@@ -188,18 +173,20 @@ def quantity(value: float, unit: str) -> str:
 
 def plain(text: b.Text, *, code: str = "`") -> str:
     """Return text as a string; names are put between the marks of code."""
-    return "".join(_plain(inline, code) for inline in text)
-
-
-def _plain(inline: b.Inline, code: str) -> str:
-    if isinstance(inline, str):
-        return inline
-    if isinstance(inline, b.Quantity):
-        return quantity(inline.value, inline.unit)
-    if isinstance(inline, b.Line):
-        return inline.file if inline.line is None else f"{inline.file}:{inline.line}"
-    is_code = isinstance(inline, b.Code) or (isinstance(inline, b.Link) and inline.is_code)
-    return f"{code}{inline.text}{code}" if is_code else inline.text
+    said = ""
+    for inline in text:
+        match inline:
+            case str():
+                said += inline
+            case b.Quantity(value=value, unit=unit):
+                said += quantity(value, unit)
+            case b.Line(file=file, line=line):
+                said += file if line is None else f"{file}:{line}"
+            case b.Code(text=name) | b.Link(text=name, is_code=True):
+                said += f"{code}{name}{code}"
+            case _:
+                said += inline.text
+    return said
 
 
 # --- tables ----------------------------------------------------------------------------------

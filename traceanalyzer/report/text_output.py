@@ -85,7 +85,18 @@ class Form(NamedTuple):
                 lines = (*(f"- {old}" for old in block.old), *(f"+ {new}" for new in block.new))
                 yield Lines(lines, "diff")
             case b.DataPath():
-                yield b.Note(text=_path(block))
+                path: list[b.Inline] = []
+                for step in block.steps:
+                    took = "" if step.us is None else f" ({quantity(step.us, 'us')})"
+                    sent = step.bytes_after
+                    moved = "" if sent is None else f"{quantity(sent, 'bytes')} → "
+                    path += [
+                        f"{step.device.upper()} ",
+                        b.Code(text=step.label),
+                        took,
+                        f" → {moved}",
+                    ]
+                yield b.Note(text=tuple(path[:-1]))
             case b.Table():
                 if block.caption:
                     yield Quiet(block.caption)
@@ -159,16 +170,6 @@ class Form(NamedTuple):
         """Say how many rows or lines are left out, if any."""
         if total > shown:
             yield Quiet((f"and {total - shown:,} more{self.more}",))
-
-
-def _path(block: b.DataPath) -> b.Text:
-    """Return a data path in one line."""
-    said: list[b.Inline] = []
-    for step in block.steps:
-        took = "" if step.us is None else f" ({quantity(step.us, 'us')})"
-        moved = "" if step.bytes_after is None else f"{quantity(step.bytes_after, 'bytes')} → "
-        said += [f"{step.device.upper()} ", b.Code(text=step.label), took, f" → {moved}"]
-    return tuple(said[:-1])
 
 
 def cell_text(column: b.Column, value: b.Cell) -> b.Text:
