@@ -27,8 +27,9 @@ from traceanalyzer.tables.steps import (
     main_steps,
     regular_steps,
 )
+from traceanalyzer.timeline.device_parts import overlap_share
 from traceanalyzer.timeline.intervals import inside_ps, union
-from traceanalyzer.timeline.phase import PHASE_COLUMNS, Phase, overlap_share, phases_within
+from traceanalyzer.timeline.walk import Phase
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -179,9 +180,8 @@ def _device_steps(host: Host, device: DeviceParts | None, origin_ps: int) -> Dev
         duration_ps = steps["duration_ps"].to_numpy(np.int64).clip(0)
         number = steps["step"].tolist()
         regular = steps.index.isin(regular_steps(steps).index)
-    took = phases_within(parts, start_ps, duration_ps)
-    columns = {p.kind: [PHASE_COLUMNS[phase] for phase in p.phases] for p in PARTS}
-    by_part = {kind: took[of].to_numpy(np.int64).sum(axis=1) for kind, of in columns.items()}
+    took = parts.within(start_ps, duration_ps)
+    by_part = {p.kind: took[list(p.phases)].to_numpy(np.int64).sum(axis=1) for p in PARTS}
     by_part["unknown"] += (duration_ps - sum(by_part.values())).clip(0)
     within = union(start_ps[regular], duration_ps[regular])
     waits_us, overlap = None, None
