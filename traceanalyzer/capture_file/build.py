@@ -47,7 +47,6 @@ from traceanalyzer.capture_file.graph_def import AttributePool, finite
 from traceanalyzer.capture_file.journal import read_journal
 from traceanalyzer.capture_file.recorded_run import without_secrets
 from traceanalyzer.format import counted
-from traceanalyzer.trace.profile_options import profile_options_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -197,14 +196,11 @@ def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = Non
 
 
 def _with_levels(session: Session, folder: Path | None) -> Session:
-    """Name the trace relative to the capture file, and set the levels in force.
-
-    TensorFlow records the levels from 2.19 on; older versions use the requested ones.
-    """
+    """Name the trace relative to the capture file; its levels are the requested ones."""
     if session.trace is None or folder is None or not Path(session.trace).is_file():
         return replace(session, trace=None, effective=None)
-    effective = profile_options_in(Path(session.trace)) or session.requested
-    return replace(session, trace=os.path.relpath(session.trace, folder), effective=effective)
+    path = os.path.relpath(session.trace, folder)
+    return replace(session, trace=path, effective=session.requested)
 
 
 def _notes(journal: Journal, damaged: int) -> Iterator[Note]:

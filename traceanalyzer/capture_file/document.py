@@ -82,7 +82,7 @@ class Session:
     trace: str | None = None  #: xplane file, relative to the capture file's folder; None for none
     method: str  #: who ran it: the profiler `server` or the Python `api` for us, or the `script`
     requested: ProfileOptions | None = None  #: None if unknown (the script's own)
-    effective: ProfileOptions | None = None  #: that were in force; None if nothing proves any
+    effective: ProfileOptions | None = None  #: of the trace, unless it says otherwise itself
     start_ns: _Int64  #: since 1970
     stop_ns: _Int64 | None = None  #: None if the program ended first
     reason: str  #: why it began and ended

@@ -20,7 +20,7 @@ from traceanalyzer.capture_file.syntax import FUNCTIONS, constants, own, stateme
 from traceanalyzer.format import counted, listed, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from traceanalyzer.capture_file.document import Frame
 
@@ -60,36 +60,31 @@ class _Reading:
     """One pass of reading lines, within its limits."""
 
     of: SourceLines
-    files: dict[str, list[str] | None] = field(default_factory=dict)
+    files: dict[str, FileStatements | None] = field(default_factory=dict)
     text_left: int = _MAX_TEXT
     bytes_left: int = _MAX_READ_BYTES
     changed: dict[str, None] = field(default_factory=dict)  #: names of files
-    too_large: set[str] = field(default_factory=set)
-    left_out: int = 0
     statements: dict[tuple[str, int], Statement] = field(default_factory=dict)
-    parsed: dict[str, FileStatements] = field(default_factory=dict)
 
     def text(self, file: str, line: int) -> str | None:
+        """Return the text of a line, and keep its statement; None if unknown or too much."""
         if file not in self.files:
-            self.files[file] = self._cell(file) or self._lines_of(file)
-        lines = self.files[file]
-        if lines is None or not 1 <= line <= len(lines):
-            self.left_out += file in self.too_large
+            lines = self._cell(file) or self._lines_of(file)
+            source = self.files[file] = None if lines is None else FileStatements(file, lines)
+            self._keep(() if source is None else source.of_strategies())
+        source = self.files[file]
+        if source is None or not 1 <= line <= len(source.lines):
             return None
-        text = lines[line - 1].strip()
+        text = source.lines[line - 1].strip()
         if len(text) > _MOST_CHARACTERS:
             text = text[: _MOST_CHARACTERS - 1] + _CUT
         if len(text) > self.text_left:
-            self.left_out += 1
             return None
         self.text_left -= len(text)
-        if file not in self.parsed:
-            self.parsed[file] = FileStatements(file, lines)
-            self._add(self.parsed[file].of_strategies())
-        self._add(self.parsed[file].at(line))
+        self._keep(source.at(line))
         return text or None
 
-    def _add(self, found: Iterator[Statement]) -> None:
+    def _keep(self, found: Iterable[Statement]) -> None:
         for statement in found:
             size = sum(map(len, statement.text))
             place = statement.file, statement.line
@@ -107,12 +102,6 @@ class _Reading:
                 "program had begun"
             )
             yield Note(id="source_changed", severity="info", message=message)
-        if self.left_out:
-            message = (
-                f"the text of {counted(self.left_out, 'line')} of the program is not shown: there "
-                "is too much of it"
-            )
-            yield Note(id="source_lines_left_out", severity="info", message=message)
 
     def _lines_of(self, file: str) -> list[str] | None:
         """Return the lines of a file, None if they are unavailable or may have changed."""
@@ -121,10 +110,8 @@ class _Reading:
             if not path.is_absolute() or not path.exists():
                 return None
             status, link = path.stat(), path.lstat()
-            if not stat.S_ISREG(status.st_mode):
-                return None
-            if status.st_size > min(_MAX_FILE_BYTES, self.bytes_left):
-                self.too_large.add(file)
+            is_too_large = status.st_size > min(_MAX_FILE_BYTES, self.bytes_left)
+            if is_too_large or not stat.S_ISREG(status.st_mode):
                 return None
             # Tools that reset the modification time do not reset the time of the last change
             # (ctime); a link that was redirected has separate times.
@@ -151,9 +138,9 @@ class FileStatements:
 
     def __init__(self, file: str, lines: Sequence[str]) -> None:
         self._file = file
-        self._lines = [line.rstrip("\r\n") for line in lines]
+        self.lines = [line.rstrip("\r\n") for line in lines]
         try:
-            self._tree = ast.parse("\n".join(self._lines))
+            self._tree = ast.parse("\n".join(self.lines))
         except (SyntaxError, ValueError, RecursionError):  # a notebook's cell with a shell command
             self._tree = ast.Module([], [])
         self._constants = constants(self._tree)
@@ -188,7 +175,7 @@ class FileStatements:
         first = statement.lineno
         body = getattr(statement, "body", None)
         last = max(first, body[0].lineno - 1) if body else statement.end_lineno or first
-        lines = self._lines[first - 1 : last]
+        lines = self.lines[first - 1 : last]
         while body and lines[-1].lstrip()[:1] in {"", "#"}:
             lines.pop()
         if len(lines) <= _MOST_LINES:

@@ -81,10 +81,11 @@ def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
 
 def _read_device(builder: TraceBuilder, entry: Message) -> None:
     device = entry.message(_VALUE)
-    plane = builder.plane(_number(entry, _KEY))
-    plane.name = device.text(_NAME)
+    plane = _number(entry, _KEY)
+    builder.name_plane(plane, device.text(_NAME))
     for resource in map(Message, device.every(_RESOURCES)):
-        plane.line(_number(resource, _KEY)).name = resource.message(_VALUE).text(_NAME)
+        name = resource.message(_VALUE).text(_NAME)
+        builder.name_line(plane, _number(resource, _KEY), name)
 
 
 def _read_event(builder: TraceBuilder, event: Message) -> None:
@@ -98,11 +99,9 @@ def _read_event(builder: TraceBuilder, event: Message) -> None:
         _number(event, field)
         for field in (_EVENT_DEVICE, _EVENT_RESOURCE, _TIMESTAMP_PS, _DURATION_PS)
     )
-    plane = builder.plane(device)
     stats = {key: text for key, text in args.items() if text}
-    plane.event(
-        plane.line(resource), name, start_ps, duration_ps, display_name=display_name, stats=stats
-    )
+    place = device, resource
+    builder.event(place, name, start_ps, duration_ps, display_name=display_name, stats=stats)
 
 
 def _number(message: Message, field: int) -> int:

@@ -1,6 +1,6 @@
 """The profiler's tracer levels, which TensorFlow 2.19 and later record in the trace.
 
-Field numbers are those of profiler_options.proto and xplane.proto.
+Field numbers are those of profiler_options.proto.
 """
 
 from __future__ import annotations
@@ -9,20 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from traceanalyzer.trace import xplane
-from traceanalyzer.trace.message import BrokenMessageError, as_bytes, as_text, fields
+from traceanalyzer.trace.message import BrokenMessageError, fields
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from traceanalyzer.trace.columns import Trace
 
 
 _PLANE: Final = "Task Environment"
-_PLANES = 1  # of an XSpace
-_NAME = 2  # of an XPlane
 _LEVELS: Final = {  # of ProfileOptions
     2: "host_tracer_level",
     3: "device_tracer_level",
@@ -51,22 +44,3 @@ def profile_options(trace: Trace) -> ProfileOptions | None:
             if number in _LEVELS and isinstance(value, int):
                 levels[_LEVELS[number]] = value
     return ProfileOptions(**levels)
-
-
-def profile_options_in(file: Path) -> ProfileOptions | None:
-    """Read the options from an xplane file that is not gzipped, without decoding all of it.
-
-    Returns:
-        The options; None if the file has none or cannot be read.
-    """
-    with suppress(OSError, ValueError, BrokenMessageError):  # ValueError: an empty file
-        mapped = np.memmap(file, np.uint8, mode="r")
-        begin = 0
-        for number, plane, end in fields(mapped.data):
-            if number == _PLANES:
-                # The name comes before the large fields.
-                names = (as_text(value) for k, value, _ in fields(as_bytes(plane)) if k == _NAME)
-                if next(names, "") == _PLANE:
-                    return profile_options(xplane.decode(np.asarray(mapped[begin:end])))
-            begin = end
-    return None

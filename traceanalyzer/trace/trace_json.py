@@ -138,9 +138,14 @@ class _Reading:
         phase = element.get("ph") if isinstance(element, dict) else None
         if not isinstance(element, dict) or (element and not (phase and isinstance(phase, str))):
             return False
-        if phase == "M":
-            return self._name(element)
-        return phase not in _EVENTS or self._event(element)
+        try:
+            if phase == "M":
+                self._name(element)
+            elif phase in _EVENTS:
+                self._event(element)
+        except ValueError:
+            return False
+        return True
 
     def finish(self) -> Trace:
         """Return the trace."""
@@ -154,34 +159,24 @@ class _Reading:
         damage = Damage(bytes_lost=self._lost_bytes, places=self._lost_places, events_kept=kept)
         return self.builder.build(damage=damage if damage.places else None)
 
-    def _name(self, element: dict[str, Json]) -> bool:
-        pid, tid, args = _key(element.get("pid")), _key(element.get("tid")), element.get("args")
-        if pid is None or not isinstance(args, dict):
-            return False
+    def _name(self, element: dict[str, Json]) -> None:
+        pid, what, args = _key(element.get("pid")), element.get("name"), element.get("args")
+        if not isinstance(args, dict):
+            raise ValueError  # noqa: TRY004 - as for other values
         name = args.get("name")
-        what = element.get("name")
         if what == "process_name" and isinstance(name, str):
             plane = _PLANE.fullmatch(name)
             self._is_tensorflow = self._is_tensorflow or plane is not None
-            self.builder.plane(pid).name = plane[1] if plane else name
-        elif what == "thread_name" and isinstance(name, str) and tid is not None:
-            self.builder.plane(pid).line(tid).name = name
-        return True  # display order and similar metadata is not about the run
+            self.builder.name_plane(pid, plane[1] if plane else name)
+        elif what == "thread_name" and isinstance(name, str):
+            self.builder.name_line(pid, _key(element.get("tid")), name)
 
-    def _event(self, element: dict[str, Json]) -> bool:
-        pid, tid, name = _key(element.get("pid")), _key(element.get("tid")), element.get("name")
-        start_ps = _picoseconds(element.get("ts"))
-        duration_ps = _picoseconds(element.get("dur", 0))
-        args = element.get("args", {})
-        if (
-            pid is None
-            or tid is None
-            or start_ps is None
-            or duration_ps is None
-            or not isinstance(name, str)
-            or not isinstance(args, dict)
-        ):
-            return False
+    def _event(self, element: dict[str, Json]) -> None:
+        place = _key(element.get("pid")), _key(element.get("tid"))
+        start_ps, duration_ps = _picoseconds(element.get("ts")), _picoseconds(element.get("dur", 0))
+        name, args = element.get("name"), element.get("args", {})
+        if not isinstance(name, str) or not isinstance(args, dict):
+            raise ValueError  # noqa: TRY004 - as for other values
         long_name = args.pop("long_name", None)
         display_name = ""
         if isinstance(long_name, str):
@@ -190,32 +185,32 @@ class _Reading:
             # The event begins a step; TF 2.4 added the step's number.
             kind, _, number = name.rpartition(" ")
             name = kind if kind and number.isdecimal() else name
-        plane = self.builder.plane(pid)
         stats = {k: s for k, v in args.items() if (s := _stat(v)) is not None}
-        plane.event(
-            plane.line(tid), name, start_ps, duration_ps, display_name=display_name, stats=stats
+        self.builder.event(
+            place, name, start_ps, duration_ps, display_name=display_name, stats=stats
         )
-        return True
 
 
-def _key(value: Json) -> int | str | None:
-    """Return the id of a process or thread: a number, or a text in other programs' traces."""
-    if value is None:
-        return 0
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        return None
-    return value if isinstance(value, str) or -(2**63) <= value < 2**63 else None
+def _key(value: Json) -> int:
+    """Return the id of a process or thread."""
+    if isinstance(value, bool) or not isinstance(value, int | None):
+        raise ValueError  # noqa: TRY004 - as for other values
+    if value is not None and not -(2**63) <= value < 2**63:
+        raise ValueError
+    return value or 0
 
 
-def _picoseconds(value: Json) -> int | None:
-    """Convert microseconds to whole picoseconds; None if the value is not a time."""
+def _picoseconds(value: Json) -> int:
+    """Convert microseconds to whole picoseconds."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        return None
+        raise ValueError  # noqa: TRY004 - as for other values
     # Check it before the conversion: 1e999999999 would take up all memory as an integer.
     if isinstance(value, Decimal) and (not value.is_finite() or value.adjusted() >= _US_DIGITS):
-        return None
+        raise ValueError
     ps = round(value * PS_PER_US)
-    return ps if 0 <= ps <= LARGEST_PS else None
+    if not 0 <= ps <= LARGEST_PS:
+        raise ValueError
+    return ps
 
 
 def _stat(value: Json) -> str | int | float | None:
