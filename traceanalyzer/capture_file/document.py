@@ -17,7 +17,7 @@ import numpy as np  # noqa: TC002
 from msgspec import Meta
 from numpy.typing import NDArray  # noqa: TC002
 
-from traceanalyzer.capture_file.function_records import UNKNOWN, Definition, Function, positions
+from traceanalyzer.capture_file.function_records import UNKNOWN, Definition, Function
 from traceanalyzer.trace.profile_options import ProfileOptions  # noqa: TC001
 
 # What TensorFlow calls the graph of a session of TensorFlow 1. A program's further ones have a
@@ -101,9 +101,8 @@ class Note:
 class CaughtError:
     """An error about placement, as it passed through the program."""
 
-    #: `resource_exhausted`, `xla_unsupported` (a function that
-    #: XLA was to compile has an op that it cannot), `no_device` (a requested device does not
-    #: exist), or `program` (it ended the program).
+    #: `resource_exhausted`, `xla_unsupported` (a function that XLA was to compile has an op that it
+    #: cannot), `no_device` (a requested device does not exist), `program` (it ended the program).
     where: str
     type: str  #: the exception's class
     message: str  #: if long, the first 2000 characters and the last 1000
@@ -242,12 +241,12 @@ class CaptureFile:
         return version if isinstance(version, str) and version else None
 
     @cached_property
-    def _definitions(self) -> dict[str, int]:
-        return positions(tuple(definition.name for definition in self.definitions))
+    def _definitions(self) -> dict[str, Definition]:
+        return {each.name: each for each in reversed(self.definitions)}
 
     @cached_property
-    def _functions(self) -> dict[str, int]:
-        return positions(tuple(function.name for function in self.functions))
+    def _functions(self) -> dict[str, Function]:
+        return {each.name: each for each in reversed(self.functions)}
 
     @cached_property
     def _texts(self) -> dict[tuple[str, int], str | None]:
@@ -255,13 +254,11 @@ class CaptureFile:
 
     def definition(self, name: str) -> Definition | None:
         """Return the definition of that name, or None; the first session's has none."""
-        at = self._definitions.get("" if name == SESSION else name)
-        return None if at is None else self.definitions[at]
+        return self._definitions.get("" if name == SESSION else name)
 
     def function(self, name: str) -> Function | None:
         """Return the instantiated function of that name, or None."""
-        at = self._functions.get(name)
-        return None if at is None else self.functions[at]
+        return self._functions.get(name)
 
     def session_graphs(self) -> Iterator[Function]:
         """Walk the graphs of sessions of TensorFlow 1."""
@@ -283,19 +280,13 @@ class CaptureFile:
         """Return the resource of a handle, or None."""
         return None if tensor.resource is None else self.resources[tensor.resource]
 
-    def frame_of_node(self, function: str, node: str) -> Frame | None:
-        """Return the user's frame that created a node of a definition, or None if unknown."""
+    def frame_of_node(self, function: str, node: str, *, of_library: bool = False) -> Frame | None:
+        """Return the user's or the library's frame that created a node, or None if unknown."""
         definition = self.definition(function)
-        return None if definition is None else self._at(definition, node, definition.frames)
-
-    def library_of_node(self, function: str, node: str) -> Frame | None:
-        """Return the library's frame that created a node, or None if the user's code did."""
-        definition = self.definition(function)
-        return None if definition is None else self._at(definition, node, definition.libraries)
-
-    def _at(self, definition: Definition, node: str, frames: tuple[int, ...]) -> Frame | None:
-        at = definition.index(node)
-        return None if at == UNKNOWN or not frames else self.frame(frames[at])
+        if definition is None or (at := definition.index(node)) == UNKNOWN:
+            return None
+        frames = definition.libraries if of_library else definition.frames
+        return self.frame(frames[at]) if frames else None
 
 
 def is_session(function: str) -> bool:

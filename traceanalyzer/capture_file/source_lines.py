@@ -148,28 +148,17 @@ class FileStatements:
     def at(self, line: int) -> Iterator[Statement]:
         """Walk the statement at a line and the definitions of the constants that it uses."""
         around = list(statements(self._tree, line))
-        if not around or isinstance(around[-1], _BOUND):
-            return
-        yield from self._kept(around[-1])
-        kept: set[str] = set()
-        left = self._names_in(around[-1])
-        while left:
-            name = left.pop()
-            if name not in kept:
-                kept.add(name)
+        if around and not isinstance(around[-1], _BOUND):
+            yield from self._kept(around[-1])
+            used = {node.id for node in own(around[-1]) if isinstance(node, ast.Name)}
+            for name in sorted(used & self._constants.keys()):
                 yield from self._kept(self._constants[name])
-                left += self._names_in(self._constants[name])
 
     def of_strategies(self) -> Iterator[Statement]:
         """Walk the statements that create a `tf.distribute` strategy."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.stmt) and any(map(_makes_strategy, own(node))):
                 yield from self._kept(node)
-
-    def _names_in(self, statement: ast.AST) -> list[str]:
-        """Return the constants that a statement uses."""
-        names = {node.id for node in own(statement) if isinstance(node, ast.Name)}
-        return sorted(names & self._constants.keys())
 
     def _kept(self, statement: ast.stmt | ast.ExceptHandler) -> Iterator[Statement]:
         first = statement.lineno
