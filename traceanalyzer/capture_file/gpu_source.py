@@ -12,7 +12,7 @@ from operator import eq
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import NO_SOURCE
-from traceanalyzer.capture_file.syntax import (
+from traceanalyzer.capture_file.source_lines import (
     FUNCTIONS,
     called,
     decides,

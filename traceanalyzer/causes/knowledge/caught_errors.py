@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.syntax import syntax_of
+from traceanalyzer.capture_file.source_lines import syntax_of
 from traceanalyzer.causes._cause import BlockedOps
 from traceanalyzer.causes.knowledge.finding_text import observed, scope_text
 from traceanalyzer.cpu_ops import analyse
