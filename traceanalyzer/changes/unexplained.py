@@ -186,7 +186,7 @@ def _candidates(
             )
     number, (first, last) = len(direct.get(_RESOURCE, ())), _EMBEDDING_ON_CPU
     looks_up = any("Gather" in op.explanation.type or "embedding" in op.name for op in ops)
-    if version and number and looks_up and first <= last_minor(version) <= last:
+    if version and number and looks_up and first <= nearest_minor(version)[0] <= last:
         following = len(ops) - number
         found.append(
             replace(_OLD_EMBEDDING, explains_directly=number, explains_following=following)
@@ -201,44 +201,7 @@ def _candidates(
     return tuple(found[:_MOST_CANDIDATES])
 
 
-<<<<<<< HEAD
-def _of_old_embedding(
-    ops: Sequence[CpuOp], version: str | None, direct: int
-) -> Iterable[Candidate]:
-    first, last = _EMBEDDING_ON_CPU
-    if version is None or not direct or not first <= nearest_minor(version)[0] <= last:
-        return
-    if any("Gather" in op.explanation.type or "embedding" in op.name for op in ops):
-        following = len(ops) - direct
-        yield replace(_OLD_EMBEDDING, explains_directly=direct, explains_following=following)
-
-
-def _title(part: _Part, ops: Sequence[CpuOp], candidates: Sequence[Candidate]) -> str:
-    if candidates and candidates[0].cause == _RESOURCE:
-        of = f"of `{part.scope}`" if part.scope else f"behind {_types(ops)}"
-        return f"Find out why the variable {of} is on the CPU"
-    of = f" of `{part.scope}`" if part.scope else ""
-    return f"Find out why {_types(ops)}{of} {'is' if len(ops) == 1 else 'are'} on the CPU"
-
-
-def _types(ops: Sequence[CpuOp]) -> str:
-    types = list(dict.fromkeys(op.explanation.type or op.type for op in ops))
-    return types[0] if len(types) == 1 else f"{len(ops)} ops"
-
-
-def _detail(ops: Sequence[CpuOp]) -> str:
-    types = list(dict.fromkeys(op.explanation.type or op.type for op in ops))
-    scopes = list(dict.fromkeys(scope for op in ops if (scope := _part(op).scope)))
-    where = f" in {listed(scopes[:_MOST_SCOPES])}" if scopes else ""
-    return f"{counted(len(ops), 'op')}{where}: {listed(types)}"
-
-
-def _place(ops: Sequence[CpuOp]) -> tuple[str, int] | None:
-    return next(((op.file, op.line) for op in ops if op.file and op.line is not None), None)
-
-=======
 # --- a GPU that TensorFlow does not see ----------------------------------------------------------
->>>>>>> integration
 
 _CAUSE: Final = "no_gpu_visible"
 _SHOW_LIBRARIES: Final = 'python -c "import tensorflow as tf; print(tf.sysconfig.get_build_info())"'
