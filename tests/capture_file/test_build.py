@@ -12,7 +12,7 @@ from tests.capture_file.capture_files import GPU
 from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.build import build
 from traceanalyzer.capture_file.document import CaptureFile, Note, Scope, Session
-from traceanalyzer.trace.profile_options import ProfileOptions
+from traceanalyzer.trace.xplane import ProfileOptions
 
 STEP = ["/project/train.py", 11, "step", 1]
 MAIN = ["/project/train.py", 30, "<module>", 1]

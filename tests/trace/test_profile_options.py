@@ -3,7 +3,7 @@
 import pytest
 
 from tests.traces import decode, task_environment, xspace
-from traceanalyzer.trace.profile_options import profile_options
+from traceanalyzer.trace.xplane import profile_options
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from traceanalyzer.capture_file.frames import lines_text, same_place
+from traceanalyzer.capture_file.document import lines_text, same_place
 from traceanalyzer.causes.knowledge.finding_text import (
     COPIED,
     at_lines,

@@ -22,7 +22,7 @@ is ruled out.
 
 from __future__ import annotations
 
-from traceanalyzer.capture_file.frames import same_place
+from traceanalyzer.capture_file.document import same_place
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (
     is_of_call,

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.capture_file.frames import line_text, same_place
+from traceanalyzer.capture_file.document import line_text, same_place
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.caught_errors import exhaustion, seen_error
 from traceanalyzer.causes.knowledge.finding_text import observed, types_at

@@ -31,7 +31,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.capture_file.document import line_text
 from traceanalyzer.capture_file.visibility import (
     Obstacle,
     obstacles,

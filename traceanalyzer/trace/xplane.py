@@ -1,8 +1,10 @@
-"""Decodes an XSpace (the content of an `.xplane.pb` file) into columns."""
+"""Decodes an XSpace (the content of an `.xplane.pb` file), and the options it was recorded with."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,6 +14,7 @@ from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.native import wire
 from traceanalyzer.trace.columns import Damage, Lines, Metadata, Plane, Stats, Trace
 from traceanalyzer.trace.limits import MemoryNeed
+from traceanalyzer.trace.message import BrokenMessageError, fields
 from traceanalyzer.trace.strings import texts_at
 
 if TYPE_CHECKING:
@@ -233,3 +236,31 @@ def _planes(
             )
         )
     return tuple(planes)
+
+
+# --- Options of the profiler ----------------------------------------------------------------------
+
+_LEVELS = {2: "host_tracer_level", 3: "device_tracer_level", 4: "python_tracer_level"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileOptions:
+    """The tracer levels of a profiler session (profiler_options.proto)."""
+
+    host_tracer_level: int = 0
+    device_tracer_level: int = 0
+    python_tracer_level: int = 0
+
+
+def profile_options(trace: Trace) -> ProfileOptions | None:
+    """Read the serialized ProfileOptions that TensorFlow 2.19 and later write into the trace."""
+    data = (p.own_bytes("profile_options") for p in trace.planes if p.name == "Task Environment")
+    found = next(filter(None, data), None)
+    if found is None:
+        return None
+    levels: dict[str, int] = {}
+    with suppress(BrokenMessageError):  # cut short: keep the levels before the damage
+        for number, value, _ in fields(memoryview(found)):
+            if number in _LEVELS and isinstance(value, int):
+                levels[_LEVELS[number]] = value
+    return ProfileOptions(**levels)

@@ -16,7 +16,7 @@ from tests.emulator.oracle import the_oracle
 from traceanalyzer.capturing.recorder.program import Settings, prepare
 from traceanalyzer.trace.discovery import find_runs
 from traceanalyzer.trace.files import read_host
-from traceanalyzer.trace.profile_options import profile_options
+from traceanalyzer.trace.xplane import profile_options
 
 STARTUP = ROOT / "traceanalyzer" / "capturing" / "recorder" / "startup"
 

@@ -6,7 +6,7 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.capture_file.frames import (
+from traceanalyzer.capture_file.document import (
     is_below,
     library_of,
     line_text,

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.capture_file.document import line_text
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import Evidence, RuledOut
