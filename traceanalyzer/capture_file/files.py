@@ -121,15 +121,13 @@ def _read(path: Path) -> CaptureFile:
 
 # --- Its size -------------------------------------------------------------------------------------
 #
-# A reader can load JSON up to the limit in a second. The limit on the gzipped file bounds the disk
-# space.
+# A reader can load JSON up to the limit in a second.
 
-MAX_PACKED_BYTES: Final = 20_000_000
 MAX_JSON_BYTES: Final = 40_000_000
 
 
 def bounded(whole: CaptureFile, *, max_json_bytes: int = MAX_JSON_BYTES) -> CaptureFile:
-    """Trim a capture file to the size limits.
+    """Trim a capture file to the size limit.
 
     Remove first the attributes of partitions, which rarely differ from those of the input; then
     sequences and definitions, if they are too large; then graphs, largest first.
@@ -139,10 +137,7 @@ def bounded(whole: CaptureFile, *, max_json_bytes: int = MAX_JSON_BYTES) -> Capt
     """
 
     def fits(capture_file: CaptureFile) -> bool:
-        document = serialised(capture_file)
-        return len(document) <= max_json_bytes and (
-            len(document) <= MAX_PACKED_BYTES or len(packed(document)) <= MAX_PACKED_BYTES
-        )
+        return len(serialised(capture_file)) <= max_json_bytes
 
     if fits(whole):
         return whole

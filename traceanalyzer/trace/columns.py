@@ -119,8 +119,8 @@ class Plane:
             ids = np.clip(self.metadata_id, -1, high + 1)
             return lookup[ids]  # -1 is the last entry: unknown
         slots = np.searchsorted(keys[order], self.metadata_id, side="right") - 1
-        found = (slots >= 0) & (keys[order][slots] == self.metadata_id) if len(keys) else False
-        return np.where(found, order[slots] if len(keys) else 0, unknown).astype(np.int32)
+        found = keys[order][slots] == self.metadata_id  # never so for -1: all keys are larger
+        return np.where(found, order[slots], unknown).astype(np.int32)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
