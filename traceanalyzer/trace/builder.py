@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.trace import xplane
+from traceanalyzer.trace.columns import Damage
 from traceanalyzer.trace.limits import MemoryNeed
 from traceanalyzer.trace.message import FIXED64, LENGTH, VARINT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traceanalyzer.trace.columns import Damage, Trace
+    from traceanalyzer.trace.columns import Trace
 
 
 # 53 days: start and duration stay below, so that their sum fits into 64 bits.
@@ -61,7 +62,7 @@ class TraceBuilder:
     """
 
     def __init__(self, trace_format: str, *, max_bytes: int | None = None) -> None:
-        self.events = 0
+        self.events = self._lost_bytes = self._lost_places = 0
         self._need = MemoryNeed(max_bytes)
         self._format = trace_format
         self._max_bytes = max_bytes
@@ -96,12 +97,19 @@ class TraceBuilder:
         self.events += 1
         line += _message(4, event)
 
-    def build(self, *, damage: Damage | None = None) -> Trace:
+    def lose(self, lost_bytes: int) -> None:
+        """Account for a part of the file that cannot be read."""
+        self._lost_bytes += lost_bytes
+        self._lost_places += 1
+
+    def build(self) -> Trace:
         """Return the trace."""
         planes = (plane.message(number) for number, plane in self._planes.items())
         space = b"".join(_message(1, plane) for plane in planes)
         trace = xplane.decode(np.frombuffer(space, np.uint8), max_bytes=self._max_bytes)
-        return replace(trace, damage=damage, format=self._format)
+        lost = self._lost_bytes, self._lost_places
+        damage = Damage(bytes_lost=lost[0], places=lost[1], events_kept=self.events)
+        return replace(trace, damage=damage if damage.places else None, format=self._format)
 
     def _plane(self, plane: int) -> _Plane:
         if plane not in self._planes:
