@@ -1,11 +1,11 @@
-/* What the native functions share. They are C11 without a library: no allocation, no I/O, no global
- * state, so any number of threads may call them.
+/* Shared by the native functions. They are C11 without a library: they allocate nothing, do no I/O,
+ * and have no global state, so any number of threads can call them.
  *
  * Each function takes one struct, which `native/__init__.py` lays out slot by slot: a pointer and a
- * length for each column, or a 64-bit number. The columns of a call do not overlap. Whatever
- * numbers the columns hold, no function reads or writes outside them: an index that leads outside
- * makes it return REFUSED. Each function's comment says what else its result relies on. Times are
- * compared; where they are added the sum wraps around, in unsigned arithmetic.
+ * length for each column, or a 64-bit number. The columns of a call do not overlap. No function
+ * reads or writes outside its columns, whatever numbers they contain: if an index is out of range,
+ * the function returns REFUSED. Each function's comment lists its other preconditions. Sums of
+ * times wrap around, in unsigned arithmetic.
  */
 #ifndef TRACEANALYZER_COMMON_H
 #define TRACEANALYZER_COMMON_H
@@ -21,15 +21,15 @@
         int64_t size;                                                                              \
     }
 
-enum { REFUSED = -1 }; /* columns that do not fit each other, or an index outside */
+enum { REFUSED = -1 }; /* column lengths do not match, or an index is out of range */
 
-static const int64_t LONG_AGO = INT64_MIN; /* no moment that is looked at is before it */
+static const int64_t LONG_AGO = INT64_MIN; /* before every time in a trace */
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline bool is_within(int64_t index, int64_t size) { return index >= 0 && index < size; }
 
-/* Tell whether `begin` holds rising bounds of ranges within `size` rows. */
+/* Return whether `begin` contains ascending bounds of ranges within `size` rows. */
 static inline bool are_bounds(const int64_t *begin, int64_t n, int64_t size)
 {
     for (int64_t k = 0; k < n; k++) {

@@ -2,15 +2,15 @@
 #include "common.h"
 
 struct innermost {
-    COLUMN(const int64_t) order; /* events line by line, by start, the enclosing first */
+    COLUMN(const int64_t) order; /* line by line, by start, an enclosing event first */
     COLUMN(const int64_t) line_begin, start_ps, end_ps;
     COLUMN(const uint8_t) is_container;
-    COLUMN(int64_t) stack; /* room for work: as long as `order` */
+    COLUMN(int64_t) stack; /* scratch space: as long as `order` */
     COLUMN(int64_t) found;
 };
 
-/* Find the innermost container around each event, -1 for none; events left out of `order` keep
- * what they have. Takes time in proportion to the events. */
+/* Find the innermost container around each event, -1 for none. Events that are not in `order` are
+ * unchanged. Takes linear time. */
 EXPORT int64_t innermost(const struct innermost *c)
 {
     int64_t n = c->start_ps.size;
@@ -28,7 +28,7 @@ EXPORT int64_t innermost(const struct innermost *c)
             if (!is_within(e, n)) {
                 return REFUSED;
             }
-            /* An event without duration belongs to the event that ends with it. */
+            /* An event without duration belongs to the event that ends at the same time. */
             while (depth > 0 && end[stack[depth - 1]] <= start[e] &&
                    !(end[e] == start[e] && end[stack[depth - 1]] == start[e])) {
                 depth--;
@@ -68,15 +68,15 @@ EXPORT int64_t sum_by(const struct sum_by *c)
 struct flatten {
     COLUMN(const int64_t) order; /* as for innermost */
     COLUMN(const int64_t) line_begin, start_ps, end_ps;
-    COLUMN(const int8_t) label; /* of each event; a negative one is left out */
-    COLUMN(int64_t) stack;      /* room for work: as long as `order` */
-    COLUMN(int64_t) segment_begin; /* first segment of each line, one longer */
-    COLUMN(int64_t) segment_start, segment_end, segment_event; /* two for each labelled event */
+    COLUMN(const int8_t) label; /* of each event; events with a negative label are left out */
+    COLUMN(int64_t) stack;      /* scratch space: as long as `order` */
+    COLUMN(int64_t) segment_begin; /* first segment of each line, and their number */
+    COLUMN(int64_t) segment_start, segment_end, segment_event; /* two per labeled event */
 };
 
-/* Lay each line's nested events out as segments that do not overlap; return how many.
+/* Divide each line's nested events into segments that do not overlap; return their number.
  *
- * A segment belongs to the innermost labelled event that covers it. An event begins at most one
+ * A segment belongs to the innermost labeled event that covers it. An event begins at most one
  * segment and ends at most one.
  */
 EXPORT int64_t flatten(const struct flatten *c)
@@ -131,16 +131,16 @@ EXPORT int64_t flatten(const struct flatten *c)
 }
 
 struct begun_by_call {
-    COLUMN(const int32_t) turn_thread; /* turns go by thread, then by time */
+    COLUMN(const int32_t) turn_thread; /* executor events, by thread, then by time */
     COLUMN(const int64_t) turn_start, turn_end, turn_call;
-    COLUMN(const int32_t) link_thread; /* links do, too */
+    COLUMN(const int32_t) link_thread; /* links, by thread, then by time */
     COLUMN(const int64_t) link_at;
-    COLUMN(const int64_t) call_id, call_ps; /* what ended in calls, by id, then by time */
+    COLUMN(const int64_t) call_id, call_ps; /* ends of events in calls, by id, then by time */
     COLUMN(int64_t) found;
 };
 
-/* Find what began each executor's turn: what ended last, before it, in its call. -1 where a link
- * says so already, where the turn is within another, and where nothing of the call ended before. */
+/* Find the trigger of each executor event: the last event of its call that ended before. -1 if a
+ * link shows the trigger, if the executor event is within another, or if no event ended before. */
 EXPORT int64_t begun_by_call(const struct begun_by_call *c)
 {
     int64_t n = c->turn_thread.size, links = c->link_thread.size, link = 0, busy_until = LONG_AGO;
@@ -154,8 +154,9 @@ EXPORT int64_t begun_by_call(const struct begun_by_call *c)
         if (k == 0 || c->turn_thread.at[k - 1] != thread) {
             busy_until = LONG_AGO;
         }
-        while (link < links && (c->link_thread.at[link] < thread || (c->link_thread.at[link] == thread &&
-                                                                 c->link_at.at[link] <= begins))) {
+        while (link < links &&
+               (c->link_thread.at[link] < thread ||
+                (c->link_thread.at[link] == thread && c->link_at.at[link] <= begins))) {
             link++;
         }
         bool is_inner = begins < busy_until;
@@ -177,14 +178,14 @@ struct align {
     COLUMN(const int64_t) event_begin, event_end; /* of each stretch */
     COLUMN(const int32_t) record_op, record_signature;
     COLUMN(const int64_t) record_begin, record_end; /* of each stretch */
-    COLUMN(const uint8_t) is_open; /* whether the end of a stretch's records is not known */
-    int64_t most_pairs;            /* longer stretches that do not agree are left alone */
-    COLUMN(int32_t) before, after; /* room for work: (events + 1) * (records + 1) of a stretch */
-    COLUMN(int64_t) found;         /* the record of each event; left as it is where unknown */
+    COLUMN(const uint8_t) is_open; /* whether the end of a stretch's records is unknown */
+    int64_t most_pairs;            /* stretches that differ and are longer are skipped */
+    COLUMN(int32_t) before, after; /* scratch space: (events + 1) * (records + 1) of a stretch */
+    COLUMN(int64_t) found;         /* the record of each event; unchanged if unknown */
 };
 
-/* Fill `length`, (n + 1) * (m + 1), with the length of the longest common subsequence of each head
- * of `a` and each of `b`; with `from_end`, of each tail. */
+/* Fill `length`, (n + 1) * (m + 1), with the length of the longest common subsequence of each
+ * prefix of `a` and each prefix of `b`; with `from_end`, of each suffix. */
 static void common_lengths(const int32_t *a, int64_t n, const int32_t *b, int64_t m, bool from_end,
                            int32_t *length)
 {
@@ -202,8 +203,8 @@ static void common_lengths(const int32_t *a, int64_t n, const int32_t *b, int64_
     }
 }
 
-/* Pair the events of a stretch that every longest common subsequence pairs, and with records of one
- * signature alone. */
+/* Pair the events of a stretch that every longest common subsequence pairs, always with records of
+ * the same signature. */
 static void align_uncertain(const struct align *c, int64_t e, int64_t n, int64_t r, int64_t m)
 {
     const int32_t *event_op = c->event_op.at + e, *record_op = c->record_op.at + r;
@@ -217,7 +218,7 @@ static void align_uncertain(const struct align *c, int64_t e, int64_t n, int64_t
         int64_t found = -1;
         for (int64_t j = 0; j <= m; j++) {
             if (head[j] + tail[m - j] == longest) {
-                found = -1; /* one of them does without the event */
+                found = -1; /* one of them leaves the event out */
                 break;
             }
             if (j < m && event_op[i] == record_op[j] && head[j] + 1 + tail[m - j - 1] == longest) {
@@ -234,8 +235,8 @@ static void align_uncertain(const struct align *c, int64_t e, int64_t n, int64_t
     }
 }
 
-/* Find the record of each event, stretch by stretch; see `eager_alignment`. Takes time in
- * proportion to the events, and to `most_pairs` for each stretch that does not agree. */
+/* Find the record of each event, stretch by stretch; see `tables/joined.py`. Takes linear time, and
+ * at most `most_pairs` comparisons for each stretch that differs. */
 EXPORT int64_t align(const struct align *c)
 {
     int64_t stretches = c->event_begin.size;

@@ -1,7 +1,7 @@
-/* Cutting a device's time, and the walk back from a moment to what it had waited for. */
+/* Divides a device's time into phases, and walks back from an event to the events it waited for. */
 #include "common.h"
 
-/* As in `ThreadState`, whose other values are phases, too, and `Phase`. */
+/* As in `ThreadState` and `Phase`; the other thread states are phases, too. */
 enum { WAIT = 5, CALL = 6 };
 enum {
     LAUNCH = 2,
@@ -13,26 +13,25 @@ enum {
     OTHER_DEVICE = 11,
     UNATTRIBUTED = 12
 };
-enum { ON_DEVICE = -1 }; /* as in `thread_links` */
-enum { MOST_JUMPS = 64 };  /* from thread to thread without getting further back */
+enum { ON_DEVICE = -1 }; /* as in `tables/thread_activity.py` */
+enum { MOST_JUMPS = 64 };  /* from thread to thread at the same time */
 
 struct busy_and_idle {
-    COLUMN(const int64_t) busy_start, busy_end; /* when some kernel ran: disjoint, rising */
+    COLUMN(const int64_t) busy_start, busy_end; /* when any kernel ran: disjoint, ascending */
     COLUMN(const int64_t) transfer_start, transfer_end; /* transfers, by start */
     int64_t from_ps, to_ps;
-    COLUMN(int64_t) start_ps, end_ps; /* of each part; two for each time above, and one */
+    COLUMN(int64_t) start_ps, end_ps; /* of each part; room for two per time above, and one */
     COLUMN(uint8_t) phase;
     COLUMN(int64_t) transfer; /* -1 for none */
 };
 
-/* Cut a device's time into computing, copying and idle, which is not attributed; return how many
- * parts. They follow on each other, and each ends with something above: no more than the room that
- * the columns must have. A moment of several transfers is that of the one that began first. */
+/* Divide a device's time into computing, copying, and idle time, which is not attributed; return
+ * the number of parts. They are adjacent. Of transfers at once, the one that began first counts. */
 EXPORT int64_t busy_and_idle(const struct busy_and_idle *c)
 {
     int64_t busy = c->busy_start.size, transfers = c->transfer_start.size, room = c->start_ps.size;
     int64_t at = c->from_ps, b = 0, next = 0, n = 0;
-    int64_t current = -1; /* the transfer that began first of those that go on */
+    int64_t current = -1; /* of the transfers that are running, the one that began first */
     if (c->busy_end.size != busy || c->transfer_end.size != transfers || c->end_ps.size != room ||
         c->phase.size != room || c->transfer.size != room || room < 2 * (busy + transfers) + 1) {
         return REFUSED;
@@ -76,31 +75,32 @@ EXPORT int64_t busy_and_idle(const struct busy_and_idle *c)
 }
 
 struct walk_back {
-    /* Spans: start, end; the thread on which what ended it was launched (ON_DEVICE: unknown); when
-     * its launch began, when it returned, and whether that is proved. */
+    /* Spans, each ended by an event: start, end; the thread that launched the event (ON_DEVICE:
+     * unknown); when the launch began, when it returned, and whether it is proved. */
     COLUMN(const int64_t) span_start, span_end;
     COLUMN(const int32_t) span_thread;
     COLUMN(const int64_t) span_launch_start, span_launch_end;
     COLUMN(const uint8_t) span_is_proved;
-    /* Threads, which hold segments by time. */
-    COLUMN(const int64_t) thread_begin; /* first segment, one longer */
+    /* Threads, each with its segments by time. */
+    COLUMN(const int64_t) thread_begin; /* first segment, and their number */
     COLUMN(const uint8_t) is_program;
     COLUMN(const int64_t) segment_start, segment_end;
     COLUMN(const uint8_t) segment_state;
     COLUMN(const int32_t) segment_row;
     COLUMN(const int64_t) segment_call;
-    /* Links, by thread, then by time: when the thread began, who set it going, when, whether proved. */
-    COLUMN(const int64_t) link_begin, link_at; /* first link of each thread, one longer */
+    /* Links, by thread, then by time: when the thread began, and its trigger. */
+    COLUMN(const int64_t) link_begin, link_at; /* first link of each thread, and their number */
     COLUMN(const int32_t) link_from_thread;
     COLUMN(const int64_t) link_from;
     COLUMN(const uint8_t) link_is_proved;
-    /* What ended in calls, by call, then by time: whether it is the call's beginning, and whether
-     * nothing of the call went on after it. */
+    /* Ends of events in calls, by call, then by time; whether it is instead the beginning of the
+     * call, and whether no event of the call continued after it. */
     COLUMN(const int64_t) call_id, call_ps;
     COLUMN(const int32_t) call_thread;
     COLUMN(const uint8_t) call_begins, call_ends;
-    /* What ran on devices, by end. Where the walk is not to go through devices, the columns from
-     * `device_start` on are empty. `device_before` ended last on the same device before it began. */
+    /* Device events, by end. If the walk does not go through devices, the columns from
+     * `device_start` on are empty. `device_before`: the last event that ended on the device before
+     * this one began. */
     COLUMN(const int64_t) device_end;
     COLUMN(const int32_t) device_stream;
     COLUMN(const int64_t) device_start;
@@ -118,18 +118,18 @@ struct walk_back {
     COLUMN(int64_t) done; /* spans, parts; zero at first */
 };
 
-/* Where the walk is: at moment `t` of a thread or, with ON_DEVICE, of the devices. */
+/* The position of the walk: time `t` on a thread or, with ON_DEVICE, on the devices. */
 typedef struct {
     int64_t t;
-    int64_t on_device;          /* the device event to go on with; -1: what ended last */
-    int64_t launched, returned; /* the launch, where `t` is when something that it launched began */
-    int64_t call;               /* the last that the walk came through */
+    int64_t on_device;          /* the device event to continue with; -1: the one that ended last */
+    int64_t launched, returned; /* the launch, if `t` is the start of an event that it launched */
+    int64_t call;               /* the last call on the way */
     int32_t thread;
     bool at_launch;
-    bool is_proved; /* a link that is taken for granted leaves unproved what it bridges, and on */
+    bool is_proved; /* an assumed link makes this part and all earlier ones unproved */
 } place;
 
-/* What a round accounts for: [since, t). */
+/* The part that one step of the walk adds: [since, t). */
 typedef struct {
     int64_t since, event;
     int32_t row;
@@ -147,7 +147,7 @@ static bool are_threads(const int32_t *thread, int64_t n, int64_t threads)
     return true;
 }
 
-/* Tell whether the columns fit each other, and every index leads somewhere. */
+/* Return whether column lengths match and indices are in range. */
 static bool is_sound(const struct walk_back *c)
 {
     int64_t spans = c->span_start.size, threads = c->is_program.size;
@@ -183,14 +183,14 @@ static bool is_sound(const struct walk_back *c)
            are_bounds(c->link_begin.at, threads + 1, links);
 }
 
-/* Return the last device event that had ended by a moment, -1 for none. */
+/* Return the last device event that ended by a given time, -1 for none. */
 static int64_t last_device_event(const struct walk_back *c, int64_t at_ps)
 {
     return search(c->device_end.at, 0, c->device_end.size, at_ps, true) - 1;
 }
 
-/* Tell whether all that ended on devices after some moment, up to `last`, is of one stream: that
- * does one thing after the other, so whatever was waited for had ended by then. */
+/* Return whether all device events that ended after `since`, up to `last`, are of one stream. A
+ * stream runs one event after another, so all that the host could wait for had ended by then. */
 static bool is_of_one_stream(const struct walk_back *c, int64_t since, int64_t last)
 {
     for (int64_t k = last - 1; k >= 0 && c->device_end.at[k] > since; k--) {
@@ -204,7 +204,7 @@ static bool is_of_one_stream(const struct walk_back *c, int64_t since, int64_t l
 static void follow_launch(const place *here, part *p, place *next)
 {
     if (here->thread == ON_DEVICE) {
-        return; /* of an unknown launch: the rest is not attributed */
+        return; /* the launch is unknown: the rest is not attributed */
     }
     if (here->returned < here->t) {
         p->since = here->returned;
@@ -225,14 +225,14 @@ follow_device(const struct walk_back *c, const place *here, int64_t floor, part 
     int64_t d = here->on_device >= 0 ? here->on_device : last_device_event(c, here->t);
     if (d < 0) {
         if (!c->device_end.size) {
-            p->phase = OTHER_DEVICE; /* the trace has no event of it */
+            p->phase = OTHER_DEVICE; /* the trace has no events of it */
         }
     } else if (!is_through && c->device_end.at[d] <= floor) {
-        p->phase = RUNTIME; /* the device has been idle since: until the host noticed */
+        p->phase = RUNTIME; /* the device was idle until the host noticed */
     } else if (!is_through && c->device_end.at[d] == here->t) {
         p->phase = OTHER_DEVICE;
     } else if (c->device_end.at[d] < here->t) {
-        p->phase = here->on_device >= 0 ? QUEUED : RUNTIME; /* until the host heard of it */
+        p->phase = here->on_device >= 0 ? QUEUED : RUNTIME; /* until the host noticed */
         p->since = c->device_end.at[d];
         next->on_device = d;
     } else if (is_through) {
@@ -250,12 +250,12 @@ follow_device(const struct walk_back *c, const place *here, int64_t floor, part 
             next->on_device = before;
             next->is_proved &= c->device_stream.at[before] == c->device_stream.at[d];
         } else {
-            next->at_launch = true; /* of an unknown launch */
+            next->at_launch = true; /* the launch is unknown */
         }
     }
 }
 
-/* Go back over a segment: what the thread did or, where it waited, to what ended last there. */
+/* Go back over a segment or, if the thread waited, to the event that ended last. */
 static void
 follow_segment(const struct walk_back *c, const place *here, int64_t k, part *p, place *next)
 {
@@ -272,10 +272,10 @@ follow_segment(const struct walk_back *c, const place *here, int64_t k, part *p,
         p->phase = RUNTIME;
         p->row = -1;
         if (call == 0) {
-            next->is_proved = false; /* which thread was waited for is not recorded */
+            next->is_proved = false; /* the trace does not show which thread it waited for */
         } else if (last >= 0 && c->call_ps.at[last] > p->since &&
                    c->call_thread.at[last] != here->thread) {
-            /* A caller waits for all of its call, so for what ended last of it. */
+            /* A caller waits for its whole call, so for the event that ended last. */
             p->since = c->call_ps.at[last];
             next->thread = c->call_thread.at[last];
             next->is_proved &= c->call_ends.at[last] != 0;
@@ -286,7 +286,8 @@ follow_segment(const struct walk_back *c, const place *here, int64_t k, part *p,
         p->row = -1;
         if (d >= 0 && c->device_end.at[d] > p->since) {
             /* A transfer waits for itself. */
-            bool is_own = c->device_start.size > 0 && c->device_launch_thread.at[d] == here->thread &&
+            bool is_own = c->device_start.size > 0 &&
+                          c->device_launch_thread.at[d] == here->thread &&
                           c->device_launch_start.at[d] >= p->since;
             next->is_proved &= is_own || is_of_one_stream(c, p->since, d);
             p->since = c->device_end.at[d];
@@ -301,7 +302,8 @@ static void follow_thread(const struct walk_back *c, const place *here, part *p,
     int64_t low = c->thread_begin.at[here->thread], high = c->thread_begin.at[here->thread + 1];
     int64_t k = search(c->segment_start.at, low, high, here->t, false) - 1;
     int64_t first_link = c->link_begin.at[here->thread];
-    int64_t w = search(c->link_at.at, first_link, c->link_begin.at[here->thread + 1], here->t, true);
+    int64_t end = c->link_begin.at[here->thread + 1];
+    int64_t w = search(c->link_at.at, first_link, end, here->t, true);
     int64_t ended = k >= low ? c->segment_end.at[k] : LONG_AGO;
     w--;
     if (k >= low && ended >= here->t) {
@@ -309,7 +311,7 @@ static void follow_thread(const struct walk_back *c, const place *here, part *p,
     } else if (w >= first_link && c->link_at.at[w] >= ended) {
         p->phase = RUNTIME;
         p->is_proved = next->is_proved &= c->link_is_proved.at[w] != 0;
-        p->since = ended; /* handed over earlier: the thread was not free */
+        p->since = ended; /* if handed over earlier, the thread was busy */
         if (c->link_from.at[w] >= ended) {
             p->since = c->link_from.at[w];
             next->thread = c->link_from_thread.at[w];
@@ -318,8 +320,8 @@ static void follow_thread(const struct walk_back *c, const place *here, part *p,
         p->since = ended;
         p->phase = PROGRAM;
     } else {
-        /* What set the thread going is not recorded: not before what ended last in the call, or
-         * before the call itself. */
+        /* The trigger is not recorded. It cannot be before the last event that ended in the call,
+         * or before the call itself. */
         int64_t last =
             last_of_call(c->call_id.at, c->call_ps.at, c->call_id.size, here->call, here->t);
         if (last >= 0) {
@@ -330,7 +332,7 @@ static void follow_thread(const struct walk_back *c, const place *here, part *p,
     }
 }
 
-/* Add a part that ends at `t`, to the one before where both are the same; false without room. */
+/* Add a part that ends at `t`, or extend the previous part if equal; false if there is no room. */
 static bool add_part(const struct walk_back *c, int64_t first, int64_t *n, const part *p, int64_t t)
 {
     int64_t k = *n - 1;
@@ -377,7 +379,7 @@ static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
         } else {
             follow_thread(c, &here, &p, &next);
         }
-        p.since = least(most(p.since, floor), here.t); /* never forward: it must end */
+        p.since = least(most(p.since, floor), here.t); /* never forward, so that the walk ends */
         jumps = p.since < here.t ? 0 : jumps + 1;
         if (jumps > MOST_JUMPS) {
             p = (part){floor, -1, -1, UNATTRIBUTED, p.is_proved};
@@ -391,11 +393,11 @@ static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
     return true;
 }
 
-/* Cut each span into what its end was waiting for; see `walk.walk_back`.
+/* Divide each span by what its end waited for; see `walk.walk_back`.
  *
- * The parts of a span are in falling order of time. Stops early where the columns of parts have no
- * room for those of a span: call it again, with more, to go on with that span. A walk ends: each
- * round gets further back, or is one of MOST_JUMPS.
+ * The parts of a span are in descending order of time. Stops early if the columns have no room for
+ * the parts of a span: call it again, with more room, to continue with that span. A walk ends: each
+ * step goes further back, or is one of MOST_JUMPS.
  */
 EXPORT int64_t walk_back(const struct walk_back *c)
 {

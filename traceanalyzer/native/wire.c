@@ -3,19 +3,19 @@
  * The only place that knows the encoding. Field numbers are those of
  * tsl/profiler/protobuf/xplane.proto. Reading has five stages, each over the whole file, so that
  * every column is allocated once, at its final size: scan_space and walk_planes, each called twice,
- * to count and to fill, then scan_lines and fill_lines. A function writes what its columns have
- * room for and counts the rest: with empty columns it counts only.
+ * to count and to fill, then scan_lines and fill_lines. A function writes as much as its columns
+ * have room for, and counts the rest: with empty columns, it only counts.
  *
  * The counting stages also move the end of a plane or a line up to its first damage. A string is
  * kept as the position of its length.
  *
- * Any bytes may be read, and they may change between the stages (a file that is written to): what
- * is read is nonsense then, but nothing is read or written outside the columns.
+ * The bytes can be arbitrary, and can change between the stages if the file is being written. The
+ * result is then nonsense, but nothing is read or written outside the columns.
  */
 #include "common.h"
 
 #ifdef SOURCES
-EXPORT const uint32_t sources = SOURCES; /* CRC-32 of what the library was compiled from */
+EXPORT const uint32_t sources = SOURCES; /* CRC-32 of the sources of the library */
 #endif
 
 enum { DOUBLE = 2, UINT64 = 3, INT64 = 4, STRING = 5, BYTES = 6, REF = 7 }; /* oneof in XStat */
@@ -23,7 +23,7 @@ enum { VARINT = 0, FIXED64 = 1, LENGTH = 2, FIXED32 = 5 };
 enum { AT_THE_END = 0, OVERRUN = 1, UNREADABLE = 2 }; /* why scan_space stopped */
 
 typedef struct {
-    const uint8_t *at, *end; /* what is left of a message */
+    const uint8_t *at, *end; /* the rest of a message */
 } message;
 
 typedef struct {
@@ -32,7 +32,7 @@ typedef struct {
     uint8_t kind;   /* field number of the value, 0 for none */
 } stat;
 
-/* The read_* functions return false where the message is damaged; it is not read on after that. */
+/* The read_* functions return false if the message is damaged; the rest of it is not read. */
 
 static inline bool read_varint(message *m, uint64_t *value)
 {
@@ -41,7 +41,7 @@ static inline bool read_varint(message *m, uint64_t *value)
         *value = *m->at++;
         return true;
     }
-    /* Ten bytes at most; bits beyond the 64th are dropped, as protobuf drops them. */
+    /* At most ten bytes; bits beyond the 64th are ignored, as by protobuf. */
     for (unsigned shift = 0; m->at < m->end && shift < 64; shift += 7) {
         uint8_t byte = *m->at++;
         bits |= (uint64_t)(byte & 0x7f) << shift;
@@ -76,7 +76,7 @@ static inline bool read_tag(message *m, uint64_t *field, unsigned *type)
     return true;
 }
 
-/* Groups (long dead) and types that do not exist are damage. */
+/* Groups (obsolete) and unknown types count as damage. */
 static inline bool skip(message *m, unsigned type)
 {
     uint64_t value;
@@ -134,7 +134,7 @@ static inline bool read_stat(message m, const uint8_t *bytes, stat *found)
     return true;
 }
 
-/* Write a row of a table that holds its columns one after the other, if there is such a row. */
+/* Write a row of a table whose columns follow one another, if it has such a row. */
 static void put(int64_t *table, int64_t rows, int64_t row, const int64_t *values, int columns)
 {
     for (int k = 0; k < columns && row < rows; k++) {
@@ -333,7 +333,7 @@ static bool read_name(const struct walk_planes *c, message m, counts *n)
     return true;
 }
 
-/* Read what an XLine says of itself, up to its first damage. */
+/* Read the fields of an XLine except its events, up to its first damage. */
 static void read_line_header(const struct walk_planes *c, message m, counts *n)
 {
     int64_t line[5] = {0, -1, 0, m.at - c->bytes.at, m.end - c->bytes.at};
@@ -399,7 +399,7 @@ read_plane_field(const struct walk_planes *c, message *m, counts *n, int64_t pla
     return true;
 }
 
-/* Write a plane's own stats, which may be anywhere between its metadata, in one piece. */
+/* Write a plane's own stats, which can be scattered among its metadata, without gaps. */
 static void put_own_stats(const struct walk_planes *c, message m, int64_t row, int64_t end)
 {
     uint64_t field;
@@ -419,7 +419,7 @@ static void put_own_stats(const struct walk_planes *c, message m, int64_t row, i
     }
 }
 
-/* Read every plane, the events of lines left out. */
+/* Read every plane except the events of its lines. */
 EXPORT int64_t walk_planes(const struct walk_planes *c)
 {
     counts n = {0};
@@ -484,18 +484,18 @@ struct fill_lines {
     int64_t first, last;                       /* lines: from, up to */
     COLUMN(const int64_t) begin, end;          /* of each line, in bytes */
     COLUMN(const int64_t) timestamp_ns;        /* of each line */
-    COLUMN(const int64_t) event_begin, stat_begin; /* first row of each line; one longer */
+    COLUMN(const int64_t) event_begin, stat_begin; /* first row of each line, and their number */
     ids metadata_id;
     COLUMN(int64_t) start_ps, duration_ps;
-    COLUMN(int64_t) first_stat;  /* of each event; one longer, which is not written */
-    COLUMN(int64_t) occurrences; /* 1 for a plain event; empty where all are */
+    COLUMN(int64_t) first_stat;  /* of each event; one more entry, which is not written */
+    COLUMN(int64_t) occurrences; /* 1 for a plain event; empty if all are plain */
     ids stat_id;
     COLUMN(uint8_t) stat_kind;
     COLUMN(uint64_t) stat_value;
 };
 
 typedef struct {
-    int64_t event, event_end, stat, stat_end; /* the next row, and the one to stop before */
+    int64_t event, event_end, stat, stat_end; /* the next row, and the end */
     uint64_t line_ps;
     int64_t aggregated; /* events with num_occurrences */
     bool is_wide;       /* some id exceeds 32 bits */
@@ -520,7 +520,7 @@ read_event(message m, const uint8_t *bytes, progress *now, const struct fill_lin
             if (field == 1) {
                 metadata_id = (int64_t)value;
                 now->is_wide |= metadata_id != (int32_t)metadata_id;
-            } else if (field == 2) { /* a oneof with 5: the last counts */
+            } else if (field == 2) { /* a oneof with field 5: the last one counts */
                 offset_ps = value;
                 occurrences = 1;
             } else if (field == 3) {
@@ -664,11 +664,11 @@ EXPORT int64_t fill_lines(const struct fill_lines *c)
 struct find_stat {
     COLUMN(const int64_t) begin, end; /* stats of each owner */
     ids stat_id;
-    COLUMN(const int64_t) wanted; /* rising, at least one */
-    COLUMN(int64_t) rows;         /* written where there is such a stat */
+    COLUMN(const int64_t) wanted; /* ascending, at least one */
+    COLUMN(int64_t) rows;         /* written if there is such a stat */
 };
 
-/* Find, for each owner of stats, the last that has one of the ids wanted. */
+/* Find the last stat of each owner that has one of the wanted ids. */
 EXPORT int64_t find_stat(const struct find_stat *c)
 {
     int64_t n = c->begin.size, several = c->wanted.size;
@@ -682,7 +682,7 @@ EXPORT int64_t find_stat(const struct find_stat *c)
         }
         for (int64_t s = begin; s < end; s++) {
             int64_t id = id_at(c->stat_id, s), slot = 0;
-            if (several > 1) { /* most names have one id, but a file may give one to a million */
+            if (several > 1) { /* a name has one id, but a file can give it a million */
                 slot = search(c->wanted.at, 0, several, id, false);
             }
             if (slot < several && c->wanted.at[slot] == id) {
@@ -746,12 +746,12 @@ EXPORT int64_t string_bounds(const struct string_bounds *c)
 
 struct intern_strings {
     COLUMN(const uint8_t) bytes;
-    int64_t seed; /* a secret one keeps a file from holding strings that all collide */
+    int64_t seed; /* if it is secret, no file can contain strings that all collide */
     COLUMN(const int64_t) at;
     COLUMN(int32_t) codes;
     COLUMN(int64_t) first;   /* position of each distinct string, as long as `at` */
     COLUMN(uint64_t) hashes; /* of each distinct string, as long as `at` */
-    COLUMN(int32_t) table;   /* room for work: a power of two */
+    COLUMN(int32_t) table;   /* scratch space: a power of two */
     COLUMN(int64_t) done;    /* strings, distinct ones; zero at first */
 };
 
@@ -769,7 +769,7 @@ static bool is_equal(message a, message b)
 
 /* Number the distinct strings among those at positions `at`, in order of first appearance.
  *
- * Stops early where the table is half full: call it again with a larger one.
+ * Stops early if the table is half full: call it again with a larger one.
  */
 EXPORT int64_t intern_strings(const struct intern_strings *c)
 {
