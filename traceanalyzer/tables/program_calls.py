@@ -136,7 +136,7 @@ def _function_label(name: str) -> str | None:
 
 
 def steps_of_threads(host: HostOps, calls: ProgramCalls) -> Repeated | None:
-    """Find what the busiest thread that repeats its calls repeats; None if there is no such thread.
+    """Return the steps of the busiest thread that repeats its calls; None if no thread does.
 
     A loop that makes several runs of a session makes each once in a step.
     """
@@ -193,7 +193,7 @@ def repeated(calls: Calls) -> Repeated | None:
     makes = mask(label == _MAKES_A_VARIABLE for label in calls.labels)
     made = np.flatnonzero(makes[calls.label])
     parts = [calls, *(calls.take(slice(int(at) + 1, None)) for at in made[-1:])]
-    tried = (found for part in parts for found in (_by_function(part), _by_ops(part)))
+    tried = (rule(part) for part in parts for rule in (_by_function, _by_ops))
     return next((found for found in tried if found is not None), None)
 
 
@@ -212,7 +212,8 @@ def _by_function(calls: Calls) -> Repeated | None:
     at = np.flatnonzero(is_longest)
     if len(at) < _LEAST_REPEATS or duration_ps[at].sum() * 2 < duration_ps.sum():
         return None
-    size, equal = _equal_pieces(calls.label, at)
+    size = _usual_size(np.diff(at))
+    equal = _equal_pieces(calls.label, at, size)
     if size * len(equal) < _LEAST_SHARE * (at[-1] - at[0]):
         return None
     ends = np.append(calls.start_ps[at[1:]], calls.end_ps[at[-1]])
@@ -236,17 +237,23 @@ def _by_ops(calls: Calls) -> Repeated | None:
     for anchor in codes[frequent[times[frequent] >= _LEAST_REPEATS]].tolist():
         at = np.flatnonzero(label == anchor)
         sizes = np.diff(at)
-        size, equal = _equal_pieces(label, at)
-        piece = label[at[equal[0]] :][:size]
+        size = _usual_size(sizes)
         is_near = (sizes >= size) & (sizes < 2 * size)
+        near, covered = int(is_near.sum()), int(sizes[is_near].sum())
+        if (
+            size < 2  # noqa: PLR2004 - one op is no step
+            or near < _NEARLY_ALL * (len(sizes) - 2)
+            or covered + 2 * size < _NEARLY_ALL * len(label)
+        ):
+            continue
+        equal = _equal_pieces(label, at, size)
+        piece = label[at[equal[0]] :][:size]
         # The recording can cut off the first step and the last one.
         head = _alike(label[: at[0]][::-1], piece[::-1])
         tail = _alike(label[at[-1] :], piece)
         if (
-            size > 1  # one op is no step
-            and is_near.sum() >= _NEARLY_ALL * (len(sizes) - 2)
-            and head + sizes[is_near].sum() + tail >= _NEARLY_ALL * len(label)
-            and len(equal) >= max(2, _MOST * is_near.sum())
+            head + covered + tail >= _NEARLY_ALL * len(label)
+            and len(equal) >= max(2, _MOST * near)
             and (piece == longest).sum() <= max(1, size // 2)
         ):
             # A shorter piece belongs to the step before it. What comes last may be cut off, even
@@ -262,14 +269,18 @@ def _by_ops(calls: Calls) -> Repeated | None:
     return None
 
 
-def _equal_pieces(label: Codes, at: Ints) -> tuple[int, Ints]:
-    """Return the usual size of the pieces that begin at `at`, and those equal to the usual one."""
-    sizes = np.diff(at)
-    size = int(np.bincount(sizes, weights=sizes).argmax())
-    usual = np.flatnonzero(sizes == size)
+def _usual_size(sizes: Ints) -> int:
+    """Return the size of the pieces that contain the most calls."""
+    return int(np.bincount(sizes, weights=sizes).argmax())
+
+
+def _equal_pieces(label: Codes, at: Ints, size: int) -> Ints:
+    """Return which of the pieces that begin at `at` are the most frequent one of this size."""
+    usual = np.flatnonzero(np.diff(at) == size)
     parts = [label[begin : begin + size].tobytes() for begin in at[usual].tolist()]
     kind = pd.factorize(np.array(parts, object))[0]
-    return size, usual[kind == np.bincount(kind).argmax()]
+    found: Ints = usual[kind == np.bincount(kind).argmax()]
+    return found
 
 
 def _alike(labels: Codes, piece: Codes) -> int:

@@ -118,8 +118,12 @@ def _rows(**columns: object) -> pd.DataFrame:
 
 def _merged(parts: list[pd.DataFrame]) -> pd.DataFrame:
     """Merge overlapping steps of threads or devices that have the same name and number."""
-    table = pd.concat([part for part in parts if len(part)] or [_rows()])
-    table = table.sort_values(["name", "step", "start_ps"], kind="stable", ignore_index=True)
+    found = [part for part in parts if len(part)]
+    if not found:
+        return _rows()
+    table = pd.concat(found).sort_values(
+        ["name", "step", "start_ps"], kind="stable", ignore_index=True
+    )
     start = table["start_ps"].to_numpy(np.int64)
     end = start + table["duration_ps"].to_numpy(np.int64)
     begins = np.ones(len(table), np.bool_)
@@ -188,6 +192,8 @@ def _steps_line(plane: Plane) -> pd.DataFrame:
 
 def _modules(plane: Plane) -> pd.DataFrame:
     event = by_line(plane, _events_of(plane, _MODULES_LINE))
+    if not len(event):
+        return _rows()
     codes, labels = pd.factorize(
         np.array([_FINGERPRINT.sub("", plane.names[k]) for k in plane.name_of[event]], object)
     )
