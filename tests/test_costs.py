@@ -1,4 +1,4 @@
-"""What ops cost and what fixes can save, for traces written by hand."""
+"""The costs of ops and the gains of fixes, for traces written by hand."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -49,11 +49,7 @@ def run_of(*planes: Plane) -> Run:
             Host(
                 name=HOST,
                 file=None,
-                format="xplane",
                 tables=tables,
-                errors=(),
-                warnings=(),
-                damage=None,
                 start_ps=0,
                 end_ps=0,
                 device_properties={},
