@@ -74,10 +74,6 @@ class Window:
         self._counts: dict[str, int] = {}
         self._labels: dict[str, str] = {}
 
-    def opened(self) -> Action:
-        """TensorFlow has been imported."""
-        return None
-
     def used(self) -> Action:
         """TensorFlow is about to create its devices, and to run its first op."""
         return None
@@ -158,8 +154,8 @@ class TimeWindow(Window):
         self._for_s = for_s
         self._begin_at = clock() + after_s
 
-    def opened(self) -> Action:
-        return self._begin_now() if self._after_s <= 0 else None
+    def used(self) -> Action:
+        return self._begin_now() if self._after_s <= 0 and not self.recording else None
 
     def looked(self, load: Load) -> Action:
         if self.over:
