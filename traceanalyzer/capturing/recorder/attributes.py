@@ -10,7 +10,6 @@ the op's outputs. If these leave it open, no dtype is written.
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from typing import Any, Iterator, Sequence
 
@@ -100,8 +99,10 @@ def bytes_of(dtype: str | None, sizes: list[int] | None) -> int | None:
     if dtype is None or sizes is None or any(s < 0 for s in sizes):
         return None
     with suppress(TypeError, KeyError):
-        element = loaded("tensorflow.python.framework.dtypes").as_dtype(dtype).size
-        return math.prod((int(element), *sizes))
+        total = int(loaded("tensorflow.python.framework.dtypes").as_dtype(dtype).size)
+        for size in sizes:
+            total *= size
+        return total
     return None
 
 
