@@ -71,9 +71,7 @@ _FOR_S = 10.0
     "--python-tracer/--no-python-tracer", help="Record calls of Python functions. Default: off."
 )
 @click.option(
-    "--device-tracer/--no-device-tracer",
-    default=True,
-    help="Record GPU activity. Default: on.",
+    "--device-tracer/--no-device-tracer", default=True, help="Record GPU activity. Default: on."
 )
 @click.option(
     "--source/--no-source",

@@ -62,7 +62,6 @@ def changes(facts: PageFacts) -> b.Section | None:
             saves=saving_text(change.saving),
             share=None if change.saving.kind == "proxy" else change.saving.share,
             certainty=change.certainty if change.op_ids else None,
-            is_by_placement=change.is_by_placement,
         )
         for change in facts.changes[:_MOST_CHANGES]
     )

@@ -78,7 +78,6 @@ class HostLane:
     busy_ps: int  # without waiting
     transfer: NDArray[np.int64] | None = None  # row of the table of transfers, -1 for a kernel
     device: str | None = None
-    shift_ps: int = 0  # added to the device's times
     is_program: bool = False  # the program's own thread
 
 
@@ -146,7 +145,6 @@ def _streams(host: Host, names: Names) -> Iterator[HostLane]:
             busy_ps=_covered(work.start_ps[own], work.end_ps[own]),
             transfer=work.transfer[own],
             device=str(device),
-            shift_ps=work.shifts_ps.get(str(device), 0),
         )
 
 

@@ -18,7 +18,6 @@ from traceanalyzer.model.figures import EventLane, EventTimeline
 from traceanalyzer.report.lanes import COPY, KINDS, EventName, HostLane, Names, host_lanes
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.text import cut, op_label
-from traceanalyzer.tables.vocabulary import HOST_PLANE
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -81,8 +80,7 @@ def timeline_block(run: Run, explained: Collection[str]) -> Timeline | None:
     sizes = zip(lanes, np.diff(events.begin), np.diff(whole.begin), strict=True)
     timeline = EventTimeline(
         unit_ns=unit_ns,
-        end_us=int(whole.end_ps.max()) / PS_PER_US,
-        lanes=tuple(_lane(lane, origin_ps, int(n), int(total)) for lane, n, total in sizes),
+        lanes=tuple(_lane(lane, int(n), int(total)) for lane, n, total in sizes),
         lanes_total=len(found),
         names=_packed_names(called, run.ops),
         events=packed,
@@ -111,20 +109,15 @@ def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
     )
 
 
-def _lane(lane: HostLane, origin_ps: int, rows: int, total: int) -> EventLane:
-    plane = HOST_PLANE if lane.kind == "thread" else lane.device
-    begin_ps = lane.host.tables.line_begins.get((plane or "", lane.name))
+def _lane(lane: HostLane, rows: int, total: int) -> EventLane:
     return EventLane(
         host=lane.host.name,
         name=lane.name,
         kind=lane.kind,
         device=lane.device,
-        plane=plane,
         is_program=lane.is_program,
         rows=rows,
         events_total=total,
-        busy_us=lane.busy_ps / PS_PER_US,
-        begin_us=None if begin_ps is None else (begin_ps + lane.shift_ps - origin_ps) / PS_PER_US,
     )
 
 
