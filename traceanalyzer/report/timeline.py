@@ -17,6 +17,7 @@ from traceanalyzer.model.blocks import Timeline
 from traceanalyzer.model.figures import EventLane, EventTimeline
 from traceanalyzer.report.lanes import COPY, KINDS, EventName, HostLane, Names, host_lanes
 from traceanalyzer.report.packed import Numbers, Texts, pack
+from traceanalyzer.report.records import to_record
 from traceanalyzer.report.text import cut, op_label
 from traceanalyzer.units import PS_PER_US
 
@@ -80,7 +81,10 @@ def timeline_block(run: Run, explained: Collection[str]) -> Timeline | None:
     sizes = zip(lanes, np.diff(events.begin), np.diff(whole.begin), strict=True)
     timeline = EventTimeline(
         unit_ns=unit_ns,
-        lanes=tuple(_lane(lane, int(n), int(total)) for lane, n, total in sizes),
+        lanes=tuple(
+            to_record(EventLane, lane, host=lane.host.name, rows=int(n), events_total=int(total))
+            for lane, n, total in sizes
+        ),
         lanes_total=len(found),
         names=_packed_names(called, run.ops),
         events=packed,
@@ -106,18 +110,6 @@ def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
         what=np.concatenate([lane.what for lane in lanes]),
         number=np.ones(len(start), np.int64),
         first=np.arange(len(start)),
-    )
-
-
-def _lane(lane: HostLane, rows: int, total: int) -> EventLane:
-    return EventLane(
-        host=lane.host.name,
-        name=lane.name,
-        kind=lane.kind,
-        device=lane.device,
-        is_program=lane.is_program,
-        rows=rows,
-        events_total=total,
     )
 
 
