@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from traceanalyzer.errors import TraceAnalyzerError
@@ -20,7 +19,7 @@ from traceanalyzer.report.op_reasons import Reasoner
 from traceanalyzer.report.ops import places, ranked
 from traceanalyzer.report.records import line_texts, us
 from traceanalyzer.report.text import DIRECTIONS, op_label, op_link, table_of, time
-from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.tables.vocabulary import DTYPE_BYTES, Role
 
 if TYPE_CHECKING:
     import re
@@ -53,15 +52,6 @@ _VALUES: Final = (
     b.Column(name="transferred", title="Transferred", kind="bytes"),
     b.Column(name="time_us", title="Time", kind="us"),
 )
-# Without dtypes whose elements have no fixed size: string, resource, variant.
-_ITEM_BYTES: Final = {
-    **{name: np.dtype(name).itemsize for name in ("bool", "complex64", "complex128")},
-    **{f"{kind}{bits}": bits // 8 for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
-    "half": 2,
-    "bfloat16": 2,
-    "float": 4,
-    "double": 8,
-}
 
 
 class NoSuchOpError(TraceAnalyzerError):
@@ -321,7 +311,7 @@ def _value(end: str, tensors: Sequence[Tensor], label: str = "") -> _Value:
     shape = first.shape if all(t.shape == first.shape for t in tensors) else None
     if shape is None or min(shape, default=0) < 0 or not first.dtype:
         return _Value(end, None, label, first.dtype or None)
-    item = _ITEM_BYTES.get(first.dtype)
+    item = DTYPE_BYTES.get(first.dtype)
     size = None if item is None else float(item * prod(shape))
     return _Value(end, None, label, f"{first.dtype} {list(shape)}", size)
 
