@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from traceanalyzer.placement.blocker import BY_REQUEST, Blocker, BlockerKind
 from traceanalyzer.placement.calls import functions_of_steps
 from traceanalyzer.placement.devices import GPU
+from traceanalyzer.placement.kernel_tables import InputTypesError
 from traceanalyzer.placement.kernel_types import all_on_host
-from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.retyping import VariableUses
 from traceanalyzer.placement.scopes import (
     colocated_request,
