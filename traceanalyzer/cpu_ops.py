@@ -18,7 +18,7 @@ from traceanalyzer.placement.explanations import (
     ReplayedExplanations,
     doubted,
 )
-from traceanalyzer.placement.keras import KerasOnAGpu
+from traceanalyzer.placement.keras import Keras
 from traceanalyzer.placement.on_a_gpu import (
     MOVED_IF_SMALL,
     OPTION,
@@ -122,7 +122,7 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
     unsure = None
     if choices.is_any_unsure:
         unsure = ReplayedExplanations(capture_file, machine, unsure_as_recorded=True)
-    keras = KerasOnAGpu(capture_file)
+    keras = Keras(capture_file)
     analysis.off_the_cpu.update(_off_the_cpu(host, capture_file, explanations.program))
     for row, record in _rows(host):
         explanation = None if record is None else explanations.of(str(row.type), record)
