@@ -60,7 +60,6 @@ class BlockerRecords:
         self._registry = registry
         self._bound: dict[int, list[int]] = {}
         self._uses = VariableUses(capture_file)
-        self._types: dict[int, tuple[str, ...] | None] = {}
         self._of_steps = functions_of_steps(capture_file)
 
     def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[Blocker]:
@@ -189,9 +188,7 @@ class BlockerRecords:
     def _types_of(self, resource: Resource | None) -> tuple[str, ...] | None:
         if resource is None or resource.dtype != _WITHOUT_KERNEL:
             return None
-        if id(resource) not in self._types:
-            self._types[id(resource)] = self._uses.types_of_resource(resource)
-        return self._types[id(resource)]
+        return self._uses.types_of_resource(resource)
 
     def _resource(self, placed: FunctionPlacement, blocker: Blocker) -> Resource | None:
         if blocker.kind is not BlockerKind.ASSIGNED or placed.call is None:
