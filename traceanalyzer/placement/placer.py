@@ -103,6 +103,8 @@ class Placement:
         #: one first.
         self.candidates: dict[int, tuple[str, ...]] = {}
         self._groups = self._singletons()
+        #: The node that represents all nodes bound to a node by a resource or a reference.
+        self.bound: dict[int, int] = {}
         self._join()
         # See `ColocationGraph::AddHostOnlyDataTypesConstraints`.
         for node in nodes.host_lists - setting.kernels:
@@ -215,6 +217,7 @@ class Placement:
                 self._groups.bind(source, target)
             except DeviceConflictError as error:
                 self.failures.append((target, str(error)))
+        self.bound = {at: self._groups.root(at) for at in self.region.inside}
         # Each node is in the groups of its `_class`, and in the group of its name.
         classes, names = self.nodes.classes, self.nodes.graph.names
         inside = self.region.inside
