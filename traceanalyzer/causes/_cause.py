@@ -90,13 +90,9 @@ class BlockedOps:
         modifiers: tuple[str, ...] = (),
         **values: str,
     ) -> FindingText:
-        """Return the text of a case in `texts.toml` for these ops.
+        """Return the text of a case in `texts.toml` for these ops, by default with its fixes.
 
-        Args:
-            case: The name of the case, which begins with the cause.
-            fixes: The fixes. Default: those of the case.
-            modifiers: See `FindingText`.
-            values: Values for names in the text that `texts.toml` does not list.
+        The cause fills in the names in the text that `texts.toml` does not list.
         """
         first = self.blocker
         known = {

@@ -90,14 +90,6 @@ def types_at(cpu_ops: Sequence[CpuOp]) -> str:
     return types if file is None or line is None else f"{types} at {_file_line(file, line)}"
 
 
-def types_and(cpu_ops: Sequence[CpuOp]) -> str:
-    """Return the types of ops for a fix: `A, B, and C`."""
-    types = list(dict.fromkeys(op.explanation.type for op in cpu_ops))
-    if len(types) == 1 or listed(types) != ", ".join(types):
-        return listed(types)
-    return f"{', '.join(types[:-1])}{',' if len(types) > 2 else ''} and {types[-1]}"  # noqa: PLR2004
-
-
 def at_lines(cpu_ops: Sequence[CpuOp]) -> str:
     """Return the lines of ops, and the library behind all, for a title; "" if none is known."""
     lines = [(op.file, op.line) for op in cpu_ops if op.file is not None and op.line is not None]
@@ -224,17 +216,19 @@ def _clause(blocker: Blocker) -> str:
             return _CLAUSES[kind].format(op_type)
 
 
-def types_text(attributes: Mapping[str, Json]) -> str:
-    """Return the dtypes of attributes: `T=int32, Tidx=int64`."""
-    return ", ".join(f"{name}={dtypes_text(value)}" for name, value in attributes.items())
+def given_text(attributes: Mapping[str, Json]) -> str:
+    """Return attributes with their values: `T=int32, bad_indices_policy="ERROR"`."""
+    return ", ".join(f"{name}={value_text(value)}" for name, value in attributes.items())
 
 
-def dtypes_text(value: Json) -> str:
-    """Return a dtype or a list of dtypes, as Python has them."""
+def value_text(value: Json) -> str:
+    """Return the value of an attribute, with dtypes as Python has them."""
+    if isinstance(value, dict):
+        return f'"{value["s"]}"' if isinstance(value.get("s"), str) else str(value)
     names = [python_name(dtype) for dtype in dtypes_in(value)]
-    if not names:
-        return "a type that was not recorded"
-    return names[0] if isinstance(value, str) else f"[{', '.join(dict.fromkeys(names))}]"
+    if isinstance(value, list) and names:
+        return f"[{', '.join(dict.fromkeys(names))}]"
+    return names[0] if names else "a value that was not recorded" if value is None else str(value)
 
 
 def dtypes_in(value: Json) -> list[str]:
