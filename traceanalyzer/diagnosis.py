@@ -48,7 +48,7 @@ class OnAGpu:
     findings: tuple[Finding, ...]
     #: Ids of ops that would be on the CPU without a known cause.
     unexplained: tuple[str, ...]
-    #: What the program itself would do differently on that machine.
+    #: Differences in what the program itself would do on that machine.
     program_differs: tuple[str, ...]
     #: Whether the program itself hides every GPU. The other findings apply once it no longer does.
     hides_gpus: bool

@@ -14,13 +14,19 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from traceanalyzer.capture_file.document import Note, is_session
-from traceanalyzer.capture_file.function_records import Function, Graph, Instance, Partition
+from traceanalyzer.capture_file.function_records import (
+    Columns,
+    Function,
+    Graph,
+    Instance,
+    Partition,
+)
 from traceanalyzer.capture_file.graph_def import parse_graph
 from traceanalyzer.format import counted, printable
 from traceanalyzer.trace.message import BrokenMessageError
@@ -79,9 +85,6 @@ def read_dumps(
         which = f"{counted(len(bad), 'dumped graph')} {'is' if len(bad) == 1 else 'are'}"
         message = f"{which} cut short or damaged, the first of them {printable(bad[0])}"
         notes.append(Note(id="graphs_damaged", severity="warning", message=message))
-    if texts := sum(1 for _ in folder.glob("*placer_input*.pbtxt")):
-        message = f"{counted(texts, 'dumped graph')} left as text, which cannot be read here"
-        notes.append(Note(id="graphs_as_text", severity="warning", message=message))
     return functions, notes
 
 
@@ -156,14 +159,8 @@ class _Reader:
         if graph is None:
             return None
         named = re.sub(r"_(job|replica|task|device):", r"/\1:", device)
-        return Partition(
-            device=next(filter(None, graph.devices), named),
-            names=graph.names,
-            ops=graph.ops,
-            attributes=graph.attributes,
-            origin_functions=graph.origin_functions,
-            origin_nodes=graph.origin_nodes,
-        )
+        columns = {each.name: getattr(graph, each.name) for each in fields(Columns)}
+        return Partition(device=next(filter(None, graph.devices), named), **columns)
 
 
 def _by_instance(inputs: list[_Dump], dumps: _Dumps) -> list[list[tuple[str, _Dump]]]:

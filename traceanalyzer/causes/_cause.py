@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from traceanalyzer.capture_file.frames import lines_text, same_place
+from traceanalyzer.capture_file.document import lines_text, same_place
 from traceanalyzer.causes.knowledge.finding_text import (
     COPIED,
     at_lines,
@@ -208,7 +208,7 @@ class Cause:
         if needs_gpu and not run.gpu_used:
             return "TensorFlow used no GPU: see the prediction for one"
         if self.needs == "capture" and not run.captured:
-            return "what it examines is not recorded without a capture"
+            return "it examines records that only a capture has"
         return self.not_applicable(run)
 
     def finding(

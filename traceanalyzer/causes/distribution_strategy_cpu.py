@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from traceanalyzer.capture_file.frames import file_name, same_place
+from traceanalyzer.capture_file.document import file_name, same_place
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import capitalized, is_of_strategy, observed
 from traceanalyzer.placement.blocker import BlockerKind

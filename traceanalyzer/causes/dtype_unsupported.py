@@ -16,8 +16,8 @@ TensorFlow places the op on the CPU without a warning, even inside `tf.device("/
 
 ## How to fix it
 Cast to a dtype that has a kernel, and back where the other one is needed. A cast costs one pass
-over the data on the GPU, less than a copy to the host and back. Make sure that the dtype can hold
-the values: `float32` holds integers exactly up to 2**24.
+over the data on the GPU, less than a copy to the host and back. Make sure that the dtype can store
+the values: `float32` stores integers exactly up to 2**24.
 
 ## How sure it is
 Certain if the op's attributes were captured and the kernel tables cover TensorFlow's version.
@@ -116,7 +116,7 @@ def describe(ops: BlockedOps) -> FindingText:
 
 
 def _fixes(ops: BlockedOps, dtypes: set[str]) -> Iterator[Fix]:
-    """Yield what to do; nothing for handles."""
+    """Yield the fixes; none for handles."""
     op_type = ops.blocker.type
     if ops.library is not None:
         yield around(op_type, ops.library)

@@ -21,7 +21,7 @@ never certain: lack of memory is a likely one if the scope's data is larger than
 
 from __future__ import annotations
 
-from traceanalyzer.capture_file.frames import same_place
+from traceanalyzer.capture_file.document import same_place
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (
     is_of_call,

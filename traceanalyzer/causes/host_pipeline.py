@@ -13,7 +13,7 @@ there whatever kernels they have, unless they request a device or use a variable
 
 ## How to fix it
 The placement is fine, but if a pipeline is too slow, steps wait for input. The finding names the
-slow stage and what helps: parallel calls, `prefetch`, `cache`, a vectorized `map`. An op with a GPU
+slow stage and a remedy: parallel calls, `prefetch`, `cache`, a vectorized `map`. An op with a GPU
 kernel can request the GPU with `tf.device`, but then each element is copied there and back.
 
 ## How sure it is

@@ -13,7 +13,7 @@ the program can continue elsewhere: in an `except` that repeats the work under
 ## How to fix it
 Make the work fit: a smaller batch, gradients accumulated over several batches, `mixed_bfloat16` if
 the model tolerates it, and large tables sharded or kept in host memory, with only the needed rows
-gathered. If another process holds the GPU's memory, stop that process.
+gathered. If another process uses the GPU's memory, stop that process.
 
 ## How sure it is
 Certain that the error was raised. For the ops: certain if the source shows that the scope is opened
@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.capture_file.frames import line_text, same_place
+from traceanalyzer.capture_file.document import line_text, same_place
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.caught_errors import exhaustion, seen_error
 from traceanalyzer.causes.knowledge.finding_text import observed, types_at

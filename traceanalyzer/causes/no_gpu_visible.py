@@ -12,11 +12,11 @@ placement, the default in TensorFlow 2, every op then runs on the CPU without a 
 `tf.device("/GPU:0")`.
 
 ## How to fix it
-Undo what hides the GPU, or install what is missing: with a capture, the finding names it, with the
-program's line if that hides the GPU. If the line computes the value, depends on a condition, or
-sets a default, the GPU may be visible on a machine that has one. If the reason is unknown, ask
-TensorFlow which GPUs it sees: `tf.config.list_physical_devices("GPU")`. On import, it prints to
-stderr why it ignored a GPU.
+Undo the change that hides the GPU, or install the missing part: with a capture, the finding names
+it, and the program's line if that hides the GPU. If the line computes the value, depends on a
+condition, or sets a default, the GPU may be visible on a machine that has one. If the reason is
+unknown, ask TensorFlow which GPUs it sees: `tf.config.list_physical_devices("GPU")`. On import, it
+prints to stderr why it ignored a GPU.
 
 ## How sure it is
 Certain with a capture: the program's own list of devices has no GPU, or it ran only in sessions
@@ -29,7 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.capture_file.document import line_text
 from traceanalyzer.capture_file.visibility import (
     Obstacle,
     obstacles,
@@ -218,7 +218,7 @@ def is_doubtful(obstacle: Obstacle) -> bool:
 
 
 def obstacle_fix(obstacle: Obstacle) -> Fix:
-    """Return what to change, with the program's own line if it is known."""
+    """Return the change to make, with the program's own line if it is known."""
     frame, fix = obstacle.frame, _OBSTACLES[obstacle.reason].fix
     if frame is None:
         return fix

@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.frames import library_of, lines_text
+from traceanalyzer.capture_file.document import library_of, lines_text
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import HOST_WORK, fixes_of_variables, host_work
 from traceanalyzer.causes.knowledge.finding_text import (

@@ -30,7 +30,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.frames import line_text, same_place
+from traceanalyzer.capture_file.document import line_text, same_place
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.caught_errors import seen_error
 from traceanalyzer.causes.knowledge.finding_text import observed, types_at

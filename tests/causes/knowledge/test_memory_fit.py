@@ -1,4 +1,4 @@
-"""What a scope keeps on the CPU, measured against the memory of the GPU."""
+"""The data that a scope keeps on the CPU, compared with the memory of the GPU."""
 
 from dataclasses import replace
 from typing import Any
@@ -73,13 +73,13 @@ def run_of(
 
 
 def requested(op_type: str = "MatMul", frame: Any = SCOPE) -> tuple[CpuOp, Blocker]:  # noqa: ANN401
-    hold = blocker(
+    request = blocker(
         "request", op_type, requested_device="/device:CPU:0", scope="/CPU:0", scope_frame=frame
     )
     explanation = PlacementExplanation(
-        type=op_type, blockers=(hold,), basis="replay", certainty="certain"
+        type=op_type, blockers=(request,), basis="replay", certainty="certain"
     )
-    return cpu_op(op_type, explanation=explanation, requested_device="/device:CPU:0"), hold
+    return cpu_op(op_type, explanation=explanation, requested_device="/device:CPU:0"), request
 
 
 def finding(run: Run, member: tuple[CpuOp, Blocker]) -> Finding:

@@ -1,4 +1,4 @@
-"""What is offered instead of an op without a GPU kernel: run beside it, and placed."""
+"""The code that replaces ops without a GPU kernel: run beside them, and placed."""
 
 from collections.abc import Sequence
 from dataclasses import replace

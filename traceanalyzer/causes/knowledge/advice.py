@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from traceanalyzer.capture_file.frames import library_of, line_text, lines_text
+from traceanalyzer.capture_file.document import library_of, line_text, lines_text
 from traceanalyzer.causes.knowledge.finding_text import fix_of
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.kernel_types import definition_of

@@ -1,8 +1,8 @@
 """Possible causes of an op that nothing explains, the most likely first.
 
-First comes what the trace shows about the op, then what programs often do, then what the op's
-kernels allow, and last what leaves no mark in a trace. For an unknown version of TensorFlow, a
-kernel that came late may be missing.
+Causes that the trace shows come first, then those that programs often have, then those that the
+op's kernels allow, and last those that leave no mark in a trace. For an unknown version of
+TensorFlow, a kernel that came late may be missing.
 
 An op that takes a resource or a reference is where that is, whatever a scope requests
 (`ColocateResourceOrRefEdge`, colocation_graph.cc; `MaybePinToResourceDevice`, placement_utils.cc).

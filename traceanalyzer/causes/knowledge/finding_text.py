@@ -6,7 +6,7 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.capture_file.frames import (
+from traceanalyzer.capture_file.document import (
     is_below,
     library_of,
     line_text,
@@ -205,8 +205,8 @@ def _clause(blocker: Blocker) -> str:
             return f"no GPU kernel of {op_type} accepts {listed(values) or 'its attributes'}"
         case BlockerKind.ASSIGNED | BlockerKind.RESOURCE:
             named = blocker.resource is not None and blocker.resource.name
-            what = f"the resource {named}" if named else f"a resource of {op_type}"
-            return f"{what} is on {device or 'the CPU'}"
+            resource = f"the resource {named}" if named else f"a resource of {op_type}"
+            return f"{resource} is on {device or 'the CPU'}"
         case BlockerKind.REQUEST:
             at = "" if blocker.scope_frame is None else f" at {line_text(blocker.scope_frame)}"
             return f"{device} is requested for {op_type}{at}"

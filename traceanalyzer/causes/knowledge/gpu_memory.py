@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.capture_file.document import line_text
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import Evidence, RuledOut
@@ -39,7 +39,7 @@ _WITH_SLOTS: Final = 4
 
 
 class OtherProcess(NamedTuple):
-    """A process on a GPU that is not the program's: its name or "", and the memory it held."""
+    """A process on a GPU that is not the program's: its name or "", and the memory it used."""
 
     name: str
     bytes: int | None
@@ -129,7 +129,7 @@ def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
 def driver_gpus(
     capture_file: CaptureFile,
 ) -> Iterator[tuple[Mapping[str, Any], tuple[OtherProcess, ...]]]:
-    """Yield what the driver reported about each GPU, with the other processes on it."""
+    """Yield the driver's record of each GPU, with the other processes on it."""
     for gpu in capture_file.gpus:
         found = gpu.get("other_processes")
         processes = [p for p in found if isinstance(p, dict)] if isinstance(found, list) else []
@@ -161,7 +161,7 @@ def _count(value: object) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryNote:
-    """What sizes say about why the program keeps something on the CPU."""
+    """The conclusion from sizes on why the program keeps data on the CPU."""
 
     #: That it does not fit is the reason: never certain, because it is an intention; None if sizes
     #: do not suggest it.
