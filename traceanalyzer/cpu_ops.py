@@ -77,6 +77,7 @@ class Analysis:
 _MAY_BE_PINNED: Final = f"{OPTION} is on, and moves ops with small tensors to the host"
 _SESSION: Final = "a session of the program has device_count={'GPU': 0}, and may run it"
 _NOT_REPLAYED: Final = "its node was not recorded, so it was not replayed"
+_OF_ANOTHER_CALL: Final = "the graph is from an events file and may be of another call"
 _NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
 # Cached while a run is in use: several causes need the same analysis.
 _FOUND: WeakKeyDictionary[Run, Analysis] = WeakKeyDictionary()
@@ -171,7 +172,10 @@ def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacemen
 
 
 def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
-    replayed = None if host.capture_file is None else ReplayedExplanations(host.capture_file)
+    joined = host.tables.joined
+    graphs = None if joined is None else joined.graphs
+    recorded = host.capture_file or graphs
+    replayed = None if recorded is None else ReplayedExplanations(recorded)
     for row, record in _rows(host):
         if row.placement != "cpu":
             continue
@@ -182,6 +186,8 @@ def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
             )
         if explanation is None or (explanation.basis == "none" and not explanation.contradiction):
             explanation = _by_registry(run, row)
+        if graphs is not None and record is not None:
+            explanation = doubted(explanation, _OF_ANOTHER_CALL)
         yield _cpu_op(row, record, explanation)
 
 

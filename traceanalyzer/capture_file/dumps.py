@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from traceanalyzer.capture_file.document import Note, is_session
-from traceanalyzer.capture_file.function_records import Function, Graph, Instance, Partition
+from traceanalyzer.capture_file.function_records import (
+    Function,
+    Graph,
+    Instance,
+    Partition,
+    partition_of,
+)
 from traceanalyzer.capture_file.graph_def import parse_graph
 from traceanalyzer.format import counted, printable
 from traceanalyzer.trace.message import BrokenMessageError
@@ -156,14 +162,7 @@ class _Reader:
         if graph is None:
             return None
         named = re.sub(r"_(job|replica|task|device):", r"/\1:", device)
-        return Partition(
-            device=next(filter(None, graph.devices), named),
-            names=graph.names,
-            ops=graph.ops,
-            attributes=graph.attributes,
-            origin_functions=graph.origin_functions,
-            origin_nodes=graph.origin_nodes,
-        )
+        return partition_of(graph, named)
 
 
 def _by_instance(inputs: list[_Dump], dumps: _Dumps) -> list[list[tuple[str, _Dump]]]:

@@ -82,6 +82,18 @@ class Partition(Columns):
     device: str
 
 
+def partition_of(graph: Graph, device: str = "") -> Partition:
+    """Return the graph of one device as a partition; its nodes name the device."""
+    return Partition(
+        device=next(filter(None, graph.devices), device),
+        names=graph.names,
+        ops=graph.ops,
+        attributes=graph.attributes,
+        origin_functions=graph.origin_functions,
+        origin_nodes=graph.origin_nodes,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
     """One instantiation of a function: the placer's input, its choices and the partitions."""

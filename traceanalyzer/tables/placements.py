@@ -152,6 +152,9 @@ class _Witnesses:
             return Placement("cpu", "certain", "executor", row.device)
         if record is not None and record.device is not None and not row.is_xla:
             recorded = _recorded(record, record.device, row)
+            if recorded is not None and record.witness == "graph":
+                seen = self._by_events(row) or self._by_name(row)
+                return seen if seen is not None and seen.certainty == "certain" else recorded
             if recorded is not None:
                 return recorded
         if record is not None and record.devices and row.device_assumed:
@@ -232,11 +235,11 @@ def _recorded(record: OpRecord, device: str, row: Any) -> Placement | None:  # n
         return None
     if record.is_on_host:
         sure = "certain" if record.has_host_inputs else "likely"
-        return Placement("host_memory", sure, "capture_file", device)
+        return Placement("host_memory", sure, record.witness, device)
     sure = "certain" if record.is_device_certain else "likely"
     placement = placement_of_device(device)
     for_data = row.in_pipeline and not row.is_eager and placement == "cpu"
-    return Placement(placement, sure, "input_pipeline" if for_data else "capture_file", device)
+    return Placement(placement, sure, "input_pipeline" if for_data else record.witness, device)
 
 
 def _divided(devices: tuple[str, ...]) -> Placement:
