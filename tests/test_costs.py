@@ -35,7 +35,7 @@ from traceanalyzer.diagnosis import cpu_ops, diagnose
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.run import Host, Run, load
 from traceanalyzer.timeline.device_parts import host_timeline
-from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.timeline.walk import Phase
 
 US = 1_000_000
 

@@ -22,8 +22,7 @@ from traceanalyzer.report.memory import memory
 from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.schema import SCHEMAS
 from traceanalyzer.tables.steps import main_steps
-from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.timeline.walk import critical_path
+from traceanalyzer.timeline.walk import Phase, critical_path
 from traceanalyzer.transfers.graph import device_graph
 
 pytestmark = needs_corpus
@@ -120,9 +119,9 @@ def check_copies(run: Run) -> None:
     check_totals(run.transfers, device_graph(run.traffic))
     for small in run.transfer_costs.small_transfers:
         assert small.count <= (run.transfers["direction"] == small.direction).sum()
-        assert (small.carrying_ps or 0) * 4 < small.time_ps
+        assert (small.carrying_us or 0) * 4 < small.total_us
     for sync in run.transfer_costs.device_to_host_syncs:
-        assert sync.wait_ps is None or sync.time_ps is None or sync.time_ps <= sync.wait_ps
+        assert sync.wait_us is None or sync.total_us is None or sync.total_us <= sync.wait_us
 
 
 def check_report(run: Run, report: Report) -> None:

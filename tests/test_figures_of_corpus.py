@@ -14,7 +14,7 @@ from tests.reference_figures import Figures, figures_of
 from tests.xspace_proto import XSpace
 from traceanalyzer.health import trace_health
 from traceanalyzer.run import Run
-from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.timeline.walk import Phase
 
 pytestmark = needs_corpus
 

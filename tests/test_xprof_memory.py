@@ -17,13 +17,12 @@ limit. The differences, all by design:
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pytest
 
 import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus, slow_but
 from tests.xprof import tool_data
-from traceanalyzer.memory.ledger import records_of
+from traceanalyzer.memory.ledger import ledger, records_of
 from traceanalyzer.run import Host
 from traceanalyzer.trace.files import read_host
 
@@ -64,8 +63,8 @@ def both(recorded: str, folder: Path) -> tuple[Host, dict[str, dict[str, Any]]]:
 
 def moments(host: Host, allocator: str) -> set[int]:
     """When as much was in use as at an allocator's peak, from the start of some line."""
-    table = host.tables.allocations
-    book = records_of(table).ledger(np.flatnonzero((table["allocator"] == allocator).to_numpy()))
+    records = records_of(host.tables.allocations)
+    book = ledger(records[records["allocator"] == allocator])
     at_ps = book.at_ps[book.in_use == book.in_use.max()]
     assert host.file is not None
     starts = {

@@ -36,10 +36,9 @@ from tests.tables.reading import rows
 from tests.xprof import table, tool_data
 from tests.xspace_proto import XSpace
 from traceanalyzer.run import Host
-from traceanalyzer.timeline.device_work import device_work
+from traceanalyzer.timeline.device_parts import device_work
 from traceanalyzer.timeline.intervals import Intervals, inside_ps, union
-from traceanalyzer.timeline.phase import PHASE_COLUMNS, Phase, phases_within
-from traceanalyzer.timeline.walk import critical_path
+from traceanalyzer.timeline.walk import Phase, critical_path
 from traceanalyzer.trace.columns import Plane
 from traceanalyzer.trace.files import read_host
 
@@ -157,8 +156,7 @@ def phases_ms(host: Host, steps: pd.DataFrame, *phases: Phase) -> list[float]:
     parts = devices[0].parts if devices else host.timeline.program
     assert parts is not None
     start, end = bounds(steps)
-    found = phases_within(parts, start, end - start)
-    return (found[[PHASE_COLUMNS[p] for p in phases]].sum(axis=1) / MS).tolist()
+    return (parts.within(start, end - start)[list(phases)].sum(axis=1) / MS).tolist()
 
 
 def host_plane(host: Host) -> Plane:

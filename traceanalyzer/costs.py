@@ -23,8 +23,7 @@ from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.steps import regular_steps
 from traceanalyzer.tables.thread_activity import ON_DEVICE, ThreadState
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
-from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.timeline.walk import critical_path, program_thread
+from traceanalyzer.timeline.walk import Phase, critical_path, program_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

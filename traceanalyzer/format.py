@@ -49,6 +49,14 @@ def listed(names: Sequence[str]) -> str:
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 
+def series(names: Sequence[str], most: int | None = None) -> str:
+    """Return names as a series: `a, b, and c`, or `a, b, and 3 more`."""
+    most = len(names) if most is None else most
+    rest = [f"{len(names) - most} more"] if len(names) > most else []
+    *first, last = [*names[:most], *rest]
+    return last if not first else f"{', '.join(first)}{',' * (len(first) > 1)} and {last}"
+
+
 def duration(us: float) -> Quantity:
     """Return microseconds in the unit that suits their size."""
     decimals = 3 if abs(us) >= _THOUSANDTH else 6  # the trace counts picoseconds

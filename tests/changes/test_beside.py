@@ -7,8 +7,26 @@ import pytest
 import traceanalyzer as ta
 from tests.changes.applied import only_found
 from tests.corpus import CORPUS, needs_corpus, recorded_runs
+from tests.input_pipeline.paced import asked
 from tests.labelled import LabelledProgram
+from tests.traces import (
+    Event,
+    eager,
+    gpu,
+    host,
+    iterator,
+    kernel,
+    launch,
+    line,
+    step,
+    stream,
+    thread,
+    us,
+    write,
+    xspace,
+)
 from traceanalyzer.changes import Change, changes_of
+from traceanalyzer.report.assemble import assemble
 
 _CNN = "tfgpu-fatma-cnn-sandor"
 
@@ -67,6 +85,38 @@ def test_changes_of_a_recorded_run_are_consistent(folder: str, run: str) -> None
     savings = [change.saving for change in found]
     assert all(s.low_us is None or s.low_us <= (s.high_us or 0.0) for s in savings)
     assert all(s.share is None or 0 <= s.share <= 1 for s in savings)
+
+
+def test_short_steps_that_wait_for_ready_batches_have_a_change(tmp_path: Path) -> None:
+    """The pipeline keeps up, but 30 % of each step is the time to hand a batch over."""
+
+    def one(number: int) -> Event:
+        at = 1000 * number
+        stages = iterator("Root", us(at, 300), id=1)(
+            iterator("Root::Prefetch", us(at, 300), id=2, parent_id=1)
+        )
+        return step(number, us(at, 1000))(
+            eager("IteratorGetNext", us(at, 300))(asked(us(at, 300), stages)),
+            eager("MatMul", us(at + 300, 20))(launch(us(at + 302, 2), number + 1)),
+        )
+
+    steps = range(10)
+    made = (iterator("Root::Prefetch::Map", us(1000 * k, 50), id=3, parent_id=2) for k in steps)
+    kernels = (kernel("gemm", us(1000 * k + 305, 695), correlation=k + 1) for k in steps)
+    trace = xspace(
+        host(line("python")(map(one, steps)), thread("tf_data_iterator_resource", 1)(made)),
+        gpu(0)(stream(13, "Compute")(kernels)),
+    )
+
+    found = assemble(ta.diagnose(ta.load(write(tmp_path / "logs", trace))))
+
+    assert found.input_pipeline is not None
+    assert found.input_pipeline.verdict == "keeps_up"
+    assert "hand over" in found.input_pipeline.text
+    (change,) = [each for each in found.changes if each.kind == "input"]
+    assert change.title == "Fetch the batches of several steps per call"
+    assert change.saving.high_us == pytest.approx(300)
+    assert change.saving.share == pytest.approx(0.3)
 
 
 _PYTHON_IN_A_STEP = """

@@ -8,13 +8,7 @@ from tests.capture_files import Book
 from tests.changes.applied import diff_of
 from traceanalyzer.capture_file.source_lines import FileStatements
 from traceanalyzer.changes import Edit
-from traceanalyzer.changes.edits import (
-    OpAdvice,
-    device_edit,
-    op_edit,
-    unhiding_edit,
-    variable_edits,
-)
+from traceanalyzer.changes.edits import device_edit, op_edit, unhiding_edit, variable_edits
 from traceanalyzer.changes.source import Sources
 
 
@@ -140,9 +134,7 @@ def test_a_variable_has_another_dtype(before: str, after: str | None) -> None:
 def test_the_line_of_an_op_applies_the_advice(
     before: str, op: str, code: str, result: str, after: str | None
 ) -> None:
-    advice = OpAdvice(op=op, code=code, result=result)
-
-    edit = op_edit(sources(before, 1), "train.py", 1, advice)
+    edit = op_edit(sources(before, 1), "train.py", 1, op, code, result)
 
     assert (None if edit is None else edited(before, edit)) == after
 

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -45,17 +46,19 @@ def book_of(history: History, *, kept: list[int] | None = None, sizes_told: bool
     allocated = sum(history.older.values()) + np.cumsum(signed)
     chosen = list(range(len(signed))) if kept is None else kept
     records = [history.records[k] for k in chosen]
-    is_allocation = np.array([r.is_allocation for r in records], np.bool_)
     return ledger(
-        np.arange(len(records)),
-        np.arange(len(records)) * 10,
-        is_allocation=is_allocation,
-        address=np.array([r.address for r in records], np.int64),
-        allocated=allocated[chosen].astype(np.int64),
-        reserved=np.zeros(len(records), np.int64),
-        sizes=np.array(
-            [r.size if sizes_told or r.is_allocation else UNKNOWN for r in records], np.int64
-        ),
+        pd.DataFrame(
+            {
+                "start_ps": np.arange(len(records)) * 10,
+                "is_allocation": [r.is_allocation for r in records],
+                "addr": [r.address for r in records],
+                "bytes_allocated": allocated[chosen],
+                "bytes_reserved": 0,
+                "allocation_bytes": [
+                    r.size if sizes_told or r.is_allocation else UNKNOWN for r in records
+                ],
+            }
+        )
     )
 
 

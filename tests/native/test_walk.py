@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from traceanalyzer.native.walk import busy_and_idle, walk_back
 from traceanalyzer.tables.thread_activity import ThreadState
-from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.timeline.walk import Phase
 
 Span = tuple[int, int]
 spans = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=6).map(

@@ -25,8 +25,7 @@ from tests.traces import (
     us,
 )
 from traceanalyzer.timeline.device_parts import host_timeline, with_exposed
-from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.timeline.walk import critical_path
+from traceanalyzer.timeline.walk import Phase, critical_path
 
 spans = st.builds(us, st.integers(0, 60), st.integers(0, 30))
 numbers = st.integers(0, 4)

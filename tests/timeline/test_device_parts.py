@@ -26,10 +26,9 @@ from tests.traces import (
     us,
 )
 from traceanalyzer.tables.host_tables import HostTables
-from traceanalyzer.timeline.device_parts import host_timeline, with_exposed
+from traceanalyzer.timeline.device_parts import host_timeline, overlap_share, with_exposed
 from traceanalyzer.timeline.intervals import Intervals
-from traceanalyzer.timeline.phase import Phase, overlap_share
-from traceanalyzer.timeline.walk import Parts
+from traceanalyzer.timeline.walk import Parts, Phase
 
 US = 1_000_000
 

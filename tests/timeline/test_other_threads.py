@@ -22,7 +22,7 @@ from tests.traces import (
     us,
 )
 from traceanalyzer.timeline.device_parts import host_timeline
-from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.timeline.walk import Phase
 
 
 def test_a_device_waits_for_another_that_the_manager_polled() -> None:

@@ -20,10 +20,8 @@ from tests.traces import (
 )
 from tests.transfers.made import GPU, made, recorded
 from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.model.figures import DeviceToHostSyncRecord
 from traceanalyzer.run import load
-from traceanalyzer.transfers.costs import DeviceToHostSync
-
-US = 10**6
 
 
 def found(
@@ -32,7 +30,7 @@ def found(
     steps: int = 2,
     pool: tuple[Event, ...] = (),
     capture_file: CaptureFile | None = None,
-) -> tuple[DeviceToHostSync, ...]:
+) -> tuple[DeviceToHostSyncRecord, ...]:
     marks = [step(k, us(1000 * k, 1000)) for k in range(steps)]
     run = made(
         host(thread("python", 1)(*marks), thread("tf_Compute", 2)(*pool)),
@@ -55,7 +53,7 @@ class TestReader:
         assert (back.reader, back.certainty) == ("predicate", "likely")
         assert (back.source_name, back.consumer_name) == ("p", "cond/x/_6")
         assert (back.count, back.count_per_step, back.bytes_each) == (2, 1.0, 1.0)
-        assert back.time_ps == 4 * US
+        assert back.total_us == 4
 
     def test_a_capture_tells_that_it_is_control_flow(self) -> None:
         capture_file = recorded(
@@ -123,17 +121,17 @@ class TestWaiting:
             pool=(launch(us(50, 1), 100), launch(us(1070, 1), 1100)),
         )
 
-        assert back.wait_ps == 84 * US
+        assert back.wait_us == 84
 
     def test_is_unknown_where_no_asking_is_or_the_clocks_disagree(self) -> None:
         (unasked,) = found([predicate(100), predicate(1100)])
-        assert unasked.wait_ps is None
+        assert unasked.wait_us is None
 
         (late,) = found(
             [predicate(100), predicate(1100)],
             pool=(launch(us(110, 1), 100), launch(us(1110, 1), 1100)),
         )
-        assert late.wait_ps is None
+        assert late.wait_us is None
 
     def test_the_device_does_nothing_until_something_runs_on_it(self) -> None:
         """102 to 130; after the second a kernel runs already: nothing. The last one has no end."""
@@ -144,10 +142,10 @@ class TestWaiting:
             kernel("k", us(1101, 50)),
         ]
         (back,) = found(copies)
-        assert back.idle_ps == 28 * US
+        assert back.idle_us == 28
 
         (last,) = found([predicate(100), predicate(1100)])
-        assert last.idle_ps == (1100 - 102) * US  # up to the second, after which nothing is known
+        assert last.idle_us == 1100 - 102  # up to the second, after which nothing is known
 
 
 @pytest.mark.slow
@@ -165,10 +163,10 @@ def test_predicates_of_a_recorded_program_are_found_costed_and_named() -> None:
     for back in predicates.values():
         assert (back.count, back.count_per_step, back.bytes_each) == (21, 1.0, 1.0)
         assert back.device == "/device:GPU:0"
-        assert 0 < (back.time_ps or 0) < (back.wait_ps or 0)
-        assert (back.idle_ps or 0) > 0
+        assert 0 < (back.total_us or 0) < (back.wait_us or 0)
+        assert (back.idle_us or 0) > 0
         assert run.transfer_graph.nodes[back.source]["label"].startswith(f"{back.source_name}:")
-    assert predicates["All_10"].time_ps == 27_071_000
+    assert predicates["All_10"].total_us == 27.071
     assert predicates["All_10"].consumer_name == "cond/readvariableop_resource/_6"
 
     (own,) = (sync for sync in syncs if sync.reader == "python")

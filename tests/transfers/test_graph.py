@@ -163,8 +163,8 @@ def test_totals_are_those_of_the_table_whatever_it_holds(
     costs = transfer_costs(measured, ops, [])
     for back in costs.device_to_host_syncs:
         assert 0 < back.count <= len(copies)
-        assert (back.wait_ps or 0) >= 0
-        assert (back.idle_ps or 0) >= 0
+        assert (back.wait_us or 0) >= 0
+        assert (back.idle_us or 0) >= 0
     assert costs.round_trips == ()
 
 

@@ -4,13 +4,12 @@ import pytest
 
 from tests.traces import Event, copy, gpu, host, step, stream, thread, us
 from tests.transfers.made import made
-from traceanalyzer.transfers.costs import SmallTransfers
+from traceanalyzer.model.figures import SmallTransfersEdge, SmallTransfersRecord
 
-US = 10**6
 LARGE = copy("H2D", 1_000_000, us(900, 100))  # 10 GB/s
 
 
-def found_small(*copies: Event, steps: int = 2) -> tuple[SmallTransfers, ...]:
+def found_small(*copies: Event, steps: int = 2) -> tuple[SmallTransfersRecord, ...]:
     """Of copies on a GPU, with steps at 0, 1000, ..."""
     marks = [step(k, us(1000 * k, 1000)) for k in range(steps)]
     found = made(host(thread("python", 1)(*marks)), gpu(0)(stream(9)(*copies)))
@@ -24,17 +23,17 @@ def small(number: int, *, size: int = 64, at: int = 0) -> list[Event]:
 def test_ten_in_a_step_are_one() -> None:
     (found,) = found_small(*small(10), *small(12, at=1000), LARGE)
 
-    assert found == SmallTransfers(
+    assert found == SmallTransfersRecord(
         source="host",
         target="gpu:0",
         direction="h2d",
         count=22,
         count_per_step=11.0,
         bytes_each=64.0,
-        time_ps=44 * US,
-        time_each_ps=2 * US,
-        carrying_ps=pytest.approx(22 * 6400),  # 64 bytes at 10 GB/s are 6.4 ns
-        edges=(("host", "gpu:0", 22),),
+        total_us=44,
+        each_us=2,
+        carrying_us=pytest.approx(0.141),  # 64 bytes at 10 GB/s are 6.4 ns
+        edges=(SmallTransfersEdge(source="host", target="gpu:0", count=22),),
         edges_total=1,
     )
 
@@ -53,7 +52,7 @@ def test_where_the_link_is_not_known_no_link_of_a_gpu_is_as_slow_as_that() -> No
     """At 1 GB/s 500 bytes take a quarter of 2 us; what the link would take is not said."""
     (found,) = found_small(*small(20, size=499), steps=1)
 
-    assert found.carrying_ps is None
+    assert found.carrying_us is None
     assert found_small(*small(20, size=500), steps=1) == ()
 
 

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pandas as pd
 
-from traceanalyzer.changes.input import input_changes
-from traceanalyzer.changes.saving import FEWEST_STEPS, LEAST, at_most, spans_of
+from traceanalyzer.changes.saving import LEAST, at_most
 from traceanalyzer.diagnosis import RAN_ONCE
 from traceanalyzer.findings import finding_id
-from traceanalyzer.format import counted, listed
-from traceanalyzer.model.changes import Change
+from traceanalyzer.format import counted, series
+from traceanalyzer.model.changes import Candidate, Change, Saving
 from traceanalyzer.tables.steps import eager_loop, regular_steps
-from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.timeline.intervals import inside_ps
-from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
+from traceanalyzer.timeline.intervals import covered, inside_ps
+from traceanalyzer.timeline.walk import Phase
+from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from traceanalyzer.changes.saving import Savings
     from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.input_pipeline.throughput import StepWaits
+    from traceanalyzer.input_pipeline.verdict import HostInput
+    from traceanalyzer.model.changes import Kind, Place
     from traceanalyzer.run import Host, Run
     from traceanalyzer.timeline.walk import Parts
 
+_FEWEST_STEPS: Final = 3  # fewer may be the first ones, which trace and compile
 _CALLBACK: Final = "python_callback"
+_PIPELINE: Final = "host_pipeline"
 # XLA compiles a function whole, or not at all: no strings, callbacks, or variables on the CPU.
 _CLOSED_TO_XLA: Final = frozenset(
     {
@@ -38,45 +43,207 @@ _CLOSED_TO_XLA: Final = frozenset(
         *("python_callback", "resource_on_cpu", "xla_not_whole"),
     }
 )
-_RUNTIME: Final = (Phase.LAUNCH, Phase.RUNTIME)
 _KERAS: Final = re.compile("train_function|one_step_on_data|(multi|one)_step_on_iterator")
 _PREDICT: Final = re.compile("predict_function|one_step_on_data_distributed")  # of Keras 2 and 3
 _DATASET_OF_KERAS: Final = "RangeDataset"  # of the batches of arrays
 _FEWEST_CALLS: Final = 4  # `fit` and its validation create two
-
-
-@dataclass(frozen=True)
-class _Step:
-    """The parts of the mean step of one device, or of the program without a device."""
-
-    step_ps: float
-    runtime_ps: float  #: it waited for the TensorFlow runtime
-    program_ps: float  #: it waited for Python
+_FASTER: Final = "Make the input pipeline faster"
+_INPUT_TITLES: Final = {  # by the kind of the fix
+    "prefetch": "Prefetch at the end of the input pipeline",
+    "rewrite": "Write the mapped function with TensorFlow ops",
+    "parallel": "Run several calls of the mapped function at once",
+    "vectorise": "Batch before the mapped function",
+    "cache": "Cache the elements of the slow stage",
+    "generator": "Read from several generators at once",
+    "read_in_parallel": "Read several files at once",
+}
+_PREPARES: Final = "The device waits while Python or the TensorFlow runtime prepares its next work."
+_DEPENDS: Final = "the step waits this long; how much a change saves depends on the program"
 
 
 def changes_beside(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
     """Return the worthwhile changes that move no op."""
-    run = diagnosis.run
-    computes = run.ops["role"] == Role.COMPUTE
-    if (
-        not computes.any()
-        or run.ops.loc[computes, "placement"].astype(str).str.startswith("xla").all()
-    ):
+    ops = diagnosis.run.ops
+    placements = ops["placement"][ops["role"] == Role.COMPUTE].astype(str)
+    if placements.str.startswith("xla").all():
         return []
+    steps = [step for host in diagnosis.run.hosts for step in _steps(host)]
     return [
-        *input_changes(diagnosis),
+        *_input(diagnosis, steps),
+        *_copied_batches(steps),
         *_callbacks(diagnosis, savings),
-        *_read_back(run),
-        *_iterators(run),
-        *_overhead(diagnosis),
+        *_read_back(diagnosis.run),
+        *_iterators(diagnosis.run),
+        *_overhead(diagnosis, steps),
     ]
+
+
+def _change(kind: Kind, scope: str, title: str, saving: Saving, **fields: Any) -> Change:  # noqa: ANN401
+    usual = {"certainty": "likely", "effort": "few lines", "is_by_placement": False}
+    return Change(
+        id=finding_id(kind, scope), kind=kind, title=title, saving=saving, **{**usual, **fields}
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """The regular steps of a host, as one device or, without one, the program spent them."""
+
+    host: Host
+    parts: Parts
+    steps: pd.DataFrame
+    step_ps: float  #: the mean step
+
+    def took_ps(self, *phases: Phase, among: NDArray[np.bool_] | None = None) -> float:
+        """Return how much of the mean step some phases took."""
+        steps, parts = self.steps, self.parts
+        chosen = np.isin(parts.phase, phases) & (True if among is None else among)
+        inside = inside_ps(covered(steps), parts.start_ps[chosen], parts.end_ps[chosen])
+        return int(inside.sum()) / len(steps)
+
+    @property
+    def is_keras(self) -> bool:
+        """Whether Keras runs the steps."""
+        return any(map(_KERAS.search, set(self.host.tables.ops["function"].dropna().astype(str))))
+
+    @property
+    def several_per_call(self) -> str:
+        """Code that runs several steps in one call."""
+        if self.is_keras:
+            return "model.compile(..., steps_per_execution=10)"
+        return "@tf.function\ndef steps(batches):\n    for batch in batches: ..."
+
+
+def _steps(host: Host) -> Iterator[_Steps]:
+    steps = regular_steps(host.tables.steps)
+    if len(steps) >= _FEWEST_STEPS:
+        for parts in _timelines(host):
+            yield _Steps(host, parts, steps, covered(steps).total_ps / len(steps))
+
+
+def _timelines(host: Host) -> list[Parts]:
+    program = host.timeline.program
+    return [each.parts for each in host.timeline.devices] if program is None else [program]
+
+
+# --- input ---------------------------------------------------------------------------------------
+
+
+def _input(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
+    """Yield the change against steps that wait for input."""
+    use = diagnosis.run.input_pipeline
+    waits = None if use is None else use.worst.waits
+    if use is not None and waits is not None and use.worst.verdict == "too_slow":
+        yield _faster(diagnosis, use.worst, waits)
+        return
+    # A device can wait for input although no stage is slow.
+    idle = [(each.took_ps(Phase.INPUT), each) for each in steps if each.host.timeline.devices]
+    waited_ps, step = max(idle, key=lambda found: found[0], default=(0.0, None))
+    if step is None or waited_ps < LEAST * step.step_ps:
+        return
+    title, code = _FASTER, "dataset = dataset.prefetch(tf.data.AUTOTUNE)"
+    why = "The GPU waits for input. The trace does not show which stage is slow."
+    if use is not None and use.worst.is_handing_over:
+        title, code = "Fetch the batches of several steps per call", step.several_per_call
+        why = (
+            "Batches are ready, but each step waits until its batch is handed over. Larger batches "
+            "also spread that time over more work."
+        )
+    saving = at_most(waited_ps, step.step_ps, "the GPU waits this long for input")
+    yield _change("input", "waits", title, saving, instead=code, why=why)
+
+
+def _faster(diagnosis: Diagnosis, host: HostInput, waits: StepWaits) -> Change:
+    """Return the change of the stage that is too slow."""
+    run, slow, first = diagnosis.run, host.slow, next(iter(host.fixes), None)
+    step_ps = waits.mean_ps + waits.other_ps
+    saving = at_most(
+        waits.mean_ps, waits.mean_ps / waits.share, "the steps wait this long for input"
+    )
+    if first is not None:
+        saving = Saving(
+            kind="estimated",
+            low_us=first.low_ps / PS_PER_US,
+            high_us=first.high_ps / PS_PER_US,
+            share=min(1.0, first.high_ps / step_ps),
+            note=first.basis,
+        )
+    return _change(
+        "input",
+        "too slow",
+        _FASTER if first is None else _INPUT_TITLES[first.kind],
+        saving,
+        detail="" if slow is None else f"stage `{slow.stage}`",
+        place=_stage_line(run, host),
+        instead="" if first is None else first.code,
+        why=" ".join(["Steps wait for the input pipeline.", *(f.text for f in host.fixes[:1])]),
+        finding_ids=tuple(
+            f.id for f in diagnosis.findings if f.cause == _PIPELINE and f.harm == "harmful"
+        ),
+        certainty="certain",
+        effort="one line" if first is not None and "\n" not in first.code else "few lines",
+        candidates=tuple(  # alternatives, whose gains do not add up
+            Candidate(
+                cause=_PIPELINE,
+                title=fix.text,
+                explains_directly=0,
+                explains_following=0,
+                check="",
+                edit=fix.code,
+            )
+            for fix in host.fixes[1:]
+        ),
+    )
+
+
+def _stage_line(run: Run, host: HostInput) -> Place | None:
+    """Return the line to edit: that of a stage, or of the call of Python in it."""
+    if host.slow is None:
+        return None
+    rows = run.stages[run.stages["host"].astype(str) == host.host].iloc[[host.slow.row]]
+    if host.fixes and host.fixes[0].kind == "rewrite":
+        calls = run.ops[run.ops["type"].isin(PYTHON_CALLBACKS) & run.ops["in_input_pipeline"]]
+        calls = calls[(calls["host"] == host.host) & calls["source_line"].notna()]
+        rows = rows if calls.empty else calls.sort_values("host_self_ps").iloc[[-1]]
+    return _place(rows)
+
+
+def _place(rows: pd.DataFrame) -> Place | None:
+    """Return the source line of the last row that has one."""
+    known = rows.dropna(subset=["source_file", "source_line"])
+    if known.empty:
+        return None
+    return str(known["source_file"].iloc[-1]), int(known["source_line"].iloc[-1])
+
+
+def _copied_batches(steps: list[_Steps]) -> Iterator[Change]:
+    """Yield the change against steps that wait while their batch is copied to the GPU."""
+    waits = []
+    for step in steps:
+        ops, transfers = step.host.tables.ops, step.host.tables.transfers
+        makers = ops.loc[ops["role"] == Role.INPUT_PIPELINE, "op_id"]
+        is_batch = (transfers["direction"] == "h2d") & transfers["producer"].isin(makers)
+        of_batches = np.append(is_batch.to_numpy(bool), False)[step.parts.transfer]
+        waits.append((step.took_ps(Phase.COPY, among=of_batches), step.step_ps))
+    waited_ps, step_ps = max(waits, default=(0.0, 0.0))
+    if waited_ps and waited_ps >= LEAST * step_ps:
+        yield _change(
+            "input",
+            "copied batches",
+            "Copy batches to the GPU ahead of the step",
+            at_most(waited_ps, step_ps, "the GPU does nothing but copy batches this long"),
+            detail="make this the last stage of the dataset, instead of `prefetch`",
+            instead='dataset = dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))',
+            why="Steps wait while their batch is copied. The waiting batches take GPU memory.",
+            effort="one line",
+        )
 
 
 # --- Python within a graph -----------------------------------------------------------------------
 
 
 def _callbacks(diagnosis: Diagnosis, savings: Savings) -> Iterator[Change]:
-    """Walk the changes for Python functions in steps, wherever their ops are placed."""
+    """Yield the changes for Python functions in steps, wherever their ops are placed."""
     there = diagnosis.on_a_gpu
     placed = diagnosis.cpu_ops.keys() | (set() if there is None else there.analysis.cpu_ops.keys())
     for finding in diagnosis.findings:
@@ -90,14 +257,13 @@ def _callbacks(diagnosis: Diagnosis, savings: Savings) -> Iterator[Change]:
         if saving.kind == "none" or (saving.share or 0.0) < LEAST:
             continue
         ops = diagnosis.run.ops[diagnosis.run.ops["op_id"].isin(finding.op_ids)]
-        lines = ops.dropna(subset=["source_file", "source_line"])
-        first = lines.sort_values("host_self_ps").iloc[-1] if len(lines) else None
+        types = sorted(set(ops["type"].astype(str)))
         yield Change(
             id=finding.id,
             kind="edit",
             title="Write the Python function with TensorFlow ops",
-            detail=f"{counted(len(ops), 'op')}: {listed(sorted(set(ops['type'].astype(str))))}",
-            place=None if first is None else (first["source_file"], int(first["source_line"])),
+            detail=f"{counted(len(ops), 'op')}: {series(types)}",
+            place=_place(ops.sort_values("host_self_ps")),
             why=(
                 "Python runs on the host, one call at a time, whatever device the op is placed on. "
                 "A GPU that needs the result waits for it."
@@ -114,115 +280,108 @@ def _callbacks(diagnosis: Diagnosis, savings: Savings) -> Iterator[Change]:
         )
 
 
-# --- values read back ----------------------------------------------------------------------------
+# --- values read back, iterators, launches, and Python -------------------------------------------
 
 
 def _read_back(run: Run) -> Iterator[Change]:
+    """Yield the change against values that Python reads in each step."""
     syncs = [
         each
         for each in run.transfer_costs.device_to_host_syncs
-        if each.reader == "python" and each.count_per_step and each.idle_ps
+        if each.reader == "python" and each.count_per_step and each.idle_us
     ]
-    step_ps = _mean_step_ps(run)
-    if not syncs or not step_ps:
-        return
-    idle_ps = sum((each.idle_ps or 0) / each.count * (each.count_per_step or 0.0) for each in syncs)
-    if idle_ps < LEAST * step_ps:
+    step_ps = float(regular_steps(run.steps)["duration_ps"].mean())  # NaN without steps
+    idle_us = sum((each.idle_us or 0) / each.count * (each.count_per_step or 0.0) for each in syncs)
+    idle_ps = idle_us * PS_PER_US
+    if not idle_ps or not idle_ps >= LEAST * step_ps:
         return
     number = round(sum(each.count_per_step or 0.0 for each in syncs))
-    sources = {each.source for each in syncs}
-    ops = run.ops[run.ops["op_id"].isin(sources)]
-    yield Change(
-        id=finding_id("sync", "python"),
-        kind="sync",
-        title="Read values back less often",
+    yield _change(
+        "sync",
+        "python",
+        "Read values back less often",
+        at_most(
+            idle_ps,
+            step_ps,
+            "the GPU is idle this long right after the copies, which need not be the reason",
+        ),
         detail=f"{counted(max(1, number), 'value')} per step",
         instead="if step % 100 == 0:\n    print(float(loss))",
         why=(
             "Python reads a value from the GPU in each step. It waits until the GPU has computed "
             "it, and then the GPU waits until Python launches more work."
         ),
-        saving=at_most(
-            idle_ps,
-            min(1.0, idle_ps / step_ps),
-            "the GPU is idle this long right after the copies, which need not be the reason",
-        ),
-        certainty="likely",
-        effort="few lines",
-        op_ids=tuple(ops["op_id"]),
-        is_by_placement=False,
+        op_ids=tuple(run.ops["op_id"][run.ops["op_id"].isin({each.source for each in syncs})]),
     )
 
 
-# --- iterators, launches, and Python -------------------------------------------------------------
-
-
 def _iterators(run: Run) -> Iterator[Change]:
-    """Walk the change against datasets that `model.predict` creates at each call."""
+    """Yield the change against datasets that `model.predict` creates at each call."""
     functions = set(run.ops["function"].dropna().astype(str))
     creates = run.ops["is_eager"] & (run.ops["type"] == _DATASET_OF_KERAS)
     calls = run.ops[creates & (run.ops["occurrences"] >= _FEWEST_CALLS)]
     if calls.empty or not any(map(_PREDICT.search, functions)):
         return
-    call = calls.sort_values("occurrences").iloc[-1]
-    has_line = isinstance(call["source_file"], str) and not pd.isna(call["source_line"])
+    call = calls.sort_values("occurrences").iloc[[-1]]
+    waits = []
     for host in run.hosts:
+        ops = host.tables.ops
+        makes = (ops["is_eager"] & (ops["role"] == Role.INPUT_PIPELINE)).to_numpy(bool)
         for parts in _timelines(host):
-            took = parts.end_ps - parts.start_ps
-            ops = host.tables.ops
-            makes = (ops["is_eager"] & (ops["role"] == Role.INPUT_PIPELINE)).to_numpy(bool)
-            made = int(
-                took[(parts.phase == Phase.INPUT) & np.append(makes, False)[parts.row]].sum()
-            )
-            total = int(took.sum())
-            if not total or made < LEAST * total:
-                continue
-            yield Change(
-                id=finding_id("runtime", "iterators"),
-                kind="runtime",
-                title="Call the model directly instead of `model.predict` in a loop",
-                detail=f"{counted(int(call['occurrences']), 'call')}, each with its own dataset",
-                place=(call["source_file"], int(call["source_line"])) if has_line else None,
-                instead="outputs = model(inputs, training=False)",
-                why="Each call of `model.predict` creates an input pipeline, which takes time.",
-                saving=at_most(
-                    made, made / total, "time in which iterators are created", per="run"
-                ),
-                certainty="likely",
-                effort="few lines",
-                is_by_placement=False,
-            )
-            return
+            is_made = (parts.phase == Phase.INPUT) & np.append(makes, False)[parts.row]
+            made_ps, whole_ps = parts.duration_ps[is_made].sum(), parts.duration_ps.sum()
+            waits.append((int(made_ps), int(whole_ps)))
+    made_ps, whole_ps = next((w for w in waits if w[1] and w[0] >= LEAST * w[1]), (0, 0))
+    if made_ps:
+        yield _change(
+            "runtime",
+            "iterators",
+            "Call the model directly instead of `model.predict` in a loop",
+            at_most(made_ps, whole_ps, "time in which iterators are created", per="run"),
+            detail=f"{counted(call['occurrences'].iloc[0], 'call')}, each with its own dataset",
+            place=_place(call),
+            instead="outputs = model(inputs, training=False)",
+            why="Each call of `model.predict` creates an input pipeline, which takes time.",
+        )
 
 
-def _overhead(diagnosis: Diagnosis) -> Iterator[Change]:
+def _overhead(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
+    """Yield the changes against waits for Python and for the TensorFlow runtime."""
     run = diagnosis.run
-    found = [step for host in run.hosts for step in _steps(host)]
-    if not found:
+    took = [(s.took_ps(Phase.LAUNCH, Phase.RUNTIME), s.took_ps(Phase.PROGRAM), s) for s in steps]
+    if not took:
         return
-    step = max(found, key=lambda s: s.runtime_ps + s.program_ps)
+    runtime_ps, program_ps, step = max(took, key=lambda each: each[0] + each[1])
     loop, least_ps = eager_loop(run.ops, run.steps), LEAST * step.step_ps
-    is_keras = any(map(_KERAS.search, set(run.ops["function"].dropna().astype(str))))
-    if loop is not None and step.program_ps + step.runtime_ps >= least_ps:
+
+    def change(scope: str, title: str, lost_ps: float, detail: str, code: str) -> Change:
+        saving, words = (
+            at_most(lost_ps, step.step_ps, _DEPENDS),
+            {"why": _PREPARES, "detail": detail},
+        )
+        return _change("runtime", scope, title, saving, instead=code, effort="one line", **words)
+
+    if loop is not None and program_ps + runtime_ps >= least_ps:
         at = f" ({loop.place})" if loop.place else ""
-        title = "Run the training step under @tf.function"
         detail = f"Python runs {counted(loop.ops, 'op')} of a step one by one{at}"
-        code = "@tf.function\ndef step(batch): ..."
-        yield _runtime("eager loop", title, detail, code, step.program_ps + step.runtime_ps, step)
+        title, code = (
+            "Run the training step under @tf.function",
+            "@tf.function\ndef step(batch): ...",
+        )
+        yield change("eager loop", title, program_ps + runtime_ps, detail, code)
         return
     if not run.gpu_used:
         return  # what the runtime costs beside a GPU is not in this trace
-    if step.program_ps >= least_ps:
+    if program_ps >= least_ps:
         detail = "between the steps, Python runs your program, callbacks, and Keras"
-        code = "@tf.function\ndef steps(batches):\n    for batch in batches: ..."
-        code = "model.compile(..., steps_per_execution=10)" if is_keras else code
-        yield _runtime("python", "Run several steps per call", detail, code, step.program_ps, step)
-    if step.runtime_ps >= least_ps and not _is_closed_to_xla(diagnosis):
-        detail = "the TensorFlow runtime launches ops one by one"
-        code = (
-            "model.compile(..., jit_compile=True)" if is_keras else "@tf.function(jit_compile=True)"
+        yield change(
+            "python", "Run several steps per call", program_ps, detail, step.several_per_call
         )
-        yield _runtime("launch", "Compile the step with XLA", detail, code, step.runtime_ps, step)
+    if runtime_ps >= least_ps and not _is_closed_to_xla(diagnosis):
+        detail = "the TensorFlow runtime launches ops one by one"
+        code = "jit_compile=True"
+        code = f"model.compile(..., {code})" if step.is_keras else f"@tf.function({code})"
+        yield change("launch", "Compile the step with XLA", runtime_ps, detail, code)
 
 
 def _is_closed_to_xla(diagnosis: Diagnosis) -> bool:
@@ -231,52 +390,3 @@ def _is_closed_to_xla(diagnosis: Diagnosis) -> bool:
     found = {o for f in diagnosis.findings if f.cause in _CLOSED_TO_XLA for o in f.op_ids}
     in_graph = ops["op_id"].isin(found) & ~ops["is_eager"] & ~ops["in_input_pipeline"]
     return bool(in_graph.any())
-
-
-def _runtime(  # noqa: PLR0913, PLR0917 - the fields of a change
-    scope: str, title: str, detail: str, code: str, lost_ps: float, step: _Step
-) -> Change:
-    return Change(
-        id=finding_id("runtime", scope),
-        kind="runtime",
-        title=title,
-        detail=detail,
-        instead=code,
-        why="The device waits while Python or the TensorFlow runtime prepares its next work.",
-        saving=at_most(
-            lost_ps,
-            min(1.0, lost_ps / step.step_ps),
-            "the step waits this long; how much a change saves depends on the program",
-        ),
-        certainty="likely",
-        effort="one line",
-        is_by_placement=False,
-    )
-
-
-def _timelines(host: Host) -> list[Parts]:
-    program = host.timeline.program
-    return [each.parts for each in host.timeline.devices] if program is None else [program]
-
-
-def _steps(host: Host) -> Iterator[_Step]:
-    steps = regular_steps(host.tables.steps)
-    if len(steps) < FEWEST_STEPS:
-        return
-    within = spans_of(steps)
-    for parts in _timelines(host):
-
-        def inside(phases: Sequence[Phase], parts: Parts = parts) -> float:
-            chosen: NDArray[np.bool_] = np.isin(parts.phase, phases)
-            return int(inside_ps(within, parts.start_ps[chosen], parts.end_ps[chosen]).sum())
-
-        yield _Step(
-            step_ps=within.total_ps / len(steps),
-            runtime_ps=inside(_RUNTIME) / len(steps),
-            program_ps=inside((Phase.PROGRAM,)) / len(steps),
-        )
-
-
-def _mean_step_ps(run: Run) -> float:
-    steps = regular_steps(run.steps)
-    return float(steps["duration_ps"].mean()) if len(steps) else 0.0

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.causes import BlockedOps
-from traceanalyzer.causes.knowledge.finding_text import scope_text
+from traceanalyzer.causes.knowledge.finding_text import function_text, is_of_call, scope_text
 from traceanalyzer.changes.edits import (
     combined_edit,
     device_edit,
@@ -18,26 +18,17 @@ from traceanalyzer.changes.edits import (
     strategy_edit,
     variable_edits,
 )
-from traceanalyzer.changes.remedies import (
-    STRATEGY,
-    Blocked,
-    Group,
-    Remedies,
-    Remedy,
-    detail,
-    line_of,
-    op_advice,
-    title,
-    variable_types,
-)
+from traceanalyzer.changes.remedies import STRATEGY, Blocked, Group, Remedies, Remedy
 from traceanalyzer.changes.variable_users import combinations
 from traceanalyzer.findings import CERTAINTIES
+from traceanalyzer.format import counted, series
 from traceanalyzer.model import SourceWhere
 from traceanalyzer.model.changes import Change, with_distinct_ids
+from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.kernel_types import definition_of, python_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.causes import Cause
@@ -46,21 +37,24 @@ if TYPE_CHECKING:
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Fix
-    from traceanalyzer.model.changes import Edit, Effort, Kind, Place
+    from traceanalyzer.model.changes import Edit, Effort, Place
+    from traceanalyzer.placement.blocker import Blocker
 
 _PIPELINE: Final = "dataset.map("
 _NOTHING_TO_EDIT: Final = "A library makes these ops: there is nothing to change in your code."
 # Causes whose changes other modules of this package make.
 _ELSEWHERE: Final = frozenset({"no_gpu_visible", "host_pipeline"})
-# Ops that share data by name: ops on another device cannot see it.
+# Ops that share data by name: ops on another device cannot see it. `StageSize` has no GPU kernel:
+# with `Stage` on the GPU, it finds nothing.
 _PAIRED: Final = re.compile(r"(?:(?:Ordered)?Map)?(?:Stage|Unstage)\w*")
+_MOST_TYPES: Final = 5  # op types in a detail
 
 
 class _Edits(NamedTuple):
-    """The edits of a change, and lines without an edit that must change too."""
+    """The edits of a change."""
 
     edits: tuple[Edit, ...] = ()
-    also: tuple[Place, ...] = ()
+    also: tuple[Place, ...] = ()  #: lines without an edit that must change too
     place: Place | None = None  #: the line to edit if there is no edit
 
 
@@ -95,63 +89,51 @@ class PlacementChanges:
         found = {op_id: finding for finding in findings for op_id in finding.op_ids}
         whole = {cause.id for cause in causes if cause.describe is None}
         remedies = Remedies(cpu_ops.values(), causes)
-        groups: dict[Remedy, list[Blocked]] = {}
-        of_op: dict[str, set[Remedy]] = {}
+        members: dict[Remedy, list[Blocked]] = {}
         for op_id, cpu_op in cpu_ops.items():
-            finding = found.get(op_id)
-            if finding is None or finding.cause in whole:
-                continue
-            blocked = remedies.of(cpu_op)
-            if not any(each.text.harm == "by_design" for each in blocked):
-                for each in blocked:
-                    groups.setdefault(each.remedy, []).append(each)
-                    of_op.setdefault(op_id, set()).add(each.remedy)
-        made: dict[Remedy, Group] = {}
-        for remedy, members in groups.items():
-            harmful = [
-                m
-                for m in members
-                if found[m.cpu_op.op_id].harm == "harmful"
-                and (m.text.harm == "harmful" or m.is_dragged_along or _is_named(m, found))
-                and not _stays(m)
-            ]
-            if harmful:
-                made[remedy] = Group(remedy, tuple(members), tuple(harmful), found)
+            if op_id in found and found[op_id].cause not in whole:
+                blocked = remedies.of(cpu_op)
+                if not any(each.text.harm == "by_design" for each in blocked):
+                    for each in blocked:
+                        members.setdefault(each.remedy, []).append(each)
+        every = {r: Group(r, tuple(blocked), found) for r, blocked in members.items()}
+        groups = {remedy: group for remedy, group in every.items() if group.harmful}
+        edits = {remedy: self._edits(group) for remedy, group in groups.items()}
+        into = _merge(groups, edits)
+        of_op: dict[str, set[Remedy]] = {}
+        for remedy, group in every.items():
+            for op_id in group.op_ids:
+                of_op.setdefault(op_id, set()).add(into.get(remedy, remedy))
         paired = {op_id for op_id, op in cpu_ops.items() if _PAIRED.fullmatch(op.explanation.type)}
-        edits = {remedy: self._edits(group) for remedy, group in made.items()}
-        _merge(made, edits, of_op)
-        edits |= {remedy: _NO_EDITS for remedy, g in made.items() if _splits(g, paired)}
+        for remedy, group in groups.items():
+            if (moved := paired & set(group.op_ids)) and moved != paired:
+                edits[remedy] = _NO_EDITS
         own = [
-            self._change(group, edits[remedy], found, of_op, is_prediction=is_prediction)
-            for remedy, group in made.items()
+            self._change(group, edits[remedy], of_op, is_prediction=is_prediction)
+            for remedy, group in groups.items()
         ]
-        changes = dict(zip(made, with_distinct_ids(own), strict=True))
+        changes = dict(zip(groups, with_distinct_ids(own), strict=True))
         for remedy, change in changes.items():
             others = {each for op_id in change.op_ids for each in of_op[op_id]} - {remedy}
             needs = tuple(sorted(changes[each].id for each in others if each in changes))
             changes[remedy] = replace(change, needs=needs)
+        of_runs = (f for f in findings if f.cause in whole - _ELSEWHERE and f.harm == "harmful")
         return [
             *changes.values(),
-            *(
-                self._of_finding(finding, is_prediction=is_prediction)
-                for finding in findings
-                if finding.cause in whole - _ELSEWHERE and finding.harm == "harmful"
-            ),
+            *(self._of_finding(finding, is_prediction=is_prediction) for finding in of_runs),
         ]
 
     def _of_finding(self, finding: Finding, *, is_prediction: bool) -> Change:
         """Return the change for a cause that concerns a whole run, such as lack of memory."""
         fix = finding.fixes[0] if finding.fixes else None
         places = [e.where for e in finding.evidence if isinstance(e.where, SourceWhere)]
-        place = next(((w.file, w.line) for w in places if w.line is not None), None)
-        advice = "" if fix is None else fix.code or fix.text
         return Change(
             id=finding.id,
             kind="edit",
             title=(fix and fix.title) or finding.title,
             detail=finding.title,
-            place=place,
-            instead=advice,
+            place=next(((w.file, w.line) for w in places if w.line is not None), None),
+            instead="" if fix is None else fix.code or fix.text,
             why=finding.why,
             saving=self._savings.of_placement(
                 finding.op_ids, finding.op_ids, is_prediction=is_prediction
@@ -166,25 +148,21 @@ class PlacementChanges:
 
     def _edits(self, group: Group) -> _Edits:
         """Return the edits of the user's lines; none if they are unknown or cannot be parsed."""
-        remedy = group.remedy
+        remedy, edit, made_at = group.remedy, None, None
         place = remedy.file, remedy.line
         if group.is_short_of_memory:
             return _NO_EDITS
-        match remedy.kind:
-            case "scope":
-                edit = device_edit(self._sources, *place, soft=self._soft)
-                return _NO_EDITS if edit is None else _Edits((edit,))
-            case "variable":
-                types = variable_types(group)
-                return self._retyped(place, types[0]) if types else _NO_EDITS
-            case "fix":
-                advice = op_advice(group)
-                edit = None if advice is None else op_edit(self._sources, *place, advice)
-                return _NO_EDITS if edit is None else _Edits((edit,))
-        if group.lead[0].cause.id == STRATEGY:
+        if group.new_dtype:
+            return self._retyped(place, group.new_dtype)
+        if remedy.kind == "scope":
+            edit = device_edit(self._sources, *place, soft=self._soft)
+        elif remedy.kind == "fix" and group.fixes:
+            blocker = group.lead[0].blocker
+            advice, result = group.fixes[0].code or "", _result_dtype(blocker)
+            edit = op_edit(self._sources, *place, blocker.type, advice, result)
+        elif remedy.kind == "library" and group.lead[0].cause.id == STRATEGY:
             made_at, edit = strategy_edit(self._sources)
-            return _Edits(() if edit is None else (edit,), place=made_at)
-        return _NO_EDITS
+        return _Edits(() if edit is None else (edit,), place=made_at)
 
     def _retyped(self, place: Place, dtype: str) -> _Edits:
         """Return the edits of a variable's dtype and of the values combined with it."""
@@ -195,7 +173,9 @@ class PlacementChanges:
         of_line = {(edit.file, edit.line): edit for edit in edits}
         also: list[Place] = []
         for other in combinations(self._capture_files, place):
-            if constant and _mentions(self._sources, other.made_at, constant):
+            source = self._sources.at(*other.made_at) if other.made_at and constant else None
+            nodes = () if source is None else source.nodes
+            if any(isinstance(node, ast.Name) and node.id == constant for node in nodes):
                 continue
             edit, is_all = combined_edit(self._sources, other, dtype)
             if edit is not None and of_line.setdefault((edit.file, edit.line), edit) == edit:
@@ -208,96 +188,114 @@ class PlacementChanges:
         self,
         group: Group,
         edited: _Edits,
-        found: Mapping[str, Finding],
         of_op: Mapping[str, set[Remedy]],
         *,
         is_prediction: bool,
     ) -> Change:
-        remedy, fixes = group.remedy, group.fixes
-        edits = edited.edits
-        op_ids = [op_id for op_id in group.op_ids if found[op_id].harm == "harmful"]
+        remedy, fixes, edits = group.remedy, group.fixes, edited.edits
+        op_ids = [op_id for op_id in group.op_ids if group.found[op_id].harm == "harmful"]
         alone = [op_id for op_id in op_ids if of_op[op_id] == {remedy}]
-        place = (remedy.file, remedy.line) if remedy.file else edited.place
         explained = [each.cpu_op.explanation for each in group.harmful]
         certainties = [e.certainty for e in explained] + [m.match.certainty for m in group.harmful]
-        replayed = all(e.is_complete and e.certainty == "certain" for e in explained)
-        change = Change(
+        is_verified = bool(fixes) and fixes[0].checked
+        if remedy.kind == "scope":  # proved if the replay without it is
+            is_verified = all(e.is_complete and e.certainty == "certain" for e in explained)
+        elif remedy.kind == "variable":
+            is_verified = bool(group.new_dtype)
+        place = (remedy.file, remedy.line) if remedy.file else edited.place
+        is_library = remedy.kind == "library"
+        return Change(
             id=_id(group),
-            kind="edit",
-            title=title(group, self._sources),
-            detail=detail(group),
+            kind="library" if is_library and not edits else "edit",
+            title=self._title(group),
+            detail=f"{counted(len(group.op_ids), 'op')}: {series(group.types, _MOST_TYPES)}",
             place=(edits[0].file, edits[0].line) if edits else place,
             also=(*((edit.file, edit.line) for edit in edits[1:]), *edited.also),
             edits=edits,
             instead="" if edits else _instead(group),
             why=_why(group),
+            around=((fixes and fixes[0].text) or _NOTHING_TO_EDIT) if is_library else "",
             saving=self._savings.of_placement(op_ids, alone, is_prediction=is_prediction),
             certainty=max(certainties, key=CERTAINTIES.index),
-            effort=_effort(fixes, edits),
-            is_verified=bool(fixes) and fixes[0].checked,
-            finding_ids=tuple(dict.fromkeys(found[op_id].id for op_id in group.op_ids)),
+            effort="one line" if remedy.kind == "scope" else _effort(fixes, edits),
+            is_verified=is_verified,
+            finding_ids=tuple(dict.fromkeys(group.found[op_id].id for op_id in group.op_ids)),
             op_ids=group.op_ids,
             is_prediction=is_prediction,
         )
-        match remedy.kind:
-            case "scope":
-                return replace(change, effort="one line", is_verified=replayed)
-            case "variable":
-                return replace(change, is_verified=bool(variable_types(group)))
-            case "library":
-                around = fixes[0].text if fixes else ""
-                kind: Kind = "edit" if edits else "library"
-                return replace(change, kind=kind, around=around or _NOTHING_TO_EDIT)
-        return change
+
+    # --- titles ----------------------------------------------------------------------------------
+
+    def _title(self, group: Group) -> str:
+        """Return what to do, in a few words."""
+        remedy, fix = group.remedy, next(iter(group.fixes), None)
+        if remedy.kind == "scope" and not group.is_short_of_memory:
+            return self._scope_title(group)
+        if group.new_dtype and not group.is_short_of_memory:
+            name = self._variable_name(group, (remedy.file, remedy.line))
+            return f"Create {name} as {group.new_dtype}"
+        if fix is not None and fix.title:
+            # Other fixes depend on a condition.
+            replaced = f"Replace {group.few_types}, or move it out of the step"
+            return fix.title if fix.condition is None else replaced
+        if remedy.file:
+            return f"Avoid {group.few_types} at {remedy.at}"
+        return f"Move {group.few_types} to the GPU"
+
+    def _scope_title(self, group: Group) -> str:
+        calls = {
+            function_text(each.cpu_op, each.blocker)
+            for each in group.members
+            if each.blocker.kind is BlockerKind.DEFAULT_DEVICE or is_of_call(each.blocker)
+        }
+        if len(calls) == 1:
+            return f"Call `{calls.pop()}` on the GPU"
+        blockers = [each.blocker for each in group.members]
+        made = {(b.made_at.file, b.made_at.line) for b in blockers if b.resource and b.made_at}
+        own = {(b.frame.file, b.frame.line) for b in blockers if not b.resource and b.frame}
+        if len(made) != 1 or not own <= made:
+            return f"Run {group.few_types} on the GPU"
+        number = len({b.resource.name for b in blockers if b.resource is not None})
+        name = self._variable_name(group, made.pop())
+        return f"Create {name if number == 1 else counted(number, 'variable')} on the GPU"
+
+    def _variable_name(self, group: Group, made_at: Place) -> str:
+        """Return the name that the program gives a variable, or "the variable"."""
+        resources = (each.blocker.resource for each in group.members)
+        names = (resource.name.partition(":")[0] for resource in resources if resource is not None)
+        own = next((name for name in names if name and not name.startswith("Variable")), "")
+        source = None if own else self._sources.at(*made_at)
+        for node in () if source is None else source.nodes:
+            if source is not None and isinstance(node, ast.Assign | ast.AnnAssign):
+                own = source.text(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+                break
+        return f"`{own}`" if own else "the variable"
 
 
-def _mentions(sources: Sources, place: Place | None, name: str) -> bool:
-    source = None if place is None else sources.at(*place)
-    nodes = () if source is None else source.nodes
-    return any(isinstance(node, ast.Name) and node.id == name for node in nodes)
+def _merge(groups: dict[Remedy, Group], edits: Mapping[Remedy, _Edits]) -> Mapping[Remedy, Remedy]:
+    """Merge groups with the same edit, such as that of a constant that two scopes use.
 
-
-def _merge(
-    groups: dict[Remedy, Group],
-    edits: Mapping[Remedy, _Edits],
-    of_op: Mapping[str, set[Remedy]],
-) -> None:
-    """Merge groups with the same edit, such as that of a constant that two scopes use."""
-    first: dict[tuple[Edit, ...], Remedy] = {}
-    for remedy in sorted(edits, key=lambda each: (each.file, each.line, each.advice)):
-        of_remedy = edits[remedy].edits
-        kept = first.setdefault(of_remedy, remedy)
-        if not of_remedy or kept is remedy:
-            continue
-        one, other = groups[kept], groups.pop(remedy)
-        groups[kept] = replace(
-            one, members=one.members + other.members, harmful=one.harmful + other.harmful
-        )
-        for remedies in of_op.values():
-            if remedy in remedies:
-                remedies.remove(remedy)
-                remedies.add(kept)
-
-
-def _is_named(blocked: Blocked, found: Mapping[str, Finding]) -> bool:
-    """Return whether the op's finding names this cause, and so knows its harm best."""
-    return found[blocked.cpu_op.op_id].cause == blocked.cause.id
-
-
-def _stays(blocked: Blocked) -> bool:
-    """Return whether a replay without the scope still puts the op on the CPU."""
-    explanation = blocked.cpu_op.explanation
-    is_replayed = explanation.basis == "replay"
-    return blocked.remedy.kind == "scope" and is_replayed and not explanation.is_complete
-
-
-def _splits(group: Group, paired: AbstractSet[str]) -> bool:
-    """Return whether a change would move some of the ops that share a staging area, not all.
-
-    `StageSize` has no GPU kernel: with `Stage` on the GPU it finds nothing.
+    Return the remedy of the group that each belongs to now.
     """
-    moved = paired & set(group.op_ids)
-    return bool(moved) and moved != paired
+    first: dict[object, Remedy] = {}
+    in_order = sorted(groups, key=lambda remedy: (remedy.file, remedy.line, remedy.advice))
+    into = {remedy: first.setdefault(edits[remedy].edits or remedy, remedy) for remedy in in_order}
+    for remedy, kept in into.items():
+        if kept is not remedy:
+            members = groups[kept].members + groups.pop(remedy).members
+            groups[kept] = replace(groups[kept], members=members)
+    return into
+
+
+def _result_dtype(blocker: Blocker) -> str:
+    """Return the dtype that an op's result has because of the dtype to change; "" for none."""
+    if len(blocker.attributes) != 1:
+        return ""
+    ((name, value),) = blocker.attributes.items()
+    definition = definition_of(blocker.type)
+    outputs = () if definition is None else definition.outputs
+    is_output = any(name in {each.type_attr, each.type_list_attr} for each in outputs)
+    return python_name(value) if is_output and isinstance(value, str) else ""
 
 
 def _instead(group: Group) -> str:
@@ -306,7 +304,7 @@ def _instead(group: Group) -> str:
     if fix is None:
         return ""
     if group.remedy.kind == "scope" and fix.code and fix.code.startswith("with tf.device("):
-        return f'with tf.device("/GPU:0"):  # {line_of(group.remedy)}'
+        return f'with tf.device("/GPU:0"):  # {group.remedy.at}'
     return fix.code or fix.text
 
 
@@ -318,7 +316,7 @@ def _why(group: Group) -> str:
     text = lead[0].text if describe is None else describe(ops)
     if remedy.kind != "scope":
         return text.why
-    return f"`{scope_text(lead[0].blocker)}` is entered at {line_of(remedy)}. {text.why}"
+    return f"`{scope_text(lead[0].blocker)}` is entered at {remedy.at}. {text.why}"
 
 
 def _effort(fixes: Sequence[Fix], edits: Sequence[Edit]) -> Effort:
@@ -329,9 +327,6 @@ def _effort(fixes: Sequence[Fix], edits: Sequence[Edit]) -> Effort:
     if _PIPELINE in code or "input pipeline" in code:
         return "restructure"
     return "one line" if fixes and fixes[0].code and "\n" not in fixes[0].code else "few lines"
-
-
-# --- facts ---------------------------------------------------------------------------------------
 
 
 def _id(group: Group) -> str:

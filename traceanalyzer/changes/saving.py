@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-import numpy as np
-
 from traceanalyzer.diagnosis import rare_ops
 from traceanalyzer.model.changes import Saving
 from traceanalyzer.tables.steps import regular_steps
-from traceanalyzer.timeline.intervals import union
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    import pandas as pd
-
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.timeline.intervals import Intervals
 
-FEWEST_STEPS: Final = 3  # fewer may be the first ones, which trace and compile
 LEAST: Final = 0.02  # of the step, or of the recording: less is not worth a change
 _NEXT_TO_NOTHING: Final = 0.05  # of the upper bound: a smaller lower bound is meaningless
 _HOST_TIME: Final = "host time of these ops; what a GPU would save is not in this trace"
@@ -93,12 +86,7 @@ class Savings:
         )
 
 
-def at_most(ps: float, share: float, note: str, per: Literal["step", "run"] = "step") -> Saving:
-    """Return a saving with only an upper bound."""
-    us, share = ps / PS_PER_US, min(1.0, share)
+def at_most(ps: float, whole_ps: float, note: str, per: Literal["step", "run"] = "step") -> Saving:
+    """Return a saving with only an upper bound, of a step or run that takes `whole_ps`."""
+    us, share = ps / PS_PER_US, min(1.0, ps / whole_ps)
     return Saving(kind="upper_bound", high_us=us, share=share, per=per, note=note)
-
-
-def spans_of(steps: pd.DataFrame) -> Intervals:
-    """Return the time that steps cover."""
-    return union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))

@@ -5,51 +5,65 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from traceanalyzer.model.changes import Edit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from traceanalyzer.capture_file.document import CaptureFile, Statement
+
+_Position: TypeAlias = tuple[int, int]  # line and column
+Span: TypeAlias = tuple[_Position, _Position, str]
+"""The text between two positions is replaced with another text."""
 
 
 class Sources:
     """The recorded statements of a run."""
 
     def __init__(self, capture_files: Iterable[CaptureFile]) -> None:
-        self._statements: dict[str, dict[int, Statement]] = {}
+        self._sources: dict[str, dict[int, Source]] = {}
         for capture_file in capture_files:
             for statement in capture_file.statements:
-                of_file = self._statements.setdefault(statement.file, {})
-                for line in range(statement.line, statement.line + len(statement.text)):
+                source, size = Source(statement), len(statement.text)
+                of_file = self._sources.setdefault(statement.file, {})
+                for line in range(statement.line, statement.line + size):
                     # A line of two statements, or of one within another, belongs to the shorter.
-                    known = of_file.get(line)
-                    if known is None or len(statement.text) < len(known.text):
-                        of_file[line] = statement
+                    known = of_file.setdefault(line, source)
+                    if size < len(known.statement.text):
+                        of_file[line] = source
 
     def at(self, file: str, line: int) -> Source | None:
         """Return the statement at a line, or None if it is unknown or cannot be parsed."""
-        statement = self._statements.get(file, {}).get(line)
-        source = None if statement is None else Source(statement)
+        source = self._sources.get(file, {}).get(line)
         return source if source is not None and source.nodes else None
+
+    def call(self, file: str, line: int, *names: str) -> tuple[Source, ast.Call] | None:
+        """Return the only call of some functions in the statement at a line, if there is one."""
+        source = self.at(file, line)
+        calls = [] if source is None else source.calls(*names)
+        return (source, calls[0]) if source is not None and len(calls) == 1 else None
 
     def of_strategies(self) -> list[tuple[Source, ast.Call]]:
         """Return the statements that create a `tf.distribute` strategy, with the call in each."""
-        found = []
-        for of_file in self._statements.values():
-            for statement in dict.fromkeys(of_file.values()):
-                source = Source(statement)
-                calls = [n for n in source.nodes if isinstance(n, ast.Call)]
-                found += [(source, n) for n in calls if name_of(n).endswith("Strategy")]
-        return found
+        return [
+            (source, node)
+            for of_file in self._sources.values()
+            for source in dict.fromkeys(of_file.values())
+            for node in source.nodes
+            if isinstance(node, ast.Call) and name_of(node).endswith("Strategy")
+        ]
 
-    def constant(self, file: str, name: str) -> Source | None:
-        """Return the statement that defines a constant of a file: `KIND = tf.int32`."""
-        for statement in dict.fromkeys(self._statements.get(file, {}).values()):
-            if statement.text[0].startswith((f"{name} =", f"{name}=")):
-                return Source(statement)
+    def constant(self, file: str, node: ast.AST | None) -> tuple[Source, ast.expr] | None:
+        """Return the statement that defines a name (`KIND = tf.int32`), and the value."""
+        if not isinstance(node, ast.Name):
+            return None
+        start = (f"{node.id} =", f"{node.id}=")
+        for source in dict.fromkeys(self._sources.get(file, {}).values()):
+            if source.statement.text[0].startswith(start):
+                values = [each.value for each in source.nodes if isinstance(each, ast.Assign)]
+                return (source, values[0]) if values else None
         return None
 
 
@@ -60,14 +74,14 @@ class Source:
     statement: Statement
 
     @cached_property
-    def _lines(self) -> list[str]:
-        """The lines after one that an indented statement can be in."""
-        return ["if 1:" if self._indent else "", *self.statement.text]
-
-    @cached_property
     def _indent(self) -> str:
         first = self.statement.text[0]
         return first[: len(first) - len(first.lstrip())]
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        """The lines after one that an indented statement can be in."""
+        return ["if 1:" if self._indent else "", *self.statement.text]
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
@@ -82,48 +96,33 @@ class Source:
 
     def calls(self, *names: str) -> list[ast.Call]:
         """Return the calls of functions with one of these names: `device`, for `tf.device`."""
-        return [
-            node for node in self.nodes if isinstance(node, ast.Call) and name_of(node) in names
-        ]
+        return [n for n in self.nodes if isinstance(n, ast.Call) and name_of(n) in names]
 
     def text(self, node: ast.AST) -> str:
         """Return the text of a node."""
         return ast.get_source_segment("\n".join(self._lines), node) or ""
 
-    def replaced(self, parts: Iterable[tuple[ast.AST, str]]) -> Edit:
-        """Return the edit that replaces nodes; none may contain another."""
-        return self.rewritten((), parts)
-
-    def rewritten(
-        self,
-        inserted: Iterable[tuple[tuple[int, int], str]],
-        replaced: Iterable[tuple[ast.AST, str]] = (),
-    ) -> Edit:
-        """Return the edit that inserts texts, in order if at one position, and replaces nodes."""
-        spans = [(*place, *place, text) for place, text in inserted]
-        spans += [(*start_of(node), *end_of(node), new) for node, new in replaced]
-        return self._spliced(spans)
-
-    def appended(self, call: ast.Call, argument: str) -> Edit:
-        """Return the edit that adds an argument at the end of a call."""
-        given = [*call.args, *call.keywords]
-        if not given:
-            line, column = end_of(call)
-            return self._spliced([(line, column - 1, line, column - 1, argument)])
-        end = max(map(end_of, given))
-        return self._spliced([(*end, *end, f", {argument}")])
-
-    def removed(self) -> Edit:
-        """Return the edit that removes the statement or replaces it with `pass`."""
-        return self._edit([f"{self._indent}pass"] if self._indent else [])
-
-    def _spliced(self, spans: Iterable[tuple[int, int, int, int, str]]) -> Edit:
+    def edited(self, *spans: Span) -> Edit:
+        """Return the edit of some spans; insertions at one position stay in order."""
         lines = [line.encode() for line in self._lines]
-        for first, start, last, end, new in sorted(spans, key=lambda span: span[:2])[::-1]:
+        for (first, start), (last, end), new in sorted(spans, key=lambda span: span[0])[::-1]:
             begin, rest = lines[first - 1][:start], lines[last - 1][end:]
             lines[first - 1 : last] = [begin + new.encode() + rest]
         size = len(self.statement.text) + len(lines) - len(self._lines)
         return self._edit([line.decode() for line in lines[1 : 1 + size]])
+
+    def appended(self, call: ast.Call, argument: str) -> Edit:
+        """Return the edit that adds an argument at the end of a call."""
+        given = [*call.args, *call.keywords]
+        if given:
+            end = max(each[1] for each in map(_bounds, given))
+            return self.edited((end, end, f", {argument}"))
+        line, column = _bounds(call)[1]
+        return self.edited(((line, column - 1), (line, column - 1), argument))
+
+    def removed(self) -> Edit:
+        """Return the edit that removes the statement or replaces it with `pass`."""
+        return self._edit([f"{self._indent}pass"] if self._indent else [])
 
     def _edit(self, new: list[str]) -> Edit:
         """Return the edit of the lines that differ."""
@@ -136,6 +135,26 @@ class Source:
         return Edit(file=self.statement.file, line=line, old=tuple(old), new=tuple(new))
 
 
+def _bounds(node: ast.AST) -> tuple[_Position, _Position]:
+    """Return where a node begins and ends."""
+    return (
+        (node.lineno, node.col_offset),  # type: ignore[attr-defined]
+        (node.end_lineno, node.end_col_offset),  # type: ignore[attr-defined]
+    )
+
+
+def over(node: ast.AST, text: str) -> Span:
+    """Return the span that replaces a node."""
+    return (*_bounds(node), text)
+
+
+def around(node: ast.AST, before: str, after: str) -> Iterator[Span]:
+    """Yield the spans that enclose a node."""
+    start, end = _bounds(node)
+    yield start, start, before
+    yield end, end, after
+
+
 def name_of(node: ast.AST) -> str:
     """Return the last part of the name of a function, or of a called function."""
     if isinstance(node, ast.Call):
@@ -143,16 +162,6 @@ def name_of(node: ast.AST) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def start_of(node: ast.AST) -> tuple[int, int]:
-    """Return the line and column where a node begins."""
-    return node.lineno, node.col_offset  # type: ignore[attr-defined]
-
-
-def end_of(node: ast.AST) -> tuple[int, int]:
-    """Return the line and column after the end of a node."""
-    return node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
 
 
 def root_of(node: ast.AST) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,25 +16,25 @@ from traceanalyzer.causes.knowledge.finding_text import name_scope
 from traceanalyzer.causes.no_gpu_visible import is_doubtful, obstacle_fix
 from traceanalyzer.changes.edits import unhiding_edit
 from traceanalyzer.findings import finding_id
-from traceanalyzer.format import counted, listed
+from traceanalyzer.format import counted, series
 from traceanalyzer.model.changes import Candidate, Change, Saving
 from traceanalyzer.placement.scopes import last_minor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from traceanalyzer.capture_file.visibility import Obstacle
     from traceanalyzer.changes.saving import Savings
     from traceanalyzer.changes.source import Sources
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.findings import Finding
-    from traceanalyzer.model.changes import Edit
 
 _RESOURCE: Final = "resource_on_cpu"
 _FOLLOWS: Final = "follows_neighbour"
 _MOST_CANDIDATES: Final = 4
+_MOST_PARTS: Final = 20
 _MOST_SCOPES: Final = 3  # named in a detail
+_MOST_TYPES: Final = 5
 _RECORD: Final = "traceanalyzer capture train.py"
 _IF_ALL_MOVE: Final = "if all of these ops move to the GPU"
 # `Adam/Adam/update_1/ResourceApplyAdam`, `Adagrad/update_items/...`: updates by an optimizer.
@@ -53,22 +53,6 @@ _OLD_EMBEDDING: Final = Candidate(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Check:
-    """How to check a cause; see `data/checks.toml` for the fields."""
-
-    cause: str
-    title: str
-    check: str
-    edit: str
-
-
-@cache
-def _checks() -> Mapping[str, _Check]:
-    text = (files("traceanalyzer.changes") / "data" / "checks.toml").read_text("utf-8")
-    return {entry["cause"]: _Check(**entry) for entry in tomllib.loads(text)["check"]}
-
-
 class _Part(NamedTuple):
     """A part of the program: the ops of one name scope or of one line."""
 
@@ -78,7 +62,6 @@ class _Part(NamedTuple):
     line: int
 
 
-_MOST_PARTS: Final = 20
 _OTHERS: Final = _Part("", "", "", 0)
 
 
@@ -91,39 +74,50 @@ def find_cause_changes(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
     candidates = Candidates(diagnosis.run)
     possible = {op.op_id: candidates.of(op) for op in ops}
     version = diagnosis.run.tensorflow_version
-    found = []
-    for part, members in _parts(ops, possible).items():
-        op_ids = [op.op_id for op in members]
-        if savings.is_rare(op_ids):
-            continue
-        saving = savings.of_placement(op_ids, op_ids)
-        if saving.kind == "estimated":
-            saving = replace(saving, kind="upper_bound", low_us=None, note=_IF_ALL_MOVE)
-        table = _candidates(members, possible, version)
-        found.append(
-            Change(
-                id=finding_id("find_cause", f"{part.function}\0{part.scope}"),
-                kind="find_cause",
-                title=_title(part, members, table),
-                detail=_detail(members),
-                place=_place(members),
-                instead=table[0].check if table else _RECORD,
-                why="The trace does not show why these ops are on the CPU.",
-                saving=saving,
-                certainty="possible",
-                effort="command",
-                op_ids=tuple(op_ids),
-                candidates=table,
-            )
-        )
-    return found
+    return [
+        _find_cause(part, members, _candidates(members, possible, version), savings)
+        for part, members in _parts(ops, possible).items()
+        if not savings.is_rare([op.op_id for op in members])
+    ]
+
+
+def _find_cause(
+    part: _Part, ops: Sequence[CpuOp], candidates: tuple[Candidate, ...], savings: Savings
+) -> Change:
+    op_ids = [op.op_id for op in ops]
+    saving = savings.of_placement(op_ids, op_ids)
+    if saving.kind == "estimated":
+        saving = replace(saving, kind="upper_bound", low_us=None, note=_IF_ALL_MOVE)
+    types = list(dict.fromkeys(op.explanation.type or op.type for op in ops))
+    scopes = list(dict.fromkeys(scope for op in ops if (scope := _part(op).scope)))
+    where = f" in {series(scopes[:_MOST_SCOPES])}" if scopes else ""
+    what = types[0] if len(types) == 1 else f"{len(ops)} ops"
+    of = f" of `{part.scope}`" if part.scope else ""
+    subject = f"{what}{of} {'is' if len(ops) == 1 else 'are'}"
+    if candidates and candidates[0].cause == _RESOURCE:
+        subject = f"the variable{of or f' behind {what}'} is"
+    return Change(
+        id=finding_id("find_cause", f"{part.function}\0{part.scope}"),
+        kind="find_cause",
+        title=f"Find out why {subject} on the CPU",
+        detail=f"{counted(len(ops), 'op')}{where}: {series(types, _MOST_TYPES)}",
+        place=next(((op.file, op.line) for op in ops if op.file and op.line is not None), None),
+        instead=candidates[0].check if candidates else _RECORD,
+        why="The trace does not show why these ops are on the CPU.",
+        saving=saving,
+        certainty="possible",
+        effort="command",
+        op_ids=tuple(op_ids),
+        candidates=candidates,
+    )
 
 
 def _parts(ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]) -> dict[_Part, list[CpuOp]]:
     """Group ops by name scope or line, and optimizer updates with the scope of their variable.
 
     The name of an update usually does not contain the variable's. If only one scope of a function
-    uses variables on the CPU, the update belongs to that scope.
+    uses variables on the CPU, the update belongs to that scope. Beyond the parts that take longest,
+    all others are one.
     """
     every: dict[_Part, list[CpuOp]] = defaultdict(list)
     for op in ops:
@@ -142,11 +136,6 @@ def _parts(ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]) -> dict[
         owner = named if len(named) == 1 else of_function
         if len(owner) == 1:
             parts[owner[0]] += parts.pop(part)
-    return _most_expensive(parts)
-
-
-def _most_expensive(parts: Mapping[_Part, list[CpuOp]]) -> dict[_Part, list[CpuOp]]:
-    """Return the parts that take longest, and all others as one."""
     ordered = sorted(parts, key=lambda part: -sum(op.host_self_ps for op in parts[part]))
     kept = {part: parts[part] for part in ordered[:_MOST_PARTS]}
     others = [op for part in ordered[_MOST_PARTS:] for op in parts[part]]
@@ -162,10 +151,16 @@ def _part(op: CpuOp) -> _Part:
 
 
 def _around(part: _Part) -> Iterator[_Part]:
-    """Walk the scopes around a part, outermost first, without the scope of the whole model."""
+    """Yield the scopes around a part, outermost first, without the scope of the whole model."""
     names = part.scope.split("/")
     for depth in range(2, len(names)):
         yield part._replace(scope="/".join(names[:depth]))
+
+
+@cache
+def _checks() -> Mapping[str, Mapping[str, str]]:
+    text = (files("traceanalyzer.changes") / "data" / "checks.toml").read_text("utf-8")
+    return {entry["cause"]: entry for entry in tomllib.loads(text)["check"]}
 
 
 def _candidates(
@@ -179,132 +174,84 @@ def _candidates(
             direct[cause].append(op)
             rank[cause] += position
     followers = direct.pop(_FOLLOWS, [])
-    rows = []
+    found = []
     for cause, explained in direct.items():
-        check = _checks().get(cause)
-        if check is None:
-            continue
-        ids = {op.op_id for op in explained}
+        ids, kind = {op.op_id for op in explained}, explained[0].explanation.type
         others = ops if cause == _RESOURCE else followers
-        kind = explained[0].explanation.type
-        rows.append(
-            Candidate(
-                cause=cause,
-                title=check.title.format(op=kind),
-                explains_directly=len(ids),
-                explains_following=sum(op.op_id not in ids for op in others),
-                check=check.check.format(op=kind),
-                edit=check.edit.format(op=kind),
+        if cause in _checks():
+            texts = {name: text.format(op=kind) for name, text in _checks()[cause].items()}
+            following = sum(op.op_id not in ids for op in others)
+            found.append(
+                Candidate(explains_directly=len(ids), explains_following=following, **texts)
             )
+    number, (first, last) = len(direct.get(_RESOURCE, ())), _EMBEDDING_ON_CPU
+    looks_up = any("Gather" in op.explanation.type or "embedding" in op.name for op in ops)
+    if version and number and looks_up and first <= last_minor(version) <= last:
+        following = len(ops) - number
+        found.append(
+            replace(_OLD_EMBEDDING, explains_directly=number, explains_following=following)
         )
-    rows += _of_old_embedding(ops, version, len(direct.get(_RESOURCE, ())))
-    rows.sort(
+    found.sort(
         key=lambda c: (
             c.cause != _RESOURCE,
             -(c.explains_directly + c.explains_following),
             rank[c.cause] / max(1, c.explains_directly),
         )
     )
-    return tuple(rows[:_MOST_CANDIDATES])
+    return tuple(found[:_MOST_CANDIDATES])
 
 
-def _of_old_embedding(
-    ops: Sequence[CpuOp], version: str | None, direct: int
-) -> Iterable[Candidate]:
-    first, last = _EMBEDDING_ON_CPU
-    if version is None or not direct or not first <= last_minor(version) <= last:
-        return
-    if any("Gather" in op.explanation.type or "embedding" in op.name for op in ops):
-        following = len(ops) - direct
-        yield replace(_OLD_EMBEDDING, explains_directly=direct, explains_following=following)
-
-
-def _title(part: _Part, ops: Sequence[CpuOp], candidates: Sequence[Candidate]) -> str:
-    if candidates and candidates[0].cause == _RESOURCE:
-        of = f"of `{part.scope}`" if part.scope else f"behind {_types(ops)}"
-        return f"Find out why the variable {of} is on the CPU"
-    of = f" of `{part.scope}`" if part.scope else ""
-    return f"Find out why {_types(ops)}{of} {'is' if len(ops) == 1 else 'are'} on the CPU"
-
-
-def _types(ops: Sequence[CpuOp]) -> str:
-    types = list(dict.fromkeys(op.explanation.type or op.type for op in ops))
-    return types[0] if len(types) == 1 else f"{len(ops)} ops"
-
-
-def _detail(ops: Sequence[CpuOp]) -> str:
-    types = list(dict.fromkeys(op.explanation.type or op.type for op in ops))
-    scopes = list(dict.fromkeys(scope for op in ops if (scope := _part(op).scope)))
-    where = f" in {listed(scopes[:_MOST_SCOPES])}" if scopes else ""
-    return f"{counted(len(ops), 'op')}{where}: {listed(types)}"
-
-
-def _place(ops: Sequence[CpuOp]) -> tuple[str, int] | None:
-    return next(((op.file, op.line) for op in ops if op.file and op.line is not None), None)
-
+# --- a GPU that TensorFlow does not see ----------------------------------------------------------
 
 _CAUSE: Final = "no_gpu_visible"
-_UNKNOWN: Final = "Find out why TensorFlow sees no GPU"
 _SHOW_LIBRARIES: Final = 'python -c "import tensorflow as tf; print(tf.sysconfig.get_build_info())"'
 _SHOW_HIDDEN: Final = "python -c \"import os; print(os.getenv('CUDA_VISIBLE_DEVICES'))\""
-_NOT_MEASURED: Final = "what a GPU would save is not in this trace"
 
 
 def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
     """Return the change that makes a GPU visible; None if the run used one."""
-    findings = [f for f in diagnosis.findings if f.cause == _CAUSE]
     predicted = () if diagnosis.on_a_gpu is None else diagnosis.on_a_gpu.findings
-    findings += [f for f in predicted if f.cause == _CAUSE]
+    findings = [f for f in (*diagnosis.findings, *predicted) if f.cause == _CAUSE]
     if not findings:
         return None
     capture_files = [capture_file for _, capture_file in diagnosis.run.captured]
-    every = list(
-        dict.fromkeys(o for capture_file in capture_files for o in obstacles(capture_file))
-    )
+    every = list(dict.fromkeys(o for each in capture_files for o in obstacles(each)))
     every.sort(key=is_doubtful)  # certain ones first
-    edits = tuple(_edits(every, sources))
-    first = findings[0]
-    frame = next((each.frame for each in every if each.frame is not None), None)
-    fixes = [fix for finding in findings for fix in finding.fixes]
-    hiding = {each.frame.text for each in every if each.frame is not None}
+    lines = [(each.frame, is_doubtful(each)) for each in every if each.frame is not None]
+    unhiding = [
+        unhiding_edit(sources, frame.file, frame.line)
+        for frame, is_in_doubt in lines
+        if not is_in_doubt
+    ]
+    edits = tuple(edit for edit in unhiding if edit is not None)
+    first, fixes = findings[0], [fix for finding in findings for fix in finding.fixes]
+    hiding = {frame.text for frame, _ in lines}
     edited = {edit.old[0].strip() for edit in edits}
     advice = [
-        fix.text if fix.code in hiding else fix.code or fix.text
+        fix.text if fix.code in hiding else fix.code or ("" if not every else fix.text)
         for fix in fixes
         if fix.code not in edited
     ]
-    candidates = () if every else tuple(_checklist(first))
-    if candidates:
-        advice = [fix.code for fix in fixes if fix.code]
     return Change(
         id=first.id,
         kind="gpu",
-        title=(obstacle_fix(every[0]).title if every else None) or _UNKNOWN,
+        title=(every and obstacle_fix(every[0]).title) or "Find out why TensorFlow sees no GPU",
         detail="; ".join(each.text.rstrip(".") for each in every),
-        place=None if frame is None else (frame.file, frame.line),
+        place=(lines[0][0].file, lines[0][0].line) if lines else None,
         edits=edits,
-        instead="\n".join(dict.fromkeys(advice)),
+        instead="\n".join(dict.fromkeys(filter(None, advice))),
         why=first.why,
-        saving=Saving(kind="none", per="run", note=_NOT_MEASURED),
+        saving=Saving(kind="none", per="run", note="what a GPU would save is not in this trace"),
         certainty=first.certainty,
         effort="one line" if edits and len(every) == 1 else "command",
         finding_ids=tuple(finding.id for finding in findings),
         op_ids=first.op_ids,
-        candidates=candidates,
+        candidates=() if every else tuple(_checklist(first)),
     )
 
 
-def _edits(every: Sequence[Obstacle], sources: Sources) -> Iterable[Edit]:
-    for obstacle in every:
-        if obstacle.frame is not None and not is_doubtful(obstacle):
-            edit = unhiding_edit(sources, obstacle.frame.file, obstacle.frame.line)
-            if edit is not None:
-                yield edit
-
-
-def _checklist(finding: Finding) -> Iterable[Candidate]:
-    """Walk what to check if the reason is unknown."""
-    count = len(finding.op_ids)
+def _checklist(finding: Finding) -> Iterator[Candidate]:
+    """Yield what to check if the reason is unknown."""
     for fix in finding.fixes:
         asks = fix.code is not None and fix.code.startswith("python")
         check = (fix.code if asks else _SHOW_LIBRARIES if fix.code else _SHOW_HIDDEN) or ""
@@ -312,7 +259,7 @@ def _checklist(finding: Finding) -> Iterable[Candidate]:
         yield Candidate(
             cause=finding.cause,
             title=fix.text,
-            explains_directly=count,
+            explains_directly=len(finding.op_ids),
             explains_following=0,
             check=check,
             edit=edit,

@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.function_records import UNKNOWN
+from traceanalyzer.placement.calls import argument_nodes
 from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.placement.retyping import READS, attribute_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from traceanalyzer.capture_file.document import Attributes, CaptureFile, Frame, Signature
     from traceanalyzer.capture_file.function_records import Graph
@@ -43,107 +44,108 @@ def combinations(capture_files: Iterable[CaptureFile], made_at: Place) -> tuple[
         if resource.dtype == _DTYPE
         and resource.signature >= 0
         and _place(capture_file.frame(capture_file.signatures[resource.signature].frame)) == made_at
-        for each in _Uses(capture_file).of(number)
+        for signature in capture_file.signatures
+        for each in _of_signature(capture_file, signature, number)
         if each.place != made_at
     )
     return tuple(dict.fromkeys(found))
 
 
-class _Uses:
-    """The uses of variables in one capture."""
-
-    def __init__(self, capture_file: CaptureFile) -> None:
-        self._capture_file = capture_file
-
-    def of(self, resource: int) -> Iterator[Combination]:
-        for signature in self._capture_file.signatures:
-            bound = [k for k, each in enumerate(signature.inputs) if each.resource == resource]
-            if bound and signature.is_function:
-                yield from self._in_function(signature, bound)
-            elif bound:
-                yield from self._eager(signature)
-
-    def _eager(self, signature: Signature) -> Iterator[Combination]:
-        place = _place(self._capture_file.frame(signature.frame))
-        known = self._capture_file.attribute_set(signature.attributes)
-        for slot, each in enumerate(signature.inputs):
-            is_value = attribute_at(signature.op, known, slot) == "dtype"
-            if place is not None and each.dtype == _DTYPE and is_value:
-                yield Combination(signature.op, place, slot, None)
-
-    def _in_function(self, call: Signature, bound: list[int]) -> Iterator[Combination]:
-        function = self._capture_file.function(call.op)
+def _of_signature(
+    capture_file: CaptureFile, signature: Signature, resource: int
+) -> Iterator[Combination]:
+    """Yield the combinations of a variable in an eager op, or in the function that it calls."""
+    bound = [k for k, each in enumerate(signature.inputs) if each.resource == resource]
+    if not bound:
+        return
+    if signature.is_function:
+        function = capture_file.function(signature.op)
         for instance in () if function is None else function.instances:
-            graph = instance.input
-            handles = {
-                node
-                for node, op in enumerate(graph.ops)
-                if op == "_Arg" and self._known(graph, node).get("index") in bound
-            }
-            yield from self._in_graph(call.op, graph, handles)
+            yield from _Uses(capture_file, signature.op, instance.input, bound).combinations()
+        return
+    place = _place(capture_file.frame(signature.frame))
+    known = capture_file.attribute_set(signature.attributes)
+    for slot, each in enumerate(signature.inputs):
+        is_value = attribute_at(signature.op, known, slot) == "dtype"
+        if place is not None and each.dtype == _DTYPE and is_value:
+            yield Combination(signature.op, place, slot, None)
 
-    def _in_graph(self, function: str, graph: Graph, handles: set[int]) -> Iterator[Combination]:
-        """Walk the ops that combine other values with those of handles, in the graph's order."""
-        changed, users = self._changed(graph, handles)
+
+class _Uses:
+    """The uses of a variable in the graph of a function."""
+
+    def __init__(
+        self, capture_file: CaptureFile, function: str, graph: Graph, bound: Sequence[int]
+    ) -> None:
+        self._capture_file = capture_file
+        self._function = function
+        self._graph = graph
+        arguments = argument_nodes(graph, capture_file.attributes)
+        self._handles = {arguments[at] for at in bound if at in arguments}
+
+    def combinations(self) -> Iterator[Combination]:
+        """Yield the ops that combine other values with the variable's, in the graph's order."""
+        changed, users = self._changed()
         for node, name in users.items():
-            place, known = self._line(function, graph, node), self._known(graph, node)
-            for slot, (source, _) in enumerate(graph.sources(node)):
-                is_other = attribute_at(graph.ops[node], known, slot) == name
-                if place is None or not is_other or source in changed:
-                    continue
-                made_at = self._line(function, graph, source)
-                is_constant = graph.ops[source] == "Const" and made_at == place
-                yield Combination(graph.ops[node], place, slot, made_at, is_constant)
+            op, place, known = self._graph.ops[node], self._line(node), self._known(node)
+            for slot, (source, _) in enumerate(self._graph.sources(node)):
+                is_other = attribute_at(op, known, slot) == name and source not in changed
+                if place is not None and is_other:
+                    made_at = self._line(source)
+                    is_constant = self._graph.ops[source] == "Const" and made_at == place
+                    yield Combination(op, place, slot, made_at, is_constant)
 
-    def _changed(self, graph: Graph, handles: set[int]) -> tuple[set[int], dict[int, str]]:
+    def _changed(self) -> tuple[set[int], dict[int, str]]:
         """Return the nodes whose results get another dtype, and the nodes that take these results.
 
         The latter come with the attribute that gives the dtype.
         """
         takers: dict[int, list[int]] = {}
-        for node in range(len(graph.ops)):
-            for source, _ in graph.sources(node):
+        for node in range(len(self._graph.ops)):
+            for source, _ in self._graph.sources(node):
                 takers.setdefault(source, []).append(node)
-        changed, users, left = set(handles), dict[int, str](), list(handles)
+        changed, users, left = set(self._handles), dict[int, str](), list(self._handles)
         while left:
             source = left.pop()
             for node in takers.get(source, ()):
-                name = self._shared(graph, node, changed, is_handle=source in handles)
+                name = self._shared(node, changed, is_handle=source in self._handles)
                 if not name or node in users:
                     continue
                 users[node] = name
-                if self._gives(graph, node, name):
+                if self._gives(node, name):
                     changed.add(node)
                     left.append(node)
         return changed, users
 
-    def _shared(self, graph: Graph, node: int, changed: set[int], *, is_handle: bool) -> str:
+    def _shared(self, node: int, changed: set[int], *, is_handle: bool) -> str:
         """Return the attribute that gives the variable's dtype in an op that takes it, or ""."""
-        op, known = graph.ops[node], self._known(graph, node)
-        if is_handle:
-            return "dtype" if known.get("dtype") == _DTYPE else ""
+        known = self._known(node)
         names = (
-            attribute_at(op, known, slot)
-            for slot, (source, _) in enumerate(graph.sources(node))
-            if source in changed
+            ["dtype"]
+            if is_handle
+            else [
+                attribute_at(self._graph.ops[node], known, slot)
+                for slot, (source, _) in enumerate(self._graph.sources(node))
+                if source in changed
+            ]
         )
         return next((name for name in names if name and known.get(name) == _DTYPE), "")
 
-    def _gives(self, graph: Graph, node: int, name: str) -> bool:
-        if graph.ops[node] in READS:
-            return True
-        definition = definition_of(graph.ops[node])
+    def _gives(self, node: int, name: str) -> bool:
+        """Return whether the node's result has the dtype of an attribute."""
+        op = self._graph.ops[node]
+        definition = definition_of(op)
         outputs = () if definition is None else definition.outputs
-        return any(name in {each.type_attr, each.type_list_attr} for each in outputs)
+        return op in READS or any(name in {o.type_attr, o.type_list_attr} for o in outputs)
 
-    def _known(self, graph: Graph, node: int) -> Attributes:
-        return self._capture_file.attribute_set(graph.attributes[node])
+    def _known(self, node: int) -> Attributes:
+        return self._capture_file.attribute_set(self._graph.attributes[node])
 
-    def _line(self, function: str, graph: Graph, node: int) -> Place | None:
+    def _line(self, node: int) -> Place | None:
         if node == UNKNOWN:
             return None
-        origin = graph.origin_functions[node] or function
-        name = graph.origin_nodes[node] or graph.names[node]
+        origin = self._graph.origin_functions[node] or self._function
+        name = self._graph.origin_nodes[node] or self._graph.names[node]
         return _place(self._capture_file.frame_of_node(origin, name))
 
 

@@ -64,7 +64,7 @@ def fixes(pipeline: Pipeline, row: int, cpus: int | None, *, has_gpu: bool) -> t
         cpus: The number of CPUs that tf.data uses.
         has_gpu: Whether the steps compute on a GPU, which leaves the CPUs to the pipeline.
     """
-    wait = pipeline.wait_ps
+    wait = pipeline.waits.mean_ps
     step = _EQUAL * wait or 1.0
 
     def rank(fix: InputFix) -> tuple[float, float, int]:
@@ -123,7 +123,7 @@ class _Changes:
             words: Values for the placeholders of the texts.
         """
         pipeline = self._pipeline
-        wait = pipeline.wait_ps
+        wait = pipeline.waits.mean_ps
         # If the sections do not explain some of the wait, no change to them is certain to help.
         accounted = min(wait, pipeline.wait_if(pipeline.own_ps, pipeline.slowest_ps))
         high = min(max(wait - best_ps, 0.0), wait)
@@ -178,7 +178,7 @@ class _Changes:
         """TensorFlow ops instead of Python, which runs one call at a time."""
         calling = self._pipeline.calling_ps(self._row)
         shared = self._busy_ps - calling + calling / self._cpus if self._cpus else 0.0
-        return self._fix("rewrite", self._wait_beside_section(shared), self._pipeline.wait_ps)
+        return self._fix("rewrite", self._wait_beside_section(shared), self._pipeline.waits.mean_ps)
 
     def _parallel(self) -> Iterator[InputFix]:
         """Several calls at once."""

@@ -31,6 +31,27 @@ _Section: TypeAlias = tuple[str, bool]
 PROGRAM: Final[_Section] = ("", False)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StepWaits:
+    """How long one host's steps waited for input.
+
+    `table` has one row per step of the kind that took most time: `step`, `name`, `start_ps`,
+    `duration_ps`, `wait_ps` (within the step), `wait_before_ps` (between the previous step and this
+    one: a loop can fetch input outside the marked step), `since_ps` (the start of that time) and
+    `counts`: true for regular steps, and for outliers that are slow because they waited. The other
+    figures cover only these.
+    """
+
+    table: pd.DataFrame
+    steps: int
+    begin_ps: NDArray[np.int64]  #: of each step, including the wait before it
+    end_ps: NDArray[np.int64]
+    mean_ps: float  #: wait per step, including the wait before it
+    median_ps: float
+    share: float  #: of the steps' time, including the waits before them
+    other_ps: float  #: median duration of a step without its waits
+
+
 @dataclass(frozen=True, eq=False)
 class Pipeline:
     """One pipeline during the regular steps of a host."""
@@ -38,10 +59,7 @@ class Pipeline:
     stages: Mapping[int, Mapping[str, Any]]  #: by row of the host's table of stages
     work: Spans  #: busy times of stages, by the same rows
     waiting: Intervals  #: when the program waited
-    begin_ps: NDArray[np.int64]  #: of each regular step
-    end_ps: NDArray[np.int64]
-    other_ps: float  #: duration of a step without its wait
-    wait_ps: float  #: mean wait of a step
+    waits: StepWaits
 
     @cached_property
     def above(self) -> dict[int, int]:
@@ -99,9 +117,7 @@ class Pipeline:
 
     def recorded(self, rows: Collection[int]) -> Intervals:
         """Return when the trace shows some of these stages busy."""
-        mine = np.isin(self.work.row, np.array(list(rows), np.int64))
-        start = self.work.start_ps[mine]
-        return union(start, self.work.end_ps[mine] - start)
+        return times_of(self.work, np.isin(self.work.row, np.array(list(rows), np.int64)))
 
     def busy_ps(self, rows: Collection[int]) -> float:
         """Return the wall-clock time, per step, while some of these stages were busy."""
@@ -116,9 +132,8 @@ class Pipeline:
         return self._per_step(common(self._spans_of[row], self.waiting))
 
     def _per_step(self, times: Intervals) -> float:
-        if not len(self.begin_ps):
-            return 0.0
-        return float(inside_ps(times, self.begin_ps, self.end_ps).sum() / len(self.begin_ps))
+        inside = inside_ps(times, self.waits.begin_ps, self.waits.end_ps)
+        return float(inside.mean()) if len(inside) else 0.0
 
     @cached_property
     def own_ps(self) -> float:
@@ -128,22 +143,28 @@ class Pipeline:
     @cached_property
     def slowest_ps(self) -> float:
         """Work of the busiest other section, per step."""
-        return self.slowest_without(())
+        return self.slowest_without()
 
-    def slowest_without(self, rows: Iterable[int]) -> float:
+    def slowest_without(self, rows: Iterable[int] = ()) -> float:
         """Return the work of the busiest section, except the program's and without some rows."""
         others = (set(members) for section, members in self.sections.items() if section != PROGRAM)
         return max((self.busy_ps(members.difference(rows)) for members in others), default=0.0)
 
     def wait_if(self, own_ps: float, slowest_ps: float) -> float:
         """Return the wait per step, given the work of the program's and the busiest section."""
-        return own_ps + max(0.0, slowest_ps - self.other_ps - own_ps)
+        return own_ps + max(0.0, slowest_ps - self.waits.other_ps - own_ps)
 
 
 def _joined(times: Sequence[Intervals]) -> Intervals:
-    start = np.concatenate([np.empty(0, np.int64), *(each.start_ps for each in times)])
-    end = np.concatenate([np.empty(0, np.int64), *(each.end_ps for each in times)])
-    return union(start, end - start)
+    none = np.empty(0, np.int64)
+    start = np.concatenate([none, *(each.start_ps for each in times)])
+    return union(start, np.concatenate([none, *(each.end_ps for each in times)]) - start)
+
+
+def times_of(spans: Spans, chosen: NDArray[np.bool_] | slice = slice(None)) -> Intervals:
+    """Return the times that some spans cover."""
+    start = spans.start_ps[chosen]
+    return union(start, spans.end_ps[chosen] - start)
 
 
 def is_positive(value: Any) -> bool:  # noqa: ANN401 - a cell of a table

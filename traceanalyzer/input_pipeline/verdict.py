@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from traceanalyzer.input_pipeline.fixes import fixes
-from traceanalyzer.input_pipeline.throughput import Pipeline, is_positive
+from traceanalyzer.input_pipeline.throughput import Pipeline, StepWaits, is_positive, times_of
 from traceanalyzer.tables.steps import OUTLIER, REGULAR, main_steps
-from traceanalyzer.timeline.intervals import inside_ps, union
+from traceanalyzer.timeline.intervals import inside_ps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,25 +34,6 @@ _BUSY: Final = 0.6
 _SLOW: Final = 0.3  # share of the wait during which the slow stage must have been busy
 _MOST_OF_THE_START: Final = 0.5
 _SIMILAR: Final = 2.0  # at most this multiple of a regular step's duration without its wait
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class StepWaits:
-    """How long one host's steps waited for input.
-
-    `table` has one row per step of the kind that took most time: `step`, `name`, `start_ps`,
-    `duration_ps`, `wait_ps` (within the step), `wait_before_ps` (between the previous step and this
-    one: a loop can fetch input outside the marked step), `since_ps` (the start of that time) and
-    `counts`: true for regular steps, and for outliers that are slow because they waited. The other
-    figures cover only these.
-    """
-
-    table: pd.DataFrame
-    steps: int
-    mean_ps: float  #: wait per step, including the wait before it
-    median_ps: float
-    share: float  #: of the steps' time, including the waits before them
-    other_ps: float  #: median duration of a step without its waits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +63,12 @@ class HostInput:
     fill_size: int | None = None  #: elements in that buffer
     fills: int = 0  #: number of the shuffle's iterators, each of which filled it
 
+    @property
+    def is_handing_over(self) -> bool:
+        """Whether steps wait although elements are ready: handing them over takes that long."""
+        waits = self.waits
+        return self.verdict == "keeps_up" and waits is not None and waits.share >= _TOO_LONG
+
 
 @dataclass(frozen=True, eq=False)
 class InputUse:
@@ -106,17 +93,23 @@ def host_input(
     """Judge the input pipelines of one host; None if its trace shows none."""
     if stages.empty and not len(pipelines.requests.row):
         return None
-    requests = pipelines.requests
-    waiting = union(requests.start_ps, requests.end_ps - requests.start_ps)
+    waiting = times_of(pipelines.requests)
     waits = _step_waits(steps, waiting)
+    reason = ""
+    if waits is None:
+        reason = "the trace does not mark steps"
+    elif waits.steps < _MIN_STEPS:
+        reason = f"fewer than {_MIN_STEPS} regular steps were recorded"
+    elif not len(pipelines.requests.row):
+        reason = "the trace does not show where the program waits for an element"
     unknown = HostInput(
         host=host,
         verdict="unknown",
-        reason=_too_little(waits, pipelines),
+        reason=reason,
         waits=waits,
         **_startup(stages, pipelines),
     )
-    if waits is None or unknown.reason:
+    if waits is None or reason:
         return unknown
     if waits.share < _TOO_LONG:
         return replace(unknown, verdict="keeps_up")
@@ -133,31 +126,20 @@ def host_input(
     return replace(unknown, verdict="too_slow", slow=slow, fixes=found)
 
 
-def _too_little(waits: StepWaits | None, pipelines: Pipelines) -> str:
-    if waits is None:
-        return "the trace does not mark steps"
-    if waits.steps < _MIN_STEPS:
-        return f"fewer than {_MIN_STEPS} regular steps were recorded"
-    if not len(pipelines.requests.row):
-        return "the trace does not show where the program waits for an element"
-    return ""
-
-
 def _pipeline(
     stages: pd.DataFrame, pipelines: Pipelines, waiting: Intervals, waits: StepWaits
 ) -> Pipeline | None:
     """Return the pipeline for which the steps wait longest."""
-    begin, stop = _periods(waits.table)
     requests = pipelines.requests
     groups = np.append(stages["pipeline"].to_numpy(np.int64), -1)[requests.row]
-    waited = {}
-    for group in np.unique(groups[groups >= 0]).tolist():
-        mine = groups == group
-        times = union(requests.start_ps[mine], requests.end_ps[mine] - requests.start_ps[mine])
-        waited[group] = int(inside_ps(times, begin, stop).sum())
+    periods = waits.begin_ps, waits.end_ps
+    waited = {
+        group: int(inside_ps(times_of(requests, groups == group), *periods).sum())
+        for group in np.unique(groups[groups >= 0]).tolist()
+    }
     if not waited:
         return None
-    longest = max(waited, key=lambda g: waited[g])
+    longest = max(waited, key=lambda group: waited[group])
     return Pipeline(
         stages={
             k: {str(column): cell for column, cell in stage.items()}
@@ -166,10 +148,7 @@ def _pipeline(
         },
         work=pipelines.work,
         waiting=waiting,
-        begin_ps=begin,
-        end_ps=stop,
-        other_ps=waits.other_ps,
-        wait_ps=waits.mean_ps,
+        waits=waits,
     )
 
 
@@ -177,7 +156,7 @@ def _slow_stage(pipeline: Pipeline) -> SlowStage | None:
     """Return the stage that was busy longest while the steps waited."""
     in_wait = {k: pipeline.in_wait_ps(k) for k in pipeline.stages}
     row = max(in_wait, key=lambda k: in_wait[k])
-    share = min(1.0, in_wait[row] / pipeline.wait_ps)
+    share = min(1.0, in_wait[row] / pipeline.waits.mean_ps)
     if share < _SLOW:
         return None
     return SlowStage(
@@ -232,10 +211,13 @@ def _step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
     counted = table[table["counts"]]
     wait = (counted["wait_ps"] + counted["wait_before_ps"]).to_numpy(np.float64)
     whole = (counted["duration_ps"] + counted["wait_before_ps"]).to_numpy(np.float64)
-    begin, stop = _periods(table)
+    begin = counted["since_ps"].to_numpy(np.int64)
+    stop = (counted["start_ps"] + counted["duration_ps"]).to_numpy(np.int64)
     return StepWaits(
         table=table,
         steps=len(counted),
+        begin_ps=begin,
+        end_ps=stop,
         mean_ps=float(wait.mean()) if len(wait) else 0.0,
         median_ps=float(np.median(wait)) if len(wait) else 0.0,
         share=float(wait.sum() / whole.sum()) if whole.sum() else 0.0,
@@ -249,17 +231,8 @@ def _counts(table: pd.DataFrame, kind: NDArray[np.object_]) -> NDArray[np.bool_]
     Without its wait, such a step takes about as long as the others. A step that is slow for another
     reason, such as a checkpoint, does not count.
     """
-    regular = kind == REGULAR
-    wait = table["wait_ps"].to_numpy(np.float64)
+    regular, wait = kind == REGULAR, table["wait_ps"].to_numpy(np.float64)
     own = table["duration_ps"].to_numpy(np.float64) - wait
     usual = np.median(own[regular]) if regular.any() else 0.0
     is_similar = (own <= _SIMILAR * usual) | (own <= wait)
-    counts: NDArray[np.bool_] = regular | ((kind == OUTLIER) & is_similar)
-    return counts
-
-
-def _periods(table: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return begin and end of each step that counts, including the wait before it."""
-    counted = table[table["counts"]]
-    stop = (counted["start_ps"] + counted["duration_ps"]).to_numpy(np.int64)
-    return counted["since_ps"].to_numpy(np.int64), stop
+    return regular | ((kind == OUTLIER) & is_similar)  # type: ignore[no-any-return]

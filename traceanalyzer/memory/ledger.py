@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import pandas as pd
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
 
@@ -26,82 +26,24 @@ _SIZES: Final = (
 HELD_BY: Final = ("op_id", "op_name", "data_type", "shape", "region_type")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Records:
-    """The allocation table of a host as arrays, one entry per row in each."""
-
-    at_ps: NDArray[np.int64]
-    is_allocation: NDArray[np.bool_]
-    address: NDArray[np.int64]  #: of the block; 0 where unknown
-    sizes: dict[str, NDArray[np.int64]]  #: the columns of sizes, by name
-    fragmentation: NDArray[np.float64]  #: NaN where unknown
-    codes: pd.DataFrame  #: the columns of `HELD_BY`: the index of each row's text
-    texts: dict[str, NDArray[np.object_]]  #: the texts of each column; the last, -1, is None
-    is_whole: NDArray[np.bool_]  #: whether the record has the bytes in use and the block's address
-
-    def ledger(self, rows: NDArray[np.int64]) -> Ledger:
-        """Return the ledger of the records at these rows, given in order of time."""
-        rows = rows[self.is_whole[rows]]
-        return ledger(
-            rows,
-            self.at_ps[rows],
-            is_allocation=self.is_allocation[rows],
-            address=self.address[rows],
-            allocated=self.sizes["bytes_allocated"][rows],
-            reserved=self.sizes["bytes_reserved"][rows].clip(0),
-            sizes=self.sizes["allocation_bytes"][rows],
-        )
-
-    def groups(
-        self, rows: NDArray[np.int64], size: NDArray[np.int64], count: NDArray[np.int64]
-    ) -> pd.DataFrame:
-        """Add up the blocks at these rows by op, dtype, shape and region.
-
-        Returns:
-            The columns of `HELD_BY`, None where unknown, `bytes` and `count`; the largest first.
-        """
-        blocks = self.codes.iloc[rows].assign(bytes=size, count=count)
-        sums = blocks.groupby(list(HELD_BY), sort=False).sum().reset_index()
-        sums = sums.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
-        # As objects: pandas turns None into its own missing value otherwise.
-        texts = {
-            name: pd.Series(self.texts[name][sums[name].to_numpy()], dtype=object)
-            for name in HELD_BY
-        }
-        return sums.assign(**texts)
-
-
-def records_of(table: pd.DataFrame) -> Records:
-    """Return a host's allocation table as arrays."""
-    coded = {name: table[name].astype("category").cat for name in HELD_BY}
-    sizes = {name: _sizes(table[name]) for name in _SIZES}
-    addresses = table["addr"].astype("Int64")
-    return Records(
-        at_ps=table["start_ps"].to_numpy(np.int64),
-        is_allocation=table["is_allocation"].to_numpy(np.bool_),
-        address=np.asarray(addresses.fillna(0), np.int64),
-        sizes=sizes,
-        fragmentation=np.asarray(table["fragmentation"].astype("float64")),
-        codes=pd.DataFrame({name: column.codes.astype(np.int64) for name, column in coded.items()}),
-        texts={
-            name: np.array([*column.categories.astype(object), None], dtype=object)
-            for name, column in coded.items()
-        },
-        is_whole=(sizes["bytes_allocated"] >= 0) & addresses.notna().to_numpy(np.bool_),
-    )
-
-
-def _sizes(column: pd.Series[int]) -> NDArray[np.int64]:
-    """Return a column of the allocation table as sizes; impossible ones are unknown."""
-    values = column.astype("Int64").fillna(UNKNOWN).to_numpy(np.int64)
-    return np.where((values >= 0) & (values <= _MOST_BYTES), values, UNKNOWN)
+def records_of(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a host's allocation table by time; missing or impossible sizes are `UNKNOWN`."""
+    sizes = {
+        name: table[name].astype("Int64").fillna(UNKNOWN).to_numpy(np.int64) for name in _SIZES
+    }
+    valid = {
+        name: np.where((size >= 0) & (size <= _MOST_BYTES), size, UNKNOWN)
+        for name, size in sizes.items()
+    }
+    records = table.assign(**valid).sort_values("start_ps", kind="stable")
+    return records.astype(dict.fromkeys(HELD_BY, "category"))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ledger:
     """One allocator's records in order of time; one entry per record in each array, in bytes."""
 
-    row: NDArray[np.int64]  #: in the allocation table
+    records: pd.DataFrame  #: from `records_of`, those with the bytes in use and the address
     at_ps: NDArray[np.int64]
     is_allocation: NDArray[np.bool_]  #: False for a deallocation
     size: NDArray[np.int64]  #: of the block
@@ -116,7 +58,7 @@ class Ledger:
     at_first: int  #: in use before the first record
 
     def __len__(self) -> int:
-        return len(self.row)
+        return len(self.at_ps)
 
     def unaccounted(self, index: int) -> int:
         """Return the bytes that do not add up after a record.
@@ -131,24 +73,33 @@ class Ledger:
         upto = slice(0, index + 1)
         return np.flatnonzero(self.is_allocation[upto] & (self.end[upto] > index))
 
+    def holders(self, blocks: NDArray[np.int64], sign: NDArray[np.int64] | int = 1) -> pd.DataFrame:
+        """Add up some blocks, each with its sign, by op, dtype, shape and region.
 
-def ledger(  # noqa: PLR0913 - the columns of a record
-    row: NDArray[np.int64],
-    at_ps: NDArray[np.int64],
-    *,
-    is_allocation: NDArray[np.bool_],
-    address: NDArray[np.int64],
-    allocated: NDArray[np.int64],
-    reserved: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-) -> Ledger:
-    """Return the ledger of one allocator of one host; arguments are columns in order of time.
+        Returns:
+            The columns of `HELD_BY`, None where unknown, `bytes` and `count`; the largest first.
+        """
+        chosen = self.records[list(HELD_BY)].iloc[blocks]
+        chosen = chosen.assign(bytes=sign * self.size[blocks], count=sign)
+        groups = chosen.groupby(list(HELD_BY), sort=False, observed=True, dropna=False)
+        sums = groups.sum().reset_index()
+        sums = sums.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
+        texts = {name: sums[name].astype(object) for name in HELD_BY}
+        return sums.assign(**{name: text.where(text.notna(), None) for name, text in texts.items()})
 
-    Args:
-        allocated: Bytes in use after each record, without the reserved ones.
-        sizes: Bytes of each block; TPUs do not record the size of a freed block.
+
+def ledger(records: pd.DataFrame) -> Ledger:
+    """Return the ledger of one allocator of one host.
+
+    TPUs do not record the size of a freed block.
     """
-    n = len(row)
+    records = records[(records["bytes_allocated"] >= 0) & records["addr"].notna()]
+    allocated, recorded, address = (
+        records[name].to_numpy(np.int64) for name in ("bytes_allocated", "allocation_bytes", "addr")
+    )
+    is_allocation = records["is_allocation"].to_numpy(np.bool_)
+    reserved = records["bytes_reserved"].to_numpy(np.int64).clip(0)
+    n = len(records)
     order = np.argsort(address, kind="stable")
     same = np.flatnonzero(address[order[1:]] == address[order[:-1]])
     # The index of each record's next and previous record at its address; -1 for none.
@@ -157,8 +108,8 @@ def ledger(  # noqa: PLR0913 - the columns of a record
     precedes[order[same + 1]] = order[same]
     # The bytes of each block: as recorded, as allocated, or from the change in use.
     change = np.abs(np.diff(allocated, prepend=allocated[:1]))
-    size = np.where(sizes >= 0, sizes, change)
-    closing = np.flatnonzero((sizes < 0) & ~is_allocation & (precedes >= 0))
+    size = np.where(recorded >= 0, recorded, change)
+    closing = np.flatnonzero((recorded < 0) & ~is_allocation & (precedes >= 0))
     closing = closing[is_allocation[precedes[closing]]]
     size[closing] = size[precedes[closing]]
     taken = np.where(is_allocation, size, 0)
@@ -169,8 +120,8 @@ def ledger(  # noqa: PLR0913 - the columns of a record
     # A record ends at most one block; the last entry means no record.
     gone[follows[is_allocation]] = size[is_allocation]
     return Ledger(
-        row=row,
-        at_ps=at_ps,
+        records=records,
+        at_ps=records["start_ps"].to_numpy(np.int64),
         is_allocation=is_allocation,
         size=size,
         in_use=allocated + reserved,

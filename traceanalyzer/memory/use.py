@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.memory.ledger import records_of
+from traceanalyzer.memory.ledger import UNKNOWN, ledger, records_of
 from traceanalyzer.tables.steps import PARTIAL, WARM_UP, main_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traceanalyzer.memory.ledger import Ledger, Records
+    from traceanalyzer.memory.ledger import Ledger
 
 
 MOST_ALLOCATORS: Final = 64  # of a host; a file that is not from TensorFlow may name a million
@@ -98,24 +98,21 @@ def memory_use(allocations: pd.DataFrame, steps: pd.DataFrame) -> tuple[Allocato
     """
     if allocations.empty:
         return ()
-    records = records_of(allocations)
-    spans = _step_spans(steps)
-    in_time = np.argsort(records.at_ps, kind="stable")
-    names = allocations["allocator"].iloc[in_time]
-    rows = names.groupby(names, observed=True).indices
-    most = sorted(rows, key=lambda name: -len(rows[name]))[:MOST_ALLOCATORS]
-    found = [_use(str(name), records, in_time[rows[name]], spans) for name in most]
+    records, spans = records_of(allocations), _step_spans(steps)
+    counts = records["allocator"].value_counts()
+    kept = records[records["allocator"].isin(counts.index[:MOST_ALLOCATORS])]
+    of_each = kept.groupby("allocator", observed=True)
+    found = [_use(str(name), own, spans) for name, own in of_each]
     return tuple(sorted(found, key=lambda use: (_KINDS.index(use.kind), use.allocator)))
 
 
-def _use(name: str, records: Records, rows: NDArray[np.int64], spans: pd.DataFrame) -> AllocatorUse:
-    book = records.ledger(rows)
+def _use(name: str, records: pd.DataFrame, spans: pd.DataFrame) -> AllocatorUse:
+    book = ledger(records)
     # The available bytes are the limit less the bytes in use (`BFCAllocator::AddTraceMe`).
-    sizes = {key: column[rows] for key, column in records.sizes.items()}
-    used, available = sizes["bytes_allocated"], sizes["bytes_available"]
-    whole = used + available + sizes["bytes_reserved"].clip(0)
-    highest = int(sizes["peak_bytes_in_use"].max(initial=0))
-    peak = _peak(records, book) if len(book) else None
+    used, available = (records[name].to_numpy() for name in ("bytes_allocated", "bytes_available"))
+    whole = used + available + records["bytes_reserved"].to_numpy().clip(0)
+    highest = int(records["peak_bytes_in_use"].max())
+    peak = _peak(book) if len(book) else None
     gpu = _GPU.fullmatch(name)
     points = sampled(book.at_ps, book.in_use)
     steps = _by_step(book, spans)
@@ -123,24 +120,24 @@ def _use(name: str, records: Records, rows: NDArray[np.int64], spans: pd.DataFra
         allocator=name,
         kind=allocator_kind(name),
         device=None if gpu is None else f"/device:GPU:{gpu[1]}",
-        records=len(rows),
+        records=len(records),
         limit_bytes=int(whole[(used >= 0) & (available >= 0)].max(initial=0)) or None,
-        highest_bytes=(highest or None) if peak is None else max(highest, peak.bytes),
+        highest_bytes=max(highest, peak.bytes) if peak is not None else max(highest, 0) or None,
         peak=peak,
         timeline=pd.DataFrame({"at_ps": book.at_ps[points], "bytes": book.in_use[points]}),
         steps=steps[["step", "start_ps", "peak_bytes", "end_bytes"]],
-        growth=_growth(records, book, steps),
+        growth=_growth(book, steps),
     )
 
 
-def _peak(records: Records, book: Ledger) -> Peak:
+def _peak(book: Ledger) -> Peak:
     at = int(book.in_use.argmax())
-    live = book.live_at(at)
-    rows, size, row = book.row[live], book.size[live], int(book.row[at])
-    named = int(size[records.codes["op_name"].to_numpy()[rows] >= 0].sum())
-    requested = records.sizes["requested_bytes"][rows]
-    available = int(records.sizes["bytes_available"][row])
-    share = float(records.fragmentation[row])
+    live, record = book.live_at(at), book.records.iloc[at]
+    size, blocks = book.size[live], book.records.iloc[live]
+    named = int(size[blocks["op_name"].notna()].sum())
+    requested = blocks["requested_bytes"].to_numpy()
+    available, fragmentation = int(record["bytes_available"]), record["fragmentation"]
+    is_share = pd.notna(fragmentation) and 0 <= fragmentation <= 1
     return Peak(
         at_ps=int(book.at_ps[at]),
         bytes=int(book.in_use[at]),
@@ -150,9 +147,9 @@ def _peak(records: Records, book: Ledger) -> Peak:
         before_bytes=int(book.before[at]),
         unaccounted_bytes=book.unaccounted(at),
         rounding_bytes=int((size - requested).sum()) if (requested >= 0).all() else None,
-        available_bytes=available if available >= 0 else None,
-        fragmentation=share if 0 <= share <= 1 else None,
-        holders=records.groups(rows, size, np.ones(len(rows), np.int64)),
+        available_bytes=None if available == UNKNOWN else available,
+        fragmentation=float(fragmentation) if is_share else None,
+        holders=book.holders(live),
     )
 
 
@@ -225,7 +222,7 @@ def _by_step(book: Ledger, spans: pd.DataFrame) -> pd.DataFrame:
     return spans.assign(peak_bytes=np.maximum.reduceat(level, bounds)[::2], end_bytes=level[last])
 
 
-def _growth(records: Records, book: Ledger, steps: pd.DataFrame) -> Growth | None:
+def _growth(book: Ledger, steps: pd.DataFrame) -> Growth | None:
     """Return the growth of the memory in use, if it rises from each steady step to the next."""
     steps = steps[steps["is_steady"]]
     in_use = steps["end_bytes"].to_numpy(np.int64)
@@ -239,7 +236,7 @@ def _growth(records: Records, book: Ledger, steps: pd.DataFrame) -> Growth | Non
     gone, made = np.setdiff1d(old, new), np.setdiff1d(new, old)
     blocks = np.concatenate([made, gone])
     sign = np.repeat([1, -1], [len(made), len(gone)])
-    holders = records.groups(book.row[blocks], sign * book.size[blocks], sign)
+    holders = book.holders(blocks, sign)
     return Growth(
         steps=len(steps),
         first_bytes=int(in_use[0]),

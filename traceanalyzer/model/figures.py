@@ -273,7 +273,6 @@ class RoundTripRecord(Record):
     ops: tuple[OpRef, ...]
     ops_total: Count
     unseen: tuple[str, ...] = ()  # nodes without an event in the trace
-    between: tuple[OpRef, ...] = ()  # ops that may belong to it
     arriving: RoundTripTransfers
     leaving: RoundTripTransfers
     move: RoundTripMove | None = None

@@ -15,8 +15,7 @@ from traceanalyzer.model import DeviceInfo, RunInfo, TfVersion
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.text import prose, sentence, table_of, terms, time
 from traceanalyzer.tables.recording import logical_devices
-from traceanalyzer.timeline.device_work import durations
-from traceanalyzer.timeline.intervals import union
+from traceanalyzer.timeline.intervals import durations, union
 from traceanalyzer.units import NS_PER_S, PS_PER_US
 
 if TYPE_CHECKING:

@@ -48,6 +48,10 @@ _CAPTION: Final = (
     "Stages of the input pipeline. Work is time in the stage's function (in the stage itself if it "
     "has none), over the whole recording, summed over threads."
 )
+_HANDING_OVER: Final = (
+    "Its stages were idle part of the time. The wait is the time to hand over ready elements, a "
+    "large part of such short steps."
+)
 
 
 def input_pipeline(run: Run) -> InputPipeline | None:
@@ -117,7 +121,8 @@ def _verdict(host: HostInput, run: Run) -> str:
         f"its time (mean of {counted(waits.steps, 'step')})"
     )
     if host.verdict == "keeps_up":
-        return f"The input pipeline{where} runs on the CPU by design, and it keeps up: {waited}."
+        said = f"The input pipeline{where} runs on the CPU by design, and it keeps up: {waited}."
+        return f"{said} {_HANDING_OVER}" if host.is_handing_over else said
     return f"The input pipeline{where} is too slow on the CPU: {waited}. {_slow(host, run)}"
 
 

@@ -11,8 +11,7 @@ import pandas as pd
 from traceanalyzer.report.text import op_label, transfer_words
 from traceanalyzer.tables.thread_activity import ThreadState
 from traceanalyzer.tables.vocabulary import HOST_PLANE
-from traceanalyzer.timeline.device_work import durations
-from traceanalyzer.timeline.intervals import union
+from traceanalyzer.timeline.intervals import durations, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

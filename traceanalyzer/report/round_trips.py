@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import OpRef
     from traceanalyzer.transfers.cheapest_move import Move
-    from traceanalyzer.transfers.round_trips import RoundTrip, RoundTripOp, TransferTotals
+    from traceanalyzer.transfers.round_trips import RoundTrip, RoundTripOp
 
 _MAX_ROUND_TRIPS: Final = 50
 _MAX_OPS: Final = 100  # of one round trip
@@ -46,9 +46,7 @@ def round_trips(
     records = []
     for found in diagnosis.run.transfer_costs.round_trips[:_MAX_ROUND_TRIPS]:
         move = found.cheapest_move(cannot_move)
-        known, between = (
-            [op.op_id for op in ops if op.op_id is not None] for ops in (found.ops, found.between)
-        )
+        known = [op.op_id for op in found.ops if op.op_id is not None]
         record = RoundTripRecord(
             host=found.host,
             function=found.function,
@@ -56,9 +54,8 @@ def round_trips(
             ops=refs(known[:_MAX_OPS]),
             ops_total=len(found.ops),
             unseen=tuple(op.name for op in found.ops if op.op_id is None)[:_MAX_OPS],
-            between=refs(between[:_MAX_OPS]),
-            arriving=_copies(found.arriving),
-            leaving=_copies(found.leaving),
+            arriving=found.arriving,
+            leaving=found.leaving,
             move=None if move is None else _move(found, move),
             is_weighed=found.is_weighed,
         )
@@ -86,10 +83,6 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
         return DEFAULT not in devices and not {CPU, GPU} <= devices
 
     return cannot_move
-
-
-def _copies(totals: TransferTotals) -> RoundTripTransfers:
-    return to_record(RoundTripTransfers, totals, total_us=us(totals.time_ps))
 
 
 def _move(found: RoundTrip, move: Move[RoundTripOp]) -> RoundTripMove:

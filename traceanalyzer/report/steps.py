@@ -26,8 +26,9 @@ from traceanalyzer.tables.steps import (
     main_steps,
     regular_steps,
 )
+from traceanalyzer.timeline.device_parts import overlap_share
 from traceanalyzer.timeline.intervals import Intervals, union
-from traceanalyzer.timeline.phase import PHASE_COLUMNS, Phase, overlap_share, phases_within
+from traceanalyzer.timeline.walk import Phase
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -181,9 +182,8 @@ def _device_steps(host: Host, device: str | None, parts: Parts, origin_ps: int) 
         start_ps = steps["start_ps"].to_numpy(np.int64)
         duration_ps = steps["duration_ps"].to_numpy(np.int64).clip(0)
         number, kind = steps["step"].tolist(), steps["kind"].tolist()
-    took = phases_within(parts, start_ps, duration_ps)
-    columns = {p.kind: [PHASE_COLUMNS[phase] for phase in p.phases] for p in PARTS}
-    by_part = {kind: took[of].to_numpy(np.int64).sum(axis=1) for kind, of in columns.items()}
+    took = parts.within(start_ps, duration_ps)
+    by_part = {p.kind: took[list(p.phases)].to_numpy(np.int64).sum(axis=1) for p in PARTS}
     by_part["unknown"] += (duration_ps - sum(by_part.values())).clip(0)
     return DeviceSteps(
         host=host.name,

@@ -9,7 +9,6 @@ from traceanalyzer.format import percent_text
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.figures import (
     DeviceToHostSyncRecord,
-    SmallTransfersEdge,
     SmallTransfersRecord,
     TransferEdge,
     TransferGraph,
@@ -70,7 +69,7 @@ def transfer_graph(run: Run) -> TransferGraph | None:
     between_devices = device_graph(run.traffic).edges(keys=True, data=True)
     shown, syncs = edges[:_MAX_EDGES], costs.device_to_host_syncs[:_MAX_SYNCS]
     ends = [edge[:2] for edge in shown]
-    ends += [edge[:2] for small in costs.small_transfers for edge in small.edges]
+    ends += [(e.source, e.target) for small in costs.small_transfers for e in small.edges]
     nodes = dict.fromkeys([*chain.from_iterable(ends), *(sync.source for sync in syncs)])
     return TransferGraph(
         nodes=tuple(to_record(TransferNode, graph.nodes[node], op_id=node) for node in nodes),
@@ -83,22 +82,8 @@ def transfer_graph(run: Run) -> TransferGraph | None:
             for source, target, direction, figures in sorted(between_devices, key=lambda e: e[:3])
         ),
         edges_total=len(edges),
-        small_transfers=tuple(
-            to_record(
-                SmallTransfersRecord,
-                small,
-                each_us=us(small.time_each_ps),
-                total_us=us(small.time_ps),
-                edges=tuple(
-                    SmallTransfersEdge(source=source, target=target, count=count)
-                    for source, target, count in small.edges
-                ),
-            )
-            for small in costs.small_transfers
-        ),
-        device_to_host_syncs=tuple(
-            to_record(DeviceToHostSyncRecord, sync, total_us=us(sync.time_ps)) for sync in syncs
-        ),
+        small_transfers=costs.small_transfers,
+        device_to_host_syncs=syncs,
         device_to_host_syncs_total=len(costs.device_to_host_syncs),
     )
 

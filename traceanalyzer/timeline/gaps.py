@@ -16,8 +16,7 @@ import pandas as pd
 
 from traceanalyzer.tables.steps import REGULAR, main_steps, regular_steps
 from traceanalyzer.tables.thread_activity import ON_DEVICE, ThreadState
-from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.timeline.walk import program_thread
+from traceanalyzer.timeline.walk import Phase, program_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.host_tables import HostTables
-    from traceanalyzer.timeline.device_parts import HostTimeline
-    from traceanalyzer.timeline.device_work import DeviceWork
+    from traceanalyzer.timeline.device_parts import DeviceWork, HostTimeline
     from traceanalyzer.timeline.walk import Parts
 
 _LEAST_SHARE: Final = 0.1  # of a gap: shorter ops do not explain it

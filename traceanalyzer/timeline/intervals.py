@@ -9,6 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pandas as pd
     from numpy.typing import NDArray
 
 
@@ -47,6 +48,16 @@ def union(start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> Interv
     first = np.append(True, start[1:] > end[:-1])[: len(start)]
     last = np.append(first[1:], True)[: len(start)]
     return Intervals(start[first], end[last])
+
+
+def durations(table: pd.DataFrame) -> NDArray[np.int64]:
+    """Return the durations in a table, 0 where unknown; int64 picoseconds."""
+    return np.asarray(table["duration_ps"].astype("Int64").fillna(0), np.int64)
+
+
+def covered(table: pd.DataFrame) -> Intervals:
+    """Return the times that the rows of a table cover."""
+    return union(table["start_ps"].to_numpy(np.int64), durations(table))
 
 
 def common(a: Intervals, b: Intervals) -> Intervals:

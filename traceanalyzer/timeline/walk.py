@@ -11,22 +11,44 @@ one. The walk through a step, the critical path, does go through devices.
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from traceanalyzer.native import walk as native
-from traceanalyzer.tables.thread_activity import ON_DEVICE, Launches
-from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.tables.thread_activity import ON_DEVICE, Launches, ThreadState
+from traceanalyzer.timeline.intervals import inside_ps, union
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.host_tables import HostTables
     from traceanalyzer.tables.thread_activity import ThreadActivity
-    from traceanalyzer.timeline.device_parts import HostTimeline
-    from traceanalyzer.timeline.device_work import DeviceWork
+    from traceanalyzer.timeline.device_parts import DeviceWork, HostTimeline
+
+
+class Phase(IntEnum):
+    """Activities and waits of a device; those from `ThreadState` have the same meaning."""
+
+    HOST_OP = ThreadState.HOST_OP
+    INPUT = ThreadState.INPUT
+    LAUNCH = ThreadState.LAUNCH
+    RUNTIME = ThreadState.RUNTIME
+    PROGRAM = ThreadState.PROGRAM
+    UNPLACED = ThreadState.UNPLACED
+    COMPUTE = 8
+    """Some kernel ran."""
+    COPY = 9
+    """A transfer ran, but no kernel."""
+    QUEUED = 10
+    """The next work was launched but had not begun: it was in the device's queues."""
+    OTHER_DEVICE = 11
+    """The device waited for another device."""
+    UNATTRIBUTED = 12
+    """The trace does not show the reason."""
+
 
 _WAITED_FOR: Final = (Phase.HOST_OP, Phase.INPUT, Phase.COPY)
 
@@ -64,6 +86,20 @@ class Parts(NamedTuple):
         """Which parts are waits of a device for a host op, or for a transfer made for one."""
         waited: NDArray[np.bool_] = np.isin(self.phase, _WAITED_FOR) & (self.row >= 0)
         return waited
+
+    def within(self, start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> pd.DataFrame:
+        """Return how much of each interval (mostly a step) each phase took.
+
+        Returns:
+            A row per interval, a column per `Phase`, int64 picoseconds. They add up to the part of
+            the interval that is between the first and the last part.
+        """
+        end_ps, took = start_ps + duration_ps.clip(0), {}
+        for phase in Phase:
+            chosen = self.phase == phase
+            times = union(self.start_ps[chosen], self.duration_ps[chosen])
+            took[phase] = inside_ps(times, start_ps, end_ps)
+        return pd.DataFrame(took)
 
     def by_time(self) -> Parts:
         """Return the parts in order of time."""

@@ -10,10 +10,15 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.capture_file.function_records import UNKNOWN
+from traceanalyzer.model.figures import (
+    DeviceToHostSyncRecord,
+    SmallTransfersEdge,
+    SmallTransfersRecord,
+)
 from traceanalyzer.timeline.intervals import union
 from traceanalyzer.transfers.recorded_round_trips import recorded_round_trips
 from traceanalyzer.transfers.round_trips import HostTransfers, measured_round_trips
-from traceanalyzer.units import PS_PER_S
+from traceanalyzer.units import PS_PER_S, PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,58 +52,12 @@ _NEVER: Final = 2**62
 _ON_HOST: Final = frozenset({"_HostSend", "_HostRecv"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class SmallTransfers:
-    """Many small transfers in one direction, each far slower than its bytes alone."""
-
-    source: str  #: the memory that they read: `host`, `gpu:0`
-    target: str
-    direction: str
-    count: int
-    count_per_step: float | None  #: median over the steps; None without steps
-    bytes_each: float  #: median
-    time_ps: int
-    time_each_ps: float  #: median
-    carrying_ps: float | None  #: time that the bytes alone would take; None if the link is unknown
-    edges: tuple[tuple[str, str, int], ...]  #: edges with most of them: source, target, count
-    edges_total: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeviceToHostSync:
-    """Copies of one scalar to the host: the value of a predicate, or a loss that is printed.
-
-    Only a few bytes are copied, but the reader waits until the device has computed the value, and
-    the device may then be idle until the reader goes on.
-    """
-
-    host: str
-    device: str | None  #: `/device:GPU:0`
-    #: The reader: the program itself (`.numpy()`, `print`, `float`); control flow, which takes
-    #: its predicate in host memory; an op placed on a GPU that takes this input in host memory; an
-    #: op placed on the CPU.
-    reader: Reader
-    certainty: Certainty  #: of the reader
-    source: str  #: node of the transfer graph
-    source_name: str | None  #: the op that made it
-    consumer_name: str | None  #: the node that takes it
-    count: int
-    count_per_step: float | None  #: median over the steps; None without steps
-    bytes_each: float | None
-    time_ps: int | None
-    #: From the request to the end of each copy, overlaps counted once: the time that readers
-    #: waited for the value. None if no request is known.
-    wait_ps: int | None
-    #: How long the device was idle right after the copies, for any reason.
-    idle_ps: int | None
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TransferCosts:
     """The costs of a run's transfers; each field has the most expensive first."""
 
-    small_transfers: tuple[SmallTransfers, ...]
-    device_to_host_syncs: tuple[DeviceToHostSync, ...]
+    small_transfers: tuple[SmallTransfersRecord, ...]
+    device_to_host_syncs: tuple[DeviceToHostSyncRecord, ...]
     round_trips: tuple[RoundTrip, ...]
 
 
@@ -113,6 +72,10 @@ def transfer_costs(
     )
 
 
+def _us(ps: float | None) -> float | None:
+    return None if ps is None else float(ps) / PS_PER_US
+
+
 def _round_trips(traffic: Traffic, ops: pd.DataFrame, host: HostFacts) -> list[RoundTrip]:
     """Find the round trips of a host, from the graphs of a capture, if any, and from transfers."""
     rows = ops[ops["host"] == host.name]
@@ -121,15 +84,14 @@ def _round_trips(traffic: Traffic, ops: pd.DataFrame, host: HostFacts) -> list[R
     if host.capture_file is not None and host.joined is not None:
         found += recorded_round_trips(own, host.capture_file, host.joined.records)
     op_ids = {op.op_id for round_trip in found for op in round_trip.ops}
-    has_graphs = host.capture_file is not None and host.joined is not None
-    found += measured_round_trips(own, op_ids, guess=not has_graphs)
+    found += measured_round_trips(own, op_ids)
     return sorted(found, key=lambda round_trip: round_trip.order)
 
 
 # --- small transfers -----------------------------------------------------------------------------
 
 
-def _small_transfers(traffic: Traffic) -> tuple[SmallTransfers, ...]:
+def _small_transfers(traffic: Traffic) -> tuple[SmallTransfersRecord, ...]:
     """Find groups of many small transfers, the longest first.
 
     A transfer is small if it takes more than four times as long as its bytes would on its link.
@@ -152,21 +114,24 @@ def _small_transfers(traffic: Traffic) -> tuple[SmallTransfers, ...]:
         edges = own.groupby(["source", "target"], observed=True, as_index=False).size()
         ranked = sorted(edges.itertuples(index=False), key=lambda edge: (-edge[2], edge[:2]))
         found.append(
-            SmallTransfers(
+            SmallTransfersRecord(
                 source=source,
                 target=target,
                 direction=direction,
                 count=len(own),
                 count_per_step=float(np.median(counts)) if len(counts) else None,
                 bytes_each=float(own["bytes"].median()),
-                time_ps=int(own["duration_ps"].sum()),
-                time_each_ps=float(own["duration_ps"].median()),
-                carrying_ps=float(own["least_ps"].sum()) if own["is_rated"].all() else None,
-                edges=tuple((a, b, int(n)) for a, b, n in ranked[:_MAX_EDGES]),
+                total_us=float(own["duration_ps"].sum()) / PS_PER_US,
+                each_us=float(own["duration_ps"].median()) / PS_PER_US,
+                carrying_us=_us(own["least_ps"].sum()) if own["is_rated"].all() else None,
+                edges=tuple(
+                    SmallTransfersEdge(source=a, target=b, count=int(n))
+                    for a, b, n in ranked[:_MAX_EDGES]
+                ),
                 edges_total=len(edges),
             )
         )
-    return tuple(sorted(found, key=lambda s: (-s.time_ps, s.source, s.target, s.direction)))
+    return tuple(sorted(found, key=lambda s: (-s.total_us, s.source, s.target, s.direction)))
 
 
 # --- device-to-host syncs ------------------------------------------------------------------------
@@ -174,7 +139,7 @@ def _small_transfers(traffic: Traffic) -> tuple[SmallTransfers, ...]:
 
 def _device_to_host_syncs(
     traffic: Traffic, ops: pd.DataFrame, hosts: Sequence[HostFacts]
-) -> tuple[DeviceToHostSync, ...]:
+) -> tuple[DeviceToHostSyncRecord, ...]:
     """Find the scalars that are read back in at least half of the steps, longest waits first."""
     table = _with_consumers(traffic.table, ops, hosts)
     is_scalar = table["bytes"].le(_SCALAR_BYTES).fillna(value=False)
@@ -192,7 +157,7 @@ def _device_to_host_syncs(
         times, sizes = own["duration_ps"].dropna(), own["bytes"].dropna()
         reader, certainty = _reader(first)
         found.append(
-            DeviceToHostSync(
+            DeviceToHostSyncRecord(
                 host=str(first["host"]),
                 device=_text(first["device"]),
                 reader=reader,
@@ -203,12 +168,12 @@ def _device_to_host_syncs(
                 count=len(own),
                 count_per_step=float(np.median(counts)) if len(counts) else None,
                 bytes_each=float(sizes.median()) if len(sizes) else None,
-                time_ps=int(times.sum()) if len(times) else None,
-                wait_ps=_wait_ps(own),
-                idle_ps=_idle_after_ps(traffic, own),
+                total_us=_us(times.sum()) if len(times) else None,
+                wait_us=_us(_wait_ps(own)),
+                idle_us=_us(_idle_after_ps(traffic, own)),
             )
         )
-    return tuple(sorted(found, key=lambda r: (-(r.wait_ps or 0), -r.count, r.source, r.host)))
+    return tuple(sorted(found, key=lambda r: (-(r.wait_us or 0), -r.count, r.source, r.host)))
 
 
 def _with_consumers(

@@ -14,7 +14,8 @@ from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.placement.devices import CPU, DeviceNameError, parse_device
 from traceanalyzer.tables.graph_nodes import base_names
 from traceanalyzer.tables.vocabulary import Role, role_of_type
-from traceanalyzer.transfers.round_trips import Net, RoundTrip, RoundTripOp
+from traceanalyzer.transfers.round_trips import Net, RoundTripOp
+from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.capture_file.function_records import Instance
     from traceanalyzer.tables.graph_nodes import OpRecord
-    from traceanalyzer.transfers.round_trips import HostTransfers
+    from traceanalyzer.transfers.round_trips import HostTransfers, RoundTrip
 
 _Place: TypeAlias = "tuple[str, str]"  # function and node
 _ByNode: TypeAlias = "Mapping[str, list[int]]"  # transfers
@@ -191,7 +192,7 @@ class _Recorded:
             sorted(t for name, of in side.items() if placed.find(name) in part for t in of)
             for side in (takes, gives)
         )
-        came, left = transfers.totals(arriving), transfers.totals(leaving)
+        came = transfers.totals(arriving)
         if not transfers.is_measured and not arriving:
             came = replace(came, count=None)
         near = placed.near(part)
@@ -199,26 +200,21 @@ class _Recorded:
         numbered = list(self._nets(placed, near, sorted(every)))
         nodes = {n for node, takers, _ in numbered for n in (node, *takers)}.union(part)
         op_of = {node: self._op(placed, node) for node in nodes}
-        basis, values = transfers.weighed(
-            [Net(op_of[n], tuple(op_of[t] for t in takers), own) for n, takers, own in numbered]
-        )
-        limit_ps = transfers.totals([*arriving, *leaving]).time_ps
+        limit_us = transfers.totals([*arriving, *leaving]).total_us
         row = next((r for node in part for r in self._rows_of(placed, node)), None)
-        return RoundTrip(
-            host=str(transfers.transfers["host"].iloc[leaving[0]]),
-            function=placed.function if row is None else transfers.function(row),
+        return transfers.round_trip(
             # A device op's output can be in host memory already: then nothing is copied.
-            certainty="certain" if arriving else "likely",
-            ops=tuple(op_of[n] for n in part if role_of_type(op_of[n].type) == Role.COMPUTE),
+            "certain" if arriving else "likely",
+            [op_of[n] for n in part if role_of_type(op_of[n].type) == Role.COMPUTE],
+            (arriving, leaving),
+            [Net(op_of[n], tuple(op_of[t] for t in takers), own) for n, takers, own in numbered],
             arriving=came,
-            leaving=left,
-            basis=basis,
-            values=values,
+            function=placed.function if row is None else transfers.function(row),
             on_cpu=frozenset(op for node, op in op_of.items() if placed.on_cpu[node]),
             cannot_move=frozenset(
                 op
                 for node, op in op_of.items()
-                if node not in near or self._stays(placed, node, limit_ps)
+                if node not in near or self._stays(placed, node, limit_us)
             ),
         )
 
@@ -248,7 +244,7 @@ class _Recorded:
                 copied[node] = [entry for entry in copied[node] if entry[1] not in own]
                 yield node, tuple(takers), own
 
-    def _stays(self, placed: _PlacedGraph, node: int, limit_ps: int | None) -> bool:
+    def _stays(self, placed: _PlacedGraph, node: int, limit_us: float | None) -> bool:
         """Return whether an op must stay in any case.
 
         The graph's inputs, outputs and control flow must stay; so must a device op whose kernels
@@ -257,9 +253,9 @@ class _Recorded:
         if placed.role[node] != Role.COMPUTE or placed.on_cpu[node] is None:
             return True
         rows = self._rows_of(placed, node)
-        if placed.on_cpu[node] or limit_ps is None or not rows:
+        if placed.on_cpu[node] or limit_us is None or not rows:
             return not placed.on_cpu[node]
-        return int(self._transfers.ops["kernel_ps"].iloc[rows].sum()) > limit_ps
+        return self._transfers.ops["kernel_ps"].iloc[rows].sum() / PS_PER_US > limit_us
 
 
 def _is_cpu(device: str) -> bool | None:

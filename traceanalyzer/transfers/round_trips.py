@@ -1,32 +1,29 @@
 """Round trips: values leave a GPU for ops on the CPU and come back.
 
 With a capture, the graph that ran shows which ops are on the way (`recorded_round_trips`). Without
-one, only transfers count as proof: the values that an op takes from a GPU and sends back. If one op
-takes values and another op of the same function sends some, they are probably connected, since a
-function is one computation. Transfers do not show which ops lie between.
+one, only transfers count as proof: the values that one op takes from a GPU and sends back.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.model.figures import RoundTripTransfers
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.transfers.cheapest_move import Value, cheapest_move
+from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from traceanalyzer.model import Certainty
     from traceanalyzer.transfers.cheapest_move import Move
-
-    _ByOp: TypeAlias = Mapping[int, list[int]]
 
 _MAX_OPS: Final = 2000  # for more, the cheapest move is not computed
 _Basis: TypeAlias = Literal["bytes", "time"]
@@ -40,16 +37,6 @@ class RoundTripOp:
     op_id: str | None
     name: str
     type: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class TransferTotals:
-    """The transfers of a round trip in one direction: sums of the known values, or None."""
-
-    count: int | None  #: None if they are necessary but not recorded
-    bytes: int | None
-    time_ps: int | None
-    exposed_ps: int | None  #: how long a device idled because of them
 
 
 class Net(NamedTuple):
@@ -68,9 +55,8 @@ class RoundTrip:
     function: str | None  #: as tables name it
     certainty: Certainty  #: that values take this way
     ops: tuple[RoundTripOp, ...]  #: in the order of the data flow, if known
-    between: tuple[RoundTripOp, ...] = ()  #: other ops of the function that could lie between
-    arriving: TransferTotals
-    leaving: TransferTotals
+    arriving: RoundTripTransfers
+    leaving: RoundTripTransfers
     basis: _Basis  #: unit of transfer costs: bytes, or time if only that is known
     #: The values between its ops and their neighbors, with the cost of transfers.
     values: tuple[Value[RoundTripOp], ...]
@@ -131,6 +117,13 @@ class HostTransfers:
         op_id, name, op_type = (str(self.ops[c].iloc[row]) for c in ("op_id", "name", "type"))
         return RoundTripOp(op_id, op_id, name, op_type)
 
+    def op_of(self, node: str) -> RoundTripOp:
+        """Return the op at an end of a transfer."""
+        row = self.row_of.get(node)
+        return (
+            RoundTripOp(node, None, node.removeprefix("name:"), "") if row is None else self.op(row)
+        )
+
     def function(self, row: int) -> str | None:
         """Return the function of a row of the op table, None if it is unknown."""
         function = self.ops["function"].iloc[row]
@@ -145,14 +138,39 @@ class HostTransfers:
             if op_id in self.row_of
         }
 
-    def totals(self, transfers: Sequence[int]) -> TransferTotals:
-        """Sum transfers up."""
+    def totals(self, transfers: Iterable[int]) -> RoundTripTransfers:
+        """Sum transfers up; None where nothing is known."""
         part = self.transfers.iloc[list(transfers)]
         sums = (part[c].sum(min_count=1) for c in ("bytes", "duration_ps", "exposed_ps"))
         size, took, exposed = (None if pd.isna(each) else int(each) for each in sums)
-        return TransferTotals(count=len(part), bytes=size, time_ps=took, exposed_ps=exposed)
+        return RoundTripTransfers(
+            count=len(part),
+            bytes=size,
+            total_us=None if took is None else took / PS_PER_US,
+            exposed_us=None if exposed is None else exposed / PS_PER_US,
+        )
 
-    def weighed(self, nets: Sequence[Net]) -> tuple[_Basis, tuple[Value[RoundTripOp], ...]]:
+    def round_trip(
+        self,
+        certainty: Certainty,
+        ops: Sequence[RoundTripOp],
+        transfers: tuple[Sequence[int], Sequence[int]],
+        nets: Sequence[Net],
+        **fields: Any,  # noqa: ANN401 - of a round trip
+    ) -> RoundTrip:
+        """Return a round trip with its transfers, arriving and leaving."""
+        basis, values = self._weighed(nets)
+        came, left = map(self.totals, transfers)
+        return RoundTrip(
+            host=str(self.transfers["host"].iloc[transfers[1][0]]),
+            certainty=certainty,
+            ops=tuple(ops),
+            basis=basis,
+            values=values,
+            **{"arriving": came, "leaving": left, **fields},
+        )
+
+    def _weighed(self, nets: Sequence[Net]) -> tuple[_Basis, tuple[Value[RoundTripOp], ...]]:
         """Return the values between ops with their bytes or, if no bytes are known, their time."""
         bases: tuple[tuple[_Basis, str], ...] = (("bytes", "bytes"), ("time", "duration_ps"))
         for basis, name in bases:
@@ -170,90 +188,36 @@ class HostTransfers:
 
 
 def measured_round_trips(
-    transfers: HostTransfers, found: Collection[str | None], *, guess: bool
+    transfers: HostTransfers, found: Collection[str | None]
 ) -> Iterator[RoundTrip]:
-    """Find the round trips that transfers alone prove.
+    """Find the round trips of single ops that transfers alone prove.
 
     Args:
         transfers: The transfers of a host.
         found: Ids of ops that are in a round trip already.
-        guess: Whether to assume that ops of one function are connected.
     """
-    takes, gives = (
-        {
-            row: own
-            for row, own in transfers.by_op(rows, end).items()
-            if transfers.is_member[row] and transfers.op(row).op_id not in found
-        }
-        for rows, end in ((transfers.arriving, "consumer"), (transfers.leaving, "producer"))
-    )
-    both = takes.keys() & gives.keys()
-    for row in sorted(both):
-        certainty: Certainty = transfers.ops["placement_certainty"].iloc[row]
-        yield _round_trip(transfers, [row], takes, gives, certainty)
-    if not guess:
-        return
-    start = transfers.transfers["start_ps"].to_numpy(np.int64)
-    ends: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    for k, side in enumerate((takes, gives)):
-        for row in sorted(side.keys() - both):
-            if (function := transfers.function(row)) is not None:
-                ends[function][k].append(row)
-    for _, (first, last) in sorted(ends.items()):
-        came = [t for row in first for t in takes[row]]
-        left = [t for row in last for t in gives[row]]
-        if came and left and start[left].max() > start[came].min():
-            yield _round_trip(transfers, [*first, *last], takes, gives, "likely")
-
-
-def _round_trip(
-    transfers: HostTransfers, rows: Sequence[int], takes: _ByOp, gives: _ByOp, certainty: Certainty
-) -> RoundTrip:
-    """Return the round trip of one op, or of several ops of a function."""
-    ops = tuple(map(transfers.op, rows))
-    arriving, leaving = (
-        sorted(t for row in rows for t in of.get(row, ())) for of in (takes, gives)
-    )
-    nets = [*_nets(transfers, arriving), *_nets(transfers, leaving)]
-    function = transfers.function(rows[0])
-    between: tuple[RoundTripOp, ...] = ()
-    if len(rows) > 1:
-        # Keep the takers and givers on one side: the size of the values between them is unknown,
-        # and so is their way.
-        nets.append(Net(ops[0], tuple(sorted(ops, key=lambda op: op.key)), ()))
-        is_between = transfers.is_member & (transfers.ops["function"] == function).to_numpy()
-        is_between[list(rows)] = False
-        between = tuple(map(transfers.op, np.flatnonzero(is_between).tolist()))
-    basis, values = transfers.weighed(nets)
-    return RoundTrip(
-        host=str(transfers.transfers["host"].iloc[arriving[0]]),
-        function=function,
-        certainty=certainty,
-        ops=ops,
-        between=between,
-        arriving=transfers.totals(arriving),
-        leaving=transfers.totals(leaving),
-        basis=basis,
-        values=values,
-        on_cpu=frozenset(ops),
-        cannot_move=frozenset(op for net in nets for op in (net.producer, *net.consumers))
-        - frozenset(ops),
-    )
+    takes = transfers.by_op(transfers.arriving, "consumer")
+    gives = transfers.by_op(transfers.leaving, "producer")
+    for row in sorted(takes.keys() & gives.keys()):
+        op = transfers.op(row)
+        if not transfers.is_member[row] or op.op_id in found:
+            continue
+        nets = [net for own in (takes[row], gives[row]) for net in _nets(transfers, own)]
+        others = {each for net in nets for each in (net.producer, *net.consumers)} - {op}
+        yield transfers.round_trip(
+            transfers.ops["placement_certainty"].iloc[row],
+            [op],
+            (takes[row], gives[row]),
+            nets,
+            function=transfers.function(row),
+            on_cpu=frozenset({op}),
+            cannot_move=frozenset(others),
+        )
 
 
 def _nets(transfers: HostTransfers, own: Sequence[int]) -> Iterator[Net]:
     """Yield the values that these transfers carry from op to op."""
-    table = transfers.transfers
-    by_producer: dict[str, list[int]] = defaultdict(list)
-    for transfer, producer in zip(own, table["source"].iloc[list(own)], strict=True):
-        by_producer[producer].append(transfer)
-    for producer, part in by_producer.items():
-        consumers = dict.fromkeys(table["target"].iloc[part])
-        yield Net(_op(transfers, producer), tuple(_op(transfers, c) for c in consumers), part)
-
-
-def _op(transfers: HostTransfers, node: str) -> RoundTripOp:
-    row = transfers.row_of.get(node)
-    if row is not None:
-        return transfers.op(row)
-    return RoundTripOp(node, None, node.removeprefix("name:"), "")
+    table = transfers.transfers.iloc[list(own)]
+    for producer, part in table.groupby("source", observed=True, sort=False):
+        consumers = tuple(transfers.op_of(each) for each in dict.fromkeys(part["target"]))
+        yield Net(transfers.op_of(str(producer)), consumers, part.index.tolist())
