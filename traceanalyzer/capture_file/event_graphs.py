@@ -31,7 +31,7 @@ _FUNCTION_GRAPHS: Final = 4
 _PARTITIONS, _BEFORE = 1, 2
 _PLACED_BY_CALLER: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
 _LEAST_SHARE: Final = 0.9  # of a function's ops that a graph must have
-_FEWEST_OPS: Final = 3
+_FEWEST_OPS: Final = 3  # of all functions that have a graph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,8 @@ class EventGraphs:
             for name, instance in found.items()
             if instance is not None
         )
-        if not functions:
+        # Few ops can have the names of another program's.
+        if sum(len(ops_of_function[function.name]) for function in functions) < _FEWEST_OPS:
             return None
         used = {part.device for f in functions for i in f.instances for part in i.partitions}
         return CaptureFile(
@@ -74,8 +75,6 @@ class EventGraphs:
 
     def _instance(self, ops: set[str]) -> Instance | None:
         """Return the smallest graph with these ops, the nearest in time of equal ones."""
-        if len(ops) < _FEWEST_OPS:
-            return None
         sizes = []
         for at, instance in enumerate(self.instances):
             nodes = {name for part in instance.partitions for name in part.names}

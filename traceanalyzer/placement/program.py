@@ -144,7 +144,7 @@ class ProgramPlacement:
         placed: dict[str, tuple[FunctionPlacement, ...]] = {}
         for function in calls.callers_first(self._capture_file):
             called = known.get(function.name) or known.get(calls.called_as(function.name), {})
-            of_function = tuple(called.values()) or (self._unknown(function),)
+            of_function = tuple(called.values()) or self._unknown(function)
             placed[function.name] = tuple(self._instances(function, of_function))
             for each in placed[function.name]:
                 add(self._calls_within(each))
@@ -218,12 +218,14 @@ class ProgramPlacement:
                 for called, call in self._by_dataset(op, attributes, inputs, device):
                     yield called, call._replace(doubt=caller.doubt)
 
-    def _unknown(self, function: Function) -> Call:
+    def _unknown(self, function: Function) -> tuple[Call, ...]:
+        """Return the calls that are possible if none was recorded; the usual one first."""
         if is_session(function.name):
-            return Call("")
+            return (Call(""),)
         if calls.is_of_dataset(function.name):
-            return Call(self.machine.host)
-        return Call(self.machine.devices[0], doubt=_CALL_NOT_RECORDED)
+            return (Call(self.machine.host),)
+        devices = (self.machine.devices[0], self.machine.host)[: 2 if self._is_own else 1]
+        return tuple(Call(d, doubt=_CALL_NOT_RECORDED) for d in dict.fromkeys(devices))
 
     def _instances(self, function: Function, made: Sequence[Call]) -> Iterator[FunctionPlacement]:
         """Place a function once for each different call.
@@ -238,15 +240,17 @@ class ProgramPlacement:
                 yield self._placed(function, self._recorded_instance(function, call), call)
         else:
             for at, instance in enumerate(function.instances):
-                first, *others = made
-                best = self._placed(function, at, first)
-                for call in others:
-                    if tuple(best.placement.devices.values()) == instance.assigned:
-                        break
+                best, fewest = None, len(instance.assigned) + 1
+                for call in made:
                     placed = self._placed(function, at, call)
-                    if tuple(placed.placement.devices.values()) == instance.assigned:
-                        best = placed
-                yield best
+                    pairs = zip(placed.placement.devices.values(), instance.assigned, strict=False)
+                    others = sum(theirs not in {"", mine} for mine, theirs in pairs)
+                    if others < fewest:
+                        best, fewest = placed, others
+                    if not fewest:
+                        break
+                if best is not None:
+                    yield best
 
     def _of_session(self, function: Function, call: Call) -> list[FunctionPlacement]:
         """Place the graphs of sessions in order; a grown graph keeps its earlier placement.
