@@ -19,8 +19,13 @@ from traceanalyzer.placement.explanations import (
     doubted,
 )
 from traceanalyzer.placement.keras import KerasOnAGpu
-from traceanalyzer.placement.on_a_gpu import FreeChoices, gpus_required
-from traceanalyzer.placement.rewrites import MOVED_IF_SMALL, OPTION, pinned_by
+from traceanalyzer.placement.on_a_gpu import (
+    MOVED_IF_SMALL,
+    OPTION,
+    FreeChoices,
+    gpus_required,
+    pinned_by,
+)
 from traceanalyzer.tables.functions import TF_DATA
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.vocabulary import Role

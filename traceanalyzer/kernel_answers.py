@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.capture_file.graph_def import TYPES
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.placement import rewrites
+from traceanalyzer.placement.by_registry import RUNTIMES_OWN, original
+from traceanalyzer.placement.devices import CPU
 from traceanalyzer.placement.kernel_tables import minor_of
 from traceanalyzer.placement.kernel_types import extent_of, python_name, support_of
 from traceanalyzer.placement.registry import Nearest, load, nearest, supported
@@ -78,24 +79,25 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
         QuestionError: There is no such op, type or version.
     """
     found, data_type = _table(tf), _data_type(dtype)
-    registry = found.registry
-    support = support_of(registry, op)
+    table = found.registry.version
+    support = support_of(found.registry, op)
     if support is None:
-        raise QuestionError(_no_such_op(op, registry))
+        raise QuestionError(_no_such_op(op, found.registry))
     meant = _of_type(support, data_type)
     extent = extent_of(meant)
-    usual = meant if data_type is None else _usual(support, meant, data_type)
-    there = _ALL[extent_of(usual).gpu] if data_type else extent.gpu != "none"
+    there: bool | None = extent.gpu != "none"
+    if data_type is not None:
+        there = _ALL[extent_of(_usual(support, meant, data_type)).gpu]
     dtypes = sorted({str(c.values[name]) for c in support.combinations for name in support.main})
     by_type = {python_name(d): support.of_type(d) for d in dtypes}
-    first = None if extent.gpu == "none" else _since(op, registry.version, data_type)
+    first = None if extent.gpu == "none" else _since(op, table, data_type)
     on_host = {name for c in meant if c.gpu is not None for name in c.gpu.host_memory_args}
     arguments = (*support.definition.inputs, *support.definition.outputs)
     return KernelAnswer(
         op=op,
         dtype=None if data_type is None else python_name(data_type),
-        tf=tf or registry.version,
-        table=registry.version,
+        tf=tf or table,
+        table=table,
         certainty=found.certainty,
         gpu_kernel_in_table=there,
         gpu_kernel=there if found.exact else None,
@@ -103,26 +105,35 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
         host_memory_args=tuple(each.name for each in arguments if each.name in on_host),
         since=first,
         since_first_table=first == supported()[0],
-        dtypes={name: _devices(extent_of(of)) for name, of in by_type.items()},
+        dtypes={name: extent_of(of).devices for name, of in by_type.items()},
         depends={name: why for name, of in by_type.items() if (why := _exceptions(support, of))},
         attributes={
             name: {python_name(d): t for d, t in types.items()}
             for name, types in support.types.items()
         },
         overall=support.overall,
-        notes=tuple(_notes(found, support, data_type, meant)),
+        notes=(*_version_notes(found), *_notes(found.registry, support, data_type, meant)),
     )
 
 
 def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
     """Return the ops that have a kernel for CPUs and none for GPUs; see `answer`."""
     found, data_type = _table(tf), _data_type(dtype)
-    public = (op for op in found.registry.ops if not op.startswith("_"))
+    registry, ops = found.registry, []
+    for op in registry.ops:
+        if data_type is None:
+            is_cpu_only = registry.usable_kernels(op) and not registry.gpu_kernels(op)
+        else:
+            support = support_of(registry, op)
+            extent = extent_of(() if support is None else _of_type(support, data_type))
+            is_cpu_only = extent.devices == (CPU,)
+        if is_cpu_only and not op.startswith("_"):
+            ops.append(op)
     return CpuOnly(
         dtype=None if data_type is None else python_name(data_type),
-        tf=tf or found.registry.version,
-        table=found.registry.version,
-        ops=tuple(op for op in public if _is_cpu_only(found.registry, op, data_type)),
+        tf=tf or registry.version,
+        table=registry.version,
+        ops=tuple(ops),
         notes=tuple(_version_notes(found)),
     )
 
@@ -171,16 +182,11 @@ def _no_such_op(op: str, registry: Registry) -> str:
             f"{op} is no op of TensorFlow {registry.version}, but of {there[0]}{newest};"
             f" give --tf {there[-1]}"
         )
-    plain = {_plain(name): name for name in registry.ops if not name.startswith("_")}
-    close = get_close_matches(_plain(op.rpartition(".")[2]), plain, n=5)
-    if close:
-        suggested = ", ".join(plain[name] for name in close)
-        return f"{op!r} is no op of TensorFlow {registry.version}; is it {suggested}?"
-    return f"{op!r} is no op of TensorFlow {registry.version}; op types are like MatMul, ResizeArea"
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", "").lower()
+    plain = {name.lower(): name for name in registry.ops if not name.startswith("_")}
+    close = get_close_matches(op.rpartition(".")[2].replace("_", "").lower(), plain, n=5)
+    suggested = ", ".join(plain[name] for name in close)
+    hint = f"is it {suggested}?" if close else "op types are like MatMul, ResizeArea"
+    return f"{op!r} is no op of TensorFlow {registry.version}; {hint}"
 
 
 def _of_type(support: Support, dtype: str | None) -> tuple[Combination, ...]:
@@ -206,37 +212,25 @@ def _usual(
     return found
 
 
-def _taken(definition: OpDefinition) -> frozenset[str]:
+def _taken(definition: OpDefinition) -> set[str]:
     """Return the types that an op can have, by its definition."""
     taken: set[str] = set()
     for argument in (*definition.inputs, *definition.outputs):
         attribute = definition.attributes.get(argument.type_attr or argument.type_list_attr)
-        if attribute is None:
-            taken.add(argument.type)
-        elif attribute.allowed is None:
-            return _TYPES
-        else:
-            taken.update(attribute.allowed)
-    return frozenset(taken)
+        allowed = {argument.type} if attribute is None else attribute.allowed
+        taken.update(_TYPES if allowed is None else allowed)
+    return taken
 
 
 def _since(op: str, version: str, dtype: str | None) -> str | None:
     """Return the oldest version since which all versions up to this one have a GPU kernel."""
     first = None
-    versions = supported()
-    for earlier in reversed(versions[: versions.index(version) + 1]):
+    for earlier in reversed(supported()[: supported().index(version) + 1]):
         support = support_of(load(earlier), op)
-        if support is None:
-            break
-        of_type = support.combinations if dtype is None else support.of_type(dtype)
-        if extent_of(of_type).gpu == "none":
+        if support is None or extent_of(_of_type(support, dtype)).gpu == "none":
             break
         first = earlier
     return first
-
-
-def _devices(extent: TypeSupport) -> tuple[str, ...]:
-    return tuple(d for d, how in (("CPU", extent.cpu), ("GPU", extent.gpu)) if how != "none")
 
 
 def _exceptions(support: Support, meant: Sequence[Combination]) -> str:
@@ -244,26 +238,18 @@ def _exceptions(support: Support, meant: Sequence[Combination]) -> str:
     missing = [c for c in meant if c.gpu is None]
     if not missing or len(missing) == len(meant):
         return ""
-    said: list[str] = []
+    cases: list[str] = []
     for name in support.named:
         with_kernel = {c.values[name] for c in meant if c.gpu is not None}
         values = {c.values[name] for c in missing} - with_kernel
         if values:
-            said.append(f"{name} {' or '.join(sorted(python_name(str(v)) for v in values))}")
+            cases.append(f"{name} {' or '.join(sorted(python_name(str(v)) for v in values))}")
             missing = [c for c in missing if c.values[name] not in values]
-    said += [
-        " and ".join(f"{n} {python_name(str(c.values[n]))}" for n in support.named) for c in missing
-    ]
-    shown = [f"{'nor' if i else 'not'} with {what}" for i, what in enumerate(said[:_EXCEPTIONS])]
-    return ", ".join([*shown, "and others"] if len(said) > _EXCEPTIONS else shown)
-
-
-def _is_cpu_only(registry: Registry, op: str, dtype: str | None) -> bool:
-    if dtype is None:
-        return bool(registry.usable_kernels(op)) and not registry.gpu_kernels(op)
-    support = support_of(registry, op)
-    extent = extent_of(() if support is None else _of_type(support, dtype))
-    return extent.cpu != "none" and extent.gpu == "none"
+    for each in missing:
+        types = (f"{name} {python_name(str(each.values[name]))}" for name in support.named)
+        cases.append(" and ".join(types))
+    others = ", and others" if len(cases) > _EXCEPTIONS else ""
+    return f"not with {', nor with '.join(cases[:_EXCEPTIONS])}{others}"
 
 
 def _version_notes(found: Nearest) -> Iterator[str]:
@@ -276,24 +262,21 @@ def _version_notes(found: Nearest) -> Iterator[str]:
 
 
 def _notes(
-    found: Nearest, support: Support, dtype: str | None, meant: Sequence[Combination]
+    registry: Registry, support: Support, dtype: str | None, meant: Sequence[Combination]
 ) -> Iterator[str]:
-    yield from _version_notes(found)
     definition = support.definition
-    op, kernels = definition.name, found.registry.usable_kernels(definition.name)
-    rewritten = rewrites.original(op)
+    op, kernels = definition.name, registry.usable_kernels(definition.name)
+    rewritten = original(op)
     if rewritten is not None and rewritten.ops:
         replaced = " and ".join((*rewritten.ops, *(() if rewritten.is_complete else ("others",))))
         yield f"No program makes this op: TensorFlow puts it where {replaced} were"
-    elif op in rewrites.RUNTIMES_OWN:
+    elif op in RUNTIMES_OWN:
         yield "No program makes this op: it is the runtime's own"
-    if not support.combinations and found.registry.kernels(op):
+    if not support.combinations and registry.kernels(op):
         yield "Its kernels cannot be used: they want attributes that the op does not have"
     elif dtype is not None and not meant:
-        of = python_name(dtype)
-        yield (
-            f"No kernel is for {of}" if dtype in _taken(definition) else f"{op} does not take {of}"
-        )
+        said = "No kernel is for" if dtype in _taken(definition) else f"{op} does not take"
+        yield f"{said} {python_name(dtype)}"
     if definition.makes_handles and support.overall.gpu != "none":
         yield "It makes a handle, which is always in host memory; what it refers to is on the GPU"
     if why := _exceptions(support, meant) if dtype is not None else "":

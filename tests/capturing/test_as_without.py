@@ -251,9 +251,9 @@ def test_what_is_recorded_is_as_asked(folder: Path) -> None:
     code = dedent(
         """
         import json
-        from _traceanalyzer_recorder.program import Attachment
+        from _traceanalyzer_recorder.ending import _Ending
 
-        print(json.dumps(Attachment.of_program._settings._asdict()))
+        print(json.dumps(_Ending.current._finish.__self__._settings._asdict()))
         """
     )
     name = script(folder, code)

@@ -15,7 +15,7 @@ each difference a line.
 `check --python PATH` compares with the TensorFlow that an interpreter has.
 
 After `add`: a new type needs a name in `traceanalyzer/capture_file/attributes.py`, an op made by a
-rewrite a line in `traceanalyzer/placement/rewrites.py`; the tests say which.
+rewrite a line in `traceanalyzer/placement/data/rewrites.toml`; the tests say which.
 """
 
 import argparse

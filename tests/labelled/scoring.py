@@ -20,7 +20,7 @@ from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.diagnosis import Diagnosis, cpu_ops
 from traceanalyzer.findings import Finding
-from traceanalyzer.placement.rewrites import OPTION
+from traceanalyzer.placement.on_a_gpu import OPTION
 from traceanalyzer.run import Run
 from traceanalyzer.tables.vocabulary import Role
 

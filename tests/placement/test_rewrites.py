@@ -4,15 +4,9 @@ import pytest
 
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.capture_file.document import CaptureFile, Json, SessionConfig
+from traceanalyzer.placement.by_registry import PROGRAMS_OWN, RUNTIMES_OWN, Rewritten, original
+from traceanalyzer.placement.on_a_gpu import OPTION, pinned_by
 from traceanalyzer.placement.registry import load, supported
-from traceanalyzer.placement.rewrites import (
-    OPTION,
-    PROGRAMS_OWN,
-    RUNTIMES_OWN,
-    Rewritten,
-    original,
-    pinned_by,
-)
 
 OPS = {op for version in supported() for op in load(version).ops}
 HIDDEN = sorted(op for op in OPS if op.startswith("_"))

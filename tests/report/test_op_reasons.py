@@ -13,7 +13,7 @@ import traceanalyzer as ta
 from tests.causes.examples import Example, blocker, cpu_op
 from tests.causes.examples import line as frame
 from tests.placement.test_program import Program, tensor
-from tests.report.reading import plain
+from tests.report.reading import only, plain
 from tests.samples import Case as Sample
 from tests.traces import (
     eager,
@@ -32,6 +32,7 @@ from tests.traces import (
 from traceanalyzer.cli import main
 from traceanalyzer.cli.explain_text import print_ops
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.model.blocks import Block, Bullets, Fold, Note
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.report.op_details import OpReasons, ops_that_match
 from traceanalyzer.tables.graph_nodes import OpRecord
@@ -65,8 +66,8 @@ def test_an_op_that_constant_folding_computed_is_no_op_of_a_step(tmp_path: Path)
 
     (found,) = of(diagnosis, "FloorDiv")
 
-    assert "once" in found.here.said
-    assert not found.here.open
+    assert "once" in notes(found.here)
+    assert "Possible causes" not in notes(found.here)
 
 
 def test_an_op_whose_only_input_the_trace_leaves_out_is_not_said_to_have_none(
@@ -121,6 +122,21 @@ def facts(op: OpReasons) -> dict[str, str]:
     return {name: plain(text) for name, text in op.facts.rows}
 
 
+def notes(blocks: tuple[Block, ...]) -> str:
+    return " ".join(plain(block.text) for block in blocks if isinstance(block, Note))
+
+
+def reasons(blocks: tuple[Block, ...]) -> list[str]:
+    """The cause, certainty, and harm of each reason."""
+    folds = [block.blocks[0] for block in blocks if isinstance(block, Fold)]
+    return [plain(first.text) for first in folds if isinstance(first, Note)]
+
+
+def ruled_out(blocks: tuple[Block, ...]) -> set[str]:
+    folds = [f.blocks for f in blocks if isinstance(f, Fold) and plain(f.summary) == "Ruled out"]
+    return {plain(fact).partition(":")[0] for of in folds for fact in only(of, Bullets).items}
+
+
 def printed(diagnosis: Diagnosis, expression: str, width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width)
     print_ops(*ops_that_match(diagnosis, re.compile(expression)), console)
@@ -134,8 +150,10 @@ def said(diagnosis: Diagnosis, expression: str) -> str:
 
 def test_all_that_holds_an_op_stands_in_the_order_in_which_it_bites(bare: Diagnosis) -> None:
     (found,) = of(stacked(bare), "^bad$")
-    assert [r.cause for r in found.here.reasons] == ["dtype_unsupported", "explicit_cpu_placement"]
-    assert [r.certainty for r in found.here.reasons] == ["certain", "certain"]
+    assert [reason.partition(",")[0] for reason in reasons(found.here)] == [
+        "dtype_unsupported (certain",
+        "explicit_cpu_placement (certain",
+    ]
     text = said(stacked(bare), "^bad$")
     assert "Fix them all" in text
     assert text.index("1. MatMul has no GPU kernel for int32") < text.index("2. tf.device")
@@ -145,7 +163,7 @@ def test_all_that_holds_an_op_stands_in_the_order_in_which_it_bites(bare: Diagno
 
 def test_what_holds_an_op_is_never_ruled_out(bare: Diagnosis) -> None:
     (found,) = of(stacked(bare), "^bad$")
-    out = {each.cause for each in found.here.ruled_out}
+    out = ruled_out(found.here)
     assert "no_gpu_visible" in out
     assert not out & {"dtype_unsupported", "explicit_cpu_placement", "library_cpu_placement"}
 
@@ -153,22 +171,21 @@ def test_what_holds_an_op_is_never_ruled_out(bare: Diagnosis) -> None:
 def test_a_bare_trace_leaves_open_what_only_a_capture_tells(bare: Diagnosis) -> None:
     (found,) = of(bare, "^bad$")
     assert "Requested device" not in facts(found)
-    assert not found.here.reasons
-    assert next(cause for cause, _ in found.here.open) == "dtype_unsupported"
-    assert 1 <= len(found.here.open) <= 4
-    assert "traceanalyzer capture" in found.here.settled_by
-    assert "memory_pressure" not in {each.cause for each in found.here.ruled_out}
-    assert "explicit_cpu_placement" not in {each.cause for each in found.here.ruled_out}
+    assert not reasons(found.here)
+    assert "Possible causes: dtype_unsupported (" in notes(found.here)
+    assert "traceanalyzer capture" in notes(found.here)
+    assert not ruled_out(found.here) & {"memory_pressure", "explicit_cpu_placement"}
 
 
 def test_on_its_own_machine_and_on_one_with_a_gpu() -> None:
     (found,) = of(without_a_gpu(), "^TopKV2$")
     assert found.place == "program.py:101"
-    assert [r.cause for r in found.here.reasons] == ["no_gpu_visible/hidden_by_env"]
-    assert found.on_a_gpu is not None
-    assert [r.cause for r in found.on_a_gpu.reasons] == ["explicit_cpu_placement"]
-    assert found.on_a_gpu.is_complete
-    assert "no_gpu_kernel" in {each.cause for each in found.on_a_gpu.ruled_out}
+    (reason,) = reasons(found.here)
+    assert reason.startswith("no_gpu_visible/hidden_by_env ")
+    (reason,) = reasons(found.on_a_gpu)
+    assert reason.startswith("explicit_cpu_placement ")
+    assert "The only blocker" in notes(found.on_a_gpu)
+    assert "no_gpu_kernel" in ruled_out(found.on_a_gpu)
     assert "[program.py:100]" in said(without_a_gpu(), "^TopKV2$")
 
 
@@ -187,10 +204,10 @@ def test_what_a_gpu_has_and_the_host_computes_is_not_said_to_be_on_the_cpu() -> 
     diagnosis = ta.diagnose(example.run())
 
     (found,) = of(diagnosis, "^AddV2$")
-    assert found.on_a_gpu is not None
-    assert [r.cause for r in found.on_a_gpu.reasons] == ["host_memory_kernel"]
-    assert "/device:GPU:0 and computed on the host" in found.on_a_gpu.said
-    assert not found.on_a_gpu.is_complete  # nothing keeps it from the GPU
+    (reason,) = reasons(found.on_a_gpu)
+    assert reason.startswith("host_memory_kernel ")
+    assert "/device:GPU:0 and computed on the host" in notes(found.on_a_gpu)
+    assert "The only blocker" not in notes(found.on_a_gpu)  # nothing keeps it from the GPU
     text = said(diagnosis, "^AddV2$")
     assert "T=int32 is registered with all data in host memory" in text
     assert diagnosis.on_a_gpu is not None

@@ -1,4 +1,4 @@
-"""Where a capture writes, and what it leaves: traces, a capture file beside each, and a page."""
+"""The files of a capture: its folders, its traces, a capture file beside each, and the page."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.capturing.script import run_aside
+from traceanalyzer.capturing.script import reason_of, run_aside
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.format import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.journal import Journal
 
 _STAMP: Final = "%Y_%m_%d_%H_%M_%S"
-# Names of events that only ops cause; an xplane file holds names as they are.
+# Names of events that only ops cause; an xplane file contains names as plain text.
 _OPS: Final = (b"ExecutorState::Process", b"EagerExecute", b"EagerLocalExecute", b"FunctionRun")
 
 # Runs our command line with our own module path, wherever the user is.
@@ -42,18 +43,18 @@ main(sys.argv[1:])
 
 
 def host_name() -> str:
-    """Return this machine's name, as part of a file's name."""
+    """Return this machine's name in a form that fits into a file's name."""
     return re.sub(r"[^\w.-]", "_", socket.gethostname(), flags=re.ASCII).lstrip(".") or "localhost"
 
 
 @contextlib.contextmanager
 def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
-    """Make the folder of a run, `LOGDIR/plugins/profile/NAME`; remove it again if it stays empty.
+    """Create the folder of a run, `LOGDIR/plugins/profile/NAME`; remove it if it stays empty.
 
-    Without a name, the time is the name, as TensorFlow names its runs.
+    The default name is the time, as TensorFlow names its runs.
 
     Raises:
-        TraceAnalyzerError: It cannot be made or written to, or there is such a run.
+        TraceAnalyzerError: It cannot be created or written to, or it exists.
     """
     if name is not None and (not name.strip().strip(".") or re.search(r"[/\0\n]", name)):
         msg = f"--run {name!r}: this cannot name a folder; take letters and digits"
@@ -70,18 +71,17 @@ def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
             with tempfile.TemporaryFile(dir=made[-1]):
                 pass
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            msg = f"{logdir}: nothing can be written there ({reason}); give another with --logdir"
-            raise TraceAnalyzerError(msg) from None
+            msg = f"{logdir}: nothing can be written there ({reason_of(error)}); give another with "
+            raise TraceAnalyzerError(msg + "--logdir") from None
         yield made[-1]
     finally:
         for each in reversed(made):
-            with contextlib.suppress(OSError):  # not empty: that is what was recorded
+            with contextlib.suppress(OSError):  # not empty: it contains the recording
                 each.rmdir()
 
 
 def _made_run(runs: Path, name: str | None) -> Path:
-    """Make the folder of a run, which no other capture can make as well."""
+    """Create the folder of a run, one that no other capture creates at the same time."""
     stamp = time.strftime(_STAMP)
     names = itertools.chain([stamp], (f"{stamp}_{number}" for number in itertools.count(2)))
     for each in names if name is None else (name,):
@@ -94,19 +94,18 @@ def _made_run(runs: Path, name: str | None) -> Path:
 
 @contextlib.contextmanager
 def work_folder() -> Iterator[Path]:
-    """Make a temporary folder, for what the recorder and TensorFlow write while the script runs."""
+    """Create a temporary folder for the recorder's and TensorFlow's files of a running script."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="traceanalyzer-")).resolve()
         (folder / "graphs").mkdir()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
         where = os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - a word in a message
-        msg = f"{where}: no temporary folder can be made ({reason}); set TMPDIR to one with room"
-        raise TraceAnalyzerError(msg) from None
+        msg = f"{where}: no temporary folder can be made ({reason_of(error)}); set TMPDIR to one "
+        raise TraceAnalyzerError(msg + "with room") from None
     try:
         yield folder
     finally:
-        # What the script left behind may still be writing there.
+        # Processes that the script left behind may still be writing there.
         for _ in range(3):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -124,18 +123,18 @@ class Recorded:
     trace: Path  #: the xplane file
     is_the_scripts: bool  #: the script profiled itself
     duration_s: float
-    reason: str  #: why it began and ended, in words
+    reason: str  #: why it began and ended
 
     @property
-    def holds_ops(self) -> bool:
-        """Whether any op ran while it was recorded."""
+    def contains_ops(self) -> bool:
+        """Whether any op ran in the session."""
         try:
             with (
                 self.trace.open("rb") as file,
                 mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
             ):
                 return any(content.find(name) >= 0 for name in _OPS)
-        except (OSError, ValueError):  # not there, or empty
+        except (OSError, ValueError):  # missing or empty
             return False
 
 
@@ -154,32 +153,36 @@ def recorded_sessions(journal: Journal) -> list[Recorded]:
 
 
 def session_to_report(sessions: Sequence[Recorded]) -> Recorded | None:
-    """Return our newest session in which ops ran, or the script's own, or the newest."""
-    newest_first = [s for s in reversed(sessions) if not s.is_the_scripts]
-    newest_first += [s for s in reversed(sessions) if s.is_the_scripts]
-    with_ops = (session for session in newest_first if session.holds_ops)
+    """Return the newest session with ops, preferably one of ours; the newest if none has ops."""
+    newest_first = [*reversed(sessions)]
+    newest_first.sort(key=lambda session: session.is_the_scripts)
+    with_ops = (session for session in newest_first if session.contains_ops)
     return next(with_ops, newest_first[0] if newest_first else None)
 
 
 def warnings_of(journal: Journal) -> list[str]:
-    """Return what the recorder warns of, a line each."""
+    """Return the recorder's warnings, one line each."""
     notes = journal.many["note"]
     return [str(note.get("message")) for note in notes if note.get("severity") == "warning"]
 
 
-def write_capture_file(trace: Path, work: Path, **facts: Any) -> None:  # noqa: ANN401 - of `build`
-    """Write the capture file beside a trace."""
+def write_capture_files(traces: Sequence[Path], work: Path, **facts: Any) -> Iterator[str]:  # noqa: ANN401 - of `build`
+    """Write the capture file beside each trace; yield a line about each that fails."""
     from traceanalyzer.capture_file.build import build  # noqa: PLC0415 - loads numpy: not before
     from traceanalyzer.capture_file.files import path_beside, write  # noqa: PLC0415
 
-    write(build(work, host_name(), folder=trace.parent, **facts), path_beside(trace))
+    for trace in traces:
+        try:
+            write(build(work, host_name(), folder=trace.parent, **facts), path_beside(trace))
+        except (OSError, TraceAnalyzerError) as error:
+            yield f"the capture file is missing: {printable(error)}"
 
 
 def write_page(trace: Path, page: Path, mask: Collection[int] | None = None) -> list[str]:
-    """Write the page, in a process that may fail; return what it says of the run.
+    """Write the page in another process, which may fail; return its lines about the run.
 
     Raises:
-        TraceAnalyzerError: It failed, and why.
+        TraceAnalyzerError: It failed.
         OSError: It could not be started.
     """
     run = [sys.executable, "-P", "-c", _REPORT, json.dumps(sys.path)]
@@ -192,20 +195,19 @@ def write_page(trace: Path, page: Path, mask: Collection[int] | None = None) -> 
 
 # --- Why TensorFlow sees no GPU -------------------------------------------------------------------
 #
-# Asked apart from the script, whose stderr is its own. The answer is a few lines, in TensorFlow's
-# words where they are TensorFlow's. Without a driver there is no more to know. With one, the
-# script's interpreter is started again in the script's environment, to import TensorFlow and list
-# devices: that takes seconds.
+# This is found out in another process: the script's stderr belongs to the script. Without a driver,
+# the loader's message says all. With one, the script's interpreter is started again in the script's
+# environment, to import TensorFlow and list devices. That takes seconds.
 
 _DRIVER: Final = "libcuda.so.1"
 _TIME_LIMIT_S: Final = 60.0
 _MOST_LINES: Final = 500
 _LONGEST: Final = 1000
 
-# Lists devices and makes none: that would take the memory of a GPU.
+# Lists devices without creating any, which would take the memory of a GPU.
 _PROBE: Final = "import tensorflow as tf; tf.config.list_physical_devices()"
 
-# The two forms of TensorFlow's log lines; abseil's is the newer, from 2.18 or so on:
+# The two forms of TensorFlow's log lines; abseil's form is used since about 2.18:
 #     2026-11-21 12:26:08.510075: I tensorflow/core/util/dump_graph.cc:240] Dumped Graph to ...
 #     I0000 00:00:1795263718.987488    4311 dump_graph.cc:245] Dumped Graph to ...
 _LOG_LINE: Final = re.compile(
@@ -215,7 +217,7 @@ _LOG_LINE: Final = re.compile(
 
 
 def saw_no_gpu(journal: Journal) -> bool:
-    """Return whether it is recorded that TensorFlow found devices, and no GPU among them."""
+    """Return whether TensorFlow found devices, according to the journal, but no GPU."""
     physical = journal.last.get("devices", {}).get("physical")
     kinds = [each.get("type") for each in _list(physical) if isinstance(each, dict)]
     for session in journal.many["session_config"]:  # a program may have nothing but sessions
@@ -228,7 +230,7 @@ def _list(value: Json) -> list[Json]:
 
 
 def driver_problem() -> list[str]:
-    """Return what keeps CUDA's driver from being loaded on this machine; nothing if it loads."""
+    """Return why CUDA's driver cannot be loaded on this machine; nothing if it can."""
     try:
         ctypes.CDLL(_DRIVER)
     except OSError as error:
@@ -239,10 +241,10 @@ def driver_problem() -> list[str]:
 def device_lines(
     interpreter: Sequence[str], variables: Mapping[str, str], mask: Collection[int]
 ) -> list[str]:
-    """Return what TensorFlow logs when the script's interpreter lists its devices.
+    """Return TensorFlow's log lines when the script's interpreter lists its devices.
 
     Raises:
-        OSError: It did not list its devices, and why.
+        OSError: It did not list them.
     """
     words = [*interpreter, "-c", _PROBE]
     try:

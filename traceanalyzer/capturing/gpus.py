@@ -1,7 +1,7 @@
 """Queries the driver about the GPUs while the script runs, through NVML (nvidia-ml-py).
 
 TensorFlow does not know which other processes use a GPU or how much of its memory. Failed queries,
-e.g. without a driver, are left out: they never disturb the capture.
+e.g. without a driver, never disturb the capture.
 """
 
 from __future__ import annotations
@@ -9,10 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, Final
 
 _EVERY_S: Final = 1.0
 _PATIENCE_S: Final = 3.0  # a faulty driver may never answer
@@ -65,36 +62,33 @@ class _Gpu:
     def __init__(self, nvml: Any, index: int) -> None:  # noqa: ANN401 - pynvml, or a test's
         self._nvml = nvml
         self._handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        memory = _answer(nvml.nvmlDeviceGetMemoryInfo, self._handle)
+        memory = self._ask("nvmlDeviceGetMemoryInfo")
         self._facts = {
             "index": index,
-            "name": _text(_answer(nvml.nvmlDeviceGetName, self._handle)),
+            "name": self._ask("nvmlDeviceGetName"),
             "memory_total_bytes": memory and int(memory.total),
         }
-        self._link: tuple[int | None, int | None] = (None, None)
+        self._link = (0, 0)  # generation and width, 0 if unknown
         self._utilisation: list[int] = []
         self._processes: dict[int, dict[str, Any]] = {}
         self._is_first = True
 
     def look(self, script: int) -> None:
-        nvml, handle = self._nvml, self._handle
-        generation = _answer(nvml.nvmlDeviceGetCurrPcieLinkGeneration, handle)
-        width = _answer(nvml.nvmlDeviceGetCurrPcieLinkWidth, handle)
+        generation = self._ask("nvmlDeviceGetCurrPcieLinkGeneration")
+        width = self._ask("nvmlDeviceGetCurrPcieLinkWidth")
         if generation and width:
-            self._link = max((self._link[0] or 0, self._link[1] or 0), (generation, width))
-        rates = _answer(nvml.nvmlDeviceGetUtilizationRates, handle)
+            self._link = max(self._link, (generation, width))
+        rates = self._ask("nvmlDeviceGetUtilizationRates")
         if rates:
             self._utilisation.append(int(rates.gpu))
-        for process in _answer(nvml.nvmlDeviceGetComputeRunningProcesses, handle) or []:
+        for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or []:
             pid, used = int(process.pid), process.usedGpuMemory
-            if not _is_other(pid, script, is_first=self._is_first):
-                continue
-            if pid not in self._processes:
-                name = _text(_answer(nvml.nvmlSystemGetProcessName, pid))
-                self._processes[pid] = {"pid": pid, "name": name, "memory_bytes": None}
-            if used is not None:
-                known = self._processes[pid]
-                known["memory_bytes"] = max(known["memory_bytes"] or 0, int(used))
+            if _is_other(pid, script, is_first=self._is_first):
+                unknown = {"pid": pid, "name": None, "memory_bytes": None}
+                known = self._processes.setdefault(pid, unknown)
+                known["name"] = known["name"] or self._ask("nvmlSystemGetProcessName", pid)
+                if used is not None:
+                    known["memory_bytes"] = max(known["memory_bytes"] or 0, int(used))
         self._is_first = False
 
     def record(self) -> dict[str, Any]:
@@ -102,37 +96,33 @@ class _Gpu:
         mean = round(sum(seen) / len(seen), 1) if seen else None
         return self._facts | {
             "utilisation_percent": {"mean": mean, "max": max(seen)} if seen else None,
-            "pcie_generation": generation,
-            "pcie_width": width,
+            "pcie_generation": generation or None,
+            "pcie_width": width or None,
             "other_processes": list(self._processes.values()),
         }
 
+    def _ask(self, question: str, *arguments: int) -> Any:  # noqa: ANN401 - no types
+        """Return the driver's answer about this GPU or about the arguments, None without one."""
+        try:
+            answer = getattr(self._nvml, question)(*arguments or (self._handle,))
+        except Exception:  # noqa: BLE001 - each question has its own errors
+            return None
+        # Older versions of the binding return bytes.
+        return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
+
 
 def _is_other(pid: int, script: int, *, is_first: bool) -> bool:
-    """Whether a process on the GPU is not the script's.
+    """Return whether a process on the GPU does not belong to the script.
 
-    In a container, the driver may use process ids of the host machine. For these, one fact helps:
-    a process that used the GPU before the script could do so is another process.
+    In a container, the driver may report process ids of the host machine. Such a process is
+    another one if it used the GPU before the script could do so.
     """
     while pid > 1:
         if pid == script:
             return False
         try:
             stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-            pid = int(stat.rpartition(")")[2].split()[1])  # the name before may hold anything
+            pid = int(stat.rpartition(")")[2].split()[1])  # the name may contain anything
         except (OSError, ValueError, IndexError):
             return is_first
     return True
-
-
-def _answer(question: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - no types
-    """Return the driver's answer, or None where it has none for this GPU."""
-    try:
-        return question(*arguments)
-    except Exception:  # noqa: BLE001 - each question has errors of its own
-        return None
-
-
-def _text(value: str | bytes | None) -> str | None:
-    """Return a text; older versions of the binding give bytes."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -26,37 +26,36 @@ _log = logging.getLogger(__name__)
 
 
 class Capture:
-    """Record what TensorFlow does in a `with` block, and the evidence of its placement.
+    """Record a `with` block: TensorFlow's work, and the evidence for the placement of its ops.
 
     with traceanalyzer.capture("logs/") as captured:
         train_a_few_steps()
     captured.report("report.html")
 
-    TensorFlow may be imported already, but some of the evidence cannot be had later: where
-    variables were made before the block; and the graphs of functions, of which TensorFlow decides
-    when it runs its first op whether it gives them, so that none is recorded where one ran before.
-    Where that matters, use the command `traceanalyzer capture`.
+    TensorFlow may be imported already, but two kinds of evidence are then missing: the lines of
+    variables that were created before the block, and, if an op ran before the block, the graphs of
+    functions. The command `traceanalyzer capture` records these too.
 
     Args:
         logdir: Log directory; the run is `LOGDIR/plugins/profile/RUN`.
         run: Name of the run; by default the time.
-        host_tracer_level: How much is recorded of the host, 1 to 3. Dtypes need no more than 2:
-            they are recorded beside the trace. 3 adds shapes, cheap ops and those on GPUs, and
-            makes a training loop slower by up to a fifth.
+        host_tracer_level: How much is recorded of the host, 1 to 3. Dtypes do not need 3: they are
+            recorded beside the trace. 3 adds shapes, cheap ops, and ops on GPUs, and slows down a
+            training loop by up to a fifth.
         python_tracer_level: 1 to record calls of Python functions.
-        device_tracer_level: 0 to leave out what GPUs do.
-        source: Whether the text of your lines that made ops is kept, for the report to show; False
-            for code that is not to leave the machine.
+        device_tracer_level: 0 to leave out the work of GPUs.
+        source: Whether to keep the text of your lines that made ops, for the report. Use False for
+            code that must not leave the machine.
 
     Attributes:
-        run_path: The folder of the run that the block was recorded to.
-        trace: The trace to report; None before the block has ended, and where there is none.
-        notes: What was not recorded, and why, a line each; known when the block has ended.
+        run_path: The folder of the run.
+        trace: The trace to report; None before the block has ended, and if there is none.
+        notes: What was not recorded, and why, one line each; known when the block has ended.
     """
 
     _under_way: ClassVar[Capture | None] = None
 
-    def __init__(  # noqa: PLR0913 - one for each thing to choose
+    def __init__(  # noqa: PLR0913 - one for each option
         self,
         logdir: str | os.PathLike[str],
         run: str | None = None,
@@ -66,8 +65,7 @@ class Capture:
         device_tracer_level: int = 1,
         source: bool = True,
     ) -> None:
-        self._logdir = Path(logdir)
-        self._run = run
+        self._logdir, self._run = Path(logdir), run
         self._levels = {
             "host_tracer_level": host_tracer_level,
             "python_tracer_level": python_tracer_level,
@@ -83,7 +81,6 @@ class Capture:
         self.notes: list[str] = []
 
     def __enter__(self) -> Self:
-        """Begin to record."""
         if Capture._under_way is not None:
             msg = "another capture is under way in this program; one has to end first"
             raise TraceAnalyzerError(msg)
@@ -97,14 +94,13 @@ class Capture:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stop, and write what was recorded; an exception of the block passes."""
         self._end()
 
     def report(self, path: str | os.PathLike[str] = _PAGE) -> Path:
-        """Write the page about what was recorded, and return its path.
+        """Write the page, and return its path.
 
         Raises:
-            TraceAnalyzerError: There is no trace, or none that can be read.
+            TraceAnalyzerError: There is no readable trace.
         """
         if self.trace is None:
             msg = "; ".join(self.notes) or "the block has not ended"
@@ -118,11 +114,10 @@ class Capture:
             msg = "this program is being captured already, by `traceanalyzer capture`"
             raise TraceAnalyzerError(msg)
         recorder = importlib.import_module(_RECORDER)
-        window = {"kind": "whole"}
-        given = gathering.recorder_settings(
-            self._work, self.run_path, window=window, **self._levels
+        more = {"window": {"kind": "whole"}, **self._levels}
+        settings = recorder.Settings(
+            **gathering.recorder_settings(self._work, self.run_path, **more)
         )
-        settings = recorder.Settings(**given)
         journal = recorder.Journal(settings.journal)
         journal.note(
             "captured_in_code",
@@ -150,7 +145,7 @@ class Capture:
         with self._stack:
             try:
                 self._conclude()
-            except Exception as error:  # noqa: BLE001 - a fault of ours is not to be the block's
+            except Exception as error:  # noqa: BLE001 - our fault must not become the block's
                 self.notes.append(f"the capture could not be finished: {error}")
         for note in self.notes:
             _log.warning(note)
@@ -161,16 +156,18 @@ class Capture:
         self._attachment.finish("until its end")
         gpus = self._gpus.finish()
         journal = read_journal(self._work / "journal.jsonl")
-        self.notes += gathering.warnings_of(journal)
         sessions = gathering.recorded_sessions(journal)
         chosen = gathering.session_to_report(sessions)
         self.trace = chosen.trace if chosen else None
-        log = gathering.driver_problem() if gathering.saw_no_gpu(journal) else []
+        self.notes += gathering.warnings_of(journal)
         lines = SourceLines(since_s=_process_start_s(), of_this_process=True)
-        source = lines if self._source else None
-        for session in sessions:
-            facts = {"log": log, "gpus": gpus, "source": source}
-            gathering.write_capture_file(session.trace, self._work, **facts)
+        self.notes += gathering.write_capture_files(
+            [session.trace for session in sessions],
+            self._work,
+            log=gathering.driver_problem() if gathering.saw_no_gpu(journal) else [],
+            gpus=gpus,
+            source=lines if self._source else None,
+        )
 
 
 capture = Capture
@@ -189,7 +186,7 @@ def capture_callback(
     steps: tuple[int, int] = (10, 20),
     **options: Any,  # noqa: ANN401 - those of `capture`
 ) -> Any:  # noqa: ANN401 - a keras.callbacks.Callback, of whichever Keras
-    """Make a callback for Keras that records some steps of `fit`.
+    """Return a callback for Keras that records some steps of `fit`.
 
     model.fit(..., callbacks=[traceanalyzer.capture_callback("logs/", steps=(10, 20))])
 
@@ -198,7 +195,7 @@ def capture_callback(
     Args:
         logdir: Log directory.
         steps: First and last batch to record, counted from 1 over all epochs.
-        **options: As of `capture`.
+        **options: As for `capture`.
 
     Raises:
         TraceAnalyzerError: The steps are not in order, or TensorFlow cannot be imported.
@@ -213,17 +210,16 @@ def capture_callback(
 
 
 class _StepsCapture:
-    """A callback of Keras that captures some steps; `fit` goes on where that fails."""
+    """A callback of Keras that captures some steps; if that fails, `fit` continues."""
 
     def __init__(self, captured: Capture, first: int, last: int) -> None:
         super().__init__()
         self.captured = captured
-        self._first = first
-        self._last = last
+        self._first, self._last = first, last
         self._batches = 0
 
-    def on_train_begin(self, logs: object = None) -> None:  # noqa: ARG002
-        self.captured.__exit__()  # a `fit` that failed did not come to its end
+    def on_train_begin(self, logs: object = None) -> None:
+        self.on_train_end(logs)  # of a `fit` that failed
         self._batches = 0
 
     def on_train_batch_begin(self, batch: int, logs: object = None) -> None:  # noqa: ARG002
@@ -243,11 +239,11 @@ class _StepsCapture:
 
 
 def _process_start_s() -> float:
-    """Return when this process began, seconds since 1970; now, where that is unknown."""
+    """Return when this process began, in seconds since 1970; the current time if unknown."""
     now_s = time.time()
     try:
         fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        # Rounded up: the kernel rounds down, to before a file that was written just then.
+        # Rounded up: the kernel rounds down, perhaps to before the last change of a file.
         began_s = (int(fields[_START_TIME]) + 1) / os.sysconf("SC_CLK_TCK")
         return now_s - max(time.clock_gettime(time.CLOCK_BOOTTIME) - began_s, 0.0)
     except (OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""A capture from beginning to end: prepare, run the script, gather, report."""
+"""A capture from beginning to end: prepare, run the script, write the files, report."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.capture_file.journal import Journal, read_journal
 from traceanalyzer.capturing import gathering
-from traceanalyzer.capturing.gathering import host_name
 from traceanalyzer.capturing.gpus import GpuWatch
-from traceanalyzer.capturing.script import environment, holding_signals, run
+from traceanalyzer.capturing.script import environment, holding_signals, reason_of, run
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable
 
@@ -27,13 +26,11 @@ if TYPE_CHECKING:
     from traceanalyzer.capturing.script import Program
 
 _ASKED_TO_END: Final = {-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGQUIT}
-# What the recorder notes about processes.
-_PROCESSES: Final = frozenset({"child_processes", "work_of_child_processes"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user requested."""
+    """The user's request."""
 
     program: Program
     logdir: Path
@@ -43,39 +40,34 @@ class Request:
     host_tracer_level: int = 2
     python_tracer: bool = False
     device_tracer: bool = True
-    #: what part of the script is recorded, as the recorder's settings have it
+    #: the part of the script to record, as in the recorder's settings
     window: Mapping[str, Any] = field(default_factory=lambda: {"kind": "auto"})
     report: Path | None = None  #: the page; None for none
     source: bool = True  #: whether the text of the program's lines is kept
 
     @property
     def words(self) -> list[str]:
-        """The command line that asks for the same again, wherever the files are to go."""
-        return ["traceanalyzer", "capture", *self._options(), *self.program.words_of_script]
-
-    def _options(self) -> Iterator[str]:
-        window = self.window
+        """The command line that requests the same again, except for the output files."""
+        window, options = self.window, []
         if window["kind"] == "steps":
-            yield from ("--steps", f"{window['first']}:{window['last']}")
+            options += ["--steps", f"{window['first']}:{window['last']}"]
         elif window["kind"] == "time":
-            yield from ("--after", f"{window['after_s']:g}s", "--for", f"{window['for_s']:g}s")
+            options += ["--after", f"{window['after_s']:g}s", "--for", f"{window['for_s']:g}s"]
         if self.host_tracer_level != Request.host_tracer_level:
-            yield from ("--host-tracer-level", str(self.host_tracer_level))
-        if self.python_tracer:
-            yield "--python-tracer"
-        if not self.device_tracer:
-            yield "--no-device-tracer"
-        if not self.source:
-            yield "--no-source"
+            options += ["--host-tracer-level", str(self.host_tracer_level)]
+        options += ["--python-tracer"] if self.python_tracer else []
+        options += [] if self.device_tracer else ["--no-device-tracer"]
+        options += [] if self.source else ["--no-source"]
+        return ["traceanalyzer", "capture", *options, *self.program.words_of_script]
 
 
 def record(request: Request, say: Callable[[str], None]) -> int:
     """Run a script and record it; return its exit code, or minus the signal that killed it.
 
-    Once the script has ended, `say` takes each line of ours.
+    Once the script has ended, `say` is called with each of our lines.
 
     Raises:
-        TraceAnalyzerError: It was not started, and why.
+        TraceAnalyzerError: It was not started.
     """
     request.program.check()
     with (
@@ -88,15 +80,13 @@ def record(request: Request, say: Callable[[str], None]) -> int:
         try:
             for line in capture.conclude(status):
                 say(line)
-        except Exception as error:  # noqa: BLE001 - a fault of ours must not become the script's
+        except Exception as error:  # noqa: BLE001 - our fault must not become the script's
             say(f"the capture could not be finished: {type(error).__name__}: {printable(error)}")
     return status
 
 
 @dataclass(kw_only=True)
 class _Capture:
-    """One capture while it goes on."""
-
     request: Request
     work: Path
     folder: Path
@@ -113,44 +103,41 @@ class _Capture:
 
         def started(pid: int) -> None:
             watch.start(pid)
-            threading.Thread(target=_load_what_gathering_needs, daemon=True).start()
+            threading.Thread(target=_load_numpy, daemon=True).start()
 
         self.started_s = time.time()
         try:
             status = run(words, variables, self.mask, started)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            msg = f"{words[0]}: this cannot be started ({reason})"
+            msg = f"{words[0]}: this cannot be started ({reason_of(error)})"
             raise TraceAnalyzerError(msg) from None
         self.gpus = watch.finish()
         self.journal = read_journal(self.work / "journal.jsonl")
         return status
 
     def _write_settings(self) -> Path:
-        request = self.request
         settings = gathering.recorder_settings(
             self.work,
             self.folder,
-            host_tracer_level=request.host_tracer_level,
-            python_tracer_level=int(request.python_tracer),
-            device_tracer_level=int(request.device_tracer),
-            window=dict(request.window),
+            host_tracer_level=self.request.host_tracer_level,
+            python_tracer_level=int(self.request.python_tracer),
+            device_tracer_level=int(self.request.device_tracer),
+            window=dict(self.request.window),
         )
         file = self.work / "settings.json"
         try:
             file.write_text(json.dumps(settings), encoding="utf-8", errors="surrogateescape")
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            msg = f"{file}: cannot be written ({reason}); set TMPDIR to a folder with room"
+            msg = (
+                f"{file}: cannot be written ({reason_of(error)}); set TMPDIR to a folder with room"
+            )
             raise TraceAnalyzerError(msg) from None
         return file
 
-    # ------------------------------------------------------------------ after the script
-
     def conclude(self, status: int) -> Iterator[str]:
-        """Make the files, and yield each line for the user as soon as it is known."""
+        """Write the files after the script; yield each line for the user as soon as it is known."""
         logdir = self.folder.parents[2]
-        # What a killed script has left of a trace that TensorFlow was writing.
+        # Left by a killed script if TensorFlow was writing a trace.
         shutil.rmtree(logdir / f".traceanalyzer-{self.folder.name}", ignore_errors=True)
         sessions = gathering.recorded_sessions(self.journal)
         yield from map(_line_about, sessions)
@@ -164,7 +151,14 @@ class _Capture:
             killed = status < 0 and "finished" not in self.journal.last
             why = ": the script was killed before it could be written" if killed else ""
             yield f"no trace was recorded{why}"
-        yield from self._report(sessions)
+        chosen, page = gathering.session_to_report(sessions), self.request.report
+        if page is not None and chosen is not None:
+            try:
+                yield from gathering.write_page(chosen.trace, page, self.mask)
+                yield f"the report: {printable(page)}"
+            except (OSError, TraceAnalyzerError) as error:
+                again = f"traceanalyzer report {_near(chosen.trace.parent)}"
+                yield f"no report: {printable(error)}; try {again}"
 
     def _why_nothing(self, status: int) -> str:
         program, known = self.request.program, self.journal.last
@@ -176,7 +170,8 @@ class _Capture:
             return "TensorFlow could not be recorded"
         if status != 0:  # it might have imported it further on
             return "the script ended before it had imported TensorFlow"
-        has_others = any(note.get("id") in _PROCESSES for note in self.journal.many["note"])
+        notes = self.journal.many["note"]
+        has_others = any(note.get("id") == "work_of_child_processes" for note in notes)
         others = " itself, and processes that it starts are not recorded" if has_others else ""
         return f"the script did not import TensorFlow{others}"
 
@@ -188,41 +183,31 @@ class _Capture:
             log = self._why_no_gpu(status)
         except OSError as error:
             yield f"why no GPU was visible is not recorded: {printable(error)}"
-        source = SourceLines(since_s=self.started_s) if self.request.source else None
-        facts = {"log": log, "gpus": self.gpus, "source": source, "command": self.request.words}
-        without_trace = self.folder / f"{host_name()}.xplane.pb"
-        for trace in [session.trace for session in sessions] or [without_trace]:
-            try:
-                gathering.write_capture_file(trace, self.work, **facts)
-            except (OSError, TraceAnalyzerError) as error:
-                yield f"the capture file is missing: {printable(error)}"
+        without_trace = self.folder / f"{gathering.host_name()}.xplane.pb"
+        yield from gathering.write_capture_files(
+            [session.trace for session in sessions] or [without_trace],
+            self.work,
+            log=log,
+            gpus=self.gpus,
+            source=SourceLines(since_s=self.started_s) if self.request.source else None,
+            command=self.request.words,
+        )
 
     def _why_no_gpu(self, status: int) -> list[str]:
-        """Return log lines that say why TensorFlow saw no GPU, if it saw none."""
-        if not gathering.saw_no_gpu(self.journal) or status in _ASKED_TO_END:
+        """Return lines that say why TensorFlow saw no GPU, if it saw none."""
+        if not gathering.saw_no_gpu(self.journal):
             return []
+        problem = gathering.driver_problem()
+        if problem or status in _ASKED_TO_END:  # the user does not want to wait for TensorFlow
+            return problem
         recorded = self.journal.last["environment"].get("variables")
         of_script = recorded.items() if isinstance(recorded, dict) else ()
         variables = {**os.environ, **{name: str(value) for name, value in of_script}}
-        return gathering.driver_problem() or gathering.device_lines(
-            self.request.program.interpreter, variables, self.mask
-        )
-
-    def _report(self, sessions: Sequence[Recorded]) -> Iterator[str]:
-        """Write the page, in a process that may fail."""
-        chosen, page = gathering.session_to_report(sessions), self.request.report
-        if page is None or chosen is None:
-            return
-        try:
-            yield from gathering.write_page(chosen.trace, page, self.mask)
-            yield f"the report: {printable(page)}"
-        except (OSError, TraceAnalyzerError) as error:
-            again = f"traceanalyzer report {_near(chosen.trace.parent)}"
-            yield f"no report: {printable(error)}; try {again}"
+        return gathering.device_lines(self.request.program.interpreter, variables, self.mask)
 
 
-def _load_what_gathering_needs() -> None:
-    """Import numpy and the like while the script runs: afterwards the user would wait for it."""
+def _load_numpy() -> None:
+    """Import numpy and the like while the script runs, so that the user need not wait later."""
     import traceanalyzer.capture_file.build  # noqa: F401, PLC0415
 
 
@@ -236,7 +221,7 @@ def _line_about(session: Recorded) -> str:
 
 
 def _near(path: Path) -> str:
-    """Return a path as seen from the working directory, where it is below that."""
+    """Return a path relative to the working directory, if it is below that."""
     try:
         return printable(path.relative_to(Path.cwd()))
     except (ValueError, OSError):

@@ -1,9 +1,9 @@
 """The script to capture: the interpreter and its options, and its process.
 
-The process runs as if nobody stood between it and the shell. It inherits our stdin, stdout, stderr,
-terminal and process group, so that keys such as Ctrl-C and Ctrl-Z reach it directly. SIGINT is left
-to the terminal; other signals that only we got are passed on. When a signal killed it, we end by
-the same signal, once everything has been written.
+The process runs as if the shell had started it. It inherits our stdin, stdout, stderr, terminal and
+process group, so that keys such as Ctrl-C and Ctrl-Z reach it directly. We do not pass on SIGINT,
+which comes from the terminal, but other signals that only we received. If a signal killed the
+script, we end by the same signal after writing the files.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 SETTINGS_VARIABLE: Final = "TRACEANALYZER_CAPTURE"
-# Holds the `sitecustomize` that starts the recorder; the recorder itself is never imported here.
+# Contains the `sitecustomize` that starts the recorder, which is never imported here.
 STARTUP: Final = Path(__file__).resolve().parent / "recorder" / "startup"
 
-# Options of the interpreter that keep the recorder out, perhaps after others without a value.
+# Options of the interpreter that keep the recorder out, also after others that take no value.
 _KEEPS_OUT: Final = re.compile(r"-[bBdhiOPqRsuvVx?]*([IES])")
 _WHY: Final = {
     "I": "isolates the interpreter",
@@ -42,7 +42,7 @@ _FROM_THE_TERMINAL: Final = 0x80  # si_code SI_KERNEL: sent to the whole process
 _PASSED_ON: Final = frozenset(
     {signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 )
-# A second SIGINT would cut short what a script does at the first, which its whole group may get.
+# The whole group may get SIGINT: a second one would interrupt the script's handling of the first.
 _HELD: Final = _PASSED_ON | {signal.SIGINT, signal.SIGCHLD}
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_DUMPABLE: Final = 4
@@ -50,9 +50,14 @@ _PR_SET_DUMPABLE: Final = 4
 _libc: Final = ctypes.CDLL(None)
 
 
+def reason_of(error: OSError) -> str:
+    """Return the reason of a failure, for use within a sentence."""
+    return (error.strerror or str(error)).lower()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What the user wants to run."""
+    """The program that the user wants to run."""
 
     interpreter: tuple[str, ...]
     target: str
@@ -61,13 +66,13 @@ class Program:
 
     @property
     def words_of_script(self) -> list[str]:
-        """What follows the interpreter and its options."""
+        """The words after the interpreter and its options."""
         target = ["-m", self.target] if self.is_module else [self.target]
         return [*target, *self.arguments]
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        """Where its code may lie; for a module, below the working directory only."""
+        """Files that may contain its code; of a module only those below the working directory."""
         if self.is_module:
             path = self.target.replace(".", "/")
             return Path(f"{path}.py"), Path(path, "__main__.py")
@@ -75,20 +80,19 @@ class Program:
 
     @property
     def obstacle(self) -> str | None:
-        """What keeps the recorder out of the interpreter, as part of a sentence, or None."""
+        """Why the recorder cannot run in the interpreter, as part of a sentence, or None."""
         found = next(filter(None, map(_KEEPS_OUT.match, self.interpreter[1:])), None)
         return found and f"-{found[1]} {_WHY[found[1]]}"
 
     def check(self) -> None:
-        """Refuse early what the interpreter could only refuse as well."""
+        """Refuse early a script that the interpreter would refuse."""
         if self.is_module or self.target == "-":
             return
         script = Path(self.target)
         try:
             mode = script.stat().st_mode
         except OSError as error:
-            reason = (error.strerror or "it cannot be read").lower()
-            msg = f"{script}: {reason}; name a Python script, or a module with -m"
+            msg = f"{script}: {reason_of(error)}; name a Python script, or a module with -m"
             raise TraceAnalyzerError(msg) from None
         if stat.S_ISDIR(mode) and not (script / "__main__.py").exists():
             msg = f"{script}: this is a folder without __main__.py; name a Python script"
@@ -117,7 +121,7 @@ def interpreter(command: str | None) -> tuple[str, ...]:
 
 
 def environment(settings: Path) -> dict[str, str]:
-    """Return the environment in which the interpreter starts the recorder, which puts it back."""
+    """Return an environment in which Python starts the recorder, which then restores it."""
     paths = [str(STARTUP), os.environ.get("PYTHONPATH")]
     return {
         **os.environ,
@@ -128,13 +132,13 @@ def environment(settings: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def holding_signals() -> Iterator[set[signal.Signals]]:
-    """Hold back signals until `run` looks at them: nothing interrupts the making of the files.
+    """Block signals, except while `run` waits for them: the files are written without interruption.
 
-    Yields the signals that were blocked before, for processes to be started.
+    Yields the signals that were blocked before, for new processes.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
     of_children = signal.getsignal(signal.SIGCHLD)
-    if of_children == signal.SIG_IGN:  # or nobody would learn how the script ended
+    if of_children == signal.SIG_IGN:  # the system would not report how the script ended
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         yield {signal.Signals(number) for number in before}
@@ -151,7 +155,7 @@ def run(
     mask: Collection[int],
     started: Callable[[int], None],
 ) -> int:
-    """Run a process to its end, within `holding_signals`; `started` gets its id.
+    """Run a process to its end, within `holding_signals`; call `started` with its id.
 
     Returns its exit code, or the negative number of the signal that killed it.
     """
@@ -196,7 +200,7 @@ def run_aside(
 
 
 def _prepared(mask: Collection[int]) -> Callable[[], None]:
-    """Return what a new process does before it becomes another program."""
+    """Return a function that a new process runs before it becomes another program."""
     parent = os.getpid()
 
     def prepare() -> None:
@@ -209,13 +213,13 @@ def _prepared(mask: Collection[int]) -> Callable[[], None]:
 
 
 def end_like(status: int) -> int:
-    """End as a process did: by the same signal, where one killed it; else return its exit code."""
+    """End by the signal that killed a process; if none did, return its exit code."""
     if status >= 0:
         return status
     number = -status
-    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # the script has left its core; ours is of no use
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # the script left a core file; ours is useless
     with contextlib.suppress(OSError, ValueError):  # SIGKILL cannot be handled otherwise
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
     os.kill(os.getpid(), number)
-    return 128 + number  # as a shell reports it; reached only where the signal is kept from us
+    return 128 + number  # as a shell reports it; reached only if the signal is blocked

@@ -31,7 +31,7 @@ from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.format import counted, listed
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
-from traceanalyzer.placement.rewrites import OPTION, pinned_by
+from traceanalyzer.placement.on_a_gpu import OPTION, pinned_by
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:

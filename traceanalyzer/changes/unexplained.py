@@ -18,7 +18,7 @@ from traceanalyzer.changes.edits import unhiding_edit
 from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted, series
 from traceanalyzer.model.changes import Candidate, Change, Saving
-from traceanalyzer.placement.scopes import last_minor
+from traceanalyzer.placement.kernel_tables import nearest_minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -186,7 +186,7 @@ def _candidates(
             )
     number, (first, last) = len(direct.get(_RESOURCE, ())), _EMBEDDING_ON_CPU
     looks_up = any("Gather" in op.explanation.type or "embedding" in op.name for op in ops)
-    if version and number and looks_up and first <= last_minor(version) <= last:
+    if version and number and looks_up and first <= nearest_minor(version)[0] <= last:
         following = len(ops) - number
         found.append(
             replace(_OLD_EMBEDDING, explains_directly=number, explains_following=following)

@@ -120,7 +120,7 @@ def print_ops(ops: Sequence[OpReasons], total: int, console: Console) -> None:
     for op in ops:
         title = screen(cut(op.name, _NAME_LENGTH), "bold")
         place = screen(f" · {cut(op.place)}" if op.place else "")
-        screen.print((title + place, *screen.inside((op.facts, *op.why())), Text()))
+        screen.print((title + place, *screen.inside((op.facts, *op.here, *op.on_a_gpu)), Text()))
     if total > len(ops):
         more = f"{counted(total - len(ops), 'more op')} match; narrow the expression to see them"
         screen.print((screen(more, QUIET),))

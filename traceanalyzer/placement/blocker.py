@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from traceanalyzer.capture_file.document import NO_ATTRIBUTES
 
@@ -38,6 +38,9 @@ class BlockerKind(Enum):
     SMALL_INPUTS = "small_inputs"
     #: The op is on the GPU, but its kernel has all data in host memory, so the host computes it.
     HOST_MEMORY = "host_memory"
+
+
+BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,12 @@ removed are dropped. Each remaining blocker alone keeps the op on the CPU.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.blocker import BY_REQUEST, Blocker, BlockerKind
 from traceanalyzer.placement.devices import (
     ANYWHERE,
     GPU,
@@ -20,13 +22,13 @@ from traceanalyzer.placement.devices import (
     is_of_type,
     parse_device,
 )
-from traceanalyzer.placement.eager import EagerSetting, place_eager
+from traceanalyzer.placement.eager import place_eager
 from traceanalyzer.placement.placer import Decision, Placement, Region, Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from traceanalyzer.placement.eager import EagerOp
+    from traceanalyzer.placement.eager import EagerOp, EagerSetting
     from traceanalyzer.placement.nodes import Edge
     from traceanalyzer.placement.registry import SupportedTypes
 
@@ -34,6 +36,8 @@ _MANY: Final = 32  # similar blockers
 _OF_KERNELS: Final = frozenset(
     {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES, BlockerKind.HOST_LIST, BlockerKind.PRIORITY}
 )
+# Places an op without some blockers; returns the next blockers, or None if the op is on a GPU.
+_Attempt: TypeAlias = "Callable[[Sequence[Blocker]], Iterable[Blocker] | None]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +51,12 @@ class Blockers:
     follows: tuple[int, ...] = ()
 
 
-def _find(search: _NodeSearch | _EagerSearch) -> Blockers:
+def _find(attempt: _Attempt) -> Blockers:
     """Remove blockers until an op moves, then drop those that need not be removed."""
     found: list[Blocker] = []
-    while not search.moves_without(found):
+    while (following := attempt(found)) is not None:
         known = {*found}
-        more = [blocker for blocker in search.next() if blocker not in known]
+        more = [blocker for blocker in following if blocker not in known]
         if not more:
             return Blockers(found=tuple(found), is_complete=False)
         found += more
@@ -61,7 +65,7 @@ def _find(search: _NodeSearch | _EagerSearch) -> Blockers:
         needed = len(found)
         for some in _tried_together(found):
             rest = [other for other in found if other not in some]
-            if search.moves_without(rest):
+            if attempt(rest) is None:
                 found = rest
     return Blockers(found=tuple(found), is_complete=True)
 
@@ -71,9 +75,9 @@ def _tried_together(found: Iterable[Blocker]) -> Iterator[set[Blocker]]:
 
     If hundreds of nodes of a group request the same device, trying each takes quadratic time.
     """
-    kinds: dict[tuple[BlockerKind, tuple[str, ...], str], list[Blocker]] = {}
+    kinds: dict[tuple[object, ...], list[Blocker]] = defaultdict(list)
     for each in found:
-        kinds.setdefault((each.kind, each.refused, each.requested_device), []).append(each)
+        kinds[each.kind, each.refused, each.requested_device].append(each)
     for alike in kinds.values():
         if len(alike) > _MANY:
             yield set(alike)
@@ -106,13 +110,10 @@ class BlockerFinder:
 
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
-        self._members: dict[int, list[int]] = {}  # by root, in the graph's order
-        for at, root in placement.roots.items():
-            self._members.setdefault(root, []).append(at)
-        self._edges: dict[int, list[Edge]] = {}
+        self._edges: dict[int, list[Edge]] = defaultdict(list)  # by root
         for edge in placement.nodes.bound:
-            self._edges.setdefault(placement.roots[edge.target], []).append(edge)
-        self._of_groups: dict[int, tuple[Blockers, frozenset[int]]] = {}
+            self._edges[placement.roots[edge.target]].append(edge)
+        self._of_groups: dict[int, tuple[Blockers, set[int]]] = {}
         # Callers ask for all members of a group in turn.
         self._last: tuple[frozenset[int], Placement | None] = (frozenset(), None)
 
@@ -127,32 +128,35 @@ class BlockerFinder:
         This saves searching for each of hundreds of members. Two members of a group need not be in
         one group without a blocker: soft placement may have ignored another colocation.
         """
-        placement = self._placement
-        if placement.decisions[node] is not Decision.FIRST:
+        decisions, root = self._placement.decisions, self._placement.roots[node]
+        if decisions[node] is not Decision.FIRST:
             return None
-        root = placement.roots[node]
         if root not in self._of_groups:
-            members = self._members[root]
-            first = next(m for m in members if placement.decisions[m] is Decision.FIRST)
+            members = self._placement.members[root]
+            first = next(m for m in members if decisions[m] is Decision.FIRST)
             self._of_groups[root] = self._searched(first)
         found, alike = self._of_groups[root]
         if node not in alike:
             return None
         default = BlockerKind.DEFAULT_DEVICE
         of_node = [replace(b, node=node) if b.kind is default else b for b in found.found]
-        # A kernel that the node itself lacks takes effect first: see `_next_of_node`.
+        # A kernel that the node itself lacks takes effect first: see `_next`.
         of_node.sort(key=lambda b: b.node != node or b.kind not in _OF_KERNELS)
         return replace(found, found=tuple(of_node))
 
-    def _searched(self, node: int) -> tuple[Blockers, frozenset[int]]:
-        """Search in the region of a node; in the whole graph if that does not suffice."""
-        members = self._members[self._placement.roots[node]]
+    def _searched(self, node: int) -> tuple[Blockers, set[int]]:
+        """Search in the region of a node; in the whole graph if that does not suffice.
+
+        Returns:
+            The blockers, and the group members that got the node's device in each attempt: they
+            have the same blockers.
+        """
         for placement in filter(None, (self._region(node), self._placement)):
-            search = _NodeSearch(placement, node, members)
-            found = _find(search)
+            alike = {*placement.members[placement.roots[node]]}
+            found = _find(partial(_attempt, placement, node, alike))
             if found.is_complete:
                 break
-        return found, frozenset(search.alike)
+        return found, alike
 
     def _region(self, node: int) -> Placement | None:
         """Place only the region that decides where a node is.
@@ -163,12 +167,11 @@ class BlockerFinder:
         roots = frozenset(whole.roots[deciding] for deciding in self._deciding(node))
         if self._last[0] == roots:
             return self._last[1]
-        inside = {member for root in roots for member in self._members[root]}
+        inside = {member for root in roots for member in whole.members[root]}
         nodes = whole.nodes
         beside = {nodes.followers[at] for at in inside if at in nodes.followers}
         beside.update(consumer for at in inside for consumer in nodes.consumers.get(at, ()))
-        edges = [edge for root in roots for edge in self._edges.get(root, ())]
-        bound = [each for each in edges if {*each} <= inside]
+        bound = [edge for root in roots for edge in self._edges[root] if {*edge} <= inside]
         around = {at: whole.devices[at] for at in beside - inside}
         region = Region(sorted(inside), around, sorted(bound, key=lambda edge: edge.target))
         placed = Placement(nodes, whole.setting, region)
@@ -189,75 +192,55 @@ class BlockerFinder:
             node = followed
 
 
-class _NodeSearch:
-    def __init__(self, placement: Placement, node: int, members: Iterable[int]) -> None:
-        self._placement = placement
-        self._node = node
-        self._gpu = _first_gpu(placement.setting.machine)
-        self._tried = placement
-        #: Group members that got the node's device in each attempt: they have the same blockers.
-        self.alike = {*members}
-
-    def moves_without(self, removed: Sequence[Blocker]) -> bool:
-        """Return whether TensorFlow then accepts the graph and places the node on a GPU."""
-        before = self._tried = self._placement
-        if removed:
-            setting = without(before.setting, removed, self._gpu)
-            self._tried = Placement(before.nodes, setting, before.region)
-            device = self._tried.devices[self._node]
-            self.alike = {at for at in self.alike if self._tried.devices[at] == device}
-        is_refused = bool(self._tried.failures) and not before.failures
-        return not is_refused and is_of_type(self._tried.devices[self._node], GPU)
-
-    def next(self) -> list[Blocker]:
-        """Return the blockers that take effect next, after what was tried last."""
-        focus = (self._node, *self._tried.trail(self._node))[-1]
-        return _next_of_node(self._tried, focus) if self._gpu else []
+def _attempt(
+    placement: Placement, node: int, alike: set[int], removed: Sequence[Blocker]
+) -> Iterable[Blocker] | None:
+    tried, gpu = placement, _first_gpu(placement.setting.machine)
+    if removed:
+        setting = without(placement.setting, removed, gpu)
+        tried = Placement(placement.nodes, setting, placement.region)
+        alike -= {at for at in alike if tried.devices[at] != tried.devices[node]}
+    is_refused = bool(tried.failures) and not placement.failures
+    if not is_refused and is_of_type(tried.devices[node], GPU):
+        return None
+    return _next(tried, (node, *tried.trail(node))[-1]) if gpu else ()
 
 
-def without(setting: Setting, removed: Iterable[Blocker], device: str) -> Setting:
+def without(setting: Setting, removed: Sequence[Blocker], device: str) -> Setting:
     """Return a setting without blockers: `device` replaces assigned and default devices."""
-    kernels = set(setting.kernels)
-    requests, assigned = dict(setting.requests), dict(setting.assigned)
-    default = setting.default_device
-    for blocker in removed:
-        if blocker.kind in _OF_KERNELS:
-            kernels.add(blocker.node)
-        elif blocker.kind is BlockerKind.ASSIGNED:
-            assigned[blocker.node] = device
-        elif blocker.kind is BlockerKind.DEFAULT_DEVICE:
-            default = device
-        else:
-            requests[blocker.node] = ""
+    has_default = any(b.kind is BlockerKind.DEFAULT_DEVICE for b in removed)
+    assigned = {b.node: device for b in removed if b.kind is BlockerKind.ASSIGNED}
     return replace(
         setting,
-        kernels=frozenset(kernels),
-        requests=requests,
-        assigned=assigned,
-        default_device=default,
+        kernels=setting.kernels.union(b.node for b in removed if b.kind in _OF_KERNELS),
+        requests={**setting.requests, **{b.node: "" for b in removed if b.kind in BY_REQUEST}},
+        assigned={**setting.assigned, **assigned},
+        default_device=device if has_default else setting.default_device,
     )
 
 
-def _next_of_node(placement: Placement, node: int) -> list[Blocker]:
-    """Return the node's next blockers: all blockers of the first kind that it has."""
+def _next(placement: Placement, node: int) -> Iterator[Blocker]:
+    """Walk the node's next blockers: all blockers of the first kind that it has."""
     if node in placement.region.around:  # its blockers are outside the region
-        return []
-    root, default = placement.roots[node], placement.setting.default_device
-    ordered = (node, *(m for m, its in placement.roots.items() if its == root and m != node))
+        return
+    setting, support = placement.setting, placement.nodes.support
+    members = placement.members[placement.roots[node]]
+    ordered = (node, *(member for member in members if member != node))
     if kernels := [b for m in ordered if (b := _kernel_of(placement, m))]:
-        return kernels
+        yield from kernels
+        return
     elsewhere = [b for m in ordered if (b := _elsewhere(placement, m))]
     for kind in (BlockerKind.ASSIGNED, BlockerKind.RESOURCE, BlockerKind.REQUEST):
         if of_kind := [b for b in elsewhere if b.kind is kind]:
-            return of_kind
+            yield from of_kind
+            return
+    default = setting.default_device
     if default == placement.devices[node] and placement.decisions[node] is Decision.FIRST:
-        return [Blocker(kind=BlockerKind.DEFAULT_DEVICE, node=node, requested_device=default)]
-    return [
-        Blocker(kind=BlockerKind.PRIORITY, node=m)
-        for m in ordered
-        if m not in placement.setting.kernels
-        and any(priority for _, priority in placement.nodes.support[m].types)
-    ]
+        yield Blocker(kind=BlockerKind.DEFAULT_DEVICE, node=node, requested_device=default)
+        return
+    for member in ordered:
+        if member not in setting.kernels and any(priority for _, priority in support[member].types):
+            yield Blocker(kind=BlockerKind.PRIORITY, node=member)
 
 
 def _kernel_of(placement: Placement, node: int) -> Blocker | None:
@@ -289,46 +272,33 @@ def _elsewhere(placement: Placement, node: int) -> Blocker | None:
 
 def eager_blockers(op: EagerOp, setting: EagerSetting) -> Blockers:
     """Find all that keeps an eager op off the GPU."""
-    return _find(_EagerSearch(op, setting))
+    gpu = _first_gpu(setting.machine)
 
-
-class _EagerSearch:
-    def __init__(self, op: EagerOp, setting: EagerSetting) -> None:
-        self._op = op
-        self._setting = setting
-        self._gpu = _first_gpu(setting.machine)
-        self._tried = place_eager(op, setting)
-
-    def moves_without(self, removed: Sequence[Blocker]) -> bool:
-        """Return whether the op is on a GPU then."""
-        setting, inputs = self._setting, list(self._op.inputs)
-        scope, has_kernels = self._op.scope, False
-        for blocker in removed:
-            if blocker.kind in _OF_KERNELS:
-                has_kernels = True
-            elif blocker.input is not None:
-                inputs[blocker.input] = replace(inputs[blocker.input], device=self._gpu)
-            elif blocker.kind is BlockerKind.SMALL_INPUTS:
-                setting = replace(setting, pins_small=False)
-            else:
-                scope = ""
-        changed = self._op._replace(inputs=inputs, scope=scope)
-        self._tried = place_eager(changed, setting, has_kernels=has_kernels)
-        return is_of_type(self._tried.device, GPU)
-
-    def next(self) -> list[Blocker]:
-        """Return the blockers that take effect next, after what was tried last."""
-        if not self._gpu:
-            return []
-        if blocker := _without_kernel(self._tried.support):
+    def attempt(removed: Sequence[Blocker]) -> Iterable[Blocker] | None:
+        kinds = {blocker.kind for blocker in removed}
+        inputs = list(op.inputs)
+        for at in (blocker.input for blocker in removed):
+            if at is not None:
+                inputs[at] = inputs[at]._replace(device=gpu)
+        tried = place_eager(
+            op._replace(inputs=inputs, scope="" if BlockerKind.REQUEST in kinds else op.scope),
+            replace(setting, pins_small=False) if BlockerKind.SMALL_INPUTS in kinds else setting,
+            has_kernels=not kinds.isdisjoint(_OF_KERNELS),
+        )
+        if is_of_type(tried.device, GPU):
+            return None
+        if not gpu:
+            return ()
+        if blocker := _without_kernel(tried.support):
             return [blocker]
-        decided_by = self._tried.decided_by
-        if decided_by is BlockerKind.REQUEST:
-            return [Blocker(kind=BlockerKind.REQUEST, requested_device=self._op.scope)]
-        if decided_by is not BlockerKind.RESOURCE:
-            return [Blocker(kind=decided_by)]
+        if tried.decided_by is BlockerKind.REQUEST:
+            return [Blocker(kind=BlockerKind.REQUEST, requested_device=op.scope)]
+        if tried.decided_by is not BlockerKind.RESOURCE:
+            return [Blocker(kind=tried.decided_by)]
         return [
             Blocker(kind=BlockerKind.RESOURCE, input=at, requested_device=each.device)
-            for at, each in enumerate(self._op.inputs)
+            for at, each in enumerate(inputs)
             if each.dtype == "resource" and not is_of_type(each.device, GPU)
         ]
+
+    return _find(attempt)

@@ -5,78 +5,68 @@ With a capture, the placement is replayed, which shows more.
 
 from __future__ import annotations
 
+import re
+import tomllib
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from traceanalyzer.format import listed, percent_text
+from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.kernel_types import support_of
 from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.registry import DEFAULT, nearest
-from traceanalyzer.placement.rewrites import RUNTIMES_OWN, original
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
 
-    from traceanalyzer.placement.registry import Kernel, Nearest, Registry
+    from traceanalyzer.placement.registry import Registry
 
 
 def explanation_by_registry(
     op_type: str, input_types: Sequence[str] | None, version: str | None
 ) -> PlacementExplanation:
     """Explain an op that ran on the CPU by the kernel registry alone."""
-    kernels = nearest(version)
-    rewritten = original(op_type)
-    types = (op_type,) if rewritten is None else rewritten.ops
-    is_partial = rewritten is not None and not rewritten.is_complete
-    if is_partial or len(types) != 1 or op_type in RUNTIMES_OWN:
-        return PlacementExplanation(type=types[0] if types else op_type)
-    if rewritten is None:
-        return _by_registry(op_type, input_types, kernels)
-    # oneDNN and grappler only rewrite ops whose types their own kernels support (`IsOpSupported`
-    # and similar functions of mkl_layout_pass.cc; remapper.cc).
-    explanation = _by_registry(types[0], None, kernels)
-    named = [kernel.constraints.get("T") for kernel in kernels.registry.kernels(op_type)]
-    if not named or not all(named):
-        return explanation
-    accepted = frozenset[object]().union(*filter(None, named))
-    missing = tuple(t for t in explanation.types_missing if t in accepted)
-    return replace(explanation, types_missing=missing)
-
-
-def _by_registry(
-    op_type: str, input_types: Sequence[str] | None, kernels: Nearest
-) -> PlacementExplanation:
+    kernels, rewritten = nearest(version), original(op_type)
     registry = kernels.registry
-    on_gpu = [k for k in registry.kernels(op_type) if k.device_type in {GPU, DEFAULT}]
-    blocker: Blocker | None = None
-    if registry.kernels(op_type) and not on_gpu:
-        blocker = Blocker(kind=BlockerKind.NO_KERNEL, type=op_type)
+    ops = (op_type,) if rewritten is None else rewritten.ops
+    unknown = PlacementExplanation(type=ops[0] if ops else op_type)
+    is_partial = rewritten is not None and not rewritten.is_complete
+    if is_partial or len(ops) != 1 or op_type in RUNTIMES_OWN:
+        return unknown
+    op, blocker = unknown.type, None
+    on_gpu = any(k.device_type in {GPU, DEFAULT} for k in registry.kernels(op))
+    if registry.kernels(op) and not on_gpu:
+        blocker = Blocker(kind=BlockerKind.NO_KERNEL, type=op)
+    elif on_gpu and (rewritten is not None or input_types is None):
+        missing = _without_gpu_kernel(registry, op)
+        if rewritten is not None:
+            # oneDNN and grappler only rewrite ops whose types their own kernels support
+            # (`IsOpSupported` and similar functions of mkl_layout_pass.cc; remapper.cc).
+            named = [kernel.constraints.get("T") for kernel in registry.kernels(op_type)]
+            is_known = bool(named) and all(named)
+            accepted = {dtype for types in named for dtype in types or ()}
+            missing = tuple(t for t in missing if t in accepted or not is_known)
+        return replace(unknown, types_missing=missing)
     elif on_gpu and input_types is not None:
-        blocker = _by_types(registry, op_type, input_types, on_gpu)
-    elif on_gpu:
-        missing = _without_gpu_kernel(registry, op_type)
-        return PlacementExplanation(type=op_type, types_missing=missing)
+        blocker = _by_types(registry, op, input_types)
     if blocker is None:
-        return PlacementExplanation(type=op_type)
-    return PlacementExplanation(
-        type=op_type, blockers=(blocker,), basis="registry", certainty=kernels.certainty
-    )
+        return unknown
+    return replace(unknown, blockers=(blocker,), basis="registry", certainty=kernels.certainty)
 
 
-def _by_types(
-    registry: Registry, op_type: str, input_types: Sequence[str], on_gpu: Sequence[Kernel]
-) -> Blocker | None:
+def _by_types(registry: Registry, op_type: str, input_types: Sequence[str]) -> Blocker | None:
     """Return the types that no GPU kernel accepts; other attributes may have any value."""
     definition = registry.definition(op_type)
     try:
         known = {} if definition is None else definition.attributes_of_inputs(input_types)
     except InputTypesError:
         return None
+    on_gpu = [k for k in registry.kernels(op_type) if k.device_type in {GPU, DEFAULT}]
     refusals = [[name for name in k.mismatches(known) if name in known] for k in on_gpu]
     if not all(refusals):
         return None
@@ -133,4 +123,63 @@ def _has_gpu_kernel(registry: Registry, op: str) -> bool:
     """Return whether an op, or each of the ops that it replaces, has a GPU kernel."""
     rewritten = original(op)
     ops = rewritten.ops if rewritten is not None and rewritten.ops else (op,)
-    return all(registry.gpu_kernels(each) for each in ops)
+    return all(map(registry.gpu_kernels, ops))
+
+
+# --- Ops that no program creates ----------------------------------------------------------------
+#
+# TensorFlow's rewrites replace the program's ops with them. Such an op often has no GPU kernel
+# because it only replaces ops that were already placed on the CPU; its blockers are those of the
+# replaced ops. The rewrites are those of grappler (`core/grappler/optimizers/remapper.cc`,
+# `arithmetic_optimizer.cc`), of oneDNN (`core/common_runtime/mkl_layout_pass.cc`, in eager mode
+# `eager/mkl_eager_op_rewrite.cc`), and of passes over graphs (`nccl_rewrite`,
+# `parallel_concat_optimizer.cc`, `variable_merger_pass.cc`), of 2.12 to 2.21.
+
+
+class Rewritten(NamedTuple):
+    """The ops that a rewritten op replaces."""
+
+    ops: tuple[str, ...]  #: op types of the program, the one with the most to compute first
+    #: Whether these are all. If not, attributes name others, or a pattern of many ops was fused.
+    is_complete: bool = True
+
+
+_OTHERS: Final = "..."
+_FACTS: Final[dict[str, Any]] = tomllib.loads(kernel_tables.read("rewrites.toml"))
+RUNTIMES_OWN: Final = frozenset(_FACTS["runtimes_own"]["ops"])
+PROGRAMS_OWN: Final = frozenset(_FACTS["programs_own"]["ops"])
+_STAND_FOR: Final[dict[str, list[str]]] = _FACTS["stands_for"]["ops"]
+# `__MklDummyPadWithFusedConv2D`, `_MklNativeConv2DWithBias`, `_FusedMatMul`, `_MklRelu`, `_While`
+_NAME: Final = re.compile(
+    r"(?:__MklDummy|_MklNative|_Mkl|_(?=Fused|If|While))"
+    r"(?P<pad>PadWith)?(?P<fused>Fused(?!BatchNorm))?(?P<op>\w+?)(?P<bias>WithBias)?"
+)
+_QUANTIZED: Final = "Quantized"  # its ops have names that contain the fused ops
+
+
+def original(op: str) -> Rewritten | None:
+    """Return the ops that an op replaces.
+
+    None if a program or the runtime creates such ops, and if no version of TensorFlow has it.
+    """
+    if not op.startswith("_") or op in RUNTIMES_OWN or op in PROGRAMS_OWN:
+        return None
+    if op not in kernel_tables.paragraphs(kernel_tables.DEFINITIONS):
+        return None
+    found = _NAME.fullmatch(op)
+    if op in _STAND_FOR:
+        named = tuple(name for name in _STAND_FOR[op] if name != _OTHERS)
+        return Rewritten(ops=named, is_complete=len(named) == len(_STAND_FOR[op]))
+    if found is None:  # an op of a newly added version, for which a test fails
+        return Rewritten(ops=(), is_complete=False)
+    name = found["op"]
+    if name.startswith(_QUANTIZED):
+        return Rewritten(ops=(f"{name}{found['bias'] or ''}",))
+    # Grappler and oneDNN add a prefix and suffix; attributes name the other fused ops.
+    ops = ["FusedBatchNormV3" if name == "FusedBatchNormEx" else name]
+    if found["pad"]:
+        ops.append("Pad")
+    if found["bias"]:
+        ops.append("BiasAddGrad" if name.endswith("Filter") else "BiasAdd")
+    is_complete = not found["fused"] and name != "FusedBatchNormEx"
+    return Rewritten(ops=tuple(ops), is_complete=is_complete)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -30,8 +31,7 @@ class Call(NamedTuple):
 
     #: The device of the call; "" for a session, which has no default device.
     default_device: str
-    #: The device of each argument, by index; "" or missing if unknown. For a call by a dataset,
-    #: the devices of the function's last arguments.
+    #: The device of each argument, by index; "" or missing if unknown.
     arguments: tuple[str, ...] = ()
     guessed: frozenset[int] = frozenset()  #: indices of the arguments whose device is a guess
     #: The signature in the capture file that calls it; None for a call by a function.
@@ -41,14 +41,16 @@ class Call(NamedTuple):
     results: str = ""
 
 
-def calls_of(graph: Graph, attributes: Sequence[Attributes]) -> Iterator[tuple[int, str]]:
-    """Walk the nodes of a graph that call functions, each with the name of a called function."""
+def calls_of(
+    graph: Graph, attributes: Sequence[Attributes]
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Walk the nodes of a graph that call functions, each with the names of these functions."""
     by_set: dict[int, tuple[str, ...]] = {-1: ()}
     for node, at in enumerate(graph.attributes):
         if at not in by_set:
             by_set[at] = tuple(called_in(attributes[at].values()))
-        for name in by_set[at]:
-            yield node, name
+        if by_set[at]:
+            yield node, by_set[at]
 
 
 def called_in(values: Iterable[Json]) -> Iterator[str]:
@@ -85,9 +87,9 @@ def called_as(function: str) -> str:
 def callers_first(capture_file: CaptureFile) -> list[Function]:
     """Return a program's functions, callers before the functions they call."""
     by_name = {f.name: f for f in capture_file.functions}
-    made_of: dict[str, list[str]] = {}
+    made_of: dict[str, list[str]] = defaultdict(list)
     for name in by_name:
-        made_of.setdefault(called_as(name), []).append(name)
+        made_of[called_as(name)].append(name)
     order: list[Function] = []
     seen: set[str] = set()
     stack = [(start, False) for start in reversed(by_name)]
@@ -99,8 +101,9 @@ def callers_first(capture_file: CaptureFile) -> list[Function]:
             seen.add(name)
             stack.append((name, True))
             graphs = (instance.input for instance in by_name[name].instances)
-            inner = {c for graph in graphs for _, c in calls_of(graph, capture_file.attributes)}
-            named = {name for c in inner for name in (c, *made_of.get(c, ()))}
+            found = (calls_of(graph, capture_file.attributes) for graph in graphs)
+            inner = {c for calls in found for _, names in calls for c in names}
+            named = {name for c in inner for name in (c, *made_of[c])}
             stack += [(c, False) for c in sorted(named & by_name.keys()) if c not in seen]
     return order[::-1]
 
@@ -114,13 +117,6 @@ def callers_first(capture_file: CaptureFile) -> list[Function]:
 ON_HOST: Final = frozenset({"int32", "string"})
 
 
-class Bindings(NamedTuple):
-    """The devices of arguments and results, by node."""
-
-    devices: dict[int, str]
-    guessed: list[int]  #: the arguments among them whose device is a guess
-
-
 def argument_nodes(graph: Graph, attributes: Sequence[Attributes]) -> dict[int, int]:
     """Return the node of each argument of a function, by the argument's index."""
     found = {}
@@ -132,23 +128,21 @@ def argument_nodes(graph: Graph, attributes: Sequence[Attributes]) -> dict[int, 
     return found
 
 
-def as_recorded(graph: Graph, attributes: Sequence[Attributes]) -> Bindings:
-    """Return the devices of arguments and results on the recorded machine.
+def as_recorded(graph: Graph) -> tuple[dict[int, str], list[int]]:
+    """Return the devices of arguments and results on the recorded machine; arguments without one.
 
     A graph dump shows the device of an assigned node instead of its requested device.
     """
     bound = (at for at, op in enumerate(graph.ops) if op in ARGUMENTS or op in RESULTS)
-    arguments = argument_nodes(graph, attributes).values()
-    return Bindings(
-        {at: graph.devices[at] for at in bound if graph.devices[at]},
-        [at for at in arguments if not graph.devices[at]],
-    )
+    devices = {at: graph.devices[at] for at in bound}
+    unknown = [at for at, device in devices.items() if not device and graph.ops[at] in ARGUMENTS]
+    return {at: device for at, device in devices.items() if device}, unknown
 
 
 def as_bound(
     graph: Graph, attributes: Sequence[Attributes], call: Call, machine: Machine
-) -> Bindings:
-    """Return the devices of arguments and results on another machine.
+) -> tuple[dict[int, str], list[int]]:
+    """Return the devices of arguments and results on another machine; arguments with a guess.
 
     An argument whose device is unknown is on the host if its type always is; otherwise on the
     default device, or on the device of the calling dataset.
@@ -168,7 +162,7 @@ def as_bound(
             made = call.results or _maker(graph, node, found, machine)
             if made != "":
                 found[node] = made or elsewhere
-    return Bindings(found, guessed)
+    return found, guessed
 
 
 def _maker(graph: Graph, node: int, assigned: Mapping[int, str], machine: Machine) -> str | None:
@@ -205,42 +199,48 @@ def _maker(graph: Graph, node: int, assigned: Mapping[int, str], machine: Machin
 _OF_DATASETS: Final = "__inference_Dataset_"
 _REDUCES: Final = "ReduceDataset"
 _PREFETCHES: Final = "PrefetchDataset"
-_ONE_CAPTURE_LIST: Final = ("other_arguments", "other_args")
+_CAPTURED: Final = ("other_arguments", "other_args")
 
 
 def dataset_calls(
-    definition: OpDefinition, attributes: Attributes, inputs: Sequence[str], device: str
+    capture_file: CaptureFile,
+    definition: OpDefinition | None,
+    attributes: Attributes,
+    inputs: Sequence[str],
+    device: str,
 ) -> Iterator[tuple[str, Call]]:
     """Walk the functions that a dataset calls, each with its call.
 
-    The arguments of a call are the function's last ones, which it captured. Only devices of inputs
-    that are resources matter; they are "" for the other inputs.
+    The last arguments of a function are the tensors that it captured. Only devices of inputs that
+    are resources matter; they are "" for the other inputs.
     """
+    if definition is None:
+        return
     has_none = definition.name == _REDUCES or attributes.get("use_default_device") is False
     default = "" if has_none else device
-    for name, attribute in definition.attributes.items():
-        if attribute.type == "func":
-            captured = tuple(_captured(definition, name, attributes, inputs))
-            for called in called_in([attributes.get(name)]):
-                yield called, Call(default, captured, results=device)
-
-
-def _captured(
-    definition: OpDefinition, function: str, attributes: Attributes, inputs: Sequence[str]
-) -> Iterator[str]:
-    """Walk the devices of a function's captured tensors, which an argument of the op lists."""
-    lists = {f"{function}_{words}" for words in _ONE_CAPTURE_LIST}
-    named = {argument.name for argument in definition.inputs}
-    wanted = lists & named or {*_ONE_CAPTURE_LIST} & named
+    by_argument: dict[str, Sequence[str]] = {}
     at = 0
     for argument in definition.inputs:
         try:
             count = len(definition.types_of(argument, attributes))
         except AttributesError:
             count = 1
-        if argument.name in wanted:
-            yield from inputs[at : at + count]
+        by_argument[argument.name] = inputs[at : at + count]
         at += count
+    functions = (name for name, known in definition.attributes.items() if known.type == "func")
+    for name in functions:
+        own = {f"{name}_{words}" for words in _CAPTURED} & by_argument.keys()
+        lists = own or {*_CAPTURED} & by_argument.keys()
+        captured = [each for name, known in by_argument.items() if name in lists for each in known]
+        for callee in called_in([attributes.get(name)]):
+            function = capture_file.function(callee)
+            if function is not None and function.instances:
+                nodes = argument_nodes(function.instances[0].input, capture_file.attributes)
+                elements = ("",) * (max(nodes, default=-1) + 1 - len(captured))
+                yield (
+                    callee,
+                    Call(default, (*elements, *captured), results=device),
+                )
 
 
 def is_of_dataset(function: str) -> bool:
@@ -319,33 +319,29 @@ def _is_value(graph: Graph, node: int, capture_file: CaptureFile) -> bool:
 # A graph dump shows that device instead of the requested one: it must not be read as a request.
 
 
-class FirstPlaced(NamedTuple):
-    """The first placement of a node."""
+def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, tuple[int, int]]]:
+    """Return, by graph, the nodes that keep an earlier device, with the graph and node it is from.
 
-    instance: int
-    node: int
-
-
-def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, FirstPlaced]]:
-    """Return, by graph, the nodes that keep a device from an earlier graph, with its placement."""
-    found: list[Mapping[int, FirstPlaced]] = []
-    latest: dict[str, FirstPlaced] = {}
+    These are the first graph in which the node was placed, and the node there.
+    """
+    found: list[Mapping[int, tuple[int, int]]] = []
+    latest: dict[str, tuple[int, int]] = {}
     for at, instance in enumerate(instances):
         graph = instance.input
-        kept: dict[int, FirstPlaced] = {}
+        kept: dict[int, tuple[int, int]] = {}
         for node, (name, device) in enumerate(zip(graph.names, graph.devices, strict=True)):
-            before = latest.get(name)
-            if device and before is not None:
-                earlier = instances[before.instance]
-                was_kept = before.node in found[before.instance]
-                if (
-                    graph.ops[node] == earlier.input.ops[before.node]
-                    and device == earlier.assigned[before.node]
-                    and (was_kept or device != earlier.input.devices[before.node])
-                ):
-                    kept[node] = found[before.instance].get(before.node, before)
+            if not device or name not in latest:
+                continue
+            before, its = latest[name]
+            earlier = instances[before]
+            if (
+                graph.ops[node] == earlier.input.ops[its]
+                and device == earlier.assigned[its]
+                and (its in found[before] or device != earlier.input.devices[its])
+            ):
+                kept[node] = found[before].get(its, (before, its))
         found.append(kept)
-        latest.update((name, FirstPlaced(at, node)) for node, name in enumerate(graph.names))
+        latest.update((name, (at, node)) for node, name in enumerate(graph.names))
     return found
 
 
@@ -354,8 +350,8 @@ def with_requests(instances: Sequence[Instance]) -> tuple[Instance, ...]:
     requesting = []
     for instance, kept in zip(instances, kept_nodes(instances), strict=True):
         devices = list(instance.input.devices)
-        for node, first in kept.items():
-            devices[node] = instances[first.instance].input.devices[first.node]
+        for node, (first, its) in kept.items():
+            devices[node] = instances[first].input.devices[its]
         graph = replace(instance.input, devices=tuple(devices)) if kept else instance.input
         requesting.append(replace(instance, input=graph))
     return tuple(requesting)

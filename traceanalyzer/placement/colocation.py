@@ -1,7 +1,6 @@
 """Groups of nodes that must be on one device, and the device that is requested for each group.
 
-Replays `ColocationGraph` (core/common_runtime/colocation_graph.cc): a disjoint-set forest whose
-roots store the requirements of all members.
+See `ColocationGraph` (core/common_runtime/colocation_graph.cc).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Types: TypeAlias = "tuple[tuple[str, int], ...]"
 
 
 class Groups:
-    """A disjoint-set forest over the nodes of a graph.
+    """A disjoint-set forest over the nodes of a graph, whose roots have the requirements.
 
     Attributes:
         assigned: By root, the device that a member is assigned to.
@@ -35,14 +34,19 @@ class Groups:
         types: By root, the types of devices that have kernels for all members.
     """
 
-    def __init__(self, types: Mapping[int, Types], *, soft: bool) -> None:
+    def __init__(
+        self, types: Mapping[int, Types], machine: Machine, default_device: str, *, soft: bool
+    ) -> None:
         self.assigned: dict[int, DeviceName] = dict.fromkeys(types, ANYWHERE)
         self.resource = dict(self.assigned)
         self.requested = dict(self.assigned)
         self.types = dict(types)
+        self._machine = machine
+        self._default = default_device
+        self._soft = soft
         self._parents = {node: node for node in types}
         self._ranks = dict.fromkeys(types, 0)
-        self._soft = soft
+        self._found: dict[tuple[DeviceName, Types], tuple[str, ...]] = {}
 
     def root(self, node: int) -> int:
         """Return the node that represents the group of a node."""
@@ -55,44 +59,22 @@ class Groups:
         return top
 
     def bind(self, source: int, target: int) -> None:
-        """Put both ends of a resource edge on one device; the source's request counts.
-
-        Raises:
-            DeviceConflictError: Assignments, resources or kernels do not allow it.
-        """
+        """Put both ends of a resource edge on one device; the source's request counts."""
         a, b = self.root(source), self.root(target)
         if a == b:
             return
         for names in (self.assigned, self.resource):
-            if not names[a].agrees(names[b]):
-                raise DeviceConflictError.between(names[a], names[b])
+            names[a].merged(names[b])  # raises an error if they conflict
         if not self.requested[a].agrees(self.requested[b]):
             overridden = self.requested[a].overridden(self.assigned[b])
             self.requested[b] = overridden.overridden(self.resource[b])
-        self._merge(a, b)
+        self.join(a, b)
 
     def join(self, one: int, other: int) -> None:
         """Put two nodes into one group."""
         a, b = self.root(one), self.root(other)
-        if a != b:
-            self._merge(a, b)
-
-    def assign(self, node: int, device: str) -> None:
-        """Restrict a node's group to the device that the node was assigned to."""
-        root, name = self.root(node), parse_device(device)
-        if self.assigned[root] == name:
+        if a == b:
             return
-        self.assigned[root] = self.assigned[root].merged(name)
-        self.resource[root] = self.resource[root].overridden(name)
-        self.requested[root] = self.requested[root].overridden(name)
-
-    def limit(self, node: int, device_type: str) -> None:
-        """Restrict a node's group to one type of device, if it has that type."""
-        root = self.root(node)
-        left = tuple(each for each in self.types[root] if each[0] == device_type)
-        self.types[root] = left or self.types[root]
-
-    def _merge(self, a: int, b: int) -> None:
         if self._ranks[a] < self._ranks[b]:
             a, b = b, a
         assigned = self.assigned[a].merged(self.assigned[b])
@@ -102,7 +84,7 @@ class Groups:
         self.assigned[a] = assigned
         self.resource[a] = resource
         self.requested[a] = requested.overridden(assigned).overridden(resource)
-        types = merge_types(self.types[a], self.types[b])
+        types = _merge_types(self.types[a], self.types[b])
         if not types:
             msg = "no type of device has kernels for all of them"
             raise DeviceConflictError(msg)
@@ -110,47 +92,29 @@ class Groups:
         self._ranks[a] += self._ranks[a] == self._ranks[b]
         self.types[a] = types
 
+    def assign(self, root: int, device: str) -> None:
+        """Restrict a group to the device of a member."""
+        name = parse_device(device)
+        if self.assigned[root] != name:
+            self.assigned[root] = self.assigned[root].merged(name)
+            self.resource[root] = self.resource[root].overridden(name)
+            self.requested[root] = self.requested[root].overridden(name)
 
-def merge_types(one: Types, other: Types) -> Types:
-    """Return the types that are in both, as `Member::MergeSupportedDevices` orders them.
+    def limit(self, node: int, device_type: str) -> None:
+        """Restrict a node's group to one type of device, if it has that type."""
+        root = self.root(node)
+        left = tuple(each for each in self.types[root] if each[0] == device_type)
+        self.types[root] = left or self.types[root]
 
-    If only one has priorities, they count. If both have and their orders disagree, none counts.
-    """
-    if one is other or one == other:
-        return one
-    common = dict(one).keys() & dict(other).keys()
-    mine = tuple(each for each in one if each[0] in common)
-    yours = tuple(each for each in other if each[0] in common)
-    if not any(priority for _, priority in yours):
-        return mine
-    if not any(priority for _, priority in mine):
-        return yours
-    if [kind for kind, _ in mine] == [kind for kind, _ in yours]:
-        return mine
-    return tuple((kind, 0) for kind in (GPU, CPU) if kind in common)
-
-
-class Candidates:
-    """Finds the devices that a group may be on, the one TensorFlow prefers first."""
-
-    def __init__(self, machine: Machine, default_device: str, *, soft: bool) -> None:
-        self._machine = machine
-        self._default = default_device
-        self._soft = soft
-        self._found: dict[tuple[DeviceName, Types], tuple[str, ...]] = {}
-
-    def of(self, groups: Groups, root: int) -> tuple[str, ...]:
-        """Return the candidates of a group; empty if it cannot be placed.
+    def candidates(self, root: int) -> tuple[str, ...]:
+        """Return the devices that a group may be on, the preferred one first.
 
         See `ColocationGraph::GetDevicesForNode` and `GetSoftDeviceCandidates`.
         """
-        requested, types = groups.requested[root], groups.types[root]
-        found = self._matching(requested, types)
-        if not found and self._soft:
-            assigned, resource = groups.assigned[root], groups.resource[root]
-            found = self._matching(requested.softened(assigned, resource), types)
-            if not found:
-                found = self._matching(requested.softened(assigned), types)
+        requested, assigned = self.requested[root], self.assigned[root]
+        found = self._matching(requested, self.types[root])
+        for kept in ((assigned, self.resource[root]), (assigned,)) if self._soft else ():
+            found = found or self._matching(requested.softened(*kept), self.types[root])
         return found
 
     def _matching(self, requested: DeviceName, types: Types) -> tuple[str, ...]:
@@ -162,8 +126,28 @@ class Candidates:
         key = (requested, types)
         if key not in self._found:
             priorities = dict(types)
-            of_type = {d: parse_device(d).type or "" for d in self._machine.matching(requested)}
+            matching = self._machine.matching(requested)
+            of_type = {device: parse_device(device).type or "" for device in matching}
             usable = [device for device, kind in of_type.items() if kind in priorities]
             usable.sort(key=lambda d: (d != self._default, -priorities[of_type[d]]))
             self._found[key] = tuple(usable)
         return self._found[key]
+
+
+def _merge_types(one: Types, other: Types) -> Types:
+    """Return the types that are in both, as `Member::MergeSupportedDevices` orders them.
+
+    If only one has priorities, they count. If both have and their orders disagree, none counts.
+    """
+    if one == other:
+        return one
+    common = dict(one).keys() & dict(other).keys()
+    mine = tuple(each for each in one if each[0] in common)
+    yours = tuple(each for each in other if each[0] in common)
+    if not any(priority for _, priority in yours):
+        return mine
+    if not any(priority for _, priority in mine):
+        return yours
+    if [kind for kind, _ in mine] == [kind for kind, _ in yours]:
+        return mine
+    return tuple((kind, 0) for kind in (GPU, CPU) if kind in common)

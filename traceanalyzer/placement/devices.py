@@ -39,17 +39,9 @@ _LAST_PART: Final = re.compile(
 class DeviceNameError(ValueError):
     """A text is not a device name."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(f"Malformed device specification {text!r}")
-
 
 class DeviceConflictError(ValueError):
     """Nodes that must be on one device cannot be placed together."""
-
-    @classmethod
-    def between(cls, one: DeviceName, other: DeviceName) -> DeviceConflictError:
-        """Return the error for two requests that cannot both be met."""
-        return cls(f"{one} and {other} cannot both be met")
 
 
 class DeviceName(NamedTuple):
@@ -84,7 +76,8 @@ class DeviceName(NamedTuple):
         both = other.overridden(self)
         is_soft = soft and _agree(self[:3], other[:3])
         if not is_soft and not self.agrees(other):
-            raise DeviceConflictError.between(self, other)
+            msg = f"{self} and {other} cannot both be met"
+            raise DeviceConflictError(msg)
         if not _agree(self[3:4], other[3:4]):
             return both._replace(type=None, id=None)  # the number goes with the type
         return both if self.agrees(other) else both._replace(id=None)
@@ -93,9 +86,7 @@ class DeviceName(NamedTuple):
         """Return this name with its parts replaced by another's (`EnsureSpecification`)."""
         if other is ANYWHERE:
             return self
-        return self._replace(
-            **{key: its for key, its in other._asdict().items() if its is not None}
-        )
+        return self._replace(**{k: its for k, its in other._asdict().items() if its is not None})
 
     def softened(self, *kept: DeviceName) -> DeviceName:
         """Return this name without its type and number, unless one of `kept` has them."""
@@ -126,7 +117,8 @@ def parse_device(text: str) -> DeviceName:
     while at < len(text):
         part = _PART.match(text, at)
         if part is None:
-            raise DeviceNameError(text)
+            msg = f"Malformed device specification {text!r}"
+            raise DeviceNameError(msg)
         given = part.groupdict()
         if given["short"] is not None:
             given |= {"type": given["short"].upper(), "id": given["short_id"]}
@@ -178,10 +170,8 @@ class Machine:
     @classmethod
     def local(cls, *, gpus: int = 0, cpus: int = 1) -> Machine:
         """Return a machine outside a cluster."""
-        counts = ((GPU, gpus), (CPU, cpus))
-        return cls.of(
-            f"{LOCAL}/device:{kind}:{number}" for kind, count in counts for number in range(count)
-        )
+        numbers = [*((GPU, at) for at in range(gpus)), *((CPU, at) for at in range(cpus))]
+        return cls.of(f"{LOCAL}/device:{kind}:{number}" for kind, number in numbers)
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -212,8 +202,8 @@ def machine_of(capture_file: CaptureFile) -> Machine:
     machine = Machine.of(filter(_is_device, full))
     if CPU not in machine.types:
         graphs = [each for function in capture_file.session_graphs() for each in function.instances]
-        assigned = {name for graph in graphs for name in graph.assigned if _is_device(name)}
-        used = {name for name in assigned if parse_device(name).type in _ORDER}
+        used = {name for graph in graphs for name in filter(_is_device, graph.assigned)}
+        used = {name for name in used if parse_device(name).type in _ORDER}
         hosts = {f"{name.rpartition('/device:')[0]}/device:CPU:0" for name in used}
         machine = Machine.of(used | hosts)
     return machine if CPU in machine.types else Machine.local()

@@ -11,12 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.placement.devices import (
-    DeviceName,
-    DeviceNameError,
-    Machine,
-    parse_device,
-)
+from traceanalyzer.placement.devices import DeviceName, DeviceNameError, Machine, parse_device
 from traceanalyzer.placement.op_definitions import AttributesError, InputTypesError
 from traceanalyzer.placement.registry import EVERYWHERE, SupportedTypes
 
@@ -45,8 +40,7 @@ def pins_small(capture_file: CaptureFile) -> bool:
     return isinstance(value, str) and value.lower() in {"1", "true"}
 
 
-@dataclass(frozen=True, slots=True)
-class EagerInput:
+class EagerInput(NamedTuple):
     """An input of an eager op."""
 
     dtype: str  #: its type, as the capture file names types; "" unknown
@@ -75,8 +69,7 @@ class EagerSetting:
     functions: Collection[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EagerPlacement:
+class EagerPlacement(NamedTuple):
     """The device of an eager op, and the reason."""
 
     device: str  #: full name; "" if TensorFlow raises an error
@@ -94,9 +87,9 @@ def place_eager(
     op, attributes, inputs, scope = eager_op
     registry, host = setting.registry, setting.machine.host
     complete, doubt = _completed(op, attributes, inputs, registry)
-    support = (
-        EVERYWHERE if has_kernels else registry.supported_types(op, complete, setting.functions)
-    )
+    support = EVERYWHERE
+    if not has_kernels:
+        support = registry.supported_types(op, complete, setting.functions)
     doubt = doubt or support.doubt
     if op not in setting.functions and op not in registry.colocation_exempt:
         resources = [each.device for each in inputs if each.dtype == "resource"]
@@ -105,15 +98,11 @@ def place_eager(
             device = resources[0] if resources else host
             if "" in resources:
                 doubt = doubt or "the device of the resource was not recorded"
-            is_possible = len({*resources} - {""}) <= 1 and (
-                not device or parse_device(device).type in support.names
-            )
-            return EagerPlacement(
-                device=device if is_possible else "",
-                decided_by=BlockerKind.RESOURCE if resources else BlockerKind.SMALL_INPUTS,
-                support=support,
-                doubt=doubt,
-            )
+            if device and parse_device(device).type not in support.names:
+                device = ""
+            decided_by = BlockerKind.RESOURCE if resources else BlockerKind.SMALL_INPUTS
+            is_one = len({*resources} - {""}) <= 1
+            return EagerPlacement(device if is_one else "", decided_by, support, doubt)
     decided_by = BlockerKind.REQUEST
     try:
         requested = parse_device(scope)
@@ -125,7 +114,7 @@ def place_eager(
             device = _best(requested.softened(), support, setting.machine)
         elif device and requested.type is None:
             decided_by = BlockerKind.PRIORITY
-    return EagerPlacement(device=device, decided_by=decided_by, support=support, doubt=doubt)
+    return EagerPlacement(device, decided_by, support, doubt)
 
 
 def _completed(
@@ -136,32 +125,25 @@ def _completed(
     if definition is None:
         return attributes, ""
     types = [each.dtype for each in inputs]
-    found: Mapping[str, Json] = {}
-    if all(types):
-        try:
-            found = definition.attributes_of_inputs(types)
-        except InputTypesError as error:
-            return None, str(error)
-    complete = definition.complete({**found, **attributes})
     try:
+        complete = definition.complete(definition.of_inputs(types, attributes))
         definition.input_types(complete)
+    except InputTypesError as error:
+        return None, str(error)
     except AttributesError:
         return None, "the types of its inputs were not recorded"
     return complete, ""
 
 
 def _is_pinned(op: str, inputs: Sequence[EagerInput], host: str) -> bool:
-    return (
-        bool(inputs)
-        and op not in _NOT_PINNED
-        and all(
-            each.device in {host, ""}
-            and each.dtype in _SMALL_TYPES
-            and each.elements is not None
-            and each.elements <= _SMALL
-            for each in inputs
-        )
+    are_small = (
+        each.device in {host, ""}
+        and each.dtype in _SMALL_TYPES
+        and each.elements is not None
+        and each.elements <= _SMALL
+        for each in inputs
     )
+    return bool(inputs) and op not in _NOT_PINNED and all(are_small)
 
 
 def _best(requested: DeviceName, support: SupportedTypes, machine: Machine) -> str:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from traceanalyzer.capture_file.document import is_session
-from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.blocker import BY_REQUEST, Blocker, BlockerKind
 from traceanalyzer.placement.blockers import BlockerFinder, eager_blockers
 from traceanalyzer.placement.calls import newest
 from traceanalyzer.placement.devices import CPU, GPU, is_of_type
 from traceanalyzer.placement.program import ProgramPlacement
-from traceanalyzer.placement.recorded_blockers import BY_REQUEST, BlockerRecords
+from traceanalyzer.placement.recorded_blockers import BlockerRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from traceanalyzer.model import Certainty
     from traceanalyzer.placement.devices import Machine
     from traceanalyzer.placement.program import FunctionPlacement
+    from traceanalyzer.placement.recorded_blockers import Site
     from traceanalyzer.placement.registry import SupportedTypes
 
 # See `InlineFunctionBody` (core/common_runtime/inline_function_utils.cc).
 _END: Final = re.compile(r"Func/.*/(?:input|output)/_\d+$")
+_RESOURCE_CODE: Final = "tensorflow/python/ops/resource_variable_ops.py"
 _DISAGREES: Final = "a replay on its own machine does not give the recorded placement"
 _CALLS_DIFFER: Final = "its calls do not all have the same blockers"
 # The basis of an explanation: a replay of the placement; the kernel registry; nothing.
@@ -67,26 +69,15 @@ class RecordedOp(Protocol):
     def node(self) -> str: ...  # noqa: D102
 
 
-class _Found(NamedTuple):
-    """The blockers of one call of an op, with their recorded details."""
-
-    blockers: tuple[Blocker, ...]
-    is_complete: bool
-    follows: tuple[str, ...] = ()
-    doubt: str = ""
-
-
 class _Call(NamedTuple):
     """One replayed call of an op: an eager op, or a node of a placed graph."""
 
-    type: str
+    site: Site
     device: str
     support: SupportedTypes
     doubt: str
     contradiction: str
-    library: Frame | None
-    blockers: Callable[[], _Found]
-    on_host: Callable[[], Blocker | None]
+    explain: Callable[[], PlacementExplanation]  # finds its blockers
 
 
 class ReplayedExplanations:
@@ -125,7 +116,9 @@ class ReplayedExplanations:
             doubt = "its node is not in the recorded graph"
             doubt = doubt if is_known else "its graph was not recorded"
             return PlacementExplanation(type=op_type, doubt=doubt)
-        on_cpu = [self._explained(call) for call in calls if is_of_type(call.device, CPU)]
+        on_cpu = [
+            self._completed(call, call.explain()) for call in calls if is_of_type(call.device, CPU)
+        ]
         if not on_cpu:
             return None
         most = max(on_cpu, key=lambda explanation: len(explanation.blockers))
@@ -135,40 +128,27 @@ class ReplayedExplanations:
     def on_host(self, record: RecordedOp) -> PlacementExplanation | None:
         """Explain an op that each of its calls puts on a GPU but computes on the host."""
         calls = self._calls(record)
-        found = [
-            PlacementExplanation(
-                type=blocker.type,
-                blockers=(blocker,),
-                basis="replay",
-                certainty=self._certainty(call.doubt, is_complete=True),
-                doubt=call.doubt,
-                kernels=call.support.names,
-            )
-            for call in calls
-            if is_of_type(call.device, GPU) and (blocker := call.on_host())
-        ]
+        found = []
+        for call in calls:
+            is_on_gpu = is_of_type(call.device, GPU)
+            if is_on_gpu and (blocker := self._records.in_host_memory(call.site, call.device)):
+                bare = PlacementExplanation(type="", blockers=(blocker,), is_complete=True)
+                found.append(replace(self._completed(call, bare), library=None))
         is_every = bool(found) and len(found) == len(calls)
         return max(found, key=lambda each: bool(each.doubt)) if is_every else None
 
-    def _explained(self, call: _Call) -> PlacementExplanation:
-        found = call.blockers()
-        doubt = call.doubt or found.doubt
-        return PlacementExplanation(
-            type=call.type,
-            blockers=found.blockers,
-            follows=found.follows,
+    def _completed(self, call: _Call, found: PlacementExplanation) -> PlacementExplanation:
+        is_sure = found.is_complete and not call.doubt and self.program.kernels.exact
+        return replace(
+            found,
+            type=call.site.type,
             basis="replay",
-            certainty=self._certainty(doubt, is_complete=found.is_complete),
-            doubt=doubt,
+            certainty="certain" if is_sure else "likely",
+            doubt=call.doubt,
             contradiction=call.contradiction,
-            is_complete=found.is_complete,
             kernels=call.support.names,
-            library=call.library,
+            library=call.site.library,
         )
-
-    def _certainty(self, doubt: str, *, is_complete: bool) -> Certainty:
-        is_sure = is_complete and not doubt and self.program.kernels.exact
-        return "certain" if is_sure else "likely"
 
     def _calls(self, record: RecordedOp) -> list[_Call]:
         """Return the calls of an eager op, or a node in each instance of its function.
@@ -187,67 +167,50 @@ class ReplayedExplanations:
         return [self._node_call(placed, node) for placed, node in found if node >= 0]
 
     def _eager_call(self, number: int) -> _Call:
-        placed, records = self.program.eager[number], self._records
+        placed, program = self.program.eager[number], self.program
         signature = self._capture_file.signatures[number]
         seen = {tensor.device for tensor in signature.outputs} or {placed.device}
         differs = f"a replay puts it on {placed.device}, but it ran on {', '.join(seen)}"
 
-        def blockers() -> _Found:
-            found = eager_blockers(self.program.eager_ops[number], self.program.eager_setting)
-            recorded = (r for each in found.found for r in records.of_eager(signature, each))
-            return _Found(tuple(recorded), found.is_complete)
+        def explain() -> PlacementExplanation:
+            found = eager_blockers(program.eager_ops[number], program.eager_setting)
+            recorded = (r for b in found.found for r in self._records.of_eager(signature, b))
+            return PlacementExplanation(
+                type="", blockers=tuple(recorded), is_complete=found.is_complete
+            )
 
         return _Call(
-            type=signature.op,
+            site=self._records.eager_site(signature),
             device=placed.device,
             support=placed.support,
             doubt=placed.doubt,
             contradiction=differs if self._is_own and placed.device not in seen else "",
-            library=self._capture_file.frame(signature.library),
-            blockers=blockers,
-            on_host=lambda: records.in_host_memory(records.eager_site(signature), placed.device),
+            explain=explain,
         )
 
     def _node_call(self, placed: FunctionPlacement, node: int) -> _Call:
-        placement, records = placed.placement, self._records
-        device, site = placement.devices[node], records.node_site(placed, node)
-        disagreement = self._disagreement(placed, node)
+        placement, disagreement = placed.placement, self._disagreement(placed, node)
 
-        def blockers() -> _Found:
-            found = self._of_node(placed, node)
-            return found._replace(blockers=without_copies(found.blockers))
+        def explain() -> PlacementExplanation:
+            if id(placed) not in self._finders:
+                self._finders[id(placed)] = BlockerFinder(placement)
+            found = self._finders[id(placed)].of(node)
+            recorded = (r for b in found.found for r in self._records.of_node(placed, node, b))
+            return PlacementExplanation(
+                type="",
+                blockers=without_copies(tuple(recorded)),
+                follows=tuple(placement.nodes.graph.names[at] for at in found.follows),
+                is_complete=found.is_complete,
+            )
 
         return _Call(
-            type=site.type,
-            device=device,
+            site=self._records.node_site(placed, node),
+            device=placement.devices[node],
             support=placement.nodes.support[node],
             doubt=placement.doubts.get(node) or placed.doubt or disagreement,
             contradiction=disagreement if self._is_own and disagreement == _DISAGREES else "",
-            library=site.library,
-            blockers=blockers,
-            on_host=lambda: records.in_host_memory(site, device),
+            explain=explain,
         )
-
-    def _of_node(self, placed: FunctionPlacement, node: int) -> _Found:
-        """Return a node's blockers, from the earlier graph if it kept the device it got there."""
-        if id(placed) not in self._finders:
-            self._finders[id(placed)] = BlockerFinder(placed.placement)
-        own = self._finders[id(placed)].of(node)
-        found: list[Blocker] = []
-        follows = tuple(placed.placement.nodes.graph.names[f] for f in own.follows)
-        is_complete, doubt = own.is_complete, ""
-        for blocker in own.found:
-            if blocker.kind is not BlockerKind.ASSIGNED or blocker.node not in placed.kept:
-                found += self._records.of_node(placed, node, blocker)
-                continue
-            earlier, at = placed.kept[blocker.node]
-            before = self._of_node(earlier, at)
-            link = self._records.link(placed, node, blocker.node)
-            found += (b if link == "own" else replace(b, link=link) for b in before.blockers)
-            follows += before.follows
-            is_complete &= before.is_complete
-            doubt = doubt or self._disagreement(earlier, at) or before.doubt
-        return _Found(tuple(found), is_complete, follows, doubt)
 
     def _disagreement(self, placed: FunctionPlacement, node: int) -> str:
         """Return how the replay on the program's own machine differs from the recording, or ""."""
@@ -268,7 +231,9 @@ def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
     They disappear with that request. All nodes that an optimizer creates for a variable have the
     variable's request (`colocate_with`). The nodes at the ends of an inlined function have the
     requests of the nodes there. The node that `tf.group` creates for ops of one device requests
-    that device (`group`, python/ops/control_flow_ops.py).
+    that device (`group`, python/ops/control_flow_ops.py). A variable's initial value is assigned in
+    a scope of `handle.device`, so it follows the handle (`_init_from_args`,
+    python/ops/resource_variable_ops.py).
     """
     blockers = [b for b in blockers if not _groups_others(b)] or blockers
     ends = [b for b in blockers if b.kind is BlockerKind.REQUEST and _END.match(b.name)]
@@ -286,19 +251,10 @@ def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
 
 
 def _reads_handle(blocker: Blocker) -> bool:
-    """Return whether a request is for the device of a variable's handle, so it follows the handle.
-
-    A variable's initial value is assigned in a scope of `handle.device`
-    (python/ops/resource_variable_ops.py, `_init_from_args`).
-    """
     frame = blocker.scope_frame
-    return (
-        blocker.kind is BlockerKind.REQUEST
-        and blocker.link == "own"
-        and frame is not None
-        and not frame.is_user
-        and frame.file.endswith("tensorflow/python/ops/resource_variable_ops.py")
-    )
+    is_own_request = blocker.kind is BlockerKind.REQUEST and blocker.link == "own"
+    in_library = frame is not None and not frame.is_user and frame.file.endswith(_RESOURCE_CODE)
+    return is_own_request and in_library
 
 
 def _groups_others(blocker: Blocker) -> bool:

@@ -52,6 +52,27 @@ class RecurrentLayer(NamedTuple):
     forbids_xla: bool
     is_of_keras_2: bool
 
+    @classmethod
+    def of(cls, layer: Mapping[str, Json], keras_version: str) -> RecurrentLayer:
+        """Read the record of a layer."""
+        options = _CUDNN["options"].items()
+        given = ((option, layer.get(option, needed), needed) for option, needed in options)
+        refused = [f"{option}={value!r}" for option, value, needed in given if value != needed]
+        if layer.get("use_cudnn") is False:
+            refused.append("use_cudnn=False")
+        could_use = layer.get("could_use_cudnn")
+        is_of_keras_2 = isinstance(could_use, bool)
+        forbids_xla = not refused and not is_of_keras_2
+        if layer.get("recurrent_dropout"):
+            refused.append(f"recurrent_dropout={layer['recurrent_dropout']}")
+        minor = tuple(int(part) for part in re.findall(r"\d+", keras_version)[:2])
+        if layer.get("dropout") and not is_of_keras_2 and minor < tuple(_CUDNN["dropout_since"]):
+            refused.append(f"dropout={layer['dropout']} (before Keras 3.4)")
+        if is_of_keras_2:
+            refused = [] if could_use else refused or ["one of its options"]
+        text = f"{layer.get('name')} ({layer.get('class')})"
+        return cls(str(layer.get("name")), text, " and ".join(refused), forbids_xla, is_of_keras_2)
+
     @property
     def refusal(self) -> str:
         """The sentence that it is a loop on a GPU too, with the options that cause it."""
@@ -77,7 +98,7 @@ class KerasModel(msgspec.Struct, frozen=True):
     @property
     def layers(self) -> list[RecurrentLayer]:
         """Its LSTM and GRU layers."""
-        return [_layer(each, self.keras_version) for each in self.recurrent]
+        return [RecurrentLayer.of(each, self.keras_version) for each in self.recurrent]
 
     @property
     def keeps_xla_out(self) -> list[str]:
@@ -92,51 +113,30 @@ class KerasModel(msgspec.Struct, frozen=True):
         return is_forbidden or (self.is_listed and bool(self.keeps_xla_out))
 
 
-def keras_models(capture_file: CaptureFile) -> list[KerasModel]:
-    """Return the recorded models."""
+def _models(capture_file: CaptureFile) -> list[KerasModel]:
     version = {"keras_version": str((capture_file.devices or {}).get("keras_version"))}
     found = []
-    for model in _listed(capture_file, "keras_models"):
+    for model in noted(capture_file, "keras_models"):
         with suppress(msgspec.ValidationError, TypeError):
             found.append(msgspec.convert({**model, **version}, KerasModel))  # type: ignore[dict-item]
     return found
 
 
-def _listed(capture_file: CaptureFile, name: str) -> list[Json]:
+def _layers(capture_file: CaptureFile) -> list[RecurrentLayer]:
+    return list(dict.fromkeys(each for m in _models(capture_file) for each in m.layers))
+
+
+def noted(capture_file: CaptureFile, name: str) -> list[Json]:
+    """Return a list that the recorder noted with the devices; empty if damaged."""
     found = (capture_file.devices or {}).get(name)
     return found if isinstance(found, list) else []
-
-
-def _layer(layer: Mapping[str, Json], keras_version: str) -> RecurrentLayer:
-    options = _CUDNN["options"].items()
-    given = ((option, layer.get(option, needed), needed) for option, needed in options)
-    refused = [f"{option}={value!r}" for option, value, needed in given if value != needed]
-    if layer.get("use_cudnn") is False:
-        refused.append("use_cudnn=False")
-    could_use = layer.get("could_use_cudnn")
-    is_of_keras_2 = isinstance(could_use, bool)
-    forbids_xla = not refused and not is_of_keras_2
-    if layer.get("recurrent_dropout"):
-        refused.append(f"recurrent_dropout={layer['recurrent_dropout']}")
-    minor = tuple(int(part) for part in re.findall(r"\d+", keras_version)[:2])
-    if layer.get("dropout") and not is_of_keras_2 and minor < tuple(_CUDNN["dropout_since"]):
-        refused.append(f"dropout={layer['dropout']} (before Keras 3.4)")
-    if is_of_keras_2:
-        refused = [] if could_use else refused or ["one of its options"]
-    name = str(layer.get("name"))
-    text, obstacle = f"{name} ({layer.get('class')})", " and ".join(refused)
-    return RecurrentLayer(name, text, obstacle, forbids_xla, is_of_keras_2)
-
-
-def _all_layers(capture_file: CaptureFile) -> list[RecurrentLayer]:
-    return list(dict.fromkeys(each for m in keras_models(capture_file) for each in m.layers))
 
 
 def strategies(capture_file: CaptureFile) -> list[str]:
     """Return the public names of the distribution strategies that the program created."""
     return [
         name.replace("CollectiveAllReduce", "MultiWorkerMirrored").rstrip("V12")
-        for name in map(str, _listed(capture_file, "strategies"))
+        for name in map(str, noted(capture_file, "strategies"))
         if not name.startswith("_Default")  # TensorFlow's own, for programs without one
     ]
 
@@ -151,7 +151,7 @@ def what_keras_compiled(capture_file: CaptureFile) -> Iterator[str]:
     3.15) for the reasons not to use it, in the order in which Keras checks them.
     """
     devices = capture_file.devices or {}
-    for model in keras_models(capture_file) if _had_gpu(capture_file) else ():
+    for model in _models(capture_file) if _had_gpu(capture_file) else ():
         steps = f"the steps of the model {model.name} with XLA"
         if model.jit_compile:
             yield f"Keras compiles {steps}: {_LARGER}"
@@ -169,12 +169,12 @@ def what_keras_compiled(capture_file: CaptureFile) -> Iterator[str]:
 
 def without_cudnn(capture_file: CaptureFile) -> Iterator[str]:
     """Walk sentences on LSTM and GRU layers that ran as loops on a machine with a GPU."""
-    layers = _all_layers(capture_file) if _had_gpu(capture_file) else ()
+    layers = _layers(capture_file) if _had_gpu(capture_file) else ()
     yield from (layer.refusal for layer in layers if layer.obstacle)
 
 
 def _had_gpu(capture_file: CaptureFile) -> bool:
-    devices = _listed(capture_file, "physical")
+    devices = noted(capture_file, "physical")
     return any(isinstance(each, dict) and each.get("type") != CPU for each in devices)
 
 
@@ -185,7 +185,7 @@ def keras_differences(capture_file: CaptureFile) -> Iterator[str]:
     """Walk sentences on how Keras would use XLA and cuDNN on a GPU, one per model or layer."""
     if any(_STEP.match(function.name) for function in capture_file.functions):
         yield from _step_differences(capture_file)
-    layers = _all_layers(capture_file)
+    layers = _layers(capture_file)
     fused = [layer.text for layer in layers if not (layer.obstacle or layer.is_of_keras_2)]
     if fused:
         yield (
@@ -205,7 +205,7 @@ def keras_differences(capture_file: CaptureFile) -> Iterator[str]:
 
 
 def _step_differences(capture_file: CaptureFile) -> Iterator[str]:
-    models = keras_models(capture_file)
+    models = _models(capture_file)
     for model in models:
         steps = f"the steps of the model {model.name}"
         if model.keeps_xla_out:
@@ -253,8 +253,8 @@ class KerasOnAGpu:
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
-        self._layers = _all_layers(capture_file)
-        self._models = keras_models(capture_file)
+        self._layers = _layers(capture_file)
+        self._models = _models(capture_file)
 
     def gone(self, node: str) -> str:
         """Return why an op does not exist on a GPU machine, or ""."""
@@ -264,23 +264,18 @@ class KerasOnAGpu:
         return ""
 
     def doubt(self, function: str, node: str) -> str:
-        """Return why an op possibly does not exist on a GPU machine, or ""."""
-        if _is_loop_function(function) or _is_unknown_loop(self._layers, node):
-            return "Keras may run this loop as one op of cuDNN there"
-        return "Keras may compile its step with XLA there" if self._may_compile(function) else ""
-
-    def _may_compile(self, function: str) -> bool:
-        """Return whether Keras may compile a function with XLA.
+        """Return why an op possibly does not exist on a GPU machine, or "".
 
         Only functions defined under the recorder belong to recorded models. A layer that is created
         after `compile` does not keep XLA out.
         """
-        if not _STEP.match(function):
-            return False
+        if _is_loop_function(function) or _is_unknown_loop(self._layers, node):
+            return "Keras may run this loop as one op of cuDNN there"
         is_known = self._capture_file.definition(function) is not None
-        if not is_known or not 0 < len(self._models) < _MOST_MODELS:
-            return True
-        return not all(model.is_never_compiled for model in self._models)
+        are_all_known = is_known and 0 < len(self._models) < _MOST_MODELS
+        is_excluded = are_all_known and all(model.is_never_compiled for model in self._models)
+        may_compile = _STEP.match(function) and not is_excluded
+        return "Keras may compile its step with XLA there" if may_compile else ""
 
 
 def _is_loop_function(function: str) -> bool:

@@ -78,7 +78,7 @@ def tabulated() -> Mapping[Minor, str]:
 
 @lru_cache(maxsize=1024)
 def minor_of(version: str) -> Minor:
-    """Return the minor version of a release, `2.21` of `2.21.0`."""
+    """Return the minor version of a release."""
     found = _RELEASE.fullmatch(version.strip())
     if found is None:
         msg = f"{version!r} is not a version of TensorFlow; write it like 2.21"

@@ -7,9 +7,9 @@ that they constrain. Combinations that no CPU or GPU kernel accepts do not count
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.registry import ALWAYS_ON_HOST, load, registries, supported
@@ -46,8 +46,7 @@ def python_name(dtype: str) -> str:
 # --- The kernels of an op in one version ----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Combination:
+class Combination(NamedTuple):
     """Values of the constrained attributes, and the kernels that TensorFlow takes for them."""
 
     values: Mapping[str, Json]  #: as in the capture file; for a list, its one element
@@ -56,13 +55,17 @@ class Combination:
     on_host: bool  #: whether the GPU kernel has all data in host memory
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeSupport:
+class TypeSupport(NamedTuple):
     """How many of some combinations have kernels."""
 
     cpu: Extent
     gpu: Extent
     on_host: Extent  #: how many of the GPU kernels have all data in host memory
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The types of devices that have a kernel in some case."""
+        return tuple(d for d, how in ((CPU, self.cpu), (GPU, self.gpu)) if how != "none")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,14 +95,11 @@ class Support:
         }
 
     def of_type(self, dtype: str, attribute: str | None = None) -> tuple[Combination, ...]:
-        """Return the combinations whose data have a type.
+        """Return the combinations whose data have a type, or in which an attribute has it.
 
         An op without constrained types has the same kernels for each type that it accepts. If a
         kernel accepts any type (Cast on a CPU), its other attributes are types that are named
         somewhere, because it accepts types that it cannot compute.
-
-        Args:
-            attribute: The attribute that has this type; one of `main` if None.
         """
         names = self.main if attribute is None else (attribute,)
         if not names:
@@ -114,10 +114,11 @@ class Support:
 
 def extent_of(combinations: Sequence[Combination]) -> TypeSupport:
     """Return how many of the combinations have kernels."""
+    on_host = (c.on_host for c in combinations if c.gpu is not None)
     return TypeSupport(
-        cpu=_share(c.cpu is not None for c in combinations),
-        gpu=_share(c.gpu is not None for c in combinations),
-        on_host=_share(c.on_host for c in combinations if c.gpu is not None),
+        _share(c.cpu is not None for c in combinations),
+        _share(c.gpu is not None for c in combinations),
+        _share(on_host),
     )
 
 
@@ -131,12 +132,11 @@ def _share(answers: Iterable[bool]) -> Extent:
 @cache
 def support_of(registry: Registry, op: str) -> Support | None:
     """Return an op's kernels in a version, by type; None if the version lacks the op."""
-    definition = registry.definition(op)
+    definition, every = registry.definition(op), registry.usable_kernels(op)
     if definition is None:
         return None
-    kernels = registry.usable_kernels(op)
     # Kernels with a label are for nodes that request it, which some ops always do.
-    kernels = tuple(k for k in kernels if not k.label) or kernels
+    kernels = tuple(k for k in every if not k.label) or every
     constrained = {name for kernel in kernels for name in kernel.constraints}
     types = [n for n, a in definition.attributes.items() if a.is_type and n in constrained]
     combinations = tuple(_combinations(registry, definition, kernels, sorted(constrained)))
@@ -144,7 +144,6 @@ def support_of(registry: Registry, op: str) -> Support | None:
     # Shape), while data can have other types. For an op on integers, all type attributes count.
     can_be = {name: {str(c.values[name]) for c in combinations} for name in types}
     data = tuple(name for name in types if not can_be[name] <= _INTEGERS)
-    every = registry.usable_kernels(op)
     return Support(
         definition=definition,
         main=data or tuple(types),
@@ -174,7 +173,7 @@ def _combinations(
         )
         if cpu is not None or gpu is not None:
             on_host = gpu is not None and all_on_host(gpu, definition, attributes)
-            yield Combination(values=plain, cpu=cpu, gpu=gpu, on_host=on_host)
+            yield Combination(plain, cpu, gpu, on_host)
 
 
 def _choices(name: str, kernels: Sequence[Kernel], definition: OpDefinition) -> list[Json]:
@@ -258,7 +257,7 @@ def types_computed(op: str) -> frozenset[str]:
         )
         for support in _supports(op)
     ]
-    return reduce(frozenset.intersection, computed) if computed else frozenset()
+    return frozenset.intersection(*computed) if computed else frozenset()
 
 
 def is_never_computed(op: str) -> bool:
@@ -291,8 +290,8 @@ def is_copied_to_host(op: str) -> bool:
 @cache
 def casts_on_gpu(source: str, target: str) -> bool:
     """Return whether a GPU casts one type to another, in every version that has both."""
-    attributes: dict[str, Json] = {"SrcT": source, "DstT": target, "Truncate": False}
-    return all(r.find("Cast", GPU, attributes) is not None for r in registries())
+    types = {"SrcT": source, "DstT": target}
+    return all(r.find("Cast", GPU, types) is not None for r in registries())
 
 
 @cache
@@ -303,26 +302,20 @@ def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
     have any values. A kernel with all arguments in host memory does not count, unless it has no
     data of that type at all (`VarHandleOp`).
     """
-    each = [
-        _taken_in(registry, definition, attribute, value)
-        for registry in registries()
-        if (definition := registry.definition(op)) is not None
-    ]
+    each = (_taken_in(registry, op, attribute, value) for registry in registries())
     known = [values for values in each if values is not None]
-    in_all: frozenset[str] = reduce(frozenset.intersection, known) if known else frozenset()
-    return tuple(sorted(in_all))
+    return tuple(sorted(frozenset.intersection(*known))) if known else ()
 
 
-def _taken_in(
-    registry: Registry, definition: OpDefinition, attribute: str, value: str
-) -> frozenset[str] | None:
-    """Return the values in one version; None if a kernel may accept the given value."""
-    on_gpu = [kernel for kernel in registry.gpu_kernels(definition.name) if not kernel.label]
+def _taken_in(registry: Registry, op: str, attribute: str, value: str) -> frozenset[str] | None:
+    """Return the values in one version; None if it lacks the op or may accept the given value."""
+    definition = registry.definition(op)
+    on_gpu = [kernel for kernel in registry.gpu_kernels(op) if not kernel.label]
     refusing = [k for k in on_gpu if value not in k.constraints.get(attribute, {value})]
+    if definition is None or (on_gpu and not refusing):
+        return None
     if not on_gpu:
         return frozenset()
-    if not refusing:
-        return None
     carried = definition.has_argument_of({attribute})
     # One of these refuses the node for this attribute alone; it is unknown which.
     by_kernel = [
@@ -336,7 +329,7 @@ def _taken_in(
         )
         for refused in refusing
     ]
-    return reduce(frozenset.intersection, by_kernel)
+    return frozenset.intersection(*by_kernel)
 
 
 def _is_wider(kernel: Kernel, other: Kernel, attribute: str) -> bool:

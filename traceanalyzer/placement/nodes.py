@@ -6,6 +6,7 @@ computed once for any number of placements. The origin of the graph does not mat
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -103,7 +104,9 @@ def describe(
     position = {name: at for at, name in enumerate(graph.names)}
     has_identities = minor_of(registry.version) >= _IDENTITY_FOLLOWS_SINCE
     following = METADATA | _IDENTITY if has_identities else METADATA
-    generators = frozenset(at for at, kind in enumerate(described) if kind.is_generator)
+    # See `IsGeneratorNode` (core/common_runtime/placer.cc).
+    made_alone = {at: kind.made for at, kind in enumerate(described) if kind.made}
+    generators = frozenset(at for at, dtype in made_alone.items() if not dtype.endswith("_ref"))
     watched = generators | {at for at, op in enumerate(graph.ops) if op in following}
     consumers: dict[int, list[int]] = {at: [] for at in watched}
     sources: dict[int, list[int]] = {at: [] for at in watched}
@@ -111,6 +114,7 @@ def describe(
     bound: list[Edge] = []
     doubts = {at: kind.doubt for at, kind in enumerate(described) if kind.doubt}
     for target, (kind, inputs) in enumerate(zip(described, graph.inputs, strict=True)):
+        known = kind.inputs or ()
         for slot, text in enumerate(inputs):
             name, number = split_input(text.lstrip("^"))
             source = position.get(name)
@@ -123,9 +127,14 @@ def describe(
                 sources[target].append(source)
             if text.startswith("^"):
                 continue
-            if described[source].output(number) == "variant":
+            maker = described[source]
+            made = maker.outputs[number] if number < len(maker.outputs) else ""
+            if made == "variant":
                 variants.setdefault(target, []).append(source)
-            if _binds(described[source], number, kind, slot):
+            dtype = known[slot] if slot < len(known) else made
+            # See `ColocateResourceAndRefEdges`.
+            is_of_datasets = dtype == "variant" and maker.is_dataset and kind.is_dataset
+            if is_of_datasets or (_is_held(dtype) and not kind.is_exempt):
                 bound.append(Edge(source, target))
     elements = {at: kind.element for at, kind in enumerate(described) if kind.element}
     return Nodes(
@@ -140,7 +149,7 @@ def describe(
             if sources[at] and graph.ops[at] in following
             if graph.ops[at] in METADATA or (len(sources[at]) == 1 and len(consumers[at]) <= 1)
         },
-        resource_makers=frozenset(at for at, k in enumerate(described) if _is_held(k.made)),
+        resource_makers=frozenset(at for at, dtype in made_alone.items() if _is_held(dtype)),
         host_lists=frozenset(_of_host_elements(variants, elements)),
         consumers=consumers,
         doubts=doubts,
@@ -154,41 +163,21 @@ class _Kind:
     support: SupportedTypes
     classes: tuple[str, ...]
     inputs: tuple[str, ...] | None = None  # None: unknown
-    outputs: tuple[str, ...] | None = None
+    outputs: tuple[str, ...] = ()
     is_exempt: bool = False
     is_dataset: bool = False
     element: str = ""  # the type of its list's elements, "" for none
     doubt: str = ""
 
-    def output(self, number: int) -> str:
-        """Return the type of an output, "" if unknown."""
-        outputs = self.outputs or ()
-        return outputs[number] if number < len(outputs) else ""
-
     @property
     def made(self) -> str:
         """The output type of a node without inputs and with one output; "" for other nodes."""
-        outputs = self.outputs or ()
-        return outputs[0] if self.inputs == () and len(outputs) == 1 else ""
-
-    @property
-    def is_generator(self) -> bool:
-        """See `IsGeneratorNode` (core/common_runtime/placer.cc)."""
-        return bool(self.made) and not self.made.endswith("_ref")
+        return self.outputs[0] if self.inputs == () and len(self.outputs) == 1 else ""
 
 
 def _is_held(dtype: str) -> bool:
     """See `IsRefOrResourceGeneratorNode` (core/common_runtime/colocation_graph.cc)."""
     return dtype == "resource" or dtype.endswith("_ref")
-
-
-def _binds(source: _Kind, output: int, target: _Kind, slot: int) -> bool:
-    """Return whether an edge puts both ends on one device (`ColocateResourceAndRefEdges`)."""
-    known = target.inputs or ()
-    dtype = known[slot] if slot < len(known) else source.output(output)
-    if dtype == "variant":
-        return source.is_dataset and target.is_dataset
-    return _is_held(dtype) and not target.is_exempt
 
 
 def _kind(
@@ -199,13 +188,12 @@ def _kind(
         support = registry.supported_types(op, attributes, functions)
         return _Kind(support=support, classes=classes_of(attributes))
     complete = definition.complete(attributes or {})
-    try:
-        inputs: tuple[str, ...] | None = definition.input_types(complete)
-        outputs: tuple[str, ...] | None = definition.output_types(complete)
-    except AttributesError:  # attributes were not recorded
-        inputs = outputs = None
+    inputs: tuple[str, ...] | None = None
+    outputs: tuple[str, ...] = ()
+    with suppress(AttributesError):  # attributes were not recorded
+        inputs, outputs = definition.input_types(complete), definition.output_types(complete)
     doubt = ""
-    if op in _CALLS and outputs is not None and "resource" in outputs:
+    if op in _CALLS and "resource" in outputs:
         doubt = "TensorFlow looks into the function it calls for the resource that it returns"
     # For a list of lists, the elements of the inner lists count.
     element = complete.get("element_dtype") if op in _LIST_OPS else None
@@ -215,7 +203,7 @@ def _kind(
         outputs=outputs,
         classes=classes_of(attributes),
         is_exempt=op in registry.colocation_exempt,
-        is_dataset=is_dataset(op, outputs or ()),
+        is_dataset=is_dataset(op, outputs),
         element=element if isinstance(element, str) and element != "variant" else "",
         doubt=doubt,
     )
@@ -236,12 +224,9 @@ def _of_host_elements(
 ) -> Iterator[int]:
     """Walk the nodes that take a list whose elements are always in host memory.
 
-    For several lists, TensorFlow visits the makers of the last input first and keeps the last
-    element type that it finds. After the first one, it only visits the nodes already queued.
-
-    Args:
-        sources: By node, the nodes that make its variant inputs, in the order of the inputs.
-        elements: By node, the type of its list's elements, if known.
+    `sources` are the nodes that make a node's variant inputs. TensorFlow visits the makers of the
+    last input first and keeps the last element type that it finds. After the first one, it only
+    visits the nodes already queued.
     """
     for node in sources if not ALWAYS_ON_HOST.isdisjoint(elements.values()) else ():
         found = ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import PureWindowsPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from traceanalyzer.capture_file.frames import line_text
 from traceanalyzer.capture_file.visibility import (
@@ -21,7 +21,7 @@ from traceanalyzer.format import listed
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import machine_of
 from traceanalyzer.placement.explanations import doubted
-from traceanalyzer.placement.keras import keras_differences, strategies
+from traceanalyzer.placement.keras import keras_differences, noted, strategies
 from traceanalyzer.placement.scopes import unsure_scopes
 
 if TYPE_CHECKING:
@@ -76,12 +76,10 @@ def _choice_by_gpus(questions: Sequence[str], requests: Sequence[str]) -> str:
 
 def _gpu_questions(capture_file: CaptureFile) -> list[str]:
     """Return the lines that ask for GPUs if the answer may matter, as `train.py:3`."""
-    found = (capture_file.devices or {}).get("gpu_questions")
-    places = [place for place in (found if isinstance(found, list) else ()) if place]
     return [
         f"{PureWindowsPath(str(place[0])).name}:{place[-1]}"
-        for place in places
-        if isinstance(place, list)
+        for place in noted(capture_file, "gpu_questions")
+        if place and isinstance(place, list)
     ]
 
 
@@ -149,6 +147,44 @@ def _line(explanation: PlacementExplanation, frames: Collection[Frame]) -> str:
     return next((line_text(frame) for frame in found if frame is not None), "")
 
 
+# --- The move of small ops to the host -----------------------------------------------------------
+#
+# `pin_to_host_optimization` is off by default. `tf.config.optimizer` switches it on for all
+# functions; a session of TensorFlow 1 has options of its own, in place of those. See
+# `MetaOptimizer::InitializeOptimizers` (core/grappler/optimizers/meta_optimizer.cc).
+
+OPTION: Final = "pin_to_host_optimization"
+# The types of tensors that it moves if they are small: strings, and at most 64 numbers
+# (`IsTensorSmall`, core/grappler/optimizers/pin_to_host_optimizer.cc).
+MOVED_IF_SMALL: Final = frozenset({"int32", "int64", "float", "string"})
+
+
+def pinned_by(
+    capture_file: CaptureFile, *, is_of_session: bool
+) -> Literal["program", "session"] | None:
+    """Return what switched it on for a session's graph, or for a function; None if it is off."""
+    configs = capture_file.session_configs if is_of_session else ()
+    for rewrites in (config.rewrites for config in configs if config.is_own):
+        named = rewrites.get("optimizers")  # if given, all that runs
+        is_on = rewrites.get(OPTION) == "ON" and rewrites.get("disable_meta_optimizer") is not True
+        if "pin_to_host" in named if isinstance(named, list) and named else is_on:
+            return "session"
+    options = (capture_file.devices or {}).get("optimizer_options")
+    are_replaced = bool(configs) and all(config.is_own for config in configs)
+    if are_replaced or not isinstance(options, dict) or options.get("disable_meta_optimizer"):
+        return None
+    return "program" if options.get(OPTION) is True else None
+
+
+def pins_nothing(capture_file: CaptureFile) -> bool:
+    """Return whether it is known to be off everywhere.
+
+    The program's options are recorded as it ends; if it was killed they are unknown.
+    """
+    is_known = isinstance((capture_file.devices or {}).get("optimizer_options"), dict)
+    return is_known and not any(pinned_by(capture_file, is_of_session=of) for of in (False, True))
+
+
 # --- The error that ended a program ---------------------------------------------------------------
 
 _ENDED: Final = "program"  # `CaughtError.where` of an error that ended the program
@@ -180,8 +216,8 @@ class Failure:
     @property
     def said(self) -> str:
         """The most informative line of the error's message."""
-        stripped = (line.strip() for line in self.error.message.split("\n"))
-        lines = [line for line in stripped if line not in {"", _NO_CONTENT}] or [self.error.type]
+        every = map(str.strip, self.error.message.split("\n"))
+        lines = [line for line in every if line not in {"", _NO_CONTENT}] or [self.error.type]
         if _STACK.match(lines[0]):  # the last lines are the error and the node
             lines = [line for line in lines if not line.startswith("[[")][-1:]
         first = next(filter(_NO_DEVICE.search, lines if self.missing else ()), lines[0])
@@ -202,17 +238,20 @@ def failure(capture_file: CaptureFile) -> Failure | None:
     if error is None:
         return None
     raised = capture_file.frame(error.raised[0]) if error.raised else None
-    missing = _missing(capture_file, error.message)
+    is_of_devices = _NO_DEVICE.search(error.message) is not None
+    known = set(_GPU.findall(" ".join(machine_of(capture_file).devices)))
+    named = [n for n in _GPU.findall(error.message) if is_of_devices and n not in known]
+    missing = f"GPU:{named[0]}" if named else ""
     is_strict = (capture_file.devices or {}).get("soft_device_placement") is False
     if ran_in_sessions_alone(capture_file):
         is_strict = not any(config.soft_placement for config in capture_file.session_configs)
-    known = (obstacle.text for obstacle in (obstacles(capture_file) if missing else ()))
+    texts = (obstacle.text for obstacle in (obstacles(capture_file) if missing else ()))
     return Failure(
         error=error,
         at="" if raised is None else line_text(raised),
         missing=missing,
         is_strict=is_strict,
-        obstacle=next(known, ""),
+        obstacle=next(texts, ""),
     )
 
 
@@ -224,12 +263,3 @@ def gpus_required(capture_file: CaptureFile) -> int:
     named = [failed.missing, *(scope.device for scope in capture_file.scopes)]
     highest = max(int(number) for text in named for number in _GPU.findall(text))
     return min(highest + 1, _MOST_GPUS)
-
-
-def _missing(capture_file: CaptureFile, message: str) -> str:
-    """Return the first GPU in an error about devices that the program did not have."""
-    if not _NO_DEVICE.search(message):
-        return ""
-    known = set(_GPU.findall(" ".join(machine_of(capture_file).devices)))
-    named = [number for number in _GPU.findall(message) if number not in known]
-    return f"GPU:{named[0]}" if named else ""

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.placement.kernel_tables import allowed_values
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Attributes, Json
 
 _ARGUMENT: Final = re.compile(
-    r"(?P<name>[^:]+):(?:\$(?P<number>\w+)\*)?"
-    r"(?:\$(?P<list>\w+)\[\]|\$(?P<attribute>\w+)|(?P<type>\w+))(?P<ref>&?)"
+    r"(?P<name>[^:]+):(?:\$(?P<number_attr>\w+)\*)?"
+    r"(?:\$(?P<type_list_attr>\w+)\[\]|\$(?P<type_attr>\w+)|(?P<type>\w+))(?P<is_ref>&?)"
 )
 _ATTRIBUTE: Final = re.compile(
     r"(?P<name>[^:]+):(?P<type>[a-z()]+)(?:>=(?P<minimum>-?\d+))?"
@@ -53,16 +53,9 @@ class Argument:
 
     @classmethod
     def parse(cls, specification: str) -> Argument:
-        """Parse an argument: see `kernel_tables`."""
+        """Parse an argument of a line of `definitions.txt`."""
         found = _match(_ARGUMENT, specification)
-        return cls(
-            name=found["name"],
-            type=found["type"] or "",
-            type_attr=found["attribute"] or "",
-            number_attr=found["number"] or "",
-            type_list_attr=found["list"] or "",
-            is_ref=bool(found["ref"]),
-        )
+        return cls(**{**found, "is_ref": bool(found["is_ref"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,22 +77,22 @@ class AttributeDefinition:
 @cache
 def _attribute(specification: str) -> tuple[str, AttributeDefinition]:
     found = _match(_ATTRIBUTE, specification)
-    allowed, default = found["allowed"], found["default"]
+    allowed, default, minimum = found["allowed"], found["default"], found["minimum"]
     return found["name"], AttributeDefinition(
         type=found["type"],
-        has_default=default is not None,
-        default=None if default is None else json.loads(default),
-        allowed=None if allowed is None else tuple(sorted(map(str, allowed_values(allowed)))),
-        minimum=None if found["minimum"] is None else int(found["minimum"]),
+        has_default=bool(default),
+        default=json.loads(default) if default else None,
+        allowed=tuple(sorted(map(str, allowed_values(allowed)))) if allowed else None,
+        minimum=int(minimum) if minimum else None,
     )
 
 
-def _match(form: re.Pattern[str], specification: str) -> re.Match[str]:
+def _match(form: re.Pattern[str], specification: str) -> dict[str, Any]:
     found = form.fullmatch(specification)
     if found is None:
         msg = f"not part of a definition: {specification!r}"
         raise ValueError(msg)
-    return found
+    return found.groupdict("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +108,7 @@ class OpDefinition:
 
     @classmethod
     def parse(cls, op: str, line: str) -> OpDefinition:
-        """Parse a definition from a line without its versions: see `kernel_tables`."""
+        """Parse a line of `definitions.txt` without its versions."""
         parts: dict[str, list[str]] = {"in": [], "out": [], "attr": [], "stateful": []}
         words = line.split()
         for word in words:
@@ -152,16 +145,30 @@ class OpDefinition:
 
     def types_of(self, argument: Argument, attributes: Attributes) -> tuple[str, ...]:
         """Return the type of each tensor of an argument; `float_ref` for a reference."""
+        name = argument.type_list_attr or argument.type_attr
+        value = argument.type or self._value(name, attributes)
         if argument.type_list_attr:
-            value = self._value(argument.type_list_attr, attributes)
             listed = value if isinstance(value, list) else [None]
         else:
-            value = argument.type or self._value(argument.type_attr, attributes)
-            listed = [value] * self._number(argument, attributes)
+            number = self._value(argument.number_attr, attributes) if argument.number_attr else 1
+            if type(number) is not int or not 0 <= number <= _MOST_TENSORS:
+                msg = f"{self.name}: attribute {argument.number_attr} is {number!r}"
+                raise AttributesError(msg)
+            listed = [value] * number
         types = [dtype for dtype in listed if isinstance(dtype, str)]
         if len(types) != len(listed):
-            raise AttributesError(self._unfit(argument.type_list_attr or argument.type_attr, value))
+            msg = f"{self.name}: attribute {name} is {value!r}"
+            raise AttributesError(msg)
         return tuple(t + _REF for t in types) if argument.is_ref else tuple(types)
+
+    def _value(self, name: str, attributes: Attributes) -> Json:
+        if name in attributes:
+            return attributes[name]
+        definition = self.attributes.get(name)
+        if definition is None or not definition.has_default:
+            msg = f"{self.name}: there is no attribute {name}"
+            raise AttributesError(msg)
+        return definition.default
 
     def input_types(self, attributes: Attributes) -> tuple[str, ...]:
         """Return the type of each input; `float_ref` for a reference."""
@@ -170,6 +177,10 @@ class OpDefinition:
     def output_types(self, attributes: Attributes) -> tuple[str, ...]:
         """Return the type of each output; `float_ref` for a reference."""
         return tuple(t for a in self.outputs for t in self.types_of(a, attributes))
+
+    def of_inputs(self, input_types: Sequence[str], given: Attributes) -> Attributes:
+        """Return given attributes with those that the input types determine, if all are known."""
+        return {**self.attributes_of_inputs(input_types), **given} if all(input_types) else given
 
     def attributes_of_inputs(self, input_types: Sequence[str]) -> dict[str, Json]:
         """Return the attributes that the input types determine; a reference matches its type.
@@ -185,57 +196,34 @@ class OpDefinition:
         definitions = (self.attributes.get(size) for size in sizes)
         minimum = max([0, *(each.minimum or 0 for each in definitions if each is not None)])
         is_fitting = not left and length >= minimum if sized else not length
-        found: dict[str, Json] | None = {} if is_fitting else None
+        found: dict[str, Json] = {}
         at = 0
-        for argument, size in zip(self.inputs, sizes, strict=False):
-            end = at + (length if size else 1)
-            found = None if found is None else self._fit(argument, input_types[at:end], found)
-            at = end
-        if found is None:
+        for argument, size in zip(self.inputs, sizes, strict=False) if is_fitting else ():
+            types = input_types[at : at + (length if size else 1)]
+            is_fitting &= self._fits(argument, types, found)
+            at += len(types)
+        if not is_fitting:
             types = ", ".join(input_types) or "no inputs"
             msg = f"{self.name} cannot have inputs of these types: {types}"
             raise InputTypesError(msg)
         return found
 
-    def _fit(
-        self, argument: Argument, types: Sequence[str], known: Mapping[str, Json]
-    ) -> dict[str, Json] | None:
-        """Return the attributes, extended by an argument of these types; None if it cannot be."""
-        if argument.is_ref and not all(t.endswith(_REF) for t in types):
-            return None
+    def _fits(self, argument: Argument, types: Sequence[str], found: dict[str, Json]) -> bool:
+        """Return whether an argument can have these types, and add its attributes to `found`."""
         plain = [t.removesuffix(_REF) for t in types]
-        found: dict[str, Json] = {}
+        new: dict[str, Json] = {}
         if argument.type_list_attr:
-            found[argument.type_list_attr] = [*plain]
-        else:
-            if len({argument.type or plain[0], *plain} if plain else ()) > 1:
-                return None
-            if argument.number_attr:
-                found[argument.number_attr] = len(plain)
-            if plain and argument.type_attr:
-                found[argument.type_attr] = plain[0]
-        for name, value in found.items():
+            new[argument.type_list_attr] = [*plain]
+        if argument.number_attr:
+            new[argument.number_attr] = len(plain)
+        if plain and argument.type_attr:
+            new[argument.type_attr] = plain[0]
+        is_fitting = not argument.is_ref or all(t.endswith(_REF) for t in types)
+        if not argument.type_list_attr:
+            is_fitting &= not plain or {*plain} == {argument.type or plain[0]}
+        for name, value in new.items():
             allowed = self.attributes[name].allowed if name in self.attributes else None
             values = value if isinstance(value, list) else [value]
-            is_allowed = allowed is None or all(each in allowed for each in values)
-            if known.get(name, value) != value or not is_allowed:
-                return None
-        return {**known, **found}
-
-    def _value(self, name: str, attributes: Attributes) -> Json:
-        if name in attributes:
-            return attributes[name]
-        definition = self.attributes.get(name)
-        if definition is None or not definition.has_default:
-            msg = f"{self.name}: there is no attribute {name}"
-            raise AttributesError(msg)
-        return definition.default
-
-    def _number(self, argument: Argument, attributes: Attributes) -> int:
-        number = self._value(argument.number_attr, attributes) if argument.number_attr else 1
-        if type(number) is not int or not 0 <= number <= _MOST_TENSORS:
-            raise AttributesError(self._unfit(argument.number_attr, number))
-        return number
-
-    def _unfit(self, name: str, value: Json) -> str:
-        return f"{self.name}: attribute {name} is {value!r}"
+            is_fitting &= allowed is None or all(each in allowed for each in values)
+            is_fitting &= found.setdefault(name, value) == value
+        return is_fitting

@@ -6,12 +6,13 @@ tested against TensorFlow with an emulated GPU.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from traceanalyzer.placement.colocation import Candidates, Groups
+from traceanalyzer.placement.colocation import Groups
 from traceanalyzer.placement.devices import (
     ANYWHERE,
     CPU,
@@ -85,17 +86,6 @@ class Region(NamedTuple):
     bound: Sequence[Edge]  #: the edges inside that bind two nodes to one device
 
 
-def _followers(nodes: Nodes) -> dict[int, list[int]]:
-    """Return the nodes that may follow each node."""
-    found: dict[int, list[int]] = {}
-    for at, followed in nodes.followers.items():
-        found.setdefault(followed, []).append(at)
-    for at in nodes.generators:
-        for consumer in nodes.consumers[at]:
-            found.setdefault(consumer, []).append(at)
-    return found
-
-
 class Placement:
     """The devices that `Placer::Run` gives the nodes of a graph or of a region of it."""
 
@@ -118,7 +108,6 @@ class Placement:
         #: By root, the possible devices of the group when its first node was placed, the preferred
         #: one first.
         self.candidates: dict[int, tuple[str, ...]] = {}
-        self._finder = Candidates(setting.machine, setting.default_device, soft=setting.soft)
         self._groups = self._singletons()
         self._bind_edges()
         self._join_classes()
@@ -129,7 +118,15 @@ class Placement:
         #: The node that represents each node's colocation group.
         self.roots = {at: self._groups.root(at) for at in inside}
         self._choose(order)
-        del self._groups, self._finder
+        del self._groups
+
+    @cached_property
+    def members(self) -> Mapping[int, list[int]]:
+        """The nodes of each colocation group by its root, in the graph's order."""
+        found = defaultdict(list)
+        for at, root in self.roots.items():
+            found[root].append(at)
+        return found
 
     def trail(self, node: int) -> Iterator[int]:
         """Walk the node that a node follows, the node that this one follows, and so on."""
@@ -149,37 +146,39 @@ class Placement:
         placer ran; and to nodes that may follow a node in doubt, if they have a choice. If
         TensorFlow would refuse the graph, all of it is in doubt.
         """
-        nodes = self.nodes
+        nodes, guessed = self.nodes, self.setting.guessed
         if self.failures:
             first = self.failures[0]
             name = nodes.graph.names[first.node]
             text = f"TensorFlow would refuse the graph: {name}: {first.message}"
             return dict.fromkeys(range(len(nodes)), text)
-        found = {at: support.doubt for at, support in enumerate(nodes.support) if support.doubt}
-        found = {at: doubt for at, doubt in found.items() if at not in self.setting.kernels}
-        found |= {**nodes.doubts, **self.setting.guessed}
-        return self._spread(found) if found else found
-
-    def _spread(self, doubts: dict[int, str]) -> dict[int, str]:
-        members: dict[int, list[int]] = {}
-        for at, root in self.roots.items():
-            members.setdefault(root, []).append(at)
-        for at, decision in self.decisions.items():
-            if decision is Decision.ASSIGNED and at not in self.setting.guessed:
-                members.pop(self.roots[at], None)
-        followers = _followers(self.nodes)
-        left = list(doubts)
+        of_kernels = {at: each.doubt for at, each in enumerate(nodes.support) if each.doubt}
+        found = {at: why for at, why in of_kernels.items() if at not in self.setting.kernels}
+        found |= {**nodes.doubts, **guessed}
+        if not found:
+            return found
+        followers = defaultdict(list)
+        for at, followed in nodes.followers.items():
+            followers[followed].append(at)
+        for at in nodes.generators:
+            for consumer in nodes.consumers[at]:
+                followers[consumer].append(at)
+        assigned = (at for at, how in self.decisions.items() if how is Decision.ASSIGNED)
+        spread_to = {self.roots[at] for at in assigned if at not in guessed}
+        left = list(found)
         while left:
             node = left.pop()
-            reached = members.pop(self.roots[node], [])
-            for follower in followers.get(node, ()):
-                if len(self.candidates.get(self.roots[follower], ())) > 1:
-                    reached.append(follower)
-            for at in reached:
-                if at not in doubts:
-                    doubts[at] = doubts[node]
+            root = self.roots[node]
+            reached = [] if root in spread_to else self.members[root]
+            spread_to.add(root)
+            followed_by = (
+                at for at in followers[node] if len(self.candidates.get(self.roots[at], ())) > 1
+            )
+            for at in (*reached, *followed_by):
+                if at not in found:
+                    found[at] = found[node]
                     left.append(at)
-        return doubts
+        return found
 
     def _requested(self, node: int) -> str:
         return self.setting.requested(self.nodes.graph, node)
@@ -191,11 +190,11 @@ class Placement:
         kept: dict[Types, Types] = {}
         types = {}
         for at in self.region.inside:
-            support = EVERYWHERE if at in setting.kernels else nodes.support[at]
-            if support.types not in kept:
-                kept[support.types] = tuple(each for each in support.types if each[0] in present)
-            types[at] = kept[support.types]
-        groups = Groups(types, soft=setting.soft)
+            known = EVERYWHERE.types if at in setting.kernels else nodes.support[at].types
+            if known not in kept:
+                kept[known] = tuple(each for each in known if each[0] in present)
+            types[at] = kept[known]
+        groups = Groups(types, setting.machine, setting.default_device, soft=setting.soft)
         for at in self.region.inside:
             if at in setting.assigned:
                 groups.assigned[at] = groups.requested[at] = self._read(at, setting.assigned[at])
@@ -232,9 +231,8 @@ class Placement:
         wanted = {group for at in inside for group in classes.get(at, ())}
         first: dict[str, int] = {}
         for at in inside if wanted else ():
-            for group in (*classes.get(at, ()), names[at]):
-                if group not in wanted:
-                    continue
+            named = (*classes.get(at, ()), names[at])
+            for group in (group for group in named if group in wanted):
                 try:
                     self._groups.join(at, first.setdefault(group, at))
                 except DeviceConflictError as error:
@@ -245,8 +243,7 @@ class Placement:
 
     def _choose(self, order: Sequence[int]) -> None:
         """Place the nodes with inputs in order, then those that wait for their consumers."""
-        nodes, roots = self.nodes, self.roots
-        around, assigned = self.region.around, self.setting.assigned
+        nodes, around, assigned = self.nodes, self.region.around, self.setting.assigned
         waiting = []
         for at in order:
             if at in nodes.generators and (at in around or at not in assigned):
@@ -254,16 +251,16 @@ class Placement:
             elif at in around:
                 self.devices[at] = around[at]
             elif at in assigned:
-                self._settle(at, roots[at], assigned[at], Decision.ASSIGNED)
+                self._settle(at, assigned[at], Decision.ASSIGNED)
             else:
                 followed = nodes.followers.get(at)
                 follows = () if followed is None or not self._follows(at, followed) else (followed,)
-                self._place(at, roots[at], follows, Decision.INPUT)
+                self._place(at, follows, Decision.INPUT)
         for at in waiting:
             if at in around:
                 self.devices[at] = around[at]
             else:
-                self._place(at, roots[at], nodes.consumers[at], Decision.CONSUMERS)
+                self._place(at, nodes.consumers[at], Decision.CONSUMERS)
 
     def _follows(self, node: int, followed: int) -> bool:
         """Return whether a node follows its input (`IsMetadata`, `MatchIdentityOperation`)."""
@@ -275,24 +272,26 @@ class Placement:
         beyond = self._requested(consumers[0]) if consumers else ""
         return self._requested(followed) == beyond
 
-    def _place(self, node: int, root: int, follows: Sequence[int], decision: Decision) -> None:
+    def _place(self, node: int, follows: Sequence[int], decision: Decision) -> None:
         """Place a node on the device of the nodes it follows, if they agree and it can be there."""
-        candidates = self._finder.of(self._groups, root)
+        root = self.roots[node]
+        candidates = self._groups.candidates(root)
         self.candidates.setdefault(root, candidates)
         agreed = {self.devices[other] for other in follows}
         if len(agreed) == 1 and (device := agreed.pop()) in candidates:
             self.followed[node] = follows[0]
-            self._settle(node, root, device, decision)
+            self._settle(node, device, decision)
         elif candidates:
-            self._settle(node, root, candidates[0], Decision.FIRST)
+            self._settle(node, candidates[0], Decision.FIRST)
         else:
             requested = self._groups.requested[root]
             message = f"no device meets {requested or 'what it needs'}"
             self.failures.append(Failure(node, message))
 
-    def _settle(self, node: int, root: int, device: str, decision: Decision) -> None:
+    def _settle(self, node: int, device: str, decision: Decision) -> None:
         self.devices[node] = device
         self.decisions[node] = decision
+        root = self.roots[node]
         if decision is Decision.ASSIGNED and self._groups.assigned[root] is ANYWHERE:
             return  # not a device name, which is already recorded as a failure
         try:

@@ -6,7 +6,7 @@ program calls, each with the devices of its arguments; then the functions that t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +17,6 @@ from traceanalyzer.placement.devices import machine_of
 from traceanalyzer.placement.eager import (
     EagerInput,
     EagerOp,
-    EagerPlacement,
     EagerSetting,
     pins_small,
     place_eager,
@@ -28,14 +27,15 @@ from traceanalyzer.placement.registry import registry_of
 from traceanalyzer.placement.scopes import ReadDevices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Signature, Tensor
+    from traceanalyzer.capture_file.document import CaptureFile, Signature, Tensor
     from traceanalyzer.capture_file.function_records import Function
     from traceanalyzer.placement.devices import Machine
 
 _CALL_NOT_RECORDED: Final = "the call of its function was not recorded"
 _ARGUMENT_NOT_RECORDED: Final = "the device of this argument was not recorded"
+_KEPT_ELSEWHERE: Final = "an earlier run of the session placed it elsewhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,9 +47,6 @@ class FunctionPlacement:
     call: int | None  #: the signature that calls it; None for a function or an unknown call
     placement: Placement
     doubt: str  #: why something about its call is unknown, or ""
-    #: If a session's graph grew, the nodes that keep their device, each with the earlier placement
-    #: that gave it the device and its node in that placement.
-    kept: Mapping[int, tuple[FunctionPlacement, int]] = field(default_factory=dict)
 
 
 class ProgramPlacement:
@@ -62,11 +59,9 @@ class ProgramPlacement:
         *,
         unsure_as_recorded: bool = False,
     ) -> None:
-        """Place a program.
+        """Place a program on a machine, by default its own, where arguments were recorded.
 
         Args:
-            machine: The devices to place it on; None for its own devices, with the arguments of
-                functions where they were recorded.
             unsure_as_recorded: Whether to assume the recorded device for uncertain requests.
         """
         self._capture_file = capture_file
@@ -138,9 +133,14 @@ class ProgramPlacement:
                 alike = known.setdefault(function, {})
                 alike.setdefault((call.default_device, call.arguments), call)
 
-        signatures = self._capture_file.signatures
-        for at, (signature, where) in enumerate(zip(signatures, self.eager, strict=True)):
-            add(self._calls_by_signature(at, signature, where))
+        for at, signature in enumerate(self._capture_file.signatures):
+            if signature.is_function:
+                add([(signature.op, self._call_of(at, signature))])
+            elif is_dataset(signature.op):
+                given = self.eager_ops[at].inputs
+                inputs = [each.device if each.dtype == "resource" else "" for each in given]
+                device = self.eager[at].device
+                add(self._by_dataset(signature.op, signature.attributes, inputs, device))
         placed: dict[str, tuple[FunctionPlacement, ...]] = {}
         for function in calls.callers_first(self._capture_file):
             called = known.get(function.name) or known.get(calls.called_as(function.name), {})
@@ -150,26 +150,16 @@ class ProgramPlacement:
                 add(self._calls_within(each))
         return placed
 
-    def _calls_by_signature(
-        self, at: int, signature: Signature, where: EagerPlacement
-    ) -> Iterator[tuple[str, Call]]:
-        if signature.is_function:
-            yield signature.op, self._call_of(at, signature, where)
-        elif is_dataset(signature.op):
-            given = map(self._input, signature.inputs)
-            inputs = [each.device if each.dtype == "resource" else "" for each in given]
-            attributes = self._capture_file.attribute_set(signature.attributes)
-            yield from self._by_dataset(signature.op, attributes, inputs, where.device)
-
-    def _call_of(self, at: int, signature: Signature, where: EagerPlacement) -> Call:
+    def _call_of(self, at: int, signature: Signature) -> Call:
         """Return the program's call of a function, with the devices of its arguments.
 
         See `GetDeviceForInput` (core/common_runtime/eager/execute.cc): an argument is where its
         resource or tensor is. Tensors that must be in host memory are on the host.
         """
         devices, guessed = [], set()
-        for index, tensor in enumerate(signature.inputs):
-            device = self._input(tensor).device
+        given = self.eager_ops[at].inputs
+        for index, (tensor, known) in enumerate(zip(signature.inputs, given, strict=True)):
+            device = known.device
             if tensor.dtype in calls.ON_HOST:
                 device = self.machine.host
             elif tensor.dtype != "resource" and not self._is_own:
@@ -180,20 +170,15 @@ class ProgramPlacement:
             if not device:
                 guessed.add(index)
             devices.append(device)
+        where = self.eager[at]
         return Call(where.device, tuple(devices), frozenset(guessed), at, where.doubt)
 
     def _by_dataset(
-        self, op: str, attributes: Attributes, inputs: Sequence[str], device: str
+        self, op: str, attributes: int, inputs: Sequence[str], device: str
     ) -> Iterator[tuple[str, Call]]:
-        definition = self.kernels.registry.definition(op)
-        if definition is None:
-            return
-        for callee, call in calls.dataset_calls(definition, attributes, inputs, device):
-            function = self._capture_file.function(callee)
-            if function is not None and function.instances:
-                arguments = calls.argument_nodes(function.instances[0].input, self._attributes)
-                elements = ("",) * (max(arguments, default=-1) + 1 - len(call.arguments))
-                yield callee, call._replace(arguments=(*elements, *call.arguments))
+        file, definition = self._capture_file, self.kernels.registry.definition(op)
+        known = file.attribute_set(attributes)
+        return calls.dataset_calls(file, definition, known, inputs, device)
 
     def _calls_within(self, caller: FunctionPlacement) -> Iterator[tuple[str, Call]]:
         """Walk the calls that a placed function makes.
@@ -202,21 +187,15 @@ class ProgramPlacement:
         default device and the device of its arguments, except for those in host memory.
         """
         graph, devices = caller.placement.nodes.graph, caller.placement.devices
-        datasets: set[int] = set()
-        for node, callee in calls.calls_of(graph, self._attributes):
+        for node, callees in calls.calls_of(graph, self._attributes):
             op, device = graph.ops[node], devices[node]
-            if not is_dataset(op):
-                arguments: tuple[str, ...] = ()
-                if op in calls.FORWARDED:
-                    inputs = calls.resources_into(graph, node, self._attributes, devices)
-                    arguments = inputs[calls.FORWARDED[op] :]
-                yield callee, Call(device, arguments, doubt=caller.doubt)
-            elif node not in datasets:
-                datasets.add(node)
-                attributes = self._capture_file.attribute_set(graph.attributes[node])
-                inputs = calls.resources_into(graph, node, self._attributes, devices)
-                for called, call in self._by_dataset(op, attributes, inputs, device):
-                    yield called, call._replace(doubt=caller.doubt)
+            inputs = calls.resources_into(graph, node, self._attributes, devices)
+            if is_dataset(op):
+                found = self._by_dataset(op, graph.attributes[node], inputs, device)
+            else:
+                arguments = inputs[calls.FORWARDED[op] :] if op in calls.FORWARDED else ()
+                found = ((callee, Call(device, arguments)) for callee in callees)
+            yield from ((callee, call._replace(doubt=caller.doubt)) for callee, call in found)
 
     def _unknown(self, function: Function) -> tuple[Call, ...]:
         """Return the calls that are possible if none was recorded; the usual one first."""
@@ -230,99 +209,66 @@ class ProgramPlacement:
     def _instances(self, function: Function, made: Sequence[Call]) -> Iterator[FunctionPlacement]:
         """Place a function once for each different call.
 
-        A function is instantiated again for arguments on other devices. These devices show which
-        recorded graph belongs to a call; among several, the placed graph decides.
+        On its own machine, the recorded placement shows which call an instance belongs to.
         """
         if is_session(function.name):
             yield from self._of_session(function, made[0])
         elif not self._is_own:
             for call in made if function.instances else ():
-                yield self._placed(function, self._recorded_instance(function, call), call)
+                yield self._placed(function, 0, call)
         else:
             for at, instance in enumerate(function.instances):
-                best, fewest = None, len(instance.assigned) + 1
-                for call in made:
-                    placed = self._placed(function, at, call)
-                    pairs = zip(placed.placement.devices.values(), instance.assigned, strict=False)
-                    others = sum(theirs not in {"", mine} for mine, theirs in pairs)
-                    if others < fewest:
-                        best, fewest = placed, others
-                    if not fewest:
-                        break
-                if best is not None:
-                    yield best
+                placed = (self._placed(function, at, call) for call in made)
+                yield min(placed, key=lambda each: _differing(each, instance.assigned))
 
     def _of_session(self, function: Function, call: Call) -> list[FunctionPlacement]:
-        """Place the graphs of sessions in order; a grown graph keeps its earlier placement.
-
-        On the program's own machine, the kept devices were recorded; on another, they are replayed.
-        """
+        """Place the graphs of sessions again; a grown graph keeps its earlier devices."""
         found: list[FunctionPlacement] = []
         requesting = replace(function, instances=calls.with_requests(function.instances))
-        for at, first_placed in enumerate(calls.kept_nodes(function.instances)):
+        for at, kept in enumerate(calls.kept_nodes(function.instances)):
             placed = self._placed(requesting, at, call)
-            kept = {node: (found[f.instance], f.node) for node, f in first_placed.items()}
-            if kept:
-                setting, nodes = placed.placement.setting, placed.placement.nodes
-                assigned, guessed = dict(setting.assigned), dict(setting.guessed)
-                requests = {node: nodes.graph.devices[node] for node in kept}
-                for node, (earlier, its) in kept.items():
-                    device = earlier.placement.devices[its]
-                    if self._is_own:
-                        device = function.instances[at].input.devices[node]
-                    if device:
-                        assigned[node] = device
-                    if its in earlier.placement.doubts:
-                        guessed[node] = earlier.placement.doubts[its]
-                setting = replace(setting, assigned=assigned, guessed=guessed, requests=requests)
-                placed = replace(placed, placement=Placement(nodes, setting), kept=kept)
+            new = placed.placement
+            moved = [
+                node
+                for node, (earlier, its) in kept.items()
+                if found[earlier].placement.devices[its] != new.devices[node]
+            ]
+            if moved:
+                setting = replace(new.setting, guessed=dict.fromkeys(moved, _KEPT_ELSEWHERE))
+                placed = replace(placed, placement=Placement(new.nodes, setting))
             found.append(placed)
         return found
 
-    def _recorded_instance(self, function: Function, call: Call) -> int:
-        if len(function.instances) == 1 or call.signature is None:
-            return 0
-        bound = [t.device for t in self._capture_file.signatures[call.signature].inputs]
-        for at, instance in enumerate(function.instances):
-            arguments = calls.argument_nodes(instance.input, self._attributes)
-            if all(
-                index < len(bound) and instance.input.devices[node] in {bound[index], ""}
-                for index, node in arguments.items()
-            ):
-                return at
-        return 0
-
     def _placed(self, function: Function, at: int, call: Call) -> FunctionPlacement:
-        graph = function.instances[at].input
-        bound = (
-            calls.as_recorded(graph, self._attributes)
-            if self._is_own
-            else calls.as_bound(graph, self._attributes, call, self.machine)
-        )
+        name, graph, attributes = function.name, function.instances[at].input, self._attributes
+        if self._is_own:
+            devices, guessed = calls.as_recorded(graph)
+        else:
+            devices, guessed = calls.as_bound(graph, attributes, call, self.machine)
+        if (name, at) not in self._described:
+            if not self._is_own:
+                graph = self._read_devices.of_graph(name, graph, self._own_machine.host)
+            registry, functions = self.kernels.registry, self.eager_setting.functions
+            self._described[name, at] = describe(graph, attributes, registry, functions)
         # One session with soft placement is enough: graphs that cannot do without it did not run.
-        configs = self._capture_file.session_configs if is_session(function.name) else ()
+        configs = self._capture_file.session_configs if is_session(name) else ()
         setting = Setting(
             machine=self.machine,
             default_device=call.default_device,
             soft=any(c.soft_placement for c in configs) if configs else self.eager_setting.soft,
-            assigned=bound.devices,
-            guessed=dict.fromkeys(bound.guessed, _ARGUMENT_NOT_RECORDED),
+            assigned=devices,
+            guessed=dict.fromkeys(guessed, _ARGUMENT_NOT_RECORDED),
         )
         return FunctionPlacement(
-            function=function.name,
+            function=name,
             instance=at,
             call=call.signature,
-            placement=Placement(self._nodes(function, at), setting),
+            placement=Placement(self._described[name, at], setting),
             doubt=call.doubt,
         )
 
-    def _nodes(self, function: Function, at: int) -> Nodes:
-        if (function.name, at) not in self._described:
-            graph = function.instances[at].input
-            if not self._is_own:
-                host = self._own_machine.host
-                graph = self._read_devices.of_graph(function.name, graph, host)
-            self._described[function.name, at] = describe(
-                graph, self._attributes, self.kernels.registry, self.eager_setting.functions
-            )
-        return self._described[function.name, at]
+
+def _differing(placed: FunctionPlacement, assigned: Sequence[str]) -> int:
+    """Return how many nodes a replay puts on another device than the recorded one."""
+    pairs = zip(placed.placement.devices.values(), assigned, strict=False)
+    return sum(recorded not in {"", device} for device, recorded in pairs)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.blocker import BY_REQUEST, Blocker, BlockerKind
 from traceanalyzer.placement.calls import functions_of_steps
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_types import all_on_host
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.program import FunctionPlacement
     from traceanalyzer.placement.registry import Registry
 
-BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
 # The type whose variables are always on the CPU: others can have a GPU kernel.
 _WITHOUT_KERNEL: Final = "int32"
 _ADDS_A_VARIABLE: Final = "add_weight"
@@ -67,73 +66,69 @@ class BlockerRecords:
     def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[Blocker]:
         """Walk a blocker of an eager op, once for each scope that requests the CPU."""
         capture_file = self._capture_file
-        resource = None
+        resource, link = None, "own"
         if blocker.input is not None:
             resource = capture_file.resource_of(signature.inputs[blocker.input])
+            link = "own" if resource is None else "resource"
         if blocker.kind is BlockerKind.REQUEST:
             scopes = scopes_of_eager(capture_file, signature, blocker.requested_device)
         else:
             scopes = scopes_of_making(capture_file, resource)
         outputs = (capture_file.resource_of(tensor) for tensor in signature.outputs)
         made = resource or next(filter(None, outputs), None)
-        link: Link = "own" if resource is None else "resource"
-        found = self._recorded(replace(blocker, link=link), self.eager_site(signature), resource)
-        found = replace(found, made_in=self._maker_of(made)[1], types=self._types_of(made))
-        yield from self._in_scopes(found, [(scope, "") for scope in scopes])
+        more = {"link": link, "made_in": self._maker_of(made)[1], "types": self._types_of(made)}
+        site = self.eager_site(signature)
+        return self._recorded(blocker, site, resource, [(scope, "") for scope in scopes], more)
 
     def of_node(self, placed: FunctionPlacement, node: int, blocker: Blocker) -> Iterator[Blocker]:
         """Walk a blocker of a node, once for each scope that requests the CPU."""
         capture_file, graph = self._capture_file, placed.placement.nodes.graph
-        at, requested = blocker.node, blocker.requested_device
+        at, kind = blocker.node, blocker.kind
         resource = self._resource(placed, blocker)
-        call = None
+        site = self.node_site(placed, at)
+        more: dict[str, Any] = {"link": self.link(placed, node, at)}
+        more["for_step"] = placed.function in self._of_steps
+        if site.type == "VarHandleOp" and site.given.get("dtype") == _WITHOUT_KERNEL:
+            more["types"] = self._uses.types_of_node(graph, at, _WITHOUT_KERNEL)
         scopes: Sequence[tuple[Scope, str]] = ()
-        copied = -1
-        if blocker.kind is BlockerKind.DEFAULT_DEVICE and placed.call is not None:
-            call = capture_file.signatures[placed.call]
+        if kind is BlockerKind.DEFAULT_DEVICE and placed.call is not None:
+            call = more["call"] = capture_file.signatures[placed.call]
             scopes = [(each, "") for each in scopes_of_eager(capture_file, call, call.scope)]
-        elif blocker.kind is BlockerKind.ASSIGNED:
+        elif kind is BlockerKind.ASSIGNED:
             scopes = [(each, "") for each in scopes_of_making(capture_file, resource)]
-        elif blocker.kind in BY_REQUEST:
+        elif kind in BY_REQUEST:
+            requested = blocker.requested_device
             scopes = [*scopes_of_node(capture_file, placed.function, graph, at, requested)]
             copied = -1 if scopes else colocated_request(capture_file, graph, at)
-        found = self._recorded(blocker, self.node_site(placed, at), resource)
-        types = found.types
-        if found.type == "VarHandleOp" and found.given.get("dtype") == _WITHOUT_KERNEL:
-            types = self._uses.types_of_node(graph, at, _WITHOUT_KERNEL)
-        found = replace(
-            found,
-            link=self.link(placed, node, at),
-            copied_from="" if copied < 0 else graph.names[copied],
-            types=types,
-            call=call,
-            for_step=placed.function in self._of_steps,
-        )
-        yield from self._in_scopes(found, scopes)
+            more["copied_from"] = "" if copied < 0 else graph.names[copied]
+        return self._recorded(blocker, site, resource, scopes, more)
 
-    def _recorded(self, blocker: Blocker, site: Site, resource: Resource | None) -> Blocker:
-        made_at, made_in = self._maker_of(resource)
-        return replace(
-            blocker,
-            **site._asdict(),
-            node=-1,
-            input=None,
-            attributes={name: site.given.get(name) for name in blocker.refused},
-            resource=resource,
-            made_at=made_at,
-            made_in=made_in,
-            types=self._types_of(resource),
-        )
-
-    def _in_scopes(
-        self, blocker: Blocker, scopes: Sequence[tuple[Scope, str]]
+    def _recorded(
+        self,
+        blocker: Blocker,
+        site: Site,
+        resource: Resource | None,
+        scopes: Sequence[tuple[Scope, str]],
+        more: dict[str, Any],
     ) -> Iterator[Blocker]:
         """Walk a blocker once for each scope, with the function called inside the scope."""
+        made_at, made_in = self._maker_of(resource)
+        facts: dict[str, Any] = {
+            **site._asdict(),
+            "node": -1,
+            "input": None,
+            "attributes": {name: site.given.get(name) for name in blocker.refused},
+            "resource": resource,
+            "made_at": made_at,
+            "made_in": made_in,
+            "types": self._types_of(resource),
+        }
+        found = replace(blocker, **{**facts, **more})
         for scope, called_in in scopes:
             frame = self._capture_file.frame(scope.frame)
-            yield replace(blocker, scope=scope.device, scope_frame=frame, called_in=called_in)
+            yield replace(found, scope=scope.device, scope_frame=frame, called_in=called_in)
         if not scopes:
-            yield blocker
+            yield found
 
     def in_host_memory(self, site: Site, device: str) -> Blocker | None:
         """Return why the host computes an op that is on a GPU; None if the GPU computes it."""
@@ -159,10 +154,9 @@ class BlockerRecords:
         """Return where an eager op was created, with the attributes that its inputs determine."""
         known = self._capture_file.attribute_set(signature.attributes)
         definition = self._registry.definition(signature.op)
-        types = [tensor.dtype for tensor in signature.inputs]
-        if definition is not None and all(types):
+        if definition is not None:
             with suppress(InputTypesError):
-                known = {**definition.attributes_of_inputs(types), **known}
+                known = definition.of_inputs([t.dtype for t in signature.inputs], known)
         frame = self._capture_file.frame(signature.frame)
         library = self._capture_file.frame(signature.library)
         return Site(signature.op, "", "", frame, library, known)
@@ -224,15 +218,12 @@ class BlockerRecords:
 
 def _components(count: int, edges: Iterable[Edge]) -> list[int]:
     """Return a representative of each node's connected component."""
-    first = list(range(count))
-
-    def top(node: int) -> int:
-        while first[node] != node:
-            first[node] = first[first[node]]
-            node = first[node]
-        return node
-
-    for source, target in edges:
-        one, other = sorted((top(source), top(target)))
-        first[other] = one
-    return [top(node) for node in range(count)]
+    found = list(range(count))
+    members = {node: [node] for node in range(count)}
+    for one, other in edges:
+        small, large = sorted((found[one], found[other]), key=lambda each: len(members[each]))
+        if small != large:
+            members[large] += members[small]
+            for node in members.pop(small):
+                found[node] = large
+    return found

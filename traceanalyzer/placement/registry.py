@@ -17,7 +17,7 @@ from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.op_definitions import OpDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
     from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
     from traceanalyzer.placement.kernel_tables import Minor
@@ -44,7 +44,7 @@ class Kernel:
 
     @classmethod
     def parse(cls, op: str, line: str) -> Kernel:
-        """Parse a kernel from a line without its versions: see `kernel_tables`."""
+        """Parse a line of `kernels.txt` without its versions."""
         before, _, after = line.partition(";")
         device_type, *constraints = before.split()
         facts = dict(fact.split("=", 1) for fact in after.split())
@@ -88,17 +88,16 @@ def _label_of(attributes: Attributes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SupportedTypes:
-    """The device types that have a kernel for a node, in order, with the kernel's priority."""
+    """The device types that have a kernel for a node."""
 
-    types: tuple[tuple[str, int], ...]
+    types: tuple[tuple[str, int], ...]  #: in order, with the kernel's priority
     #: For each type without a matching kernel, the attributes whose values no kernel accepts; empty
     #: if the op has no kernel for that type.
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     doubt: str = ""  #: why this may be wrong, or ""
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The types of devices."""
+    def names(self) -> tuple[str, ...]:  # noqa: D102
         return tuple(kind for kind, _ in self.types)
 
 
@@ -133,17 +132,15 @@ class Registry:
     def ops(self) -> tuple[str, ...]:
         """The op types, sorted."""
         defined = kernel_tables.paragraphs(kernel_tables.DEFINITIONS).items()
-        found = ((op, [*kernel_tables.lines_of(lines, self._minor)]) for op, lines in defined)
-        return tuple(op for op, lines in found if lines)
+        return tuple(op for op, lines in defined if [*kernel_tables.lines_of(lines, self._minor)])
 
     def kernels(self, op: str) -> tuple[Kernel, ...]:
         """Return the kernels of an op for CPU, GPU and DEFAULT, of every label."""
-        found = self._kernels.get(op)
-        if found is None:
+        if op not in self._kernels:
             lines = kernel_tables.paragraphs(kernel_tables.KERNELS).get(op, "")
             of_version = kernel_tables.lines_of(lines, self._minor)
-            found = self._kernels[op] = tuple(Kernel.parse(op, line) for line in of_version)
-        return found
+            self._kernels[op] = tuple(Kernel.parse(op, line) for line in of_version)
+        return self._kernels[op]
 
     def definition(self, op: str) -> OpDefinition | None:
         """Return an op's definition; None if this version lacks the op."""
@@ -159,12 +156,10 @@ class Registry:
         Some kernels constrain an attribute that the op lacks, so TensorFlow refuses every node
         (`TopK`, `TileGrad`).
         """
-        definition = self.definition(op)
-        return tuple(
-            kernel
-            for kernel in self.kernels(op)
-            if definition is None or kernel.constraints.keys() <= definition.attributes.keys()
-        )
+        definition, kernels = self.definition(op), self.kernels(op)
+        if definition is None:
+            return kernels
+        return tuple(k for k in kernels if k.constraints.keys() <= definition.attributes.keys())
 
     def gpu_kernels(self, op: str) -> tuple[Kernel, ...]:
         """Return the kernels of an op that a node on a GPU can match, of every label."""
@@ -177,10 +172,7 @@ class Registry:
 
         This is the matching kernel of the device type with the highest priority, or else one for
         DEFAULT. If two of the same priority match (`StochasticCastToInt` of 2.13), TensorFlow
-        refuses the node.
-
-        Args:
-            label: The kernel's label. Default: the node's `_kernel` attribute.
+        refuses the node. The label is the node's `_kernel` attribute by default.
         """
         definition = self.definition(op)
         if definition is not None:
@@ -199,11 +191,7 @@ class Registry:
     def supported_types(
         self, op: str, attributes: Attributes | None, functions: Collection[str] = frozenset()
     ) -> SupportedTypes:
-        """Return which types of devices have a kernel for a node; functions run anywhere.
-
-        Args:
-            attributes: Its attributes; None if they were not recorded.
-        """
+        """Return which types of devices have a kernel for a node; functions run anywhere."""
         if self.definition(op) is None and not self.kernels(op):
             doubt = "" if op in functions else f"TensorFlow itself has no op {op}"
             return replace(EVERYWHERE, doubt=doubt)
@@ -220,21 +208,17 @@ class Registry:
             if kernel is not None:
                 types.append((kind, kernel.priority))
             else:
-                missing[kind] = _refused(registered, attributes or {})
+                label = _label_of(attributes or {})
+                refusals = [
+                    (*k.mismatches(attributes or {}), *(() if k.label == label else ("_kernel",)))
+                    for k in registered
+                ]
+                # Those of the kernels that come nearest to accepting the node.
+                fewest = min(map(len, refusals), default=0)
+                names = (name for refusal in refusals if len(refusal) == fewest for name in refusal)
+                missing[kind] = tuple(dict.fromkeys(names))
         types.sort(key=lambda each: -each[1])
         return SupportedTypes(tuple(types), missing, doubt)
-
-
-def _refused(kernels: Sequence[Kernel], attributes: Attributes) -> tuple[str, ...]:
-    """Return the attributes refused by the kernels that come nearest to accepting a node."""
-    label = _label_of(attributes)
-    refusals = [
-        (*kernel.mismatches(attributes), *(() if kernel.label == label else ("_kernel",)))
-        for kernel in kernels
-    ]
-    fewest = min(map(len, refusals), default=0)
-    nearest = (name for refusal in refusals if len(refusal) == fewest for name in refusal)
-    return tuple(dict.fromkeys(nearest))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,16 +264,11 @@ def nearest(version: str | None) -> Nearest:
 def registry_of(capture_file: CaptureFile) -> Nearest:
     """Return the kernels of the program's TensorFlow and of the libraries that it loaded."""
     kernels = nearest(capture_file.tensorflow_version)
-    others = [
-        Kernel(
-            **{
-                **asdict(each),
-                "constraints": {n: frozenset(v) for n, v in each.constraints.items()},
-            }
-        )
-        for each in capture_file.kernels
-        if each.device_type in {CPU, GPU, DEFAULT}
-    ]
+    others = []
+    for each in capture_file.kernels:
+        if each.device_type in {CPU, GPU, DEFAULT}:
+            constraints = {name: frozenset(values) for name, values in each.constraints.items()}
+            others.append(Kernel(**{**asdict(each), "constraints": constraints}))
     return replace(kernels, registry=kernels.registry.with_others(others)) if others else kernels
 
 

@@ -13,14 +13,13 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file import document
 from traceanalyzer.capture_file.document import OF_OP, Scope
 from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.devices import CPU, NO_SCOPE, type_in_scope
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, classes_of
-from traceanalyzer.placement.registry import supported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,7 +41,7 @@ def origin_of(function: str, graph: Graph, node: int) -> tuple[str, str]:
     )
 
 
-def inlined_call(graph: Graph, node: int) -> str:
+def _inlined_call(graph: Graph, node: int) -> str:
     """Return the name of the call that a node was inlined from."""
     return graph.names[node].removesuffix(f"/{graph.origin_nodes[node]}")
 
@@ -59,7 +58,7 @@ def colocated_request(capture_file: CaptureFile, graph: Graph, node: int) -> int
     return -1
 
 
-def scopes_around(capture_file: CaptureFile, function: str, node: str) -> list[Scope] | None:
+def _scopes_around(capture_file: CaptureFile, function: str, node: str) -> list[Scope] | None:
     """Return the scopes around a node, innermost first; None for a node that no code created."""
     definition = capture_file.definition(function)
     if definition is None:
@@ -84,11 +83,11 @@ def scopes_of_node(
     it, or "" if it is around the node itself.
     """
     definition, name = origin_of(function, graph, node)
-    own, is_end = _requesting(scopes_around(capture_file, definition, name) or (), requested)
+    own, is_end = _requesting(_scopes_around(capture_file, definition, name) or (), requested)
     for scope in _of_owners(capture_file, own):
         yield scope, ""
     if definition != function and not is_end:
-        around = scopes_around(capture_file, function, inlined_call(graph, node)) or ()
+        around = _scopes_around(capture_file, function, _inlined_call(graph, node)) or ()
         for scope in _requesting(around, requested)[0]:
             yield scope, definition
 
@@ -96,17 +95,15 @@ def scopes_of_node(
 def scopes_of_making(
     capture_file: CaptureFile, resource: Resource | None, below: int = document.LARGEST
 ) -> tuple[Scope, ...]:
-    """Return the scopes in which a resource was created, each of which requests its device.
+    """Return the scopes, innermost first, whose request gave a resource its device.
 
-    The innermost is first. Objects created after the resource with the number `below` cannot have
-    decided its device.
+    Objects created after the resource with the number `below` cannot have decided it.
     """
-    if resource is None or resource.signature < 0:
-        return ()
-    maker = capture_file.signatures[resource.signature]
-    if not maker.scope or type_in_scope(maker.scope) != type_in_scope(resource.device):
-        return ()
-    return scopes_of_eager(capture_file, maker, resource.device, below)
+    if resource is not None and resource.signature >= 0:
+        maker = capture_file.signatures[resource.signature]
+        if maker.scope and type_in_scope(maker.scope) == type_in_scope(resource.device):
+            return scopes_of_eager(capture_file, maker, resource.device, below)
+    return ()
 
 
 def scopes_of_eager(
@@ -116,7 +113,7 @@ def scopes_of_eager(
     below: int = document.LARGEST,
 ) -> tuple[Scope, ...]:
     """Return the scopes that request the device of an eager op or a call, one for each line."""
-    around = [capture_file.scopes[number] for number in signature.scopes]
+    around = (capture_file.scopes[number] for number in signature.scopes)
     by_line: dict[int, Scope] = {}
     for scope in _of_owners(capture_file, _requesting(around, requested)[0], below):
         by_line.setdefault(scope.frame, scope)
@@ -223,15 +220,15 @@ class ReadDevices:
     def _scope_of(self, function: str, graph: Graph, node: int) -> Scope | None:
         """Return the scope that gives a node its device, around the node or an inlined call."""
         definition, name = origin_of(function, graph, node)
-        scopes = scopes_around(self._capture_file, definition, name)
+        scopes = _scopes_around(self._capture_file, definition, name)
         if scopes is None:
             return _BY_TENSORFLOW  # no code made it: TensorFlow did, when it inlined or lowered
         found = _innermost(scopes)
-        others = [inlined_call(graph, node)] if definition != function else []
+        others = [_inlined_call(graph, node)] if definition != function else []
         if found is None and (at := colocated_request(self._capture_file, graph, node)) >= 0:
             others.append(graph.names[at])
         for other in others:
-            around = scopes_around(self._capture_file, function, other) or ()
+            around = _scopes_around(self._capture_file, function, other) or ()
             found = found or _innermost(around)
         return found
 
@@ -264,27 +261,19 @@ class LibraryScope(NamedTuple):
     first: Minor
     last: Minor
 
-    @classmethod
-    def of(cls, entry: dict[str, Any]) -> LibraryScope:
-        """Read an entry of the table."""
-        first, last = entry.get("versions", [[0, 0], [999, 0]])
-        name = re.compile(entry["name"].replace("{number}", r"(?:_\d+)*"))
-        return cls(entry["habit"], name, (*first,), (*last,))
 
-
-_TABLE: Final = tomllib.loads(kernel_tables.read("library_scopes.toml"))
-SCOPES: Final = tuple(map(LibraryScope.of, _TABLE["scope"]))
-_MINORS: Final = re.compile(r"\d+\.\d+")
+SCOPES: Final = tuple(
+    LibraryScope(
+        entry["habit"],
+        re.compile(entry["name"].replace("{number}", r"(?:_\d+)*")),
+        *map(tuple, entry.get("versions", [[0, 0], [999, 0]])),
+    )
+    for entry in tomllib.loads(kernel_tables.read("library_scopes.toml"))["scope"]
+)
 
 
 def habit_of(name: str, version: str | None) -> str:
     """Return the library code that an op's name shows; "" for none."""
-    minor = last_minor(supported()[-1] if version is None else version)
+    minor, _ = kernel_tables.nearest_minor(version)
     of_version = (each for each in SCOPES if each.first <= minor <= each.last)
     return next((each.habit for each in of_version if each.name.search(name)), "")
-
-
-def last_minor(version: str) -> Minor:
-    """Return a minor version; the last of a range, such as `2.1 or 2.2`; the newest if unknown."""
-    without_build = version.partition("+")[0]
-    return kernel_tables.minor_of((_MINORS.findall(without_build) or supported())[-1])

@@ -37,10 +37,9 @@ from traceanalyzer.report.records import (
     to_record,
     us,
 )
-from traceanalyzer.report.round_trips import round_trips
 from traceanalyzer.report.steps import critical_paths, idle_share, steps_of, timeline
 from traceanalyzer.report.text import plain
-from traceanalyzer.report.transfers import transfer_graph
+from traceanalyzer.report.transfers import round_trips, transfer_graph
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 

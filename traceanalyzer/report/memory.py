@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.format import counted, percent_text, size_text
@@ -20,11 +21,11 @@ from traceanalyzer.tables.placements import placement_of_device
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     import pandas as pd
 
-    from traceanalyzer.memory.use import AllocatorUse, Growth, Peak
+    from traceanalyzer.memory.use import AllocatorUse
     from traceanalyzer.run import Run
 
 _MAX_HOLDERS: Final = 50
@@ -66,17 +67,12 @@ def memory(run: Run) -> Memory | None:
     uses = [(host.name, use) for host in run.hosts for use in host.memory]
     if not uses:
         return None
-    origin_ps = min(host.start_ps for host in run.hosts)
-    parts = [part for _, use in uses for part in (use.peak, use.growth) if part is not None]
-    ops = _places(parts, run)
     names = sum(int(host.tables.allocations["allocator"].nunique()) for host in run.hosts)
+    several = len(run.hosts) > 1
+    remarks = [_remarks(use, _name(use.allocator, host, several=several)) for host, use in uses]
     return Memory(
-        remarks=tuple(
-            remark
-            for host, use in uses
-            for remark in _remarks(use, _name(use.allocator, host, several=len(run.hosts) > 1))
-        ),
-        allocators=tuple(_allocator(host, use, origin_ps, ops) for host, use in uses),
+        remarks=tuple(chain.from_iterable(remarks)),
+        allocators=tuple(_allocator(host, use, run) for host, use in uses),
         allocators_total=names if names > len(uses) else None,
     )
 
@@ -85,18 +81,8 @@ def _name(allocator: str, host: str, *, several: bool) -> str:
     return f"{allocator} of {host}" if several else allocator
 
 
-def _places(parts: Sequence[Peak | Growth], run: Run) -> dict[str, dict[str, Any]]:
-    """Return the types and source lines of the ops whose memory is in use, by op id."""
-    keys = {op_id for found in parts for op_id in found.holders["op_id"].head(_MAX_HOLDERS)}
-    ops = run.ops[run.ops["op_id"].isin(keys)]
-    files = shown_files(ops["source_file"], run)
-    rows = zip(ops["op_id"], ops["type"], files, ops["source_line"], strict=True)
-    return {row[0]: dict(zip(("type", "file", "line"), row[1:], strict=True)) for row in rows}
-
-
-def _allocator(
-    host: str, use: AllocatorUse, origin_ps: int, ops: Mapping[str, dict[str, Any]]
-) -> AllocatorMemory:
+def _allocator(host: str, use: AllocatorUse, run: Run) -> AllocatorMemory:
+    origin_ps = min(host.start_ps for host in run.hosts)
     timeline, steps = in_us(use.timeline, origin_ps), in_us(use.steps, origin_ps)
     peak, growth = use.peak, use.growth
     return to_record(
@@ -112,22 +98,25 @@ def _allocator(
             at_us=(peak.at_ps - origin_ps) / PS_PER_US,
             share=_share(peak.bytes, use.limit_bytes),
             fragmentation_share=peak.fragmentation,
-            **_holders(peak.holders, ops),
+            **_holders(peak.holders, run),
         ),
         timeline=table(timeline[["at_us", "bytes"]], total_rows=use.records),
         steps=table(steps[["step", "start_us", "peak_bytes", "end_bytes"]], _MAX_STEPS),
         growth=None
         if growth is None
-        else to_record(MemoryGrowth, growth, **_holders(growth.holders, ops)),
+        else to_record(MemoryGrowth, growth, **_holders(growth.holders, run)),
     )
 
 
-def _holders(groups: pd.DataFrame, ops: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    shown = groups.head(_MAX_HOLDERS).rename(columns={"op_name": "op"})
-    rows: list[dict[str, Any]] = shown.to_dict("records")  # type: ignore[assignment]
-    holders = (MemoryHolder(**ops.get(row["op_id"], {"type": None}), **row) for row in rows)
+def _holders(groups: pd.DataFrame, run: Run) -> dict[str, Any]:
+    """Return the largest groups of blocks, with the type and source line of each op."""
+    ops = run.ops[["op_id", "type", "source_file", "source_line"]]
+    shown = groups.head(_MAX_HOLDERS).merge(ops, how="left", on="op_id")
+    shown["file"] = shown_files(shown["source_file"], run)
+    shown = shown.rename(columns={"op_name": "op", "source_line": "line"})
+    holders = tuple(to_record(MemoryHolder, row) for row in shown.to_dict("records"))
     total = len(groups) if len(groups) > _MAX_HOLDERS else None
-    return {"holders": tuple(holders), "holders_total": total}
+    return {"holders": holders, "holders_total": total}
 
 
 def _share(size: int, limit_bytes: int | None) -> float | None:
@@ -173,13 +162,11 @@ def memory_tab(memory: Memory | None) -> b.Tab | None:
     several = len({allocator.host for allocator in memory.allocators}) > 1
     rows: list[dict[str, b.Cell]] = [
         {
-            "allocator": a.allocator,
+            **vars(a),
             "host": a.host if several else None,
             "whose": _KINDS[a.kind] if a.device is None else a.device,
             "peak_bytes": None if a.peak is None else a.peak.bytes,
-            "limit_bytes": a.limit_bytes,
             "peak_share": None if a.peak is None else a.peak.share,
-            "highest_bytes": a.highest_bytes,
         }
         for a in memory.allocators
     ]
@@ -212,39 +199,36 @@ def _folds(allocator: AllocatorMemory, name: str) -> Iterator[b.Fold]:
     """Yield the largest users of memory at the peak, and its growth."""
     peak, growth, of = allocator.peak, allocator.growth, b.Code(text=name)
     if peak is not None:
-        facts = b.KeyValues(rows=tuple(_peak(peak)))
+        to = f"time-{peak.at_us:.3f}-{peak.at_us + 1:.3f}"
+        link = b.Link(text="show it in the timeline", to=to)
+        sizes = {
+            "Allocated before the trace began": peak.before_bytes,
+            "Allocated for unnamed ops": peak.unnamed_bytes,
+            "Reserved by the allocator": peak.reserved_bytes,
+            "Unaccounted for (lost records)": abs(peak.unaccounted_bytes),
+            "Rounding of blocks": peak.rounding_bytes,
+        }
+        facts: list[tuple[str, b.Text]] = [("In use at the peak", (link,))]
+        facts += [(what, (in_bytes(size),)) for what, size in sizes.items() if size]
+        if peak.fragmentation_share is not None:
+            free = (part(peak.fragmentation_share),)
+            facts.append(("Free memory outside the largest free block", free))
         yield b.Fold(
             summary=("At the peak of ", of, ": ", in_bytes(peak.bytes)),
-            blocks=(facts, *([_holder_table(peak)] if peak.holders else [])),
+            blocks=(b.KeyValues(rows=tuple(facts)), *_holder_table(peak)),
         )
     if growth is not None and growth.holders:
         grew = in_bytes(growth.last_bytes - growth.first_bytes)
         over = f" over {counted(growth.steps, 'step')}: "
-        yield b.Fold(summary=("Growth of ", of, over, grew), blocks=(_holder_table(growth),))
+        yield b.Fold(summary=("Growth of ", of, over, grew), blocks=tuple(_holder_table(growth)))
 
 
-def _peak(peak: MemoryPeak) -> Iterator[tuple[str, b.Text]]:
-    """Yield the facts of a peak; parts that are zero are left out."""
-    to = f"time-{peak.at_us:.3f}-{peak.at_us + 1:.3f}"
-    yield "In use at the peak", (b.Link(text="show it in the timeline", to=to),)
-    parts = (
-        ("Allocated before the trace began", peak.before_bytes),
-        ("Allocated for unnamed ops", peak.unnamed_bytes),
-        ("Reserved by the allocator", peak.reserved_bytes),
-        ("Unaccounted for (lost records)", abs(peak.unaccounted_bytes)),
-        ("Rounding of blocks", peak.rounding_bytes),
-    )
-    yield from ((name, (in_bytes(size),)) for name, size in parts if size)
-    if peak.fragmentation_share is not None:
-        yield "Free memory outside the largest free block", (part(peak.fragmentation_share),)
-
-
-def _holder_table(found: MemoryPeak | MemoryGrowth) -> b.Table:
+def _holder_table(found: MemoryPeak | MemoryGrowth) -> Iterator[b.Table]:
     rows: list[dict[str, b.Cell]] = []
     for holder in found.holders[:_HOLDERS_SHOWN]:
         op: list[b.Inline] = [] if holder.op is None else [op_link(holder.op, holder.op_id)]
         if holder.file is not None:
             op += [" ", b.Line(file=holder.file, line=holder.line)]
-        known = ("region_type", "data_type", "shape", "bytes", "count")
-        rows.append({name: getattr(holder, name) for name in known} | {"op": tuple(op) or None})
-    return table_of(_HOLDERS, rows, max(found.holders_total or 0, len(found.holders)))
+        rows.append(vars(holder) | {"op": tuple(op) or None})
+    if rows:
+        yield table_of(_HOLDERS, rows, max(found.holders_total or 0, len(found.holders)))

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.format import counted, listed
-from traceanalyzer.model import SourceWhere
+from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.report.op_reasons import Reasoner
 from traceanalyzer.report.op_values import op_values
-from traceanalyzer.report.ops import ranked
-from traceanalyzer.report.records import line_texts, place_of, us
-from traceanalyzer.report.text import cut, prose, sentence, table_of, time
-from traceanalyzer.source_files import shown_files
+from traceanalyzer.report.ops import places, ranked
+from traceanalyzer.report.records import line_texts, us
+from traceanalyzer.report.text import table_of, time
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model import Evidence
-    from traceanalyzer.report.op_reasons import Reason, View
     from traceanalyzer.report.page_facts import PageFacts
     from traceanalyzer.run import Run
 
@@ -37,13 +33,7 @@ _CPU_OPS: Final = 150
 _OTHER_OPS: Final = 50
 _ROWS: Final = 6
 _MOST: Final = 20  # ops shown for an expression
-_EVIDENCE_SHOWN: Final = 6
 _SUGGESTED: Final = 3
-_ALONE: Final = "The only blocker: without it, a replay of the placer puts the op on the GPU."
-_ALL: Final = (
-    "Fix them all: each alone blocks the op, and without them a replay of the placer puts it on "
-    "the GPU."
-)
 _KERNELS: Final = (
     b.Column(name="kernel", title="Kernel", kind="code"),
     b.Column(name="count", title="Count", kind="count"),
@@ -62,14 +52,8 @@ class OpReasons:
     name: str
     place: str  # `file:line`, or ""
     facts: b.KeyValues
-    here: View
-    on_a_gpu: View | None
-
-    def why(self) -> Iterator[b.Block]:
-        """Yield the reasons for its placement, and where it would be on a machine with a GPU."""
-        yield from _view(self.here)
-        if self.on_a_gpu is not None:
-            yield from _view(self.on_a_gpu)
+    here: tuple[b.Block, ...]  # in this run
+    on_a_gpu: tuple[b.Block, ...]  # on a machine with a GPU; empty if unknown
 
 
 # --- single ops ------------------------------------------------------------------------------
@@ -109,11 +93,14 @@ def ops_that_match(
     rows = ops[matches]
     if rows.empty:
         raise NoSuchOpError(_nothing_matches(expression.pattern, ops))
-    is_in_question = (rows["placement"] == "cpu") & (rows["role"] == Role.COMPUTE)
-    rows = rows.assign(in_question=is_in_question).sort_values(
-        ["in_question", "host_self_ps"], ascending=False, kind="stable"
-    )
+    rows = rows.sort_values("host_self_ps", ascending=False, kind="stable")
+    on_cpu = _is_on_cpu(rows)
+    rows = pd.concat([rows[on_cpu], rows[~on_cpu]])
     return list(_reasons_of(rows.head(_MOST), diagnosis)), len(rows)
+
+
+def _is_on_cpu(ops: pd.DataFrame) -> pd.Series[bool]:
+    return (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
 
 
 def _types_in_the_program(diagnosis: Diagnosis) -> dict[str, str]:
@@ -137,17 +124,14 @@ def _nothing_matches(expression: str, ops: pd.DataFrame) -> str:
 def _reasons_of(ops: pd.DataFrame, diagnosis: Diagnosis) -> Iterator[OpReasons]:
     reasoner, known_as = Reasoner(diagnosis), _types_in_the_program(diagnosis)
     has_hosts = len(diagnosis.run.hosts) > 1
-    for row, file in zip(
-        ops.itertuples(index=False), shown_files(ops["source_file"], diagnosis.run), strict=True
-    ):
-        line = "" if pd.isna(row.source_line) else f":{int(row.source_line)}"  # type: ignore[arg-type]
+    for row, place in zip(ops.itertuples(index=False), places(ops, diagnosis.run), strict=True):
         in_program = known_as.get(str(row.op_id), str(row.type))
         yield OpReasons(
             name=str(row.name),
-            place="" if file is None else f"{file}{line}",
+            place=place or "",
             facts=b.KeyValues(rows=tuple(_facts(row, in_program, has_hosts=has_hosts))),
-            here=reasoner.here(row),
-            on_a_gpu=reasoner.on_a_gpu(row),
+            here=tuple(reasoner.here(row)),
+            on_a_gpu=tuple(reasoner.on_a_gpu(row)),
         )
 
 
@@ -178,70 +162,25 @@ def _facts(row: Any, in_program: str, *, has_hosts: bool) -> Iterator[tuple[str,
     )
 
 
-# --- why it is there -------------------------------------------------------------------------
-
-
-def _view(view: View) -> Iterator[b.Block]:
-    if view.assumed:
-        said = f" {view.said} Assumed: {view.assumed}."
-        yield b.Note(text=(b.Strong(text="With a GPU:"), *prose(said)))
-    elif view.said:
-        yield b.Note(text=prose(view.said))
-    for number, reason in enumerate(view.reasons, start=1):
-        title = prose(f"{number}. {reason.tie}{reason.title} ({reason.certainty})")
-        yield b.Fold(summary=title, blocks=tuple(_reason(reason)))
-    if view.is_complete:
-        yield b.Note(text=(_ALL if len(view.reasons) > 1 else _ALONE,))
-    if view.open:
-        causes = listed([f"{cause} ({title})" if title else cause for cause, title in view.open])
-        yield b.Note(text=(b.Strong(text="Possible causes:"), *prose(f" {causes}.")))
-    yield from (b.Note(text=prose(sentence(d)), tone="warning") for d in view.doubts)
-    if view.ruled_out:
-        facts = tuple((f"{out.cause}: ", *prose(out.because)) for out in view.ruled_out)
-        yield b.Fold(summary=("Ruled out",), blocks=(b.Bullets(items=facts),))
-    if view.settled_by:
-        yield b.Note(text=prose(sentence(view.settled_by)))
-
-
-def _reason(reason: Reason) -> Iterator[b.Block]:
-    harm = f", {reason.harm.replace('_', ' ')}" if reason.harm else ""
-    yield b.Note(text=(f"{reason.cause or 'no known cause'} ({reason.certainty}{harm})",))
-    if reason.why:
-        yield b.Note(text=prose(reason.why))
-    facts = [*map(_fact, reason.evidence[:_EVIDENCE_SHOWN])]
-    if len(reason.evidence) > _EVIDENCE_SHOWN:
-        facts.append((f"and {len(reason.evidence) - _EVIDENCE_SHOWN} more like these",))
-    if facts:
-        yield b.Bullets(items=tuple(facts))
-    for fix in reason.fixes:
-        verified = " (verified)" if fix.checked else ""
-        yield b.Note(text=prose(f"Fix{verified}: {fix.text}"))
-        if fix.code:
-            yield b.Source(file="", first_line=0, lines=tuple(fix.code.strip().split("\n")))
-
-
-def _fact(evidence: Evidence) -> b.Text:
-    place, where = place_of(evidence), evidence.where
-    at: b.Text = (f" [{cut(place)}]",) if place else ()
-    if isinstance(where, SourceWhere) and where.source is not None:
-        at = (*at, " ", b.Code(text=cut(where.source.strip())))
-    return (*prose(evidence.text), *at)
-
-
 # --- the drawer ------------------------------------------------------------------------------
 
 
 def op_details(facts: PageFacts) -> dict[str, tuple[b.Block, ...]]:
     """Return the drawers of the CPU ops and of the most expensive other ops, by op id."""
     run, ops = facts.run, ranked(facts.run.ops)
-    on_cpu = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
+    on_cpu = _is_on_cpu(ops)
     ops = pd.concat([ops[on_cpu].head(_CPU_OPS), ops[~on_cpu].head(_OTHER_OPS)])
     tables = [op_values(run, set(ops["op_id"])), _kernels(run, set(ops["op_id"]))]
     found: dict[str, tuple[b.Block, ...]] = {}
     for op_id, known, line_text in zip(
         ops["op_id"], _reasons_of(ops, facts.diagnosis), line_texts(ops, run), strict=True
     ):
-        blocks = [*known.why(), *_to_change(facts, op_id), known.facts]
+        blocks = [*known.here, *known.on_a_gpu]
+        if changes := facts.changes_of_op.get(op_id, [])[:_ROWS]:
+            links = [b.Link(text=c.title.replace("`", ""), to=f"change-{c.id}") for c in changes]
+            blocks.append(b.Note(text=(b.Strong(text="To change:"),)))
+            blocks.append(b.Bullets(items=tuple((link,) for link in links)))
+        blocks.append(known.facts)
         if known.place and line_text is not None:
             file, _, line = known.place.rpartition(":")
             at = int(line)
@@ -251,22 +190,12 @@ def op_details(facts: PageFacts) -> dict[str, tuple[b.Block, ...]]:
     return found
 
 
-def _to_change(facts: PageFacts, op_id: str) -> Iterator[b.Block]:
-    changes = facts.changes_of_op.get(op_id, [])[:_ROWS]
-    if changes:
-        yield b.Note(text=(b.Strong(text="To change:"),))
-        links = ((b.Link(text=c.title.replace("`", ""), to=f"change-{c.id}"),) for c in changes)
-        yield b.Bullets(items=tuple(links))
-
-
 def _kernels(run: Run, op_ids: set[str]) -> dict[str, b.Table]:
     """Return a table of the kernels of each op, the longest first."""
     kernels = run.kernels[run.kernels["op_id"].isin(op_ids)]
     sums = kernels.groupby(["op_id", "name"], observed=True)["duration_ps"].agg(["size", "sum"])
+    sums = sums.sort_values("sum", ascending=False, kind="stable")
     rows: dict[str, list[dict[str, b.Cell]]] = defaultdict(list)
     for (op_id, name), count, took_ps in sums.itertuples():
-        row: dict[str, b.Cell] = {"kernel": str(name), "count": count, "time_us": us(took_ps)}
-        rows[str(op_id)].append(row)
-    for of_op in rows.values():
-        of_op.sort(key=lambda row: -float(row["time_us"] or 0))  # type: ignore[arg-type]
+        rows[str(op_id)].append({"kernel": str(name), "count": count, "time_us": us(took_ps)})
     return {op_id: table_of(_KERNELS, of[:_ROWS], len(of)) for op_id, of in rows.items()}

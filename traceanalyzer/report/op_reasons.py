@@ -1,8 +1,7 @@
-"""Why single ops ran where they did, with all facts of the diagnosis."""
+"""Why single ops ran where they did, from all facts of the diagnosis."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from traceanalyzer.attribution import cause_of
@@ -10,26 +9,27 @@ from traceanalyzer.causes import BlockedOps, all_causes
 from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.causes.knowledge.finding_text import blocker_text
 from traceanalyzer.causes.knowledge.gpu_memory import memory_note
-from traceanalyzer.findings import CERTAINTIES
+from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.format import listed
-from traceanalyzer.model import RuledOut
+from traceanalyzer.model import RuledOut, SourceWhere
+from traceanalyzer.model import blocks as b
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.folds import memory_peak
-from traceanalyzer.report.records import evidence_shown
-from traceanalyzer.report.text import sentence
+from traceanalyzer.report.records import evidence_shown, place_of
+from traceanalyzer.report.text import cut, prose, sentence
 from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.causes import FindingText
+    from traceanalyzer.cpu_ops import Analysis, CpuOp
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.model import Certainty, Evidence, Fix, Harm
+    from traceanalyzer.model import Certainty, Evidence
     from traceanalyzer.placement.blocker import Blocker, Link
     from traceanalyzer.run import Run
 
@@ -52,33 +52,23 @@ _FOLDED: Final = (
 _CALLS_PYTHON: Final = (
     "It would not be placed on the CPU there, but it calls Python code, which runs on the host."
 )
+_ALONE: Final = "The only blocker: without it, a replay of the placer puts the op on the GPU."
+_ALL: Final = (
+    "Fix them all: each alone blocks the op, and without them a replay of the placer puts it on "
+    "the GPU."
+)
+_EVIDENCE_SHOWN: Final = 6
 
 
-class Reason(NamedTuple):
+class _Reason(NamedTuple):
     """One thing that keeps an op from a GPU."""
 
-    cause: str | None  # None if unknown; so is `harm`
-    certainty: Certainty
-    harm: Harm | None
     title: str
-    why: str = ""
+    certainty: Certainty
+    cause: str = ""  # "" if unknown; then there is no text
+    text: FindingText | Finding | None = None
     evidence: tuple[Evidence, ...] = ()
-    fixes: tuple[Fix, ...] = ()
     tie: str = ""  # how it affects the op; "" for a reason of the op itself
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """Why an op is where it is, on one machine."""
-
-    assumed: str = ""  # the assumed machine, unless it is the run's
-    said: str = ""  # text shown beside the reasons, or without any
-    reasons: tuple[Reason, ...] = ()
-    is_complete: bool = False  # there are no other reasons
-    ruled_out: tuple[RuledOut, ...] = ()
-    doubts: tuple[str, ...] = ()  # why this may be wrong
-    open: tuple[tuple[str, str], ...] = ()  # causes that are still possible, with their titles
-    settled_by: str = ""  # how to get a definite answer
 
 
 class Reasoner:
@@ -89,133 +79,182 @@ class Reasoner:
         self._run = diagnosis.run
         self._causes = all_causes()
         self._titles = {cause.id: cause.title for cause in self._causes}
-        self._captured = {host.name: host.capture_file for host in self._run.hosts}
+        self._captured = {host.name for host, _ in self._run.captured}
         self._candidates = Candidates(self._run)
 
-    def here(self, row: Any) -> View:  # noqa: ANN401 - a row of the op table
-        """Return why an op was where it was in this run."""
-        capture_file = self._captured[str(row.host)]
+    def here(self, row: Any) -> Iterator[b.Block]:  # noqa: ANN401 - a row of the op table
+        """Yield why an op was where it was in this run."""
         cpu_op = self._diagnosis.cpu_ops.get(row.op_id)
         reasons = self._reasons(row.op_id, cpu_op, self._diagnosis.findings)
-        settled_by = SETTLED_BY if capture_file is None else ""
+        said, is_open = "", False
         if row.role != Role.COMPUTE:
-            is_folded = row.function == CONSTANTS
-            said = _FOLDED if is_folded else _NOT_COMPUTING.get(row.role, "")
-            return View(said=said, reasons=reasons)
-        if row.placement == "unknown":
-            said = "Where it ran is unknown."
-            return View(said=said, reasons=reasons, settled_by=settled_by)
-        if row.placement != "cpu":
-            return View(said="" if reasons else "It is not on the CPU.", reasons=reasons)
-        if cpu_op is None:
-            return View(reasons=reasons)
-        view = self._view(cpu_op, reasons)
-        if reasons:
-            return view
-        left = tuple((cause, self._open(cause, cpu_op)) for cause in self._candidates.of(cpu_op))
-        said = "What keeps it on the CPU is unknown."
-        return replace(view, open=left, said=said, settled_by=settled_by)
+            said = _FOLDED if row.function == CONSTANTS else _NOT_COMPUTING.get(row.role, "")
+        elif row.placement == "unknown":
+            said, is_open = "Where it ran is unknown.", True
+        elif row.placement != "cpu":
+            said = "" if reasons else "It is not on the CPU."
+        elif cpu_op is not None and not reasons:
+            said, is_open = "What keeps it on the CPU is unknown.", True
+        if said:
+            yield b.Note(text=prose(said))
+        yield from map(_fold, range(1, len(reasons) + 1), reasons)
+        if cpu_op is not None and row.role == Role.COMPUTE and row.placement == "cpu":
+            explanation = cpu_op.explanation
+            yield from _completeness(cpu_op, reasons)
+            if not reasons:
+                yield from self._possible_causes(cpu_op)
+            yield from _doubts((explanation.contradiction, explanation.doubt))
+            yield from _excluded_causes(self._run, cpu_op, reasons)
+        if is_open and row.host not in self._captured:
+            yield b.Note(text=prose(sentence(SETTLED_BY)))
 
-    def on_a_gpu(self, row: Any) -> View | None:  # noqa: ANN401
-        """Return where an op would be on a machine with a GPU; None if that is unknown."""
+    def on_a_gpu(self, row: Any) -> Iterator[b.Block]:  # noqa: ANN401
+        """Yield where an op would be on a machine with a GPU, and why; nothing if unknown."""
         replay = self._diagnosis.on_a_gpu
-        if replay is None or self._captured[str(row.host)] is None or row.role != Role.COMPUTE:
-            return None
-        assumed, there, op_id = replay.assumption, replay.analysis, row.op_id
-        if op_id in there.replaced:
-            return View(assumed=assumed, said=f"{there.replaced[op_id]}.")
-        on_host = there.on_host.get(op_id)
-        cpu_op = there.cpu_ops.get(op_id) or on_host
-        reasons = self._reasons(op_id, cpu_op, replay.findings)
-        if cpu_op is None:
-            said = "It would not be on the CPU there."
-            if reasons:
-                said = "It would be on the CPU there only while the program hides the GPU."
-            elif op_id in there.unsure:
-                said = f"It may be on the CPU there too: {there.unsure[op_id]}."
-            elif op_id in there.not_replayed:
-                said = "Where it would be there is unknown: its node is not in the capture."
-            elif row.type in PYTHON_CALLBACKS:
-                said = _CALLS_PYTHON
-            return View(assumed=assumed, said=said, reasons=reasons, doubts=replay.program_differs)
-        view = self._view(cpu_op, reasons)
-        modal = "may" if cpu_op.explanation.certainty == "possible" else "would"
-        said = f"It {modal} be on the CPU there too."
-        if cpu_op is on_host:
-            device = device_text(cpu_op.explanation.blockers[0].requested_device)
-            said = f"It {modal} be placed on {device} and computed on the host there, by design."
-        if not reasons:
-            said += " What would keep it there is unknown."
-        doubts = {sentence(text): text for text in (*view.doubts, *replay.program_differs)}
-        is_complete = view.is_complete and cpu_op is not on_host  # else it is on the GPU already
-        return replace(
-            view,
-            assumed=assumed,
-            said=said,
-            doubts=tuple(doubts.values()),
-            is_complete=is_complete,
-        )
-
-    def _view(self, cpu_op: CpuOp, reasons: tuple[Reason, ...]) -> View:
-        explanation = cpu_op.explanation
-        causes = {reason.cause for reason in reasons if reason.cause is not None}
-        return View(
-            reasons=reasons,
-            is_complete=explanation.is_complete and 0 < len(explanation.blockers) == len(reasons),
-            ruled_out=tuple(ruled_out(self._run, cpu_op, causes)),
-            doubts=tuple(text for text in (explanation.contradiction, explanation.doubt) if text),
-        )
+        if replay is None or row.host not in self._captured or row.role != Role.COMPUTE:
+            return
+        there, op_id = replay.analysis, row.op_id
+        is_replaced, on_host = op_id in there.replaced, there.on_host.get(op_id)
+        cpu_op = None if is_replaced else there.cpu_ops.get(op_id) or on_host
+        reasons = () if is_replaced else self._reasons(op_id, cpu_op, replay.findings)
+        if cpu_op is not None:
+            said = _stays(cpu_op, is_on_gpu=cpu_op is on_host, is_known=bool(reasons))
+        elif reasons:
+            said = "It would be on the CPU there only while the program hides the GPU."
+        else:
+            said = _moves(row, there)
+        said = f" {said} Assumed: {replay.assumption}."
+        yield b.Note(text=(b.Strong(text="With a GPU:"), *prose(said)))
+        yield from map(_fold, range(1, len(reasons) + 1), reasons)
+        explanation = None if cpu_op is None else cpu_op.explanation
+        if cpu_op is not None and cpu_op is not on_host:  # else it is on the GPU already
+            yield from _completeness(cpu_op, reasons)
+        own = () if explanation is None else (explanation.contradiction, explanation.doubt)
+        yield from _doubts((*own, *(() if is_replaced else replay.program_differs)))
+        if cpu_op is not None:
+            yield from _excluded_causes(self._run, cpu_op, reasons)
 
     def _reasons(
         self, op_id: str, cpu_op: CpuOp | None, findings: Sequence[Finding]
-    ) -> tuple[Reason, ...]:
+    ) -> tuple[_Reason, ...]:
         """Return an op's blockers, and its findings whose causes are not among them."""
         blocked_by = []
         if cpu_op is not None:
             blocked_by = [self._blocked_by(cpu_op, each) for each in cpu_op.explanation.blockers]
-        causes = {(reason.cause or "").partition("/")[0] for reason in blocked_by}
-        others = [
-            Reason(
-                cause="/".join(filter(None, (finding.cause, finding.sub_reason))),
-                certainty=finding.certainty,
-                harm=finding.harm,
-                title=finding.title,
-                why=finding.why,
-                evidence=evidence_shown(finding.evidence, self._run),
-                fixes=finding.fixes,
-            )
-            for finding in findings
-            if op_id in finding.op_ids and finding.cause not in causes
-        ]
-        return (*others, *blocked_by)
+        causes = {reason.cause.partition("/")[0] for reason in blocked_by}
+        others = (
+            _Reason(f.title, f.certainty, _full_id(f.cause, f.sub_reason), f, f.evidence)
+            for f in findings
+            if op_id in f.op_ids and f.cause not in causes
+        )
+        return tuple(
+            reason._replace(evidence=evidence_shown(reason.evidence, self._run))
+            for reason in (*others, *blocked_by)
+        )
 
-    def _blocked_by(self, cpu_op: CpuOp, blocker: Blocker) -> Reason:
+    def _blocked_by(self, cpu_op: CpuOp, blocker: Blocker) -> _Reason:
         known, certainty = cause_of(cpu_op, blocker, self._causes), cpu_op.explanation.certainty
         # The title of some blockers names the resource.
         is_named = blocker.kind in {BlockerKind.ASSIGNED, BlockerKind.RESOURCE}
         tie = "" if blocker.link == "resource" and is_named else _LINKS[blocker.link]
         if known is None:
-            return Reason(None, certainty, None, blocker_text(blocker), tie=tie)
-        cause, match, words = known
-        return Reason(
-            cause="/".join(filter(None, (cause.id, match.sub_reason))),
-            certainty=max(certainty, match.certainty, key=CERTAINTIES.index),
-            harm=words.harm,
-            title=words.title,
-            why=words.why,
-            evidence=evidence_shown(match.evidence, self._run),
-            fixes=words.fixes,
-            tie=tie,
-        )
+            return _Reason(blocker_text(blocker), certainty, tie=tie)
+        cause, match, text = known
+        certainty = max(certainty, match.certainty, key=CERTAINTIES.index)
+        cause_id = _full_id(cause.id, match.sub_reason)
+        return _Reason(text.title, certainty, cause_id, text, match.evidence, tie)
 
-    def _open(self, cause: str, cpu_op: CpuOp) -> str:
-        if cause == "dtype_unsupported" and cpu_op.explanation.types_missing:
-            return f"if its dtype is {_types_missing(cpu_op)}"
-        return self._titles.get(cause, "")
+    def _possible_causes(self, cpu_op: CpuOp) -> Iterator[b.Note]:
+        named = {cause: self._titles.get(cause, "") for cause in self._candidates.of(cpu_op)}
+        if "dtype_unsupported" in named and cpu_op.explanation.types_missing:
+            named["dtype_unsupported"] = f"if its dtype is {_types_missing(cpu_op)}"
+        known = named.items()
+        if known:
+            causes = listed(
+                [f"{cause} ({said})" if said else cause for cause, said in named.items()]
+            )
+            yield b.Note(text=(b.Strong(text="Possible causes:"), *prose(f" {causes}.")))
+
+
+def _full_id(cause: str, sub_reason: str | None) -> str:
+    return f"{cause}/{sub_reason}" if sub_reason else cause
+
+
+def _stays(cpu_op: CpuOp, *, is_on_gpu: bool, is_known: bool) -> str:
+    """Say that an op would stay on the CPU of a machine with a GPU, or be computed there."""
+    modal = "may" if cpu_op.explanation.certainty == "possible" else "would"
+    said = f"It {modal} be on the CPU there too."
+    if is_on_gpu:
+        device = device_text(cpu_op.explanation.blockers[0].requested_device)
+        said = f"It {modal} be placed on {device} and computed on the host there, by design."
+    return said if is_known else f"{said} What would keep it there is unknown."
+
+
+def _moves(row: Any, there: Analysis) -> str:  # noqa: ANN401
+    """Say where an op would be that is not known to stay on the CPU."""
+    if row.op_id in there.replaced:
+        return f"{there.replaced[row.op_id]}."
+    if row.op_id in there.unsure:
+        return f"It may be on the CPU there too: {there.unsure[row.op_id]}."
+    if row.op_id in there.not_replayed:
+        return "Where it would be there is unknown: its node is not in the capture."
+    return _CALLS_PYTHON if row.type in PYTHON_CALLBACKS else "It would not be on the CPU there."
 
 
 def _types_missing(cpu_op: CpuOp) -> str:
     return listed([python_name(t) for t in cpu_op.explanation.types_missing])
+
+
+# --- as blocks -----------------------------------------------------------------------------------
+
+
+def _fold(number: int, reason: _Reason) -> b.Fold:
+    title = prose(f"{number}. {reason.tie}{reason.title} ({reason.certainty})")
+    harm = "" if reason.text is None else f", {reason.text.harm.replace('_', ' ')}"
+    said = f"{reason.cause or 'no known cause'} ({reason.certainty}{harm})"
+    blocks: list[b.Block] = [b.Note(text=(said,))]
+    if reason.text is not None and reason.text.why:
+        blocks.append(b.Note(text=prose(reason.text.why)))
+    facts = [*map(_fact, reason.evidence[:_EVIDENCE_SHOWN])]
+    if len(reason.evidence) > _EVIDENCE_SHOWN:
+        facts.append((f"and {len(reason.evidence) - _EVIDENCE_SHOWN} more like these",))
+    if facts:
+        blocks.append(b.Bullets(items=tuple(facts)))
+    for fix in () if reason.text is None else reason.text.fixes:
+        verified = " (verified)" if fix.checked else ""
+        blocks.append(b.Note(text=prose(f"Fix{verified}: {fix.text}")))
+        if fix.code:
+            lines = tuple(fix.code.strip().split("\n"))
+            blocks.append(b.Source(file="", first_line=0, lines=lines))
+    return b.Fold(summary=title, blocks=tuple(blocks))
+
+
+def _fact(evidence: Evidence) -> b.Text:
+    place, where = place_of(evidence), evidence.where
+    at: b.Text = (f" [{cut(place)}]",) if place else ()
+    if isinstance(where, SourceWhere) and where.source is not None:
+        at = (*at, " ", b.Code(text=cut(where.source.strip())))
+    return (*prose(evidence.text), *at)
+
+
+def _completeness(cpu_op: CpuOp, reasons: Sequence[_Reason]) -> Iterator[b.Note]:
+    """Yield a note if no other reason exists."""
+    explanation = cpu_op.explanation
+    if explanation.is_complete and 0 < len(explanation.blockers) == len(reasons):
+        yield b.Note(text=(_ALL if len(reasons) > 1 else _ALONE,))
+
+
+def _doubts(doubts: Sequence[str]) -> Iterator[b.Note]:
+    """Yield why the reasons may be wrong."""
+    for text in dict.fromkeys(map(sentence, filter(None, doubts))):
+        yield b.Note(text=prose(text), tone="warning")
+
+
+def _excluded_causes(run: Run, cpu_op: CpuOp, reasons: Sequence[_Reason]) -> Iterator[b.Fold]:
+    excluded = ruled_out(run, cpu_op, {reason.cause for reason in reasons})
+    facts = tuple((f"{out.cause}: ", *prose(out.because)) for out in excluded)
+    if facts:
+        yield b.Fold(summary=("Ruled out",), blocks=(b.Bullets(items=facts),))
 
 
 # --- what is excluded ----------------------------------------------------------------------------
@@ -230,17 +269,24 @@ def ruled_out(run: Run, cpu_op: CpuOp, causes: Collection[str]) -> Iterator[Rule
 
 
 def _excluded(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
-    facts = next(host for host in run.hosts if host.name == cpu_op.host).tables.facts
-    if facts.gpu_used:
-        yield "no_gpu_visible", f"TensorFlow used a GPU: {facts.gpu_witness}"
+    host = next(host for host in run.hosts if host.name == cpu_op.host)
+    if host.tables.facts.gpu_used:
+        yield "no_gpu_visible", f"TensorFlow used a GPU: {host.tables.facts.gpu_witness}"
     yield from _by_registry(run, cpu_op)
     requested = cpu_op.requested_device
     if requested is not None and not asks_for_cpu(requested):
-        text = "no device was requested"
-        text = f"the program requested {device_text(requested)}" if requested else text
+        device = f"the program requested {device_text(requested)}"
+        text = device if requested else "no device was requested"
         yield "explicit_cpu_placement", text
         yield "library_cpu_placement", text
-    yield from _by_memory(run, cpu_op)
+    blockers, captured = cpu_op.explanation.blockers, host.capture_file
+    note = memory_note(run, BlockedOps(((cpu_op, blockers[0]),))) if blockers else None
+    if note is not None and (note.certainty is not None or note.ruled_out):
+        yield from ((out.cause, out.because) for out in note.ruled_out)
+    elif captured and not any(e.where == "resource_exhausted" for e in captured.errors):
+        why = "and TensorFlow moves no op because memory is short or a GPU is busy"
+        facts = ("no out-of-memory error was recorded", memory_peak(run), why)
+        yield "memory_pressure", "; ".join(filter(None, facts))
 
 
 def _by_registry(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
@@ -258,18 +304,3 @@ def _by_registry(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
             text += f", but not for {_types_missing(cpu_op)}"
         yield "no_gpu_kernel", text
     yield "custom_op", f"{op_type} is part of {version}"
-
-
-def _by_memory(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
-    """Yield the facts that exclude memory as a cause, if there are any."""
-    blockers = cpu_op.explanation.blockers
-    note = memory_note(run, BlockedOps(((cpu_op, blockers[0]),))) if blockers else None
-    if note is not None and (note.certainty or note.ruled_out):
-        yield from ((out.cause, out.because) for out in note.ruled_out)
-        return
-    capture_file = next(host for host in run.hosts if host.name == cpu_op.host).capture_file
-    if capture_file is None or any(e.where == "resource_exhausted" for e in capture_file.errors):
-        return
-    none, moves_no_op = "no out-of-memory error was recorded", "TensorFlow moves no op"
-    why = f"and {moves_no_op} because memory is short or a GPU is busy"
-    yield "memory_pressure", "; ".join(filter(None, (none, memory_peak(run), why)))

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.function_records import Graph
     from traceanalyzer.model.blocks import Cell, Table
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.tables.graph_nodes import OpRecord
 
 _ROWS: Final = 8
 _COLUMNS: Final = (
@@ -36,7 +35,6 @@ _COLUMNS: Final = (
     Column(name="transferred", title="Transferred", kind="bytes"),
     Column(name="time_us", title="Time", kind="us"),
 )
-_PASSES_ON: Final = "Identity"
 # Without dtypes whose elements have no fixed size: string, resource, variant.
 _ITEM_BYTES: Final = {
     **{name: np.dtype(name).itemsize for name in ("bool", "complex64", "complex128")},
@@ -52,8 +50,8 @@ class _Value(NamedTuple):
     """An input or output of an op."""
 
     end: str
-    op_id: str | None  # the op at the other end
-    label: str  # "" if the other end is unknown
+    op_id: str | None = None  # the op at the other end
+    label: str = ""  # "" if the other end is unknown
     type: str | None = None
     bytes: float | None = None
 
@@ -61,33 +59,35 @@ class _Value(NamedTuple):
 def op_values(run: Run, op_ids: Collection[str]) -> dict[str, Table]:
     """Return the inputs and outputs of each op: transferred ones first, most bytes first."""
     sizes = _output_bytes(run)
-    known: dict[str, list[_Value]] = defaultdict(list)
+    moved = _transfers(run, op_ids)
+    found: dict[str, list[dict[str, Cell]]] = defaultdict(list)
     for host, capture_file in run.captured:
         for op_id, value in _recorded(host, capture_file, op_ids):
-            known[op_id].append(value)
-    moved = _transfers(run, op_ids)
-    found = {}
-    for op_id in known.keys() | moved.keys():
-        of_op, rows = dict(moved.get(op_id, {})), []
-        for value in known.get(op_id, ()):
             maker = op_id if value.end == "output" else value.op_id
-            rows.append(_row(value, sizes.get(maker or "")) | of_op.pop(value[:2], {}))
-        rows = [*of_op.values(), *rows]
-        rows.sort(
-            key=lambda r: ("count" not in r, str(r["end"]), -_number(r, "transferred", "bytes"))
-        )
-        found[op_id] = table_of(_COLUMNS, rows[:_ROWS], len(rows))
-    return found
+            size = sizes.get(maker or "") if value.bytes is None else value.bytes
+            name = (op_link(value.label, value.op_id),) if value.label else None
+            row: dict[str, Cell] = {"end": value.end, "op": name, "type": value.type, "bytes": size}
+            found[op_id].append(row | moved[op_id].pop(value[:2], {}))
+    for op_id, others in moved.items():
+        found[op_id] += others.values()
+    for rows in found.values():
+        rows.sort(key=_order)
+    return {op_id: table_of(_COLUMNS, rows[:_ROWS], len(rows)) for op_id, rows in found.items()}
 
 
-def _row(value: _Value, size: float | None) -> dict[str, Cell]:
-    name = (op_link(value.label, value.op_id),) if value.label else None
-    size = size if value.bytes is None else value.bytes
-    return {"end": value.end, "op": name, "type": value.type, "bytes": size}
+def _order(row: Mapping[str, Cell]) -> tuple[bool, str, float]:
+    sizes = (row.get("transferred"), row.get("bytes"))
+    size = next((float(v) for v in sizes if isinstance(v, int | float)), 0.0)
+    return "count" not in row, str(row["end"]), -size
 
 
-def _number(row: Mapping[str, Cell], *names: str) -> float:
-    return next((float(v) for n in names if isinstance(v := row.get(n), int | float)), 0.0)
+def _output_bytes(run: Run) -> dict[str, float]:
+    """Return the bytes of each op's outputs, if all its outputs have the same size."""
+    made = run.allocations
+    made = made[(made["region_type"] == "output") & made["op_id"].notna()]
+    sizes = made.groupby(made["op_id"].astype(str))["requested_bytes"].agg(["min", "max"]).dropna()
+    same = sizes[sizes["min"] == sizes["max"]]
+    return {str(op_id): float(size) for op_id, size in same["min"].items()}
 
 
 # --- as captured -----------------------------------------------------------------------------
@@ -105,8 +105,10 @@ def _recorded(
     graphs: dict[str, _Edges] = {}
     for op_id in sorted(op_ids & records.keys()):
         record = records[op_id]
-        if record.signatures:
-            yield from ((op_id, value) for value in _of_signatures(capture_file, record))
+        calls = [capture_file.signatures[number] for number in record.signatures]
+        for end in ("input", "output"):  # of an eager op, as in all of its calls
+            for tensors in zip(*(getattr(call, f"{end}s") for call in calls), strict=False):
+                yield op_id, _value(end, tensors)
         function = capture_file.function(record.function) if record.node else None
         if function is None:
             continue
@@ -116,13 +118,26 @@ def _recorded(
         for end, at, output, is_maker in edges.of(record.node):
             name, op_type = edges.graph.names[at], edges.graph.ops[at]
             if op_type == "_Arg":
-                calls = joined.calls.get(record.function, ())
-                yield op_id, _argument(capture_file, edges.graph, at, calls)
+                bound = joined.calls.get(record.function, ())
+                yield op_id, _argument(capture_file, edges.graph, at, bound)
                 continue
             other = ops.get((record.function, name))
             maker = records.get(other or "") if is_maker else record
+            types = ((maker.output_types if maker else None) or "").split(";")
+            output_type = types[output] or None if output < len(types) else None
             label = f"{name} (result)" if op_type == "_Retval" else op_label(name, op_type)
-            yield op_id, _Value(end, other, label, _output_type(maker, output))
+            yield op_id, _Value(end, other, label, output_type)
+
+
+def _value(end: str, tensors: Sequence[Tensor], label: str = "") -> _Value:
+    """Return a value whose dtype and shape are those of all given tensors."""
+    first = tensors[0]
+    shape = first.shape if all(t.shape == first.shape for t in tensors) else None
+    if shape is None or min(shape, default=0) < 0 or not first.dtype:
+        return _Value(end, None, label, first.dtype or None)
+    item = _ITEM_BYTES.get(first.dtype)
+    size = None if item is None else float(item * prod(shape))
+    return _Value(end, None, label, f"{first.dtype} {list(shape)}", size)
 
 
 def _argument(capture_file: CaptureFile, graph: Graph, at: int, calls: Sequence[int]) -> _Value:
@@ -139,7 +154,7 @@ def _argument(capture_file: CaptureFile, graph: Graph, at: int, calls: Sequence[
     resources = {tensor.resource for tensor in bound}
     resource = capture_file.resource_of(bound[0]) if len(resources) == 1 else None
     if resource is None:
-        return _value("input", bound)._replace(label=label)
+        return _value("input", bound, label)
     shape = "" if resource.shape is None else f" {list(resource.shape)}"
     size = None if resource.bytes is None else float(resource.bytes)
     name = f"{resource.name or graph.names[at]} (variable)"
@@ -147,7 +162,7 @@ def _argument(capture_file: CaptureFile, graph: Graph, at: int, calls: Sequence[
 
 
 class _Edges:
-    """The data edges of a graph, both ways."""
+    """The data edges of a graph, both ways: without constants, and through identities."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -157,63 +172,25 @@ class _Edges:
                 self._consumers[source].append((node, output))
 
     def of(self, name: str) -> Iterator[tuple[str, int, int, bool]]:
-        """Yield a node's inputs and outputs: other node, output number, whether that node makes it.
-
-        Constants are left out, and identities are skipped.
-        """
+        """Yield inputs and outputs: the other node, output number, whether that node makes it."""
         at = self.graph.index(name)
-        if at < 0:
-            return
-        for source, output in self._makers(at):
-            yield "input", source, output, True
-        for consumer, output in self._takers(at):
-            yield "output", consumer, output, False
+        if at >= 0:
+            yield from (("input", source, output, True) for source, output in self._makers(at))
+            yield from (("output", taker, output, False) for taker, output in self._takers(at))
 
     def _makers(self, at: int) -> Iterator[tuple[int, int]]:
         for source, output in self.graph.sources(at):
-            if self.graph.ops[source] == _PASSES_ON:
+            if self.graph.ops[source] == "Identity":
                 yield from self._makers(source)
             elif self.graph.ops[source] != "Const":
                 yield source, output
 
     def _takers(self, at: int) -> Iterator[tuple[int, int]]:
         for consumer, output in self._consumers[at]:
-            if self.graph.ops[consumer] == _PASSES_ON:
+            if self.graph.ops[consumer] == "Identity":
                 yield from ((taker, output) for taker, _ in self._takers(consumer))
             else:
                 yield consumer, output
-
-
-def _output_type(record: OpRecord | None, output: int) -> str | None:
-    types = (record.output_types or "").split(";") if record is not None else []
-    return types[output] if output < len(types) and types[output] else None
-
-
-def _of_signatures(capture_file: CaptureFile, record: OpRecord) -> Iterator[_Value]:
-    """Yield the inputs and outputs of an eager op, as in all of its calls."""
-    of_calls = [capture_file.signatures[number] for number in record.signatures]
-    for end in ("input", "output"):
-        for tensors in zip(*(getattr(call, f"{end}s") for call in of_calls), strict=False):
-            yield _value(end, tensors)
-
-
-def _value(end: str, tensors: Sequence[Tensor]) -> _Value:
-    first = tensors[0]
-    shape = first.shape if all(t.shape == first.shape for t in tensors) else None
-    if shape is None or min(shape, default=0) < 0 or not first.dtype:
-        return _Value(end, None, "", first.dtype or None)
-    item = _ITEM_BYTES.get(first.dtype)
-    size = None if item is None else float(item * prod(shape))
-    return _Value(end, None, "", f"{first.dtype} {list(shape)}", size)
-
-
-def _output_bytes(run: Run) -> dict[str, float]:
-    """Return the bytes of each op's outputs, if all its outputs have the same size."""
-    made = run.allocations
-    made = made[(made["region_type"] == "output") & made["op_id"].notna()]
-    sizes = made.groupby(made["op_id"].astype(str))["requested_bytes"].agg(["min", "max"]).dropna()
-    same = sizes[sizes["min"] == sizes["max"]]
-    return {str(op_id): float(size) for op_id, size in same["min"].items()}
 
 
 # --- as transferred --------------------------------------------------------------------------

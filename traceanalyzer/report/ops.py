@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
+from msgspec.structs import replace
 
 from traceanalyzer.causes import all_causes
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.records import copies_of_unknown_size
+from traceanalyzer.report.text import cut
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US
@@ -27,45 +29,30 @@ if TYPE_CHECKING:
     from traceanalyzer.report.page_facts import PageFacts
     from traceanalyzer.run import Run
 
-_PER_US: Final = 1000  # times are kept in nanoseconds
 _MAX_ROWS: Final = 20_000
 _MAX_BYTES: Final = 900_000  # of the packed table
-# Characters of a text: names are cut in their middle before ops are left out.
-_LONGEST: Final = (240, 96, 64)
+_LONGEST: Final = 240  # characters of a text
 _DIGITS: Final = re.compile(r"\d+")
-# Entries in the glossary, by name of the column.
-_TERMS: Final = {
-    "name": "op",
-    "placement": "placement",
-    "with_a_gpu": "placement",
-    "requested_device": "requested device",
-    "cause": "cause",
-    "gpu_wait_us": "GPU wait",
-    "host_us": "host time",
-    "kernel_us": "kernel",
-    "transfer_bytes": "transfer",
-    "host": "host",
-}
-_COLUMNS: Final[tuple[tuple[str, str, b.Kind], ...]] = (
-    ("op_id", "", "text"),
-    ("name", "Op", "code"),
-    ("type", "Type", "code"),
-    ("placement", "Placement", "code"),
-    ("with_a_gpu", "With a GPU", "code"),
-    ("requested_device", "Requested device", "code"),
-    ("cause", "Cause", "text"),
-    ("change", "Change", "text"),
-    ("change_id", "", "text"),
-    ("gpu_wait_us", "GPU wait{waits}", "us"),
-    ("host_us", "Host time{took}", "us"),
-    ("kernel_us", "Kernel time", "us"),
-    ("transfer_bytes", "Transfers", "bytes"),
-    ("occurrences", "Occurrences", "count"),
-    ("input_types", "Input types", "code"),
-    ("function", "Function", "code"),
-    ("role", "Role", "text"),
-    ("host", "Host", "code"),
-    ("source", "Source", "code"),
+_COLUMNS: Final = (
+    b.Column(name="name", title="Op", kind="code", term="op", opens="op"),
+    b.Column(name="type", title="Type", kind="code"),
+    b.Column(name="placement", title="Placement", kind="code", term="placement"),
+    b.Column(name="with_a_gpu", title="With a GPU", kind="code", term="placement"),
+    b.Column(
+        name="requested_device", title="Requested device", kind="code", term="requested device"
+    ),
+    b.Column(name="cause", title="Cause", term="cause"),
+    b.Column(name="change", title="Change"),
+    b.Column(name="gpu_wait_us", title="GPU wait", kind="us", term="GPU wait"),
+    b.Column(name="host_us", title="Host time", kind="us", term="host time"),
+    b.Column(name="kernel_us", title="Kernel time", kind="us", term="kernel"),
+    b.Column(name="transfer_bytes", title="Transfers", kind="bytes", term="transfer"),
+    b.Column(name="occurrences", title="Occurrences", kind="count"),
+    b.Column(name="input_types", title="Input types", kind="code"),
+    b.Column(name="function", title="Function", kind="code"),
+    b.Column(name="role", title="Role"),
+    b.Column(name="host", title="Host", kind="code", term="host"),
+    b.Column(name="source", title="Source", kind="code", opens="source"),
 )
 
 
@@ -74,20 +61,19 @@ def ops_tab(facts: PageFacts) -> b.Tab | None:
     run, costs = facts.run, facts.diagnosis.costs
     if run.ops.empty:
         return None
-    frame = _frame(facts, ranked(run.ops).head(_MAX_ROWS))
-    unknown = {name for name in frame.columns if frame[name].isna().all()}
-    unknown |= {"host"} if len(run.hosts) == 1 else set()
-    packed = _packed(frame[[name for name, *_ in _COLUMNS if name not in unknown]], len(run.ops))
+    frame = _frame(facts, ranked(run.ops).head(_MAX_ROWS)).dropna(axis=1, how="all")
+    if len(run.hosts) == 1:
+        frame = frame.drop(columns="host")
+    packed = _packed(frame, len(run.ops))
     per_step = {
-        "waits": "" if costs.exposed_by_op_ps is None else "/step",
-        "took": "" if costs.host_by_op_ps is None else "/step",
+        "gpu_wait_us": costs.exposed_by_op_ps is not None,
+        "host_us": costs.host_by_op_ps is not None,
     }
     columns = tuple(
-        b.Column(name=name, title=title.format(**per_step), kind=kind, term=_TERMS.get(name, ""),
-                 opens="op" if name == "name" else "source" if name == "source" else "")
-        for name, title, kind in _COLUMNS
-        if title and name not in unknown
-    )  # fmt: skip
+        replace(column, title=f"{column.title}/step") if per_step.get(column.name) else column
+        for column in _COLUMNS
+        if column.name in frame
+    )
     blocks: list[b.Block] = [b.BigTable(id="ops-table", columns=columns, packed=packed)]
     if packed.rows < len(run.ops):
         left_out = counted(len(run.ops) - packed.rows, "op")
@@ -105,10 +91,20 @@ def ranked(ops: pd.DataFrame) -> pd.DataFrame:
     return ops.iloc[np.lexsort((-time, np.where(on_cpu, -waited, 0), ~on_cpu))]
 
 
+def places(ops: pd.DataFrame, run: Run) -> list[str | None]:
+    """Return the line that made each op, as `file:line`."""
+    files = shown_files(ops["source_file"], run)
+    return [
+        file if file is None or pd.isna(line) else f"{file}:{line:.0f}"
+        for file, line in zip(files, ops["source_line"], strict=True)
+    ]
+
+
 # --- its columns -----------------------------------------------------------------------------
 
 
 def _frame(facts: PageFacts, ops: pd.DataFrame) -> pd.DataFrame:
+    """Return the packed columns, of which `op_id` and `change_id` are not shown."""
     diagnosis, ids = facts.diagnosis, ops["op_id"]
     host_ps, wait_ps = diagnosis.costs.host_by_op_ps, diagnosis.costs.exposed_by_op_ps
     kept = ["op_id", "name", "type", "placement", "occurrences", "input_types", "function", "host"]
@@ -123,21 +119,18 @@ def _frame(facts: PageFacts, ops: pd.DataFrame) -> pd.DataFrame:
     # An op without host time left no event on the host; at tracer level 2, these are device ops.
     has_host_time = ops["host_self_ps"] > 0
     took = ops["host_self_ps"] if host_ps is None else ids.map(host_ps)
-    frame["host_us"] = _us(took.where(has_host_time))
+    frame["host_us"] = _numbers(took.where(has_host_time)) / PS_PER_US
     waited = ops["exposed_ps"] if wait_ps is None else ids.map(wait_ps)
-    frame["gpu_wait_us"] = _us(waited.where(ops["exposed_ps"].notna() & has_host_time))
-    has_kernels = ops["kernels"].astype("Int64").fillna(0).gt(0)
-    frame["kernel_us"] = _us(ops["kernel_ps"].where(has_kernels.astype(bool)))
+    waited = waited.where(ops["exposed_ps"].notna() & has_host_time)
+    frame["gpu_wait_us"] = _numbers(waited) / PS_PER_US
+    has_kernels = ops["kernels"].astype("Int64").fillna(0).gt(0).astype(bool)
+    frame["kernel_us"] = _numbers(ops["kernel_ps"].where(has_kernels)) / PS_PER_US
     moved = ops["h2d_bytes"] + ops["d2h_bytes"]
     unknown = moved.eq(0) & ids.isin(copies_of_unknown_size(facts.run.transfers))
     frame["transfer_bytes"] = np.nan if moved.eq(0).all() else _numbers(moved.mask(unknown))
     frame["requested_device"] = ops["requested_device"].astype(object).replace("", "none")
-    frame["source"] = _sources(ops, facts.run)
+    frame["source"] = places(ops, facts.run)
     return frame
-
-
-def _us(ps: pd.Series[Any]) -> NDArray[np.float64]:
-    return np.divide(_numbers(ps), PS_PER_US, dtype=np.float64)
 
 
 def _numbers(column: pd.Series[Any]) -> NDArray[np.float64]:
@@ -183,52 +176,32 @@ def _with_a_gpu(diagnosis: Diagnosis, ops: pd.DataFrame) -> list[str | None]:
     return [predicted.get(op_id, "gpu") for op_id in ops["op_id"]]
 
 
-def _sources(ops: pd.DataFrame, run: Run) -> list[str | None]:
-    """Return the line of each op; each file is looked up once."""
-    distinct = ops["source_file"].dropna().unique().tolist()
-    shown = dict(zip(distinct, shown_files(distinct, run), strict=True))
-    return [
-        None if pd.isna(file) else shown[file] if pd.isna(line) else f"{shown[file]}:{line:.0f}"
-        for file, line in zip(ops["source_file"], ops["source_line"], strict=True)
-    ]
-
-
 # --- packed ----------------------------------------------------------------------------------
 
 
 def _packed(frame: pd.DataFrame, total_rows: int) -> PackedTable:
-    """Pack rows; if they are too large, cut long texts, then leave out the last rows."""
-    for longest in _LONGEST:
-        packed = pack({n: _column(frame[n], longest) for n in frame.columns}, total_rows)
-        if len(packed.data) <= _MAX_BYTES:
-            return packed
-    while len(packed.data) > _MAX_BYTES and len(frame) > 1:
-        frame = frame.head(max(1, int(len(frame) * 0.95 * _MAX_BYTES / len(packed.data))))
-        packed = pack({n: _column(frame[n], longest) for n in frame.columns}, total_rows)
-    return packed
+    """Pack rows; if they are too large, leave out the last ones."""
+    packed = pack({str(name): _column(frame[name]) for name in frame}, total_rows)
+    if len(packed.data) <= _MAX_BYTES or len(frame) == 1:
+        return packed
+    fitting = int(0.95 * len(frame) * _MAX_BYTES / len(packed.data))
+    return _packed(frame.head(max(1, fitting)), total_rows)
 
 
-def _column(column: pd.Series[Any], longest: int) -> Numbers | Texts:
+def _column(column: pd.Series[Any]) -> Numbers | Texts:
     name = str(column.name)
     if name.endswith("_us"):
-        return Numbers(_numbers(column), per=_PER_US)
+        return Numbers(_numbers(column), per=1000)  # nanoseconds
     if name in {"occurrences", "transfer_bytes"}:
         return Numbers(_numbers(column))
     codes, distinct = pd.factorize(column.astype(object))
-    texts = [_short(str(value), longest) for value in distinct.tolist()]
+    texts = [cut(str(text), _LONGEST) for text in distinct]
     # In reading order, so that rows can be sorted by the indices of their texts.
     order = sorted(range(len(texts)), key=lambda k: _sort_key(texts[k]))
-    places = np.empty(len(texts) + 1, np.int64)
-    places[order] = np.arange(len(texts))
-    places[-1] = -1  # where the code is -1, for None
-    return Texts(places[codes], [texts[k] for k in order])
+    position = np.append(np.argsort(order), -1)  # the last is for None, whose code is -1
+    return Texts(position[codes], [texts[k] for k in order])
 
 
 def _sort_key(value: str) -> tuple[str, str]:
     """Sort as readers expect: letters regardless of case, numbers by value."""
     return _DIGITS.sub(lambda found: found[0].zfill(12), value.lower()), value
-
-
-def _short(value: str, longest: int) -> str:
-    half = (longest - 1) // 2
-    return value if len(value) <= longest else f"{value[:half]}…{value[-half:]}"

@@ -7,13 +7,14 @@ and other `tf.name_scope`s.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
 from msgspec.structs import replace
 
 from traceanalyzer.model import blocks as b
+from traceanalyzer.report.text import cut
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
 
@@ -41,20 +42,7 @@ _NOTE: Final = (
 # inline_function_utils.cc prefixes the ops of an inlined function with the name of the call.
 _CALLS: Final = re.compile(r"(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+(?=.)")
 
-
-class _Tree:
-    """Nodes, each after its parent; the root is not among them."""
-
-    def __init__(self) -> None:
-        self.places: dict[tuple[int, str, str], int] = {}  # node above, kind, label
-        self.op_of: dict[int, int] = {}  # the op of a node
-
-    def add(self, path: list[tuple[str, str]]) -> int:
-        """Add the nodes of a path; return the last."""
-        at = -1
-        for kind, label in path:
-            at = self.places.setdefault((at, kind, _short(label)), len(self.places))
-        return at
+_Place: TypeAlias = tuple[int, str, str]  # the node above (-1: none), kind, label
 
 
 def scopes_tab(run: Run) -> b.Tab | None:
@@ -67,22 +55,22 @@ def scopes_tab(run: Run) -> b.Tab | None:
     is_host = ops["placement"].isin(_ON_THE_HOST).to_numpy()
     host_ps = ops["host_self_ps"].to_numpy(np.float64)
     kernel_ps = ops["kernel_ps"].to_numpy(np.float64)
-    took = np.stack([np.where(is_host, host_ps, 0), kernel_ps, np.where(is_host, 0, host_ps)])
-    has_time = took.sum(axis=0) > 0
+    ones = np.ones(len(ops))
+    own = np.stack([np.where(is_host, host_ps, 0), kernel_ps, np.where(is_host, 0, host_ps), ones])
+    has_time = own[:-1].sum(axis=0) > 0
     if not has_time.any():
         return None
-    ops, tree = ops[has_time], _Tree()
-    leaf = np.array([tree.add(path) for path in _paths(ops)], np.int64)
-    tree.op_of = dict(zip(leaf.tolist(), range(len(leaf)), strict=True))
-    ones = np.ones((1, len(leaf)))
-    own = np.concatenate([took[:, has_time], ones])
-    sums = [np.bincount(leaf, column, len(tree.places)) for column in own]
-    values = np.stack(sums).astype(np.float64)
-    above = [place[0] for place in tree.places]
-    for node in range(len(above) - 1, -1, -1):  # children come after parents
+    ops, own = ops[has_time], own[:, has_time]
+    places: dict[_Place, int] = {}  # each node comes after the node above it
+    leaf = np.array([_add(path, places) for path in _paths(ops)], np.int64)
+    summed = [np.bincount(leaf, column, len(places)) for column in own]
+    values = np.stack(summed).astype(np.float64)
+    above = [place[0] for place in places]
+    for node in range(len(above) - 1, -1, -1):
         if above[node] >= 0:
             values[:, above[node]] += values[:, node]
-    nodes = list(_nodes(tree, values, ops["op_id"].tolist()))
+    op_of = dict(zip(leaf.tolist(), ops["op_id"], strict=True))
+    nodes = list(_nodes(list(places), values, op_of))
     shown = [k for k in range(len(_MEASURES)) if any(node.values[k] for node in nodes)]
     icicle = b.Icicle(
         measures=tuple(_MEASURES[k] for k in shown),
@@ -97,45 +85,51 @@ def _paths(ops: pd.DataFrame) -> Iterator[list[tuple[str, str]]]:
     for name, function, is_eager, in_pipeline in zip(*(ops[c] for c in columns), strict=True):
         parts = _CALLS.sub("", str(name), count=1).split("/", _MAX_DEPTH - 1)
         path = [("scope", part) for part in parts if part] or [("scope", str(name))]
-        root: list[tuple[str, str]] = []
         if in_pipeline:
-            root = [("group", "input pipeline (tf.data)")]
-        elif len(path) == 1 and not pd.isna(function):
-            root = [("function", str(function))]
-        elif len(path) == 1:
-            root = [("group", "run eagerly" if is_eager else "in no function")]
-        yield root + path
+            yield [("group", "input pipeline (tf.data)"), *path]
+        elif len(path) > 1:
+            yield path
+        elif pd.isna(function):
+            yield [("group", "run eagerly" if is_eager else "in no function"), *path]
+        else:
+            yield [("function", str(function)), *path]
 
 
-def _short(part: str) -> str:
-    half = _LONGEST // 2
-    return part if len(part) <= _LONGEST else f"{part[:half]}…{part[-half:]}"
+def _add(path: list[tuple[str, str]], places: dict[_Place, int]) -> int:
+    """Add the nodes of a path; return the last."""
+    at = -1
+    for kind, label in path:
+        at = places.setdefault((at, kind, cut(label, _LONGEST)), len(places))
+    return at
 
 
-def _nodes(tree: _Tree, values: NDArray[np.float64], op_ids: list[str]) -> Iterator[b.IcicleNode]:
+def _nodes(
+    places: list[_Place], values: NDArray[np.float64], op_of: dict[int, str]
+) -> Iterator[b.IcicleNode]:
     """Yield the longest nodes; the omitted children of each become one node, with their number."""
-    above = np.array([place[0] for place in tree.places])
+    above = np.array([place[0] for place in places])
     # No node took longer than its parent, which comes first: the kept nodes form a tree.
     order = np.lexsort((np.arange(len(above)), -values[2], -values[0] - values[1]))
-    kept, cut = order[:_MAX_NODES], order[_MAX_NODES:]
+    kept, rest = order[:_MAX_NODES], order[_MAX_NODES:]
     place = np.full(len(above) + 1, -1)  # the last entry is for -1, no node
     place[kept] = np.arange(len(kept))
-    parents, known = set(above.tolist()), list(tree.places)
+    parents = set(above.tolist())
     for node in kept.tolist():
-        _, kind, label = known[node]
-        kind = "op" if kind == "scope" and node not in parents else kind
-        is_op = node in tree.op_of and values[3, node] == 1
-        op_id = op_ids[tree.op_of[node]] if is_op else None
-        yield _node(int(place[above[node]]), label, kind, values[:, node], op_id)
-    cut = cut[(above[cut] < 0) | (place[above[cut]] >= 0)]  # below a node that is kept
-    for parent in np.unique(place[above[cut]]).tolist():
-        rest = cut[place[above[cut]] == parent]
-        yield _node(parent, f"{len(rest):,} smaller", "others", values[:, rest].sum(axis=1))
+        _, kind, label = places[node]
+        yield b.IcicleNode(
+            parent=int(place[above[node]]),
+            label=label,
+            kind="op" if kind == "scope" and node not in parents else kind,
+            values=_shown(values[:, node]),
+            op_id=op_of.get(node) if values[-1, node] == 1 else None,
+        )
+    rest = rest[(above[rest] < 0) | (place[above[rest]] >= 0)]  # below a node that is kept
+    for parent in np.unique(place[above[rest]]).tolist():
+        smaller = rest[place[above[rest]] == parent]
+        label, summed = f"{len(smaller):,} smaller", _shown(values[:, smaller].sum(axis=1))
+        yield b.IcicleNode(parent=parent, label=label, kind="others", values=summed)
 
 
-def _node(
-    above: int, label: str, kind: str, values: NDArray[np.float64], op_id: str | None = None
-) -> b.IcicleNode:
+def _shown(values: NDArray[np.float64]) -> tuple[float, ...]:
     cpu, device, launch = (round(ps / PS_PER_US, 3) for ps in values[:3].tolist())
-    shown = (round(cpu + device, 3), cpu, device, launch, float(values[3]))
-    return b.IcicleNode(parent=above, label=label, kind=kind, values=shown, op_id=op_id)
+    return round(cpu + device, 3), cpu, device, launch, float(values[-1])

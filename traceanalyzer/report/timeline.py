@@ -18,10 +18,11 @@ from traceanalyzer.model.figures import EventLane, EventTimeline
 from traceanalyzer.report.lanes import COPY, KINDS, EventName, HostLane, Names, host_lanes
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.text import cut, op_label
+from traceanalyzer.tables.vocabulary import HOST_PLANE
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,7 +42,6 @@ _FIRST_THRESHOLD_PS: Final = 1024
 _LEVEL: Final = 5
 _LIMIT_PS: Final = 2**60
 _LONGEST_PS: Final = 2**50  # longer events count as this long
-_EMPTY: Final = pd.DataFrame(columns=["transfer", "producer", "consumer"], dtype=np.int64)
 
 
 class Events(NamedTuple):
@@ -61,7 +61,13 @@ def timeline_block(run: Run, explained: Collection[str]) -> Timeline | None:
     found = [lane for host in run.hosts for lane in host_lanes(host, names) if len(lane.start_ps)]
     if not found:
         return None
-    lanes = _busiest(found)
+    busiest = sorted(found, key=lambda lane: -lane.busy_ps)
+    kept = [
+        id(lane)
+        for is_thread in (True, False)
+        for lane in [b for b in busiest if (b.kind == "thread") == is_thread][:_MOST_LANES]
+    ]
+    lanes = [lane for lane in found if id(lane) in kept]
     origin_ps = min(host.start_ps for host in run.hosts)
     whole = _joined(lanes, origin_ps)
     called, rows = _called(names.rows, whole)
@@ -91,15 +97,6 @@ def timeline_block(run: Run, explained: Collection[str]) -> Timeline | None:
     return Timeline(events=timeline, arrows=pack(columns, len(arrows)) if len(arrows) else None)
 
 
-def _busiest(found: Sequence[HostLane]) -> list[HostLane]:
-    """Return the lanes to show, in order; if too many, the busiest."""
-    kept: set[int] = set()
-    for is_thread in (True, False):
-        own = [k for k, lane in enumerate(found) if (lane.kind == "thread") == is_thread]
-        kept.update(sorted(own, key=lambda k: -found[k].busy_ps)[:_MOST_LANES])
-    return [lane for k, lane in enumerate(found) if k in kept]
-
-
 def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
     """Return the events of all lanes, their times from the run's first event."""
     start = (np.concatenate([lane.start_ps for lane in lanes]) - origin_ps).clip(0, _LIMIT_PS)
@@ -115,15 +112,14 @@ def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
 
 
 def _lane(lane: HostLane, origin_ps: int, rows: int, total: int) -> EventLane:
-    begin_ps = None
-    if lane.plane is not None:
-        begin_ps = lane.host.tables.line_begins.get((lane.plane, lane.name))
+    plane = HOST_PLANE if lane.kind == "thread" else lane.device
+    begin_ps = lane.host.tables.line_begins.get((plane or "", lane.name))
     return EventLane(
         host=lane.host.name,
         name=lane.name,
         kind=lane.kind,
         device=lane.device,
-        plane=lane.plane,
+        plane=plane,
         is_program=lane.is_program,
         rows=rows,
         events_total=total,
@@ -248,53 +244,40 @@ def _merged(events: Events, first: NDArray[np.int64], kinds: NDArray[np.int64]) 
 def _arrows(
     lanes: Sequence[HostLane], events: Events, called: Sequence[EventName]
 ) -> NDArray[np.int64]:
-    """Return pairs of events, producer and consumer, for the longest transfers.
+    """Return pairs of events, producer and consumer, for the longest transfers of each lane.
 
     The producer is the last event of the op that made the value, before its transfer; the consumer
     is the first later event of the op that takes it.
     """
     code: dict[str | None, int] = {None: -1}
-    op_of_name = np.array([code.setdefault(name.op_id, len(code)) for name in called])
-    op_of_name[[name.kind == COPY for name in called]] = -1
-    moved = pd.concat([_EMPTY, *_transfers(lanes, events, code)], ignore_index=True)
-    op = op_of_name[events.what]
-    at = np.flatnonzero(np.isin(op, moved[["producer", "consumer"]]) & (op >= 0))
-    others = pd.DataFrame({"at": at, "op": op[at]})
-    starts, ends = events.start_ps, events.end_ps
-    others["start"], others["end"] = starts[at], ends[at]
-    moved["start"], moved["end"] = starts[moved["transfer"]], ends[moved["transfer"]]
-    before = pd.merge_asof(
-        moved.sort_values("start")[["transfer", "producer", "start"]],
-        others.sort_values("end")[["at", "op", "end"]],
-        left_on="start",
-        right_on="end",
-        left_by="producer",
-        right_by="op",
-    ).dropna()
-    after = pd.merge_asof(
-        moved.sort_values("end")[["transfer", "consumer", "end"]],
-        others.sort_values("start")[["at", "op", "start"]],
-        left_on="end",
-        right_on="start",
-        left_by="consumer",
-        right_by="op",
-        direction="forward",
-    ).dropna()
-    pairs = (before[["at", "transfer"]], after[["transfer", "at"]])
-    return np.concatenate([pair.to_numpy(np.int64) for pair in pairs])
-
-
-def _transfers(
-    lanes: Sequence[HostLane], events: Events, code: Mapping[str | None, int]
-) -> Iterator[pd.DataFrame]:
-    """Yield the events of each lane's longest transfers, and their producers and consumers."""
+    op = np.array([code.setdefault(name.op_id, len(code)) for name in called])
+    op[[name.kind == COPY for name in called]] = -1
+    op = op[events.what]
+    moved = [pd.DataFrame(columns=["transfer", "producer", "consumer"], dtype=np.int64)]
     for begin, lane in zip(events.begin.tolist(), lanes, strict=False):
         if lane.transfer is not None:
             at = np.flatnonzero(lane.transfer >= 0)
             longest = np.argsort(lane.start_ps[at] - lane.end_ps[at], kind="stable")
             at = at[longest[:_MOST_ARROWS]]
             table = lane.host.tables.transfers.iloc[lane.transfer[at]]
-            ends = {
-                e: [code.get(op_id, -1) for op_id in table[e]] for e in ("producer", "consumer")
-            }
-            yield pd.DataFrame({"transfer": begin + at, **ends}, dtype=np.int64)
+            ends = {e: [code.get(i, -1) for i in table[e]] for e in ("producer", "consumer")}
+            moved.append(pd.DataFrame({"transfer": begin + at, **ends}, dtype=np.int64))
+    transfers = pd.concat(moved, ignore_index=True)
+    known = np.flatnonzero(np.isin(op, transfers[["producer", "consumer"]]) & (op >= 0))
+
+    def paired(end: str, own_ps: NDArray[np.int64], other_ps: NDArray[np.int64]) -> pd.DataFrame:
+        at, is_made = transfers["transfer"].to_numpy(), end == "producer"
+        own = pd.DataFrame({"transfer": at, "op": transfers[end], "ps": own_ps[at]})
+        others = pd.DataFrame({"other": known, "op": op[known], "ps": other_ps[known]})
+        pairs = pd.merge_asof(
+            own.sort_values("ps"),
+            others.sort_values("ps"),
+            on="ps",
+            by="op",
+            direction="backward" if is_made else "forward",
+        ).dropna()
+        return pairs[["other", "transfer"] if is_made else ["transfer", "other"]]
+
+    made = paired("producer", events.start_ps, events.end_ps)
+    taken = paired("consumer", events.end_ps, events.start_ps)
+    return np.concatenate([pairs.to_numpy(np.int64) for pairs in (made, taken)])

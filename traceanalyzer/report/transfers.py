@@ -1,35 +1,54 @@
-"""Transfers in the report: between which ops, small transfers, and device-to-host syncs."""
+"""Transfers in the report: between which ops, small ones, device-to-host syncs, and round trips."""
 
 from __future__ import annotations
 
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.format import percent_text
+from traceanalyzer.format import counted, listed, percent_text, size_text
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.figures import (
     DeviceToHostSyncRecord,
+    MovedOp,
+    RoundTripMove,
+    RoundTripRecord,
+    RoundTripTransfers,
     SmallTransfersRecord,
     TransferEdge,
     TransferGraph,
     TransferNode,
 )
+from traceanalyzer.placement.devices import CPU, GPU
+from traceanalyzer.placement.registry import DEFAULT, nearest
 from traceanalyzer.report.records import to_record, us
-from traceanalyzer.report.round_trips import round_trip_fold
 from traceanalyzer.report.text import DIRECTIONS, in_bytes, op_link, table_of, time
 from traceanalyzer.transfers.graph import device_graph
 from traceanalyzer.transfers.groups import transfer_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from traceanalyzer.model.figures import RoundTripRecord
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.model import OpRef
     from traceanalyzer.run import Run
+    from traceanalyzer.transfers.cheapest_move import Move
     from traceanalyzer.transfers.groups import Group
+    from traceanalyzer.transfers.round_trips import RoundTrip, RoundTripOp
 
 _MAX_EDGES: Final = 500
 _MAX_SYNCS: Final = 100
+_MAX_ROUND_TRIPS: Final = 50
+_MAX_OPS: Final = 100  # of one round trip
 _MOST_OF_A_KIND: Final = 10  # rows for parts of one direction
+_TRIPS_SHOWN: Final = 10
+_OPS_NAMED: Final = 3
+# The causes that keep an op on the CPU whatever device the program requests.
+_CANNOT_MOVE: Final = frozenset(
+    {
+        *("no_gpu_kernel", "dtype_unsupported", "attr_unsupported", "python_callback"),
+        *("custom_op", "host_pipeline", "remote_host"),
+    }
+)
 _LINKS: Final = {
     "pcie": "of the PCI Express bandwidth",
     "memory": "of the memory bandwidth",
@@ -49,8 +68,8 @@ _COLUMNS: Final = (
     b.Column(name="count_per_step", title="Per step", kind="count"),
     b.Column(name="count", title="Count", kind="count"),
     b.Column(name="bytes", title="Bytes", kind="bytes"),
-    b.Column(name="time_us", title="Time", kind="us"),
-    b.Column(name="gpu_wait_us", title="GPU wait", kind="us"),
+    b.Column(name="total_us", title="Time", kind="us"),
+    b.Column(name="exposed_us", title="GPU wait", kind="us"),
     b.Column(name="hidden_share", title="Under compute", kind="share"),
     b.Column(name="bytes_per_s", title="Rate", kind="bytes_per_s"),
     b.Column(name="remark", title="Remark"),
@@ -62,29 +81,88 @@ def transfer_graph(run: Run) -> TransferGraph | None:
     if run.transfers.empty:
         return None
     graph, costs = run.transfer_graph, run.transfer_costs
-    edges = sorted(
-        graph.edges(keys=True, data=True),
-        key=lambda e: (-(e[3]["bytes"] or 0), -e[3]["count"], *e[:3]),
+    between_ops = [_edge(*edge) for edge in graph.edges(keys=True, data=True)]
+    between_ops.sort(
+        key=lambda e: (-(e.bytes or 0), -e.count, e.source, e.target, e.direction),
     )
-    between_devices = device_graph(run.traffic).edges(keys=True, data=True)
-    shown, syncs = edges[:_MAX_EDGES], costs.device_to_host_syncs[:_MAX_SYNCS]
-    ends = [edge[:2] for edge in shown]
+    edges, syncs = between_ops[:_MAX_EDGES], costs.device_to_host_syncs[:_MAX_SYNCS]
+    devices = [_edge(*edge) for edge in device_graph(run.traffic).edges(keys=True, data=True)]
+    ends = [(edge.source, edge.target) for edge in edges]
     ends += [(e.source, e.target) for small in costs.small_transfers for e in small.edges]
     nodes = dict.fromkeys([*chain.from_iterable(ends), *(sync.source for sync in syncs)])
     return TransferGraph(
         nodes=tuple(to_record(TransferNode, graph.nodes[node], op_id=node) for node in nodes),
-        edges=tuple(
-            to_record(TransferEdge, figures, source=source, target=target, direction=direction)
-            for source, target, direction, figures in shown
-        ),
-        devices=tuple(
-            to_record(TransferEdge, figures, source=source, target=target, direction=direction)
-            for source, target, direction, figures in sorted(between_devices, key=lambda e: e[:3])
-        ),
-        edges_total=len(edges),
+        edges=tuple(edges),
+        devices=tuple(sorted(devices, key=lambda e: (e.source, e.target, e.direction))),
+        edges_total=len(between_ops),
         small_transfers=costs.small_transfers,
         device_to_host_syncs=syncs,
         device_to_host_syncs_total=len(costs.device_to_host_syncs),
+    )
+
+
+def _edge(source: str, target: str, direction: str, figures: Mapping[str, object]) -> TransferEdge:
+    ends = {"source": source, "target": target, "direction": direction}
+    return to_record(TransferEdge, figures, **ends)
+
+
+# --- round trips, as data --------------------------------------------------------------------
+
+
+def round_trips(
+    diagnosis: Diagnosis, refs: Callable[[Sequence[str]], tuple[OpRef, ...]]
+) -> tuple[RoundTripRecord, ...]:
+    """Return the round trips of a run, most bytes copied first; `refs` names ops by id."""
+    cannot_move = _cannot_move(diagnosis)
+    return tuple(
+        to_record(
+            RoundTripRecord,
+            found,
+            ops=refs([op.op_id for op in found.ops if op.op_id is not None][:_MAX_OPS]),
+            ops_total=len(found.ops),
+            unseen=tuple(op.name for op in found.ops if op.op_id is None)[:_MAX_OPS],
+            move=_move(found, found.cheapest_move(cannot_move)),
+        )
+        for found in diagnosis.run.transfer_costs.round_trips[:_MAX_ROUND_TRIPS]
+    )
+
+
+def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
+    registry = nearest(diagnosis.run.tensorflow_version).registry
+    stuck = {
+        op_id
+        for finding in diagnosis.findings
+        if {finding.cause, *(each.cause for each in finding.blockers)} & _CANNOT_MOVE
+        for op_id in finding.op_ids
+    }
+
+    def cannot_move(op: RoundTripOp) -> bool:
+        if op.op_id in stuck:
+            return True
+        cpu_op = diagnosis.cpu_ops.get(op.op_id or "")
+        if cpu_op is not None and cpu_op.explanation.kernels is not None:
+            return not {GPU, DEFAULT} & set(cpu_op.explanation.kernels)
+        op_type = op.type if cpu_op is None else cpu_op.explanation.type  # as in the program
+        devices = {kernel.device_type for kernel in registry.usable_kernels(op_type)}
+        return DEFAULT not in devices and not {CPU, GPU} <= devices
+
+    return cannot_move
+
+
+def _move(found: RoundTrip, move: Move[RoundTripOp] | None) -> RoundTripMove | None:
+    if move is None:
+        return None
+    # If the cost of the present transfers is unknown, so is the saving.
+    is_known, in_bytes = move.saved > 0 or move.stays > 0, found.basis == "bytes"
+    return to_record(
+        RoundTripMove,
+        move,
+        to_gpu=tuple(to_record(MovedOp, op) for op in move.to_gpu),
+        to_cpu=tuple(to_record(MovedOp, op) for op in move.to_cpu),
+        saved_bytes=move.saved if is_known and in_bytes else None,
+        stays_bytes=move.stays if is_known and in_bytes else None,
+        saved_us=us(move.saved) if is_known and not in_bytes else None,
+        stays_us=us(move.stays) if is_known and not in_bytes else None,
     )
 
 
@@ -98,7 +176,7 @@ def transfers_tab(
     if graph is None:
         return None
     count = sum(copies.count for copies in graph.devices)
-    blocks: tuple[b.Block, ...] = (_flows(run), _table(graph), *round_trip_fold(round_trips))
+    blocks: tuple[b.Block, ...] = (_flows(run), _table(graph), *_round_trip_fold(round_trips))
     return b.Tab(id="transfers", title="Transfers", count=count, blocks=blocks)
 
 
@@ -106,37 +184,32 @@ def _flows(run: Run) -> b.Flows:
     """Return all transfers between groups of ops; each transfer is in one flow."""
     groups = transfer_groups(run.traffic, run.ops)
     names = {node: str(known["label"]) for node, known in run.transfer_graph.nodes(data=True)}
-    places: dict[tuple[str, int, str], int] = {}
-    nodes: list[b.FlowNode] = []
-
-    def place(side: str, of_side: Sequence[Group], number: int, memory: str) -> int:
-        if places.setdefault((side, number, memory), len(nodes)) == len(nodes):
-            nodes.append(_node(of_side[number], memory, names))
-        return places[side, number, memory]
-
-    flows = [
-        b.Flow(
-            source=place("source", groups.sources, f.source, f.source_memory),
-            target=place("target", groups.targets, f.target, f.target_memory),
-            bytes=f.sums["bytes"],
-            count=f.sums["count"],
-            us=us(f.sums["total_ps"]),
-            gpu_wait_us=us(f.sums["exposed_ps"]),
+    places: dict[tuple[Group, str, str], int] = {}
+    flows = []
+    for flow in groups.flows:
+        source = (groups.sources[flow.source], flow.source_memory, "source")
+        target = (groups.targets[flow.target], flow.target_memory, "target")
+        flows.append(
+            b.Flow(
+                source=places.setdefault(source, len(places)),
+                target=places.setdefault(target, len(places)),
+                bytes=flow.sums["bytes"],
+                count=flow.sums["count"],
+                us=us(flow.sums["total_ps"]),
+                gpu_wait_us=us(flow.sums["exposed_ps"]),
+            )
         )
-        for f in groups.flows
-    ]
-    return b.Flows(nodes=tuple(nodes), flows=tuple(flows))
+    nodes = tuple(_node(group, memory, names) for group, memory, _ in places)
+    return b.Flows(nodes=nodes, flows=tuple(flows))
 
 
 def _node(group: Group, memory: str, names: Mapping[str, str]) -> b.FlowNode:
     if group.kind == "memory":
         return b.FlowNode(label="unknown op", memory=memory)
     first, number = group.nodes[0], len(group.nodes)
-    if group.kind == "op":
-        op_id = None if first.startswith("name:") else first
-        return b.FlowNode(label=group.label, memory=memory, ops=1, op_id=op_id)
     label = f"{number:,} others" if group.kind == "others" else group.label or names[first]
-    return b.FlowNode(label=label, memory=memory, ops=number)
+    op_id = first if group.kind == "op" and not first.startswith("name:") else None
+    return b.FlowNode(label=label, memory=memory, ops=number, op_id=op_id)
 
 
 def _table(graph: TransferGraph) -> b.Table:
@@ -148,41 +221,32 @@ def _table(graph: TransferGraph) -> b.Table:
         ends = (copies.source, copies.target)
         many = [s for s in graph.small_transfers if (s.source, s.target) == ends]
         rows += [_small(small, names) for small in many[:_MOST_OF_A_KIND]]
-        if copies.direction == "d2h":
-            syncs = [
-                sync
-                for sync in graph.device_to_host_syncs
-                if sync.device is None
-                or sync.device.rpartition("/device:")[2].lower() == copies.source
-            ]
-            rows += [_sync(sync) for sync in syncs[:_MOST_OF_A_KIND]]
+        syncs = [
+            sync
+            for sync in graph.device_to_host_syncs
+            if copies.direction == "d2h"
+            and (sync.device or copies.source).rpartition("/device:")[2].lower() == copies.source
+        ]
+        rows += [_sync(sync) for sync in syncs[:_MOST_OF_A_KIND]]
     return table_of(_COLUMNS, rows, table_id="transfers-table")
 
 
 def _direction(copies: TransferEdge) -> dict[str, b.Cell]:
-    hidden = None
+    hidden, remarks = None, []
     if copies.hidden_us is not None and copies.total_us:
         hidden = min(1.0, copies.hidden_us / copies.total_us)
-    return {
-        "transfers": DIRECTIONS[copies.direction],
-        "source": copies.source,
-        "target": copies.target,
-        "count": copies.count,
-        "bytes": copies.bytes,
-        "time_us": copies.total_us,
-        "gpu_wait_us": copies.exposed_us,
-        "hidden_share": hidden,
-        "bytes_per_s": copies.bytes_per_s,
-        "remark": "; ".join(_remarks(copies)) or None,
-    }
-
-
-def _remarks(copies: TransferEdge) -> Iterator[str]:
     if copies.bytes_per_s and copies.link_bytes_per_s and copies.link_source:
         share = min(1.0, copies.bytes_per_s / copies.link_bytes_per_s)
-        yield f"{percent_text(share)} {_LINKS[copies.link_source]}"
+        remarks.append(f"{percent_text(share)} {_LINKS[copies.link_source]}")
     if copies.pageable_count:
-        yield f"{copies.pageable_count:,} of {copies.count:,} from or to pageable memory"
+        of = f"{copies.pageable_count:,} of {copies.count:,}"
+        remarks.append(f"{of} from or to pageable memory")
+    return {
+        **vars(copies),
+        "transfers": DIRECTIONS[copies.direction],
+        "hidden_share": hidden,
+        "remark": "; ".join(remarks) or None,
+    }
 
 
 def _small(small: SmallTransfersRecord, names: Mapping[str, str]) -> dict[str, b.Cell]:
@@ -191,30 +255,20 @@ def _small(small: SmallTransfersRecord, names: Mapping[str, str]) -> dict[str, b
         carrying = percent_text(small.carrying_us / small.total_us)
         remark.append(f"; the bytes alone need {carrying} of the time")
     for edge in small.edges[:1]:
-        remark += ["; most from ", node_link(edge.source, names), " to "]
-        remark.append(node_link(edge.target, names))
-    return {
-        "transfers": "of these: small transfers",
-        "source": small.source,
-        "target": small.target,
-        "count_per_step": small.count_per_step,
-        "count": small.count,
-        "time_us": small.total_us,
-        "remark": tuple(remark),
-    }
+        remark += ["; most from ", _node_link(edge.source, names), " to "]
+        remark.append(_node_link(edge.target, names))
+    return {**vars(small), "transfers": "of these: small transfers", "remark": tuple(remark)}
 
 
-def node_link(node: str, names: Mapping[str, str]) -> b.Inline:
+def _node_link(node: str, names: Mapping[str, str]) -> b.Inline:
     """Return the name of an end of transfers: an op, a memory, or an op without events."""
     label = names.get(node, node)
     return op_link(label, None if label == node or node.startswith("name:") else node)
 
 
 def _sync(sync: DeviceToHostSyncRecord) -> dict[str, b.Cell]:
-    source: b.Cell = "unknown op"
-    if sync.source_name is not None:
-        source = (node_link(sync.source, {sync.source: sync.source_name}),)
-    remark: list[b.Inline] = [_READERS[sync.reader]]
+    name, reader = sync.source_name, _READERS[sync.reader]
+    remark: list[b.Inline] = [reader]
     if sync.consumer_name is not None:
         remark += [": ", b.Code(text=sync.consumer_name)]
     if sync.certainty != "certain" and sync.reader != "unknown":
@@ -224,11 +278,54 @@ def _sync(sync: DeviceToHostSyncRecord) -> dict[str, b.Cell]:
     if sync.idle_us:
         remark += ["; GPU idle after it for ", time(sync.idle_us)]
     return {
+        **vars(sync),
         "transfers": "of these: device-to-host sync",
-        "source": source,
+        "source": "unknown op" if name is None else (_node_link(sync.source, {sync.source: name}),),
         "target": "host",
-        "count_per_step": sync.count_per_step,
-        "count": sync.count,
-        "time_us": sync.total_us,
         "remark": tuple(remark),
     }
+
+
+# --- round trips on the tab ------------------------------------------------------------------
+
+
+def _round_trip_fold(found: Sequence[RoundTripRecord]) -> Iterator[b.Fold]:
+    """Yield one line that opens, if there are any."""
+    if found:
+        trips = counted(len(found), "round trip")
+        summary = f"{trips}: CPU ops that take values from a GPU and return values to it"
+        if len(found) > _TRIPS_SHOWN:
+            summary += f" (the {_TRIPS_SHOWN} that copy most)"
+        items = b.Bullets(items=tuple(map(_words, found[:_TRIPS_SHOWN])))
+        yield b.Fold(id="round-trips", summary=(summary,), blocks=(items,))
+
+
+def _words(trip: RoundTripRecord) -> b.Text:
+    named: list[b.Inline] = [op_link(op.name, op.op_id) for op in trip.ops[:_OPS_NAMED]]
+    named += trip.unseen[: _OPS_NAMED - len(named)]
+    ops = [part for name in named for part in (name, ", ")][:-1]
+    more = trip.ops_total - len(named)
+    rest = f" and {more:,} more" if more > 0 else ""
+    crossing = f"{rest}: {_crossing(trip.arriving)} from a GPU, {_crossing(trip.leaving)} to one"
+    certainty = "" if trip.certainty == "certain" else f" ({trip.certainty})"
+    return (*ops, f"{crossing}{certainty}. ", _advice(trip))
+
+
+def _crossing(copies: RoundTripTransfers) -> str:
+    if copies.count is None:
+        return "transfers that are not recorded"
+    size = "an unknown size" if copies.bytes is None else size_text(copies.bytes)
+    return f"{size} in {counted(copies.count, 'transfer')}"
+
+
+def _advice(trip: RoundTripRecord) -> str:
+    move = trip.move
+    if move is None:
+        return "No possible move would copy less." if trip.is_weighed else ""
+    saved = "" if move.saved_bytes is None else f": saves {size_text(move.saved_bytes)}"
+    moves = [
+        f"{listed([op.name for op in ops])} to the {device}"
+        for ops, device in ((move.to_gpu, "GPU"), (move.to_cpu, "CPU"))
+        if ops
+    ]
+    return f"Least is copied with {listed(moves)}{saved}."

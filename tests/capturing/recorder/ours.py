@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from traceanalyzer.capturing.recorder import journal
+from traceanalyzer.capturing.recorder import hooks
 
 __all__ = ["failing"]
 
@@ -11,7 +11,7 @@ __all__ = ["failing"]
 def failing(error: Exception) -> Callable[..., None]:
     """A function that raises an error, and seems to stand in the recorder."""
     names: dict[str, Any] = {"error": error}
-    code = compile("def fail(*_, **__):\n    raise error", journal.__file__, "exec")
+    code = compile("def fail(*_, **__):\n    raise error", hooks.__file__, "exec")
     exec(code, names)  # noqa: S102
     fail: Callable[..., None] = names["fail"]
     return fail

@@ -23,7 +23,7 @@ from tests.capturing.recorder.ours import failing
 from traceanalyzer.capturing.recorder import program, recording, signatures
 from traceanalyzer.capturing.recorder.dumps import Dumps
 from traceanalyzer.capturing.recorder.evidence import Evidence
-from traceanalyzer.capturing.recorder.journal import Journal
+from traceanalyzer.capturing.recorder.hooks import Journal
 from traceanalyzer.capturing.recorder.origins import MACHINE
 from traceanalyzer.capturing.recorder.program import Attachment, Settings
 

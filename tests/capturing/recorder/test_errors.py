@@ -12,7 +12,7 @@ import pytest
 
 from traceanalyzer.capturing.recorder import errors
 from traceanalyzer.capturing.recorder.errors import ErrorRecorder, journal_fatal
-from traceanalyzer.capturing.recorder.journal import Journal
+from traceanalyzer.capturing.recorder.hooks import Journal
 
 # As a function of TensorFlow that is recorded raises.
 FAIL = "def fail(error):\n    record('resource_exhausted', error)\n    raise error"

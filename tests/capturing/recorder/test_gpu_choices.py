@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from traceanalyzer.capturing.recorder.gpu_choices import GpuChoices, watch_variable
-from traceanalyzer.capturing.recorder.journal import Journal
+from traceanalyzer.capturing.recorder.environment import GpuChoices, watch_gpu_variable
+from traceanalyzer.capturing.recorder.hooks import Journal
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_the_lines_that_set_and_unset_the_variable_are_noted(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(context, "_context", None)
-    watch_variable(journal)
+    watch_gpu_variable(journal)
     os.environ["ANOTHER"] = "1"
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     assert os.environ.pop("CUDA_VISIBLE_DEVICES") == "-1"
@@ -62,13 +62,13 @@ def test_the_lines_that_set_and_unset_the_variable_are_noted(
 
 def test_a_variable_that_comes_too_late_is_not(journal: Journal, tmp_path: Path) -> None:
     tf.config.list_physical_devices()
-    watch_variable(journal)
+    watch_gpu_variable(journal)
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     assert written(tmp_path) == []
 
 
 def test_an_error_of_the_program_shows_no_line_of_ours(journal: Journal) -> None:
-    watch_variable(journal)
+    watch_gpu_variable(journal)
     with pytest.raises(TypeError) as caught:
         os.environ["CUDA_VISIBLE_DEVICES"] = 1  # type: ignore[assignment]
     assert not any(str(e.path).endswith("recorder/gpu_choices.py") for e in caught.traceback)

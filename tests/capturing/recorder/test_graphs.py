@@ -15,7 +15,7 @@ from tensorflow.core.framework import graph_pb2
 
 from traceanalyzer.capturing.recorder import dumps as graphs
 from traceanalyzer.capturing.recorder.dumps import Dumps, flag_in
-from traceanalyzer.capturing.recorder.journal import Journal
+from traceanalyzer.capturing.recorder.hooks import Journal
 
 KEPT = {
     "__inference_f_91.0005.main.before_placer.pb",
@@ -177,7 +177,7 @@ def test_a_fork_of_the_program_dumps_nothing(tmp_path: Path) -> None:
     program = f"""
 import os
 from traceanalyzer.capturing.recorder.dumps import Dumps, flag_in
-from traceanalyzer.capturing.recorder.journal import Journal
+from traceanalyzer.capturing.recorder.hooks import Journal
 os.putenv = lambda name, value: prefixes.setdefault(name, value)
 prefixes = {{}}
 dumps = Dumps({str(tmp_path / "graphs")!r}, Journal({str(tmp_path / "journal")!r}))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from traceanalyzer.capturing.recorder.journal import Journal
+from traceanalyzer.capturing.recorder.hooks import Journal
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

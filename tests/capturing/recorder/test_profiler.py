@@ -9,7 +9,7 @@ from tensorflow.python.framework import versions
 from tensorflow.python.profiler.internal import _pywrap_profiler
 
 from traceanalyzer.capturing.recorder import profiler
-from traceanalyzer.capturing.recorder.journal import Journal
+from traceanalyzer.capturing.recorder.hooks import Journal
 from traceanalyzer.capturing.recorder.profiler import Levels, Profiler, ProfilerError
 from traceanalyzer.capturing.recorder.program import Settings
 

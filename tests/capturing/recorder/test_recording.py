@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from traceanalyzer.capturing.recorder import recording
-from traceanalyzer.capturing.recorder.journal import Journal
+from traceanalyzer.capturing.recorder.hooks import Journal
 from traceanalyzer.capturing.recorder.profiler import Levels, ProfilerError
 from traceanalyzer.capturing.recorder.program import Settings
 from traceanalyzer.capturing.recorder.recording import Recording

@@ -1,22 +1,22 @@
-"""Values that ops take: as the journal writes them, and of which type they are made tensors.
+"""Attributes and inputs of ops: their form in the journal, and the dtypes of converted inputs.
 
-The forms are the capture file's.
+The forms are those of the capture file.
 
-Python values and NumPy arrays are made tensors in C++. Of which type follows from the rules of
-`TFE_Py_FastPathExecute_C` (python/eager/pywrap_tfe_src.cc, `MaybeGetDTypeForAttr`) and, where these
+Python values and NumPy arrays become tensors in C++. Their dtypes follow from the rules of
+`TFE_Py_FastPathExecute_C` (python/eager/pywrap_tfe_src.cc, `MaybeGetDTypeForAttr`) and, if these
 leave it to the value, of `ConvertToEagerTensor` (pywrap_tensor.cc) and py_seq_tensor.cc; or from
 the op's outputs. If these leave it open, no dtype is written.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 from .hooks import loaded
 
 _LONGEST = 1000
 RESOURCE = 20  # DT_RESOURCE in types.proto
-# py_seq_tensor.cc: an int is made an int32 where it fits into one.
+# py_seq_tensor.cc: an int becomes an int32 if it fits into one.
 _INT32, _INT64 = "int32", "int64"
 _DTYPE_OF_PYTHON = {
     _INT32: "int32",
@@ -33,7 +33,7 @@ def as_json(value: Any) -> Any:  # noqa: PLR0911
     """Write an attribute's value: a dtype as its name, a string as `{"s": ...}`, and so on.
 
     The generated op functions of TensorFlow pass Python scalars, strings, bytes, lists, DTypes or
-    their numbers' proto enum, shapes, and protos.
+    their enum numbers, shapes, and protos.
     """
     if value is None or isinstance(value, (bool, int, float)):
         return value
@@ -53,7 +53,7 @@ def as_json(value: Any) -> Any:  # noqa: PLR0911
 
 
 def attribute(kind: str, value: Any) -> Any:
-    """Write an attribute of the kind that its OpDef states: dtypes come as numbers."""
+    """Write an attribute whose kind is known from the OpDef: dtypes are numbers."""
     if kind == "type" and isinstance(value, int):
         return dtype_name(value)
     if kind == "list(type)" and isinstance(value, (list, tuple)):
@@ -83,7 +83,6 @@ def dtype_name(number: int) -> str:
 
 
 def text(value: Any) -> str:
-    """Return text as TensorFlow passes it: `str`, `bytes`, or None for none."""
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else (value or "")
 
 
@@ -110,7 +109,7 @@ def bytes_of(dtype: str | None, sizes: list[int] | None) -> int | None:
 
 
 def python_kind(value: Any) -> Any:
-    """Return a key for a Python value; values that get the same dtype have equal keys."""
+    """Return a key for a Python value; values that get the same dtype have the same key."""
     if type(value) is int:
         return _INT32 if -(1 << 31) <= value < 1 << 31 else _INT64
     return type(value)
@@ -139,13 +138,13 @@ class Types:
         return None
 
     def resources(self, result: Any) -> Iterator[Any]:
-        """Walk the handles of resources among what an op returned."""
+        """Yield the resource handles in the result of an op."""
         for value in flat((result,)):
             if isinstance(value, self.tensor) and value._datatype_enum() == RESOURCE:
                 yield value
 
-    def attributes(self, op: str, inputs: Any, given: tuple[Any, ...]) -> dict[str, Any]:
-        """Return an op's attributes: those given, and those that its inputs decide."""
+    def attributes(self, op: str, inputs: Any, given: Sequence[Any]) -> dict[str, Any]:
+        """Return an op's attributes: those given, and those that follow from its inputs."""
         op_def = self.op_def(op)
         kinds = {a.name: a.type for a in op_def.attr}
         found: dict[str, Any] = {}
@@ -163,8 +162,7 @@ class Types:
                 found.setdefault(arg.number_attr, len(values))
             if arg.type_list_attr:
                 found.setdefault(arg.type_list_attr, [self._own_dtype(v) for v in values])
-        # Of those that no tensor decides, the OpDef's default does, or else the first value: what
-        # comes later is cast to what the first is.
+        # Otherwise the OpDef's default decides, or the first value: later ones are cast to it.
         defaults = {a.name: a.default_value.type for a in op_def.attr if a.type == "type"}
         decided = set(found)
         for arg, value in zip(op_def.input_arg, inputs):
@@ -179,7 +177,7 @@ class Types:
     def inputs(
         self, op: str, inputs: tuple[Any, ...], attributes: dict[str, Any]
     ) -> Iterator[tuple[Any, str | None, str]]:
-        """Walk what is made tensors: the value, its type, and the attribute of its type, or ""."""
+        """Yield the inputs as tensors: the value, its dtype, and the dtype's attribute or ""."""
         arguments = self.op_def(op).input_arg
         for k, value in enumerate(inputs):
             arg = arguments[k] if len(inputs) == len(arguments) else None
@@ -207,7 +205,7 @@ class Types:
         if dtype is not None:
             return dtype
         if isinstance(value, self.array):
-            try:  # objects are texts, or nothing that TensorFlow takes (ndarray_tensor.cc)
+            try:  # arrays of objects are texts, or TensorFlow refuses them (ndarray_tensor.cc)
                 as_dtype = loaded("tensorflow.python.framework.dtypes").as_dtype
                 return dtype_name(as_dtype(value.dtype).as_datatype_enum)
             except TypeError:

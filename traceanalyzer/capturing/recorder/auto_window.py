@@ -1,16 +1,16 @@
-"""The window that is taken when nothing is requested: the steps of a program, found as it runs.
+"""The default window: the steps of a program, found while it runs.
 
-Its bounds come from measurements at host tracer level 3 (TensorFlow 2.18 and 2.21, two cores). What
-TensorFlow holds in memory of a running session ends as a file of a quarter of that size, and the
-conversion at its end takes 3.5 times the memory and 20 s a GB: a loop of 100,000 rounds in a graph
-is 0.9 GB of memory, a 205 MB file and 18 s. So a session ends when the heap has grown by 512 MB:
-its file has at most about 150 MB; and by 64 MB where it shows no steps, which most often is the
-preparation of data, element by element: a map over 300,000 elements then takes 1.17 times as long
-as alone, with 256 MB 1.3 times. Heap growth while a function is traced and first called is not
-counted: it is the program's graphs, 530 MB for Keras' MobileNetV2. The program's tensors cannot be
-separated from the recording and do count. If the trace is then too small for the counted memory,
-recording begins again with a higher limit. An eager op takes 143 bytes of the file, a
-training step of a small convolutional network 30 kB.
+Its bounds come from measurements at host tracer level 3 (TensorFlow 2.18 and 2.21, two cores). A
+running session becomes a file of a quarter of its size in memory, and the conversion at its end
+takes 3.5 times the memory and 20 s per GB: a loop of 100,000 rounds in a graph is 0.9 GB of memory,
+a 205 MB file and 18 s. So a session ends when the heap has grown by 512 MB: its file has at most
+about 150 MB. A session without steps ends after 64 MB: most often it shows data being prepared,
+element by element. A map over 300,000 elements then takes 1.17 times as long as alone; with 256 MB
+it is 1.3 times. Heap growth while a function is traced and first called is not counted: it is the
+program's graphs, 530 MB for Keras' MobileNetV2. The program's tensors cannot be separated from the
+recording and do count. If the trace is then too small for the counted memory, recording begins
+again with a higher limit. An eager op takes 143 bytes of the file, a training step of a small
+convolutional network 30 kB.
 """
 
 from __future__ import annotations
@@ -37,34 +37,31 @@ HEAP_BYTES = 512 << 20
 SET_UP_BYTES = 64 << 20  # of a session that shows no steps
 GRAPHS_BYTES = 512 << 20  # not counted, at most
 EAGER_OPS = 200_000
-# Of a session that shows no function: each op takes a third longer, and as long again to write. A
-# loop shows enough in fewer.
+# Of a session without functions: each op takes a third longer, and as long again to write. Fewer
+# show enough of a loop.
 SET_UP_EAGER_OPS, EAGER_LOOP_OPS = 50_000, 10_000
-NEXT_CALL = 3  # of one function: a step; the first calls are those that trace it
+NEXT_CALL = 3  # of a function, which is a step; the first calls trace it
 STEADY_CALLS, SILENT_S = 5, 1.0
 STEADY_EAGER_OPS = 1_000  # that are like earlier ones: a loop
-# A session that begins with steps ends after so many calls and seconds. Another one goes on for
-# some seconds of steps, and for some steps, unless they take too long.
+# A session that begins with steps ends after this many calls and seconds. Another one continues
+# for some seconds of steps, and for some steps, unless they take too long.
 NEXT_CALLS, LEAST_STEPS_S = 100, 2.0
 STEPS, STEPS_S, LONGEST_STEPS_S = 3, 10.0, 60.0
 LONGEST_WAIT_S = 300.0
 LEAST_MISSED_S = 5.0
-HEAP_PER_BYTE = 10  # of a trace it is 4; of one that hardly grew the heap, far more
+HEAP_PER_BYTE = 10  # of a trace: usually 4, and more if the memory was the program's
 
 _SET_UP, _EAGER, _FUNCTION, _FIT = range(4)  # ranks of what a session shows
-# Keras 2 trains by `train_function`; Keras 3 calls all its functions so, whatever they do.
+# Keras 2 trains by `train_function`. In Keras 3 training and evaluation share these names.
 _KERAS_STEP = re.compile(r"_(?:one|multi)_step_on_")
 
 
 class _Heap:
-    """How much of the memory of a session counts: not what the program's graphs take."""
-
     def __init__(self) -> None:
         self._last = Load()
         self._graphs_bytes = 0
 
     def counted(self, load: Load, *, is_first_call: bool) -> int:
-        """Return by how much the heap has grown, but for graphs of a function's first call."""
         is_first_call = is_first_call and load.eager_ops == self._last.eager_ops
         if load.is_tracing or is_first_call:
             self._graphs_bytes += max(0, load.heap_bytes - self._last.heap_bytes)
@@ -73,42 +70,42 @@ class _Heap:
 
 
 class AutoWindow(Window):
-    """The whole of a short program; of a long one, a stretch of its steps.
+    """All of a short program; some steps of a long one.
 
-    Recording begins at once, and goes on until steps are found: a function that is called again
-    and again, the training of Keras' `fit`, or, where no function repeats, an eager loop. What
-    comes before is set-up. It is part of the recording where it is short; where it fills its own,
-    smaller share of memory, it becomes a trace of its own, and recording begins again with the
-    steps; where it just takes long, it is dropped then. Training outranks other functions, and
-    these outrank eager loops: what ranks higher is recorded too if it comes later.
+    Recording begins at once, and continues until steps are found: a function that is called again
+    and again, the training of Keras' `fit`, or, if no function repeats, an eager loop. The part
+    before is set-up. A short set-up is in the same trace. A set-up that fills its smaller share of
+    memory becomes a separate trace, and recording begins again with the steps. One that only takes
+    long is then dropped. Training outranks other functions, and these outrank eager loops: steps
+    that rank higher are recorded too if they come later.
     """
 
     counts_on = True
 
     def __init__(self, clock: Clock, is_training: Callable[[], bool] = lambda: False) -> None:
         super().__init__(clock)
-        self._is_training = is_training  # whether the next call is made by Keras' `fit`
+        self._is_training = is_training  # whether Keras' `fit` makes the next call
         self._ranks: dict[str, int] = {}  # of each function that was called again and again
-        # Of what is recorded, or was last:
+        # Of the current session, or the last one:
         self._rank = _SET_UP
         self._steps_at = 0.0  # when the steps began, and the counts of calls then
         self._before: dict[str, int] = {}
-        self._called_at = 0.0  # when one of the functions that rank so was last called
+        self._called_at = 0.0  # when a function of that rank was last called
         self._begins_with_steps = False
         self._eager_ops_before = 0  # when an eager loop was found
         self._heap = _Heap()
         self._is_first_call = False  # the last call of a function was its first
-        self._signatures = self._ops_before = 0  # distinct ones, and the ops up to the newest
+        self._signatures = self._ops_before = 0  # distinct ones, and all ops before the newest
         # Of the last session that was kept:
         self._opened = self._recorded_s = 0.0
         self._kept_rank = _SET_UP
         self._recorded: set[str] = set()  # functions that were called again and again by then
         self._later: dict[str, list[float]] = {}  # since then: calls, time of first and last
-        self._ended_at_bytes = 0  # if for its memory
-        self._allowed_bytes = 0  # once a trace was too small for the memory; 0 before
+        self._ended_at_bytes = 0  # if it ended for its memory
+        self._allowed_bytes = 0  # after a trace was too small for the memory; 0 before
 
     @property
-    def awaits_eager_ops(self) -> bool:
+    def awaits_eager_ops(self) -> bool:  # type: ignore[override]
         return not (self.over or self.recording or self._rank != _SET_UP)
 
     def opened(self) -> Action:
@@ -119,7 +116,6 @@ class AutoWindow(Window):
         return self._begin("from the program's first use of TensorFlow")
 
     def called(self, definition: str) -> Action:
-        """Count the call, after the recording too."""
         if self._recorded_s and not self.recording:
             now = self._clock()
             found = self._later.setdefault(self._label_of(definition), [0, now, now])
@@ -128,7 +124,7 @@ class AutoWindow(Window):
         return None if self.over else super().called(definition)
 
     def looked(self, load: Load) -> Action:
-        """Begin or end with an eager loop, or end the session if it has shown enough."""
+        """Begin or end with an eager loop, or end the session if it shows enough."""
         if not self.recording:
             is_loop = self.awaits_eager_ops and load.eager_ops >= STEADY_EAGER_OPS
             return self._begin_with(_EAGER, "from where eager ops repeat") if is_loop else None
@@ -153,7 +149,7 @@ class AutoWindow(Window):
         return ended
 
     def written(self, size: int) -> Action:
-        """Go on where the memory was the program's own: the trace is small."""
+        """Begin again if the trace is small: the memory was the program's own."""
         ended_at = self._ended_at_bytes
         if size * HEAP_PER_BYTE >= ended_at:
             return None
@@ -170,12 +166,10 @@ class AutoWindow(Window):
         return "TensorFlow was imported, but no op was run"
 
     def is_too_short(self) -> bool:
-        """Return whether the session has shown few steps, while one with others is kept."""
         is_short = self.recording and self._elapsed() < LEAST_STEPS_S
         return is_short and self._kept_rank > _SET_UP
 
     def missed(self) -> str | None:
-        """Say which function that was not recorded was called for longer than was recorded."""
         later = {k: found for k, found in self._later.items() if k not in self._recorded}
         label = max(later, key=lambda k: later[k][2] - later[k][1], default="")
         calls, first, last = later.get(label, (0, 0.0, 0.0))
@@ -187,7 +181,7 @@ class AutoWindow(Window):
         )
 
     def _repeats(self, load: Load) -> bool:
-        """Return whether eager ops have long been the same as before."""
+        """Return whether the last eager ops are all like earlier ones."""
         if load.signatures > self._signatures:
             self._signatures, self._ops_before = load.signatures, load.eager_ops
         return load.eager_ops - self._ops_before >= STEADY_EAGER_OPS
@@ -236,7 +230,7 @@ class AutoWindow(Window):
         return self._begin_with(rank, f"from call {count} of {label_of(label)}")
 
     def _enough(self) -> str | None:
-        """Say for how long was recorded, if that is enough."""
+        """Return how long was recorded, in words, if that is enough."""
         elapsed, steps_s, calls = self._elapsed(), self._clock() - self._steps_at, self._calls()
         if self._rank == _SET_UP:
             is_late = elapsed >= LONGEST_WAIT_S
@@ -245,18 +239,17 @@ class AutoWindow(Window):
         if elapsed >= WHOLE_S and steps_s >= STEPS_S:
             is_enough = self._rank == _EAGER or calls >= STEPS or steps_s >= LONGEST_STEPS_S
         if is_enough and self._rank != _EAGER and not self._is_steady():
-            self._found(_SET_UP)  # it was a few calls of some function of the set-up
+            self._found(_SET_UP)  # these were a few calls of a function of the set-up
             return None
         return f"for {elapsed:.0f} s" if is_enough else None
 
     def _is_steady(self) -> bool:
-        """Return whether functions are still called as they were."""
         now = self._clock()
         is_silent = now - self._called_at > max(SILENT_S, (now - self._steps_at) / 2)
         return self._calls() >= STEADY_CALLS or not is_silent
 
     def _calls(self) -> int:
-        """Return how often the function called most often was called since the steps began."""
+        """Return the most calls of one function since the steps began."""
         before, counts = self._before, list(self._counts.items())
         ranked = (n - before.get(k, 0) for k, n in counts if self._ranks.get(k) == self._rank)
         return max(ranked, default=0)
@@ -265,7 +258,6 @@ class AutoWindow(Window):
 def window_of(
     requested: Mapping[str, Any], clock: Clock, is_training: Callable[[], bool] = lambda: False
 ) -> Window:
-    """Return the window that the settings ask for."""
     if requested["kind"] == "steps":
         return StepsWindow(clock, int(requested["first"]), int(requested["last"]))
     if requested["kind"] == "whole":

@@ -10,7 +10,7 @@ placer's input and output, as text, where `TF_CPP_VMODULE` raises the placer's l
 TensorFlow logs every dump at level INFO. So a captured program does not log that level, which also
 hides TensorFlow's messages about profiler sessions.
 
-The variables are given to the C library alone: `os.environ` stays what it was. The folder is named
+The variables are set in the C library alone: `os.environ` does not change. The folder is named
 through a descriptor that is closed on exec, so that programs the script starts do not dump.
 
 Each epoch instantiates the functions of its datasets again, and would dump all their stages again:
@@ -29,12 +29,10 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Iterable, Mapping
+from typing import Iterable, Mapping
 
 from .ending import OwnDescriptor
-
-if TYPE_CHECKING:
-    from .journal import Journal
+from .hooks import Journal
 
 OF_DATASETS = "__inference_Dataset_"  # prefix of the names of dataset functions
 SESSION = "unknown_graph"  # what newer versions call the graph that a v1 session runs
@@ -48,7 +46,7 @@ _KEPT = re.compile(
 _STAGE = re.compile(r"(.+?)(?:_partition_.+)?\.\d+\.main\.(\w+)\.pb")  # of a function
 # Each instantiation of a function has these once, the last once per device.
 _INPUT, _ANSWER, _RESULT = "before_placer", "before_post_placement_passes", "after_partition_passes"
-# The dumps among these that have TensorFlow's own name: their session is not yet known.
+# The dumps among these with TensorFlow's own name: their session is not yet known.
 _PLACEMENT = re.compile(
     r"unknown_graph\.\d+\.main\..*_placement\.pb|.*placer_(?:in|out)put.*\.pbtxt"
 )
@@ -57,21 +55,21 @@ _MOST_BYTES = 1 << 30
 _POLL_S = 0.1
 _QUIET_S = 0.02
 _REST_AFTER_S = 0.1
+_WAIT_FOR_DATASETS_S = 10.0  # a dataset may never be iterated
 _MOST_REPEATED = 10_000
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _LOG_LEVELS = "TF_CPP_VMODULE"  # of single files
 
 
 def session_graph(number: int) -> str:
-    """Return the name of the graph of a v1 session, by its number."""
     return f"{SESSION}#{number}" if number else SESSION
 
 
 class Dumps:
     """Requests dumps, and deletes unneeded ones as they come.
 
-    It is the context for the first run of a function or signature. It is not a generator, whose
-    frames would appear in the program's tracebacks.
+    It is also the context of the first run of a function or signature: frames of a generator would
+    appear in the program's tracebacks.
     """
 
     def __init__(self, folder: str, journal: Journal) -> None:
@@ -84,12 +82,12 @@ class Dumps:
         self._wake = threading.Event()
         self._over = False
         self._is_resting = False
-        self._has_sessions = False
+        self._never_rests = False
         self._expected_at = 0.0
-        self._first_calls = 0  # that are under way
+        self._first_calls = 0  # that are running
         self._awaited: set[str] = set()  # functions of datasets not instantiated so far
         self._repeated: set[str] = set()  # functions whose dumps nobody needs
-        self._are_texts = False
+        self._log_variables = [_LOG_LEVEL]
         self._of_graph: dict[str, int] = {}  # the numbers of the sessions' graphs, by dump
         self._process = os.getpid()
 
@@ -112,10 +110,11 @@ class Dumps:
         os.putenv("TF_DUMP_GRAPH_PREFIX", f"/proc/self/fd/{named.number}")
         if os.environ.get(_LOG_LEVEL, "0") in ("", "0"):
             os.putenv(_LOG_LEVEL, "1")
-        self._are_texts = is_oldest
         if is_oldest:
+            self._never_rests = True  # its dumps do not name their function
+            self._log_variables.append(_LOG_LEVELS)
             levels = [os.environ.get(_LOG_LEVELS, ""), "placer=3"]
-            os.putenv(_LOG_LEVELS, ",".join(level for level in levels if level))
+            os.putenv(_LOG_LEVELS, ",".join(filter(None, levels)))
         else:
             os.putenv("TF_DUMP_GRAPH_FMT", "BIN")
             os.putenv("TF_DUMP_GRAPH_NAME_FILTER", "*")
@@ -125,9 +124,9 @@ class Dumps:
         """Note that TensorFlow was imported: it has read the log level."""
         if self._named is None:
             return
-        if not self._are_texts:
+        if not self._never_rests:
             self._switch = dump_switch()
-        for name in (_LOG_LEVEL, _LOG_LEVELS) if self._are_texts else (_LOG_LEVEL,):
+        for name in self._log_variables:
             if name in os.environ:  # the C library sees it again as the program does
                 os.putenv(name, os.environ[name])
             else:
@@ -146,10 +145,15 @@ class Dumps:
         self._wake.set()
 
     def defined(self, function: str) -> None:
-        # Datasets instantiate their functions when an element is first wanted, perhaps long after.
+        # Datasets instantiate their functions when they are iterated, perhaps long after.
         if function.startswith(OF_DATASETS):
             self._awaited.add(_in_file_names(function))
         self.expect()
+
+    def iterated(self) -> None:
+        """Note a new iterator: functions of its dataset may be instantiated only now."""
+        if self._awaited:
+            self.expect()
 
     def repeated(self, function: str) -> None:
         """Note that a function like earlier ones was defined."""
@@ -168,8 +172,8 @@ class Dumps:
         self._expected_at = time.monotonic()
 
     def has_session(self) -> None:
-        """Note that there is a v1 session, whose every run may have a separate graph."""
-        self._has_sessions = True
+        """Note that there is a v1 session: each of its runs may have a separate graph."""
+        self._never_rests = True
         self.expect()
 
     def placements(self) -> set[str]:
@@ -209,14 +213,12 @@ class Dumps:
             self._delete(texts)
 
     def _leave_in_fork(self) -> None:
-        self._lock = threading.Lock()  # the thread that owns it is not in the fork
+        self._lock = threading.Lock()  # its owner is not in the fork
         self._over = True
         self._leave()
 
     def _leave(self) -> None:
-        """Let further dumps fail; TensorFlow goes on without them."""
-        if self._named is None:
-            return
+        """Make further dumps fail; TensorFlow continues without them."""
         if self._switch is not None:
             self._switch.value = 0
         with suppress(OSError):  # no more files can be opened
@@ -240,11 +242,9 @@ class Dumps:
                 threading.Event().wait(_POLL_S)
 
     def _rest(self) -> None:
-        """Once all possible dumps have come, let dumps fail until something new is expected."""
-        if self._is_expecting():
-            return
+        """Once all possible dumps have come, make dumps fail until something new is expected."""
         names = self._needed()
-        if not self._are_whole(names):
+        if self._is_expecting() or not self._are_whole(names):
             return
         threading.Event().wait(_QUIET_S)
         with self._lock:
@@ -252,19 +252,18 @@ class Dumps:
                 return
             self._leave()
             self._is_resting = True
-            self._delete(self._names() - names)  # of what began meanwhile not everything would come
+            self._delete(self._names() - names)  # these would stay incomplete
 
     def _is_expecting(self) -> bool:
-        """Return whether the program may cause dumps."""
         is_recent = time.monotonic() - self._expected_at < _REST_AFTER_S
-        # Dumps of TensorFlow 2.12 do not name their function.
-        return bool(self._first_calls) or is_recent or self._has_sessions or self._are_texts
+        return bool(self._first_calls) or is_recent or self._never_rests
 
     def _are_whole(self, names: set[str]) -> bool:
         """Return whether every awaited function was dumped, with all stages."""
         stages = Counter(match.groups() for match in map(_STAGE.fullmatch, names) if match)
         self._awaited -= {name for name, _ in stages}
-        return not self._awaited and all(
+        has_waited = time.monotonic() - self._expected_at > _WAIT_FOR_DATASETS_S
+        return (has_waited or not self._awaited) and all(
             stages[name, _INPUT] == stages[name, _ANSWER] <= stages[name, _RESULT]
             for name, _ in stages
         )
@@ -321,16 +320,16 @@ _TEXT, _FLAG = 16, 32  # of a short std::string and of the optional around it (l
 def dump_switch() -> ctypes.c_ubyte | None:
     """Return the flag by which TensorFlow decides whether to dump; None if it is unknown.
 
-    It reads `TF_DUMP_GRAPH_NAME_FILTER` once, into a `std::optional<std::string>` of a global
-    object (util/debug_data_dumper.cc), and checks that at every stage of every function that it
-    instantiates. A dump without a folder still costs the creation of its proto: a tenth of a
-    loop that calls `model.predict`. So while no dump is wanted, the optional is made to look empty,
-    by an atomic write of one byte. The object is never freed. If it does not look exactly as
+    TensorFlow reads `TF_DUMP_GRAPH_NAME_FILTER` once, into a `std::optional<std::string>` of a
+    global object (util/debug_data_dumper.cc), which it checks at every stage of every function that
+    it instantiates. A dump without a folder still costs the creation of its proto: a tenth of the
+    time of a loop that calls `model.predict`. So while no dump is wanted, an atomic write of one
+    byte makes the optional look empty. The object is never freed. If it does not look exactly as
     expected, nothing is written.
     """
     folder = os.path.dirname(getattr(sys.modules.get("tensorflow"), "__file__", None) or "")
     with suppress(OSError, AttributeError, ValueError):
-        # RTLD_NOLOAD: only the library that TensorFlow has loaded.
+        # RTLD_NOLOAD: only if TensorFlow has loaded this library.
         library = ctypes.CDLL(os.path.join(folder, _LIBRARY), os.RTLD_NOLOAD | os.RTLD_NOW)
         find = getattr(library, _GLOBAL)
         find.restype = ctypes.c_void_p

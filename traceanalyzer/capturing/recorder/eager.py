@@ -1,62 +1,50 @@
-"""Every eager op and every call of a function: what was requested, where, and in which order.
+"""Records every eager op and every call of a function, in order.
 
-All generated op functions of TensorFlow run an eager op by `pywrap_tfe.TFE_Py_FastPathExecute`, or,
-where that falls back, and for calls of functions, by `TFE_Py_Execute` or `TFE_Py_ExecuteCancelable`
-(python/eager/execute.py). These are replaced by functions that note a *signature*: op, attributes,
-dtypes, the requested device, and the line of the user's code. Each distinct signature is described
-once; of each thread only the sequence of their numbers is kept. That takes about 2 µs an op.
-(TensorFlow's own op callbacks take some 100 µs.)
+All generated op functions of TensorFlow run an eager op by `pywrap_tfe.TFE_Py_FastPathExecute`.
+Calls of functions, and ops for which that falls back, run by `TFE_Py_Execute` or
+`TFE_Py_ExecuteCancelable` (python/eager/execute.py). These are replaced by functions that note a
+*signature*: op, attributes, dtypes, the requested device, and the line of the user's code. Each
+distinct signature is described once; of each thread only the sequence of their numbers is kept.
+That takes about 2 µs per op. (TensorFlow's own op callbacks take some 100 µs.)
 
-While no session records, ops run undisturbed but for those of the few modules that create
-resources, since where a resource lives decides on every op that uses it.
+Outside of sessions only the few modules that create resources are watched, because the device of a
+resource decides on every op that uses it.
 """
 
 from __future__ import annotations
 
 import sys
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Callable, ContextManager, Mapping
+from array import array
+from types import FrameType, ModuleType
+from typing import Any, Callable, Mapping
 
 from .attributes import RESOURCE, python_kind, text
+from .dumps import Dumps
 from .frames import known_files, user_frame
-from .hooks import Part, hide_frame, unseen
+from .hooks import Journal, Part, hide_frame, preceded, unseen
 from .origins import note
-from .signatures import Sequences
-
-if TYPE_CHECKING:
-    from array import array
-    from types import FrameType
-
-    from .journal import Journal
-    from .scopes import Scopes
-    from .signatures import Signatures
+from .scopes import Scopes
+from .signatures import Sequences, Signatures
 
 _OTHER, _TENSOR, _VARIABLE, _LIST, _ARRAY = 0, 1, 2, 3, 4
 _PLAIN = (str, bytes, int, float, bool, type(None))
-_MOST_OF_A_LIST = 8  # inputs of a list by which ops differ
+_MOST_OF_A_LIST = 8  # inputs of a list that are part of a key
 
 # Modules with ops that create variables, tables, iterators, queues and the like.
 _CREATING_MODULES = (
-    "gen_resource_variable_ops",
-    "gen_lookup_ops",
-    "gen_dataset_ops",
-    "gen_experimental_dataset_ops",
-    "gen_data_flow_ops",
-    "gen_summary_ops",
-    "gen_stateful_random_ops",
+    *("gen_resource_variable_ops", "gen_lookup_ops", "gen_dataset_ops", "gen_data_flow_ops"),
+    *("gen_experimental_dataset_ops", "gen_summary_ops", "gen_stateful_random_ops"),
 )
 
 
 class EagerRecorder(Part):
-    """Notes eager ops; see the module."""
-
     def __init__(  # noqa: PLR0913, PLR0917
         self,
         journal: Journal,
         signatures: Signatures,
         scopes: Scopes,
         before_call: Callable[[str, int], None],  # with the function's name, the thread's number
-        first_call: ContextManager[Any],  # the context of what runs in a new way
+        dumps: Dumps,  # the context of the first run of a signature
         stand_in: Mapping[str, str],  # see `FunctionRecorder`
     ) -> None:
         super().__init__()
@@ -65,7 +53,7 @@ class EagerRecorder(Part):
         self._types = signatures.types
         self._scopes = scopes
         self._before_call = before_call
-        self._first_call = first_call
+        self._dumps = dumps
         self._stand_in = stand_in
         self._sequences = Sequences()
         self._functions: dict[str, tuple[int, ...]] = {}
@@ -73,12 +61,11 @@ class EagerRecorder(Part):
         self._creates: dict[str, bool] = {}
         self._categories: dict[type, int] = {}
         self._proxies: list[ModuleType] = []
-        self._is_installed = False
-        self._counted = 0  # while no session records
+        self._counted = 0  # outside of sessions
 
     @property
     def eager_ops(self) -> int:
-        """Eager ops and calls seen in the current session, or counted since the last."""
+        """Eager ops and calls in the current session, or counted since the last one."""
         return self._sequences.count() if self._sequences.is_on else self._counted
 
     def install(self) -> None:
@@ -88,7 +75,7 @@ class EagerRecorder(Part):
         self._original = pywrap_tfe.TFE_Py_FastPathExecute
         self._full = self._full_fast_path(self._original)
         self._light = self._light_fast_path(self._original, self._full)
-        self._counting = self._counting_fast_path(self._light)
+        self._counting = preceded(self._light, self._count)
         for name in ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable"):
             self.replace(pywrap_tfe, name, self._execute(getattr(pywrap_tfe, name)))
         self.replace(pywrap_tfe, "TFE_Py_FastPathExecute", self._original)
@@ -99,11 +86,6 @@ class EagerRecorder(Part):
                 proxy.__dict__.update(vars(pywrap_tfe), TFE_Py_FastPathExecute=self._light)
                 self.replace(module, "pywrap_tfe", proxy)
                 self._proxies.append(proxy)
-        self._is_installed = True
-
-    def uninstall(self) -> None:
-        self._is_installed = False
-        super().uninstall()
 
     def session_started(self, index: int) -> None:
         self._sequences.begin(index)
@@ -114,8 +96,8 @@ class EagerRecorder(Part):
         self._sequences.end()
 
     def count(self, *, on: bool) -> None:
-        """Count ops while no session records, or let them run undisturbed again."""
-        if not self._is_installed or self._sequences.is_on:
+        """Begin or stop to count ops outside of sessions."""
+        if not self._undo or self._sequences.is_on:
             return
         is_on = self._pywrap.TFE_Py_FastPathExecute is self._counting
         if on != is_on:
@@ -126,7 +108,7 @@ class EagerRecorder(Part):
         self._journal.write("eager", sequences=self._sequences.found, **self._signatures.to_json())
 
     def _set(self, everywhere: Any, in_creating_modules: Any) -> None:
-        if self._is_installed:
+        if self._undo:  # is installed
             self._pywrap.TFE_Py_FastPathExecute = everywhere
             for proxy in self._proxies:
                 proxy.__dict__["TFE_Py_FastPathExecute"] = in_creating_modules
@@ -182,9 +164,7 @@ class EagerRecorder(Part):
                 is_new = number is None
                 is_new_instance = False
                 if number is None:
-                    number = self._signatures.add_op(
-                        tuple(key), op, frame, scope, args[3:end], args[end:]
-                    )
+                    number = self._signatures.add_op(tuple(key), frame, args[3:end], args[end:])
                     is_new_instance = self._signatures.is_new_instance(number)
                 sequence.append(number)
             except Exception as error:
@@ -193,11 +173,11 @@ class EagerRecorder(Part):
                     return original(*args)
             try:
                 if is_new_instance:
-                    with self._first_call:
+                    with self._dumps:
                         result = original(*args)
                 else:
                     result = original(*args)
-            except _FallbackException:  # it will come once more, by way of `execute`
+            except _FallbackException:  # TensorFlow will call `execute` for it
                 del sequence[begin:]
                 raise
             except BaseException as error:
@@ -205,6 +185,8 @@ class EagerRecorder(Part):
                 raise
             if is_new or creates[op]:
                 self._made(number, result, args[2], is_new=is_new)
+                if "Iterator" in op:
+                    self._dumps.iterated()
             if type(result) is tensor_type:
                 result._traceanalyzer_origin = origins[number]
             else:
@@ -230,17 +212,12 @@ class EagerRecorder(Part):
 
         return fast_path
 
-    def _counting_fast_path(self, light: Callable[..., Any]) -> Callable[..., Any]:
-        def fast_path(*args: Any) -> Any:
-            self._counted += 1
-            with unseen:
-                return light(*args)
-
-        return fast_path
+    def _count(self, *_: Any) -> None:
+        self._counted += 1
 
     def _execute(self, original: Callable[..., Any]) -> Callable[..., Any]:  # noqa: C901
         op_def = self._types.op_def
-        functions = self._functions  # asking the registry for what is no op takes it some µs
+        functions = self._functions  # the registry takes some µs for a name that is no op
 
         def execute(*args: Any) -> Any:
             # (context, device, op, inputs, attributes, [cancellation,] number of outputs)
@@ -251,7 +228,7 @@ class EagerRecorder(Part):
                 thread = self._sequences.local.thread
                 if is_function:
                     self._before_call(name, thread.number)
-                is_recording = self._sequences.is_on  # another thread may begin or end it meanwhile
+                is_recording = self._sequences.is_on  # another thread may change it meanwhile
                 if is_recording or (is_function and name not in functions):
                     frame = user_frame(sys._getframe(1))
                     number, is_new = self._number(name, args, frame, is_function=is_function)
@@ -264,10 +241,10 @@ class EagerRecorder(Part):
             except Exception as error:
                 self._journal.failed("an eager call", error)
                 is_new = is_new_instance = False
-            # Not within the above: what fails here is the program's, and must not run twice.
+            # Outside of the `try` above: this error is the program's, and the call must run once.
             try:
                 if is_new_instance:
-                    with self._first_call:
+                    with self._dumps:
                         result = original(*args)
                 else:
                     result = original(*args)
@@ -288,7 +265,7 @@ class EagerRecorder(Part):
         """Return the number of a call's signature, and whether it is new."""
         tensor_type = self._types.tensor
         scope, inputs, attributes = args[1], args[3], args[4]
-        # Which resources a call binds decides on placements; what its tensors hold does not.
+        # The resources that a call binds decide on placements; the values of tensors do not.
         positions = self._functions.get(name)
         if positions is None:
             positions = tuple(
@@ -308,18 +285,15 @@ class EagerRecorder(Part):
         if number is not None:
             return number, False
         if is_function:
-            return self._signatures.add_call(key, name, frame, scope, inputs), True
-        given = tuple(attributes or ())
-        return self._signatures.add_op(key, name, frame, scope, tuple(inputs), given), True
+            return self._signatures.add_call(key, frame, inputs), True
+        return self._signatures.add_op(key, frame, inputs, attributes or ()), True
 
     def _made(self, number: int, result: Any, name: Any, *, is_new: bool) -> None:
-        try:
+        with self._journal.guard("outputs of an eager op"):
             self._signatures.add_outputs(number, result, name, is_new=is_new)
-        except Exception as error:
-            self._journal.failed("outputs of an eager op", error)
 
     def _learn(self, op: str) -> int:
-        """Find out where an op's attributes begin in its arguments; whether it makes resources."""
+        """Note where an op's attributes begin in its arguments, and whether it makes resources."""
         op_def = self._types.op_def(op)
         end = 3 + (len(op_def.input_arg) if op_def is not None else 0)
         outputs = op_def.output_arg if op_def is not None else ()
@@ -340,17 +314,17 @@ class EagerRecorder(Part):
         if category == _VARIABLE:
             # TensorFlow reads it first, in C++ (pywrap_tfe_src.cc, ReadVariableOp).
             handle = value.handle._id
-            key = ("read", handle, place, scope, self._scopes.local.chain)
+            key = ("ReadVariableOp", place, scope, self._scopes.local.chain, handle)
             number = self._signatures.numbers.get(key)
             if number is None:
-                number = self._signatures.add_read(key, value, frame, scope)
+                number = self._signatures.add_read(key, frame, value)
             sequence.append(number)
             return ("variable", handle)
         if category == _LIST:
-            # All are gone through: each variable is read, also those by which ops do not differ.
+            # The whole list is walked, because TensorFlow reads each variable in it.
             parts = [self._unusual(v, sequence, frame, place, scope) for v in value]
             return (len(value), *parts[:_MOST_OF_A_LIST])
-        # Of NumPy and Python only the type: the value may be another each time.
+        # Of NumPy and Python values only the type: the value may differ each time.
         return ("array", value.dtype.num) if category == _ARRAY else python_kind(value)
 
     def _resource(self, value: Any) -> Any:
@@ -358,21 +332,16 @@ class EagerRecorder(Part):
         return self._signatures.alike.get(number, number)
 
     def _category(self, value: Any) -> int:
-        for kind, category in (
-            (self._types.tensor, _TENSOR),
-            (self._types.variable, _VARIABLE),
-            (self._types.array, _ARRAY),
-            ((list, tuple), _LIST),
-        ):
-            if isinstance(value, kind):
-                return category
-        return _OTHER
+        types = self._types
+        kinds = (types.tensor, types.variable, (list, tuple), types.array)
+        found = (n for n, kind in enumerate(kinds, _TENSOR) if isinstance(value, kind))
+        return next(found, _OTHER)
 
 
 def _hashable(value: Any, plain: frozenset[type], stand_in: Mapping[str, str]) -> Any:
     """Return a key for an attribute: plain values as they are, objects by name or as text.
 
-    The key is kept; an object itself would be kept from being freed, with all it holds.
+    The key is kept: if it contained an object, that would never be freed.
     """
     kind = type(value)
     if kind in plain:

@@ -9,12 +9,10 @@ import functools
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Iterator
+from types import FrameType
+from typing import Any, Callable, Iterator
 
-from .hooks import unseen
-
-if TYPE_CHECKING:
-    from types import FrameType
+from .hooks import preceded
 
 # Signals that ask a program to end, except Ctrl-C, which raises a KeyboardInterrupt.
 _FATAL = (signal.SIGTERM, signal.SIGHUP)
@@ -60,20 +58,25 @@ def _file_of(number: int) -> tuple[int, int] | None:
 def watch_ending(finish: Callable[[str], None]) -> None:
     """Finish the recording before the program ends in any way.
 
-    Call this before the program's first line: exit handlers run in reverse order, so that ours
-    runs after all of the program's. `finish` is called once, with `exit`, `signal`, `os._exit` or
+    Call this before the program's first line: exit handlers run in reverse order, so ours runs
+    after all of the program's. `finish` is called once, with `exit`, `signal`, `os._exit` or
     `os.exec`.
     """
-    _Ending.current = _Ending(finish)
-    _Ending.current.install()
+    ending = _Ending.current = _Ending(finish)
+    atexit.register(ending.at_exit)
+    os._exit = ending.before(os._exit, "os._exit")
+    # The other functions of the exec family call these two.
+    os.execv = ending.before(os.execv, "os.exec")
+    os.execve = ending.before(os.execve, "os.exec")
+    os.register_at_fork(after_in_child=ending.in_child)
 
 
 def watch_signals() -> None:
     """Finish the recording when SIGTERM or SIGHUP end the program, however busy it is.
 
     Call this when there is something to finish: until then, these signals are left alone.
-    Without a handler they end a program at once. Ours is a Python function, which waits for the
-    main thread to return from TensorFlow, which can take an hour for a loop in a graph. So a
+    Without a handler they end a program at once. Our handler is a Python function, which waits for
+    the main thread to return from TensorFlow; for a loop in a graph that can take an hour. So a
     thread that sleeps until a signal comes takes over if the main thread does not react.
     """
     if _Ending.current is not None:
@@ -106,8 +109,6 @@ def shielded(*, drop: bool = False) -> Iterator[None]:
 
 
 class _Ending:
-    """The hooks in one process that notice its end."""
-
     current: _Ending | None = None
 
     def __init__(self, finish: Callable[[str], None]) -> None:
@@ -118,14 +119,6 @@ class _Ending:
         self._handled = threading.Event()
         self._wakeup = -1
         self._forget: Any = None  # kept for as long as Python may call it
-
-    def install(self) -> None:
-        atexit.register(self._at_exit)
-        os._exit = self._before(os._exit, "os._exit")
-        # The other members of the family call these two.
-        os.execv = self._before(os.execv, "os.exec")
-        os.execve = self._before(os.execve, "os.exec")
-        os.register_at_fork(after_in_child=self._in_child)
 
     def run(self, reason: str) -> None:
         """Finish once; a second caller waits until it is done."""
@@ -159,20 +152,17 @@ class _Ending:
                 target=self._take_over, args=(read,), name="traceanalyzer-signals", daemon=True
             ).start()
 
-    def _at_exit(self) -> None:
+    def at_exit(self) -> None:
         self.run("exit")
 
-    def _before(self, original: Callable[..., Any], reason: str) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def replacement(*args: Any, **keywords: Any) -> Any:
+    def before(self, original: Callable[..., Any], reason: str) -> Callable[..., Any]:
+        def first(*args: Any, **_: Any) -> None:
             with contextlib.suppress(Exception):
                 # execvp tries one folder after the other.
                 if reason != "os.exec" or os.access(args[0], os.X_OK):
                     self.run(reason)
-            with unseen:
-                return original(*args, **keywords)
 
-        return replacement
+        return functools.wraps(original)(preceded(original, first))
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         self._handled.set()
@@ -189,9 +179,9 @@ class _Ending:
             with contextlib.suppress(OSError):
                 if read.is_ours():
                     numbers = os.read(read.number, 64)
-            if not numbers:  # the program has closed what it did not open
-                # Python must write signals nowhere: the number may be one of the program's files.
-                # The main thread calls this, which alone may set it.
+            if not numbers:  # the program has closed a descriptor that it did not open
+                # Python must not write signals to it: it may now be one of the program's files.
+                # Only the main thread may set that, so it calls this.
                 self._forget = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._unset_wakeup)
                 ctypes.pythonapi.Py_AddPendingCall(self._forget, None)
                 return
@@ -209,9 +199,9 @@ class _Ending:
             signal.set_wakeup_fd(other)
         return 0
 
-    def _in_child(self) -> None:
-        """Remove our hooks in a fork, which then ends as without the recorder."""
-        atexit.unregister(self._at_exit)
+    def in_child(self) -> None:
+        """Remove our hooks in a fork, so that it ends as without the recorder."""
+        atexit.unregister(self.at_exit)
         with contextlib.suppress(ValueError, OSError):
             for number in _FATAL:
                 if signal.getsignal(number) == self._on_signal:
@@ -221,12 +211,10 @@ class _Ending:
 
 
 def _pipe() -> tuple[OwnDescriptor, OwnDescriptor]:
-    """Return both ends of a pipe, the second of which never blocks."""
+    """Return the read end and the write end of a pipe; writing never blocks."""
     ends = os.pipe()
-    try:
-        read, write = map(OwnDescriptor, ends)
-    finally:
-        for end in ends:
-            os.close(end)
+    read, write = map(OwnDescriptor, ends)
+    for end in ends:
+        os.close(end)
     os.set_blocking(write.number, False)
     return read, write

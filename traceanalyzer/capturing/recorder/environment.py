@@ -1,16 +1,25 @@
-"""What the program ran with: variables, devices, options, kernels of other libraries."""
+"""What the program ran with: variables, devices, options, and kernels of other libraries.
+
+Also the lines that choose the GPUs that TensorFlow sees, or ask which there are. A line that hides
+a GPU here hides one on a machine with GPUs too, and a program that asks for one may behave
+differently there. So a report must name the line.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import sys
-from typing import Any, Callable, Iterable
+from types import FrameType
+from typing import Any, Callable, ClassVar, Iterable
 
 from .attributes import as_json, dtype_name
-from .hooks import loaded
+from .frames import is_user_file, place_of, user_places
+from .hooks import Journal, Part, followed, loaded
 
-# Variables that decide on devices, kernels or rewrites. Named one by one or by narrow prefixes: an
-# environment holds secrets too (`TF_VAR_...` is Terraform's).
+# Variables that decide on devices, kernels or rewrites. They are named one by one or by narrow
+# prefixes, because an environment contains secrets too (`TF_VAR_...` is Terraform's).
 _VARIABLES = (
     *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_CACHE_PATH", "CUDA_HOME"),
     *("HIP_VISIBLE_DEVICES", "KERAS_BACKEND", "LD_LIBRARY_PATH", "OMP_NUM_THREADS"),
@@ -22,26 +31,45 @@ _PREFIXES = (
     *("TF_CPP_", "TF_CUDNN_", "TF_DISABLE_", "TF_EAGER_", "TF_ENABLE_", "TF_FORCE_", "TF_GPU_"),
     *("TF_MIN_", "TF_NUM_", "TF_XLA_"),
 )
-_LONGEST = 1000
+_LONGEST_VARIABLE = 1000
 _MOST_OPS = 50
 _MOST_KERNELS = 200  # of one op
 _MOST_VALUES = 50  # of one attribute
+
+_GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
+_CALL = "tf.config.set_visible_devices"
+_LONGEST_CHOICE = 200
+_MOST_FRAMES = 20
+_MOST_QUESTIONS = 20
+# Files of `tf.config`, `tf.test` and `keras.distribution` between the program and the functions
+# that are replaced here.
+_BETWEEN = (
+    "/tensorflow/python/framework/config.py",
+    "/tensorflow/python/framework/test_util.py",
+    "/tensorflow/python/util/deprecation.py",
+    "/keras/src/backend/tensorflow/distribution_lib.py",
+    "/keras/src/distribution/distribution_lib.py",
+)
+_QUESTIONS = (  # methods of TensorFlow's context
+    *("list_physical_devices", "list_logical_devices", "get_visible_devices"),
+    *("get_device_details", "get_memory_info", "num_gpus"),
+)
+_CPU = "CPU"  # the type of device in a question that is not about GPUs
 
 
 def variables() -> dict[str, str]:
     """Return the environment variables that can decide on devices, kernels or rewrites.
 
-    To be called before TensorFlow is imported: its packages set some themselves (2.12).
+    Call this before TensorFlow is imported: its packages set some themselves (2.12).
     """
     return {
-        name: value[:_LONGEST]
+        name: value[:_LONGEST_VARIABLE]
         for name, value in sorted(os.environ.items())
         if name in _VARIABLES or name.startswith(_PREFIXES)
     }
 
 
 def environment_facts() -> dict[str, Any]:
-    """Return what is known once TensorFlow is imported."""
     tf = loaded("tensorflow")
     build = _plain(dict(tf.sysconfig.get_build_info()))
     return {
@@ -52,7 +80,7 @@ def environment_facts() -> dict[str, Any]:
 
 
 def device_facts() -> dict[str, Any]:
-    """Return devices and options as the program left them; nothing is initialised for it."""
+    """Return devices and options as the program left them, without initialising anything."""
     tf = loaded("tensorflow")
     current = loaded("tensorflow.python.eager.context")._context
     made = current is not None and current._initialized
@@ -62,19 +90,15 @@ def device_facts() -> dict[str, Any]:
     }
     if not made:
         return facts
-    config, experimental = tf.config, tf.config.experimental
+    config = tf.config
     determinism = loaded("tensorflow.python.framework.config").is_op_determinism_enabled
     questions: dict[str, Callable[[], Any]] = {
         "physical": lambda: _devices(config.list_physical_devices()),
         "visible": lambda: _devices(config.get_visible_devices()),
         "logical": lambda: _devices(config.list_logical_devices()),
         "details": lambda: {
-            gpu.name: _plain(experimental.get_device_details(gpu))
+            gpu.name: _plain(config.experimental.get_device_details(gpu))
             for gpu in config.list_physical_devices("GPU")
-        },
-        "memory": lambda: {
-            gpu.name: _plain(experimental.get_memory_info(gpu.name))
-            for gpu in config.list_logical_devices("GPU")
         },
         "memory_limit": lambda: _memory_limits(current),
         "soft_device_placement": lambda: current.soft_device_placement,
@@ -85,10 +109,9 @@ def device_facts() -> dict[str, Any]:
 
 
 def _value_of(ask: Callable[[], Any]) -> Any:
-    try:
+    with contextlib.suppress(Exception):
         return ask()
-    except Exception:
-        return None
+    return None
 
 
 def _devices(devices: list[Any]) -> list[dict[str, str]]:
@@ -114,7 +137,6 @@ def _memory_limits(context: Any) -> dict[str, int]:
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Return a dictionary with values of JSON's types."""
     return {str(key): _plain_value(value) for key, value in values.items()}
 
 
@@ -125,9 +147,9 @@ def _plain_value(value: Any) -> Any:
 
 
 def foreign_kernels(types: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the kernels of those ops that are not TensorFlow's own, but of a library.
+    """Return the kernels of the ops that other libraries define.
 
-    The process that has loaded the library can be asked, also where there is no GPU
+    The process that has loaded the library knows them, also without a GPU
     (python/framework/kernels.py, `get_registered_kernels_for_op`, of 2.12 and 2.21).
     """
     own = loaded("tensorflow").raw_ops
@@ -142,25 +164,100 @@ def foreign_kernels(types: Iterable[str]) -> list[dict[str, Any]]:
     from tensorflow.python.framework import kernels
 
     return [
-        _kernel(each)
+        {
+            "op": kernel.op,
+            "device_type": kernel.device_type,
+            "constraints": {c.name: _values(c.allowed_values.list) for c in kernel.constraint},
+            "host_memory_args": list(kernel.host_memory_arg),
+            "priority": kernel.priority,
+            "label": kernel.label,
+        }
         for op in foreign[:_MOST_OPS]
-        for each in kernels.get_registered_kernels_for_op(op).kernel[:_MOST_KERNELS]
+        for kernel in kernels.get_registered_kernels_for_op(op).kernel[:_MOST_KERNELS]
     ]
 
 
-def _kernel(kernel: Any) -> dict[str, Any]:
-    return {
-        "op": kernel.op,
-        "device_type": kernel.device_type,
-        "constraints": {each.name: _values(each.allowed_values.list) for each in kernel.constraint},
-        "host_memory_args": list(kernel.host_memory_arg),
-        "priority": kernel.priority,
-        "label": kernel.label,
-    }
-
-
 def _values(allowed: Any) -> list[Any]:
-    """Return the values that a kernel takes: types by name, strings as plain text."""
+    """Return the values that a kernel accepts: types by name, strings as plain text."""
     types = [dtype_name(number) for number in allowed.type]
     texts = [text.decode("utf-8", "backslashreplace") for text in allowed.s]
     return [*types, *texts, *map(int, allowed.i), *map(bool, allowed.b)][:_MOST_VALUES]
+
+
+# --- Lines that choose or ask for GPUs ------------------------------------------------------------
+
+
+def watch_gpu_variable(journal: Journal) -> None:
+    """Journal each line that sets or unsets `CUDA_VISIBLE_DEVICES`, until CUDA reads it."""
+
+    def changed(_: None, __: Any, key: Any, *value: Any) -> None:
+        if key == _GPU_VARIABLE and not _has_devices():
+            given = str(value[0]) if value else None
+            _write_choice(journal, _GPU_VARIABLE, given, sys._getframe(2))
+
+    mapping = type(os.environ)
+    for name in ("__setitem__", "__delitem__"):
+        setattr(mapping, name, followed(getattr(mapping, name), changed))
+
+
+def _write_choice(journal: Journal, how: str, value: str | None, frame: FrameType) -> None:
+    with contextlib.suppress(Exception):
+        frames = [
+            (file if file.startswith("<") else os.path.abspath(file), *rest)
+            for file, *rest in user_places(frame)[:_MOST_FRAMES]
+        ]
+        kept = None if value is None else value[:_LONGEST_CHOICE]
+        journal.write("visibility", how=how, value=kept, frames=frames)
+
+
+def _has_devices() -> bool:
+    """Return whether TensorFlow has listed the GPUs, so that the variable comes too late."""
+    if GpuChoices.devices_made:
+        return True
+    try:
+        current = loaded("tensorflow.python.eager.context")._context
+    except ImportError:
+        return False
+    return getattr(current, "_physical_devices", None) is not None
+
+
+class GpuChoices(Part):
+    """Journals calls that choose visible GPUs, and notes lines that ask which there are."""
+
+    # Whether TensorFlow looked for devices in this process, for a list or a session: CUDA has read
+    # its variables then.
+    devices_made: ClassVar[bool] = False
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__()
+        self._journal = journal
+        # By file and line: whether it is a line of the script or a notebook cell, not of a module.
+        self.questions: dict[tuple[str, int], bool] = {}
+
+    def install(self) -> None:
+        """Replace the functions behind `tf.config` and `tf.test` (python/framework/config.py)."""
+        context = importlib.import_module("tensorflow.python.eager.context").Context
+        local = importlib.import_module("tensorflow.python.client.device_lib")
+        for owner, name in (*((context, q) for q in _QUESTIONS), (local, "list_local_devices")):
+            self.before(owner, name, self._note_question)
+        self.after(context, "set_visible_devices", self._chosen)
+
+    def _note_question(self, *args: Any, **kwargs: Any) -> None:
+        GpuChoices.devices_made = True
+        with contextlib.suppress(Exception):
+            frame: FrameType | None = sys._getframe(2)
+            while frame is not None and frame.f_code.co_filename.endswith(_BETWEEN):
+                frame = frame.f_back
+            is_about_gpus = _CPU not in (*args, *kwargs.values())
+            if is_about_gpus and frame is not None and is_user_file(frame.f_code.co_filename):
+                found = place_of(frame)
+                if found is not None and len(self.questions) < _MOST_QUESTIONS:
+                    is_script = frame.f_globals.get("__name__") == "__main__"
+                    self.questions.setdefault(found[:2], is_script)
+
+    def _chosen(self, result: Any, _: Any, devices: Any, device_type: Any = None) -> Any:
+        if device_type in (None, "GPU"):
+            given = devices if isinstance(devices, (list, tuple)) else [devices]
+            names = str([getattr(each, "name", "") for each in given])
+            _write_choice(self._journal, _CALL, names, sys._getframe(2))
+        return result

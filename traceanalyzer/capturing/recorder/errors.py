@@ -1,7 +1,7 @@
 """Errors that explain a placement: out of memory, XLA errors, nonexistent devices.
 
-A program may catch such an error and go on with the CPU. So the raising line is recorded, together
-with the handler that will catch the error. The source of the running functions shows the handler:
+A program may catch such an error and continue on the CPU. So the line that raised it is recorded,
+together with the handler that will catch it. The source of the running functions shows the handler:
 the innermost `try` around a running line whose `except` names the error's class.
 
 The error that ends the program is recorded too, whatever its class.
@@ -18,15 +18,11 @@ import linecache
 import re
 import sys
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
-from .frames import GENERATED, is_user_file, outwards, place_of, user_places
-from .hooks import Part
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from .journal import Journal
+from .frames import GENERATED, Frame, is_user_file, outwards, place_of, user_places
+from .hooks import Journal, Part
 
 # Characters kept from the start and end of a message. The middle may list the lines that made
 # an op, including library lines; the end names the function.
@@ -49,8 +45,6 @@ _TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*`, since Python 3.
 
 
 class ErrorRecorder(Part):
-    """Journals errors when they are raised; see the module."""
-
     def __init__(self, journal: Journal) -> None:
         super().__init__()
         self._journal = journal
@@ -71,9 +65,10 @@ class ErrorRecorder(Part):
     ) -> None:
         """Record an error if its text contains a pattern of one of the kinds."""
         message = str(getattr(error, "message", ""))  # `str(error)` can take long
-        where = next((kind for said, kind in kinds.items() if said in message), None)
-        if where is not None:
-            self._record(where, error)
+        for pattern, kind in kinds.items():
+            if pattern in message:
+                self._record(kind, error)
+                return
 
     def _record(self, where: str, error: BaseException) -> None:
         self._count += 1
@@ -81,12 +76,10 @@ class ErrorRecorder(Part):
             message = f"only the first {_MOST_ERRORS} errors are recorded"
             self._journal.note("errors_left_out", "info", message)
             return
-        try:
+        with self._journal.guard("an error"):
             frame = sys._getframe(1)
             handler = _handler(frame, type(error))
-            _write(self._journal, where, error, user_places(frame), handler=handler)
-        except Exception as failure:
-            self._journal.failed("an error", failure)
+            _write(self._journal, where, error, user_places(frame), handler)
 
 
 def journal_fatal(journal: Journal) -> None:
@@ -94,24 +87,24 @@ def journal_fatal(journal: Journal) -> None:
     error = getattr(sys, "last_value", None)
     if not isinstance(error, Exception):
         return
-    raised = []
+    raised: list[Frame] = []
     traceback = error.__traceback__
     while traceback is not None:
         code = traceback.tb_frame.f_code
         if is_user_file(code.co_filename) and GENERATED not in code.co_filename:
-            raised.append((code.co_filename, traceback.tb_lineno, code.co_name, 1))
+            raised.insert(0, (code.co_filename, traceback.tb_lineno, code.co_name, 1))
         traceback = traceback.tb_next
-    _write(journal, "program", error, raised[::-1], handler=None)
+    _write(journal, "program", error, raised, None)
 
 
 def _write(
-    journal: Journal, where: str, error: BaseException, raised: list[Any], **more: Any
+    journal: Journal, where: str, error: BaseException, raised: list[Frame], handler: Any
 ) -> None:
     message = str(error)
     if len(message) > _FIRST + _LAST:
         message = f"{message[:_FIRST]} ... {message[-_LAST:]}"
-    kind = type(error).__name__
-    journal.write("error", where=where, type=kind, message=message, raised=raised, **more)
+    found = {"type": type(error).__name__, "message": message, "raised": raised}
+    journal.write("error", where=where, **found, handler=handler)
 
 
 def _handler(innermost: FrameType, error: type) -> tuple[str, int, str] | None:
@@ -122,36 +115,27 @@ def _handler(innermost: FrameType, error: type) -> tuple[str, int, str] | None:
         if found is None:
             continue
         file, line, name = found
+        # A `try` around the definition of the function does not guard its calls.
         first = code.co_firstlineno if file == code.co_filename else 0
-        for handler in _handlers_around(file, first, line):
-            if _catches(handler.type, frame, error):
-                return file, handler.lineno, name
+        for node in _tries(file):
+            is_inside = node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)
+            if is_inside and first <= node.lineno:
+                for handler in node.handlers:
+                    if _catches(handler.type, frame, error):
+                        return file, handler.lineno, name
     return None
-
-
-def _handlers_around(file: str, first: int, line: int) -> list[ast.ExceptHandler]:
-    """Return the handlers around a line of a function that begins at line `first`, innermost first.
-
-    A `try` around the function's definition guards the definition, not the calls.
-    """
-    around = [
-        node
-        for node in _tries(file)
-        if first <= node.lineno and node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)
-    ]
-    around.sort(key=lambda node: node.lineno, reverse=True)
-    return [handler for node in around for handler in node.handlers]
 
 
 @lru_cache(maxsize=None)
 def _tries(file: str) -> list[ast.Try]:
-    """Return the `try` statements of a file; none if it cannot be read."""
+    """Return the `try` statements of a file, inner ones first; none if it cannot be read."""
     source = "".join(linecache.getlines(file))
     try:  # with harmless text in place of escapes, so that positions stay
         tree = ast.parse(_ESCAPE.sub(lambda escape: "_" * len(escape[0]), source))
     except (SyntaxError, ValueError):
         return []
-    return [node for node in ast.walk(tree) if isinstance(node, _TRY)]
+    found = [node for node in ast.walk(tree) if isinstance(node, _TRY)]
+    return sorted(found, key=lambda node: node.lineno, reverse=True)
 
 
 def _catches(named: ast.expr | None, frame: FrameType, error: type) -> bool:

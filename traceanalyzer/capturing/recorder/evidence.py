@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Callable
+from typing import Callable
 
+from .dumps import Dumps
 from .eager import EagerRecorder
-from .environment import device_facts, foreign_kernels
+from .environment import GpuChoices, device_facts, foreign_kernels
 from .errors import ErrorRecorder
 from .frames import FramePool
 from .functions import FunctionRecorder
-from .gpu_choices import GpuChoices
+from .hooks import Journal, Part
 from .keras_models import KerasModels
 from .origins import Origins, Strategies
 from .scopes import Scopes
@@ -18,14 +19,8 @@ from .signatures import Signatures
 from .steps import StepMarks
 from .v1_sessions import Sessions
 
-if TYPE_CHECKING:
-    from .dumps import Dumps
-    from .journal import Journal
-
 
 class Evidence:
-    """Records all facts beside the trace."""
-
     def __init__(
         self,
         journal: Journal,
@@ -33,7 +28,7 @@ class Evidence:
         before_call: Callable[[str], None],
         before_step: Callable[[], None] | None,
     ) -> None:
-        """Prepare; `before_step` is called when the program marks a step, None if unneeded."""
+        """Prepare; `before_step` is called when the program marks a step, unless it is None."""
         self._journal = journal
         self._dumps = dumps
         self._before_call = before_call
@@ -51,17 +46,9 @@ class Evidence:
         self._eager = EagerRecorder(
             journal, self._signatures, scopes, self._called, dumps, self._functions.stand_in
         )
-        self._parts = (
-            self._choices,
-            origins,
-            self._strategies,
-            scopes,
-            self._eager,
-            self._sessions,
-            self._functions,
-            ErrorRecorder(journal),
-            self._steps,
-            self._models,
+        self._parts: tuple[Part, ...] = (
+            *(self._choices, origins, self._strategies, scopes, self._eager, self._sessions),
+            *(self._functions, ErrorRecorder(journal), self._steps, self._models),
         )
 
     @property
@@ -73,7 +60,7 @@ class Evidence:
         return len(self._signatures.numbers)
 
     def install(self) -> None:
-        """Put every part in place; one that fails is noted and left out."""
+        """Install every part; one that fails is noted and left out."""
         for part in self._parts:
             try:
                 part.install()
@@ -98,7 +85,7 @@ class Evidence:
         self._eager.count(on=on)
 
     def finish(self) -> None:
-        """Journal facts that are only known at the end."""
+        """Journal the facts that are only known at the end."""
         self._sessions.sort_dumps()
         self._functions.finish(self._sessions.graphs)
         self._eager.write()
@@ -110,12 +97,10 @@ class Evidence:
             ended_ns=time.time_ns(),
             **device_facts(),
         )
-        try:
+        with self._journal.guard("the kernels of other libraries"):
             found = foreign_kernels({*self._functions.op_types, *self._signatures.op_types()})
             if found:
                 self._journal.write("kernels", kernels=found)
-        except Exception as error:
-            self._journal.failed("the kernels of other libraries", error)
         self._dumps.finish(self._functions.definitions, self._called_at)
 
     def _called(self, name: str, thread: int) -> None:

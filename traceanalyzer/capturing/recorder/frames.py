@@ -1,4 +1,4 @@
-"""Which line of the user's own code led here, and which of a library that it called."""
+"""Finds the line of the user's code, and of a library that it called, behind a running frame."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import os
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, Tuple
+from types import CodeType, FrameType
+from typing import Any, Iterable, Iterator, Tuple
 
 from .hooks import loaded
-
-if TYPE_CHECKING:
-    from types import CodeType, FrameType
 
 Frame = Tuple[str, int, str, int]  # file, line, name of the code, whether it is the user's
 
@@ -21,14 +19,14 @@ _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _RECORDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 GENERATED = "__autograph_generated_file"  # what AutoGraph names its files (pyct/loader.py)
 # Code without a file, such as the Python functions of a loaded op library (`tf.load_op_library`):
-# the line that calls it says more. Of `python -c` there is no other.
+# the line that calls it is more useful. `python -c` has no other code.
 _NO_FILE = "<string>"
 _IS_COMMAND = getattr(sys, "argv", [])[:1] == ["-c"]
 _PACKAGES = ("/site-packages/", "/dist-packages/")
-# Files of a library that say little about their caller: which layer or metric it is.
+# Files of a library that do not show which layer or metric calls them.
 _PLUMBING = ("keras/src/backend/", "keras/src/ops/", "keras/src/utils/")
 _MOST_KNOWN = 10_000
-known_files: dict[str, bool] = {}  # whether a file is the user's, of those asked for
+known_files: dict[str, bool] = {}  # results of `is_user_file`
 
 
 def is_user_file(file: str) -> bool:
@@ -50,21 +48,21 @@ def is_user_file(file: str) -> bool:
 
 @functools.lru_cache(maxsize=None)
 def _is_library_file(file: str) -> bool:
-    """Return whether a file is of an installed package that is neither TensorFlow nor ours."""
+    """Return whether a file belongs to an installed package other than TensorFlow and ours."""
     path = _absolute(file)
     return _is_of_package(path) and not path.startswith((_RECORDER, _tensorflow_folder()))
 
 
 def _is_of_package(path: str) -> bool:
-    """Return whether a file is of an installed package: also one of `pip install --target`."""
+    """Return whether a file belongs to an installed package, also by `pip install --target`."""
     return any(part in path for part in _PACKAGES) or any(
-        path.startswith(os.path.join(folder, "")) and _holds_packages(folder)
+        path.startswith(os.path.join(folder, "")) and _contains_packages(folder)
         for folder in (_absolute(each) for each in sys.path if each and isinstance(each, str))
     )
 
 
 @functools.lru_cache(maxsize=None)
-def _holds_packages(folder: str) -> bool:
+def _contains_packages(folder: str) -> bool:
     """Return whether packages were installed into a folder, unless it is the script's own."""
     own = {os.path.dirname(_absolute(sys.argv[0])) if sys.argv else "", _absolute(os.curdir)}
     if folder not in own:
@@ -74,22 +72,19 @@ def _holds_packages(folder: str) -> bool:
 
 
 def _absolute(file: str) -> str:
-    if file.startswith("<"):
-        return file
-    try:
-        return os.path.abspath(file)
-    except OSError:  # the working directory is gone
-        return file
+    if not file.startswith("<"):
+        with suppress(OSError):  # the working directory is gone
+            return os.path.abspath(file)
+    return file
 
 
 def _tensorflow_folder() -> str:
-    # It can be used from a build folder. Until it is imported: a path that nothing begins with.
+    # TensorFlow may be used from a build folder. No path begins with "\0".
     file = getattr(sys.modules.get("tensorflow"), "__file__", None)
     return os.path.dirname(os.path.abspath(file)) + os.sep if file else "\0"
 
 
 def outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    """Walk the frames from one outwards."""
     while frame is not None:
         yield frame
         frame = frame.f_back
@@ -105,8 +100,8 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
 def user_and_library(places: Iterable[tuple[str, Any]]) -> tuple[Any, Any]:
     """Return the innermost places of the user's code and of a library that it called, or None.
 
-    `places` go outwards, each with its file. In a library, a place that names a layer or metric
-    comes before what these call within the library.
+    `places` go outwards, each with its file. In a library, a place that shows a layer or metric is
+    preferred.
     """
     library = plumbing = None
     for file, place in places:
@@ -121,9 +116,9 @@ def user_and_library(places: Iterable[tuple[str, Any]]) -> tuple[Any, Any]:
 
 
 def is_tracing() -> bool:
-    """Return whether TensorFlow traces a Python function in some thread now.
+    """Return whether some thread is tracing a Python function.
 
-    All that does so comes through `func_graph_from_py_func` of python/framework/func_graph.py.
+    All tracing uses `func_graph_from_py_func` of python/framework/func_graph.py.
     """
     return any(
         frame.f_code.co_name == "func_graph_from_py_func"
@@ -135,9 +130,9 @@ def is_tracing() -> bool:
 def place_of(frame: FrameType | None) -> tuple[str, int, str] | None:
     """Return file, line and name of a running frame; of AutoGraph's code, those of its source.
 
-    A function that AutoGraph has converted runs from a generated file, also where it runs eagerly:
-    within `tf.init_scope`. Where its source is not known (in threads of a strategy), the place is
-    that of the user's frame around it.
+    A function that AutoGraph has converted runs from a generated file, even eagerly, within
+    `tf.init_scope`. If its source is unknown (in threads of a strategy), the next user's frame
+    around it is returned.
     """
     while frame is not None:
         code = frame.f_code
@@ -165,7 +160,7 @@ class FramePool:
 
     def __init__(self) -> None:
         self._numbers: dict[Frame, int] = {}
-        # By code, which is kept so that no other has its id, and instruction. Paths take longer.
+        # By code, kept so that its id is not reused, and instruction: faster than by path.
         self._known: dict[tuple[int, int], tuple[int, CodeType]] = {}
 
     def add(self, file: str, line: int, name: str) -> int:
@@ -182,13 +177,12 @@ class FramePool:
             return known[0]
         found = place_of(frame)
         number = -1 if found is None else self.add(*found)
-        # Where AutoGraph's code comes from is looked up each time: it depends on what called it.
+        # The source of AutoGraph's code is looked up each time: it depends on the caller.
         if GENERATED not in code.co_filename and len(self._known) < _MOST_KNOWN:
             self._known[id(code), frame.f_lasti] = number, code
         return number
 
     def frame(self, number: int) -> Frame | None:
-        """Return the frame of a number; None where there is none."""
         return next(itertools.islice(self._numbers, number, None), None) if number >= 0 else None
 
     def to_list(self) -> list[Frame]:

@@ -2,7 +2,7 @@
 
 A graph is read when TensorFlow turns it into a function's definition (atomic_function.py,
 `from_func_graph`; in TensorFlow 2.12 monomorphic_function.py, `_EagerDefinedFunction`). Its nodes
-still have their Python tracebacks then; the definition has lost them. The graphs of v1 sessions
+then still have their Python tracebacks, which the definition lacks. The graphs of v1 sessions
 never become definitions; they are read at the end, the first of them under the empty name.
 
 `model.predict` in a loop makes three datasets each time, under new names, and TensorFlow traces and
@@ -15,16 +15,12 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Iterable
+from typing import Any, Callable, Iterable
 
-from .dumps import OF_DATASETS, session_graph
-from .frames import GENERATED, FramePool, is_user_file, user_and_library, user_frame
-from .hooks import Part
+from .dumps import OF_DATASETS, Dumps, session_graph
+from .frames import GENERATED, FramePool, user_and_library, user_frame
+from .hooks import Journal, Part
 from .origins import locations
-
-if TYPE_CHECKING:
-    from .dumps import Dumps
-    from .journal import Journal
 
 _ENOUGH = 3  # functions that are alike
 _NUMBER = re.compile(r"_\d+$")
@@ -32,8 +28,6 @@ _POLYMORPHIC = "tensorflow.python.eager.polymorphic_function."
 
 
 class FunctionRecorder(Part):
-    """Journals the lines of graphs; see the module."""
-
     def __init__(
         self,
         journal: Journal,
@@ -45,7 +39,7 @@ class FunctionRecorder(Part):
         super().__init__()
         self.definitions: dict[str, frozenset[str]] = {}  # the nodes' names, by function
         self.op_types: set[str] = set()
-        # By name of a repeated function: the name of the earlier function that represents it.
+        # By the name of a repeated function: the earlier function that represents it.
         self.stand_in: dict[str, str] = {}
         self._journal = journal
         self._scope_frames = scope_frames
@@ -82,7 +76,7 @@ class FunctionRecorder(Part):
         return result
 
     def _record(self, name: str, *graphs: Any) -> None:
-        try:
+        with self._journal.guard("the lines of a function"):
             if self.is_repeated(name, graphs[0]):
                 self._dumps.repeated(name)
                 return
@@ -91,26 +85,27 @@ class FunctionRecorder(Part):
             self.definitions[name] = frozenset(found["nodes"])
             self.op_types.update(op.type for graph in graphs for op in graph.get_operations())
             self._defined(name)
-        except Exception as error:
-            self._journal.failed("the lines of a function", error)
 
 
 def _contents(graph: Any) -> tuple[Any, ...]:
-    """Return the facts that decide the placement of a function's nodes, and lines of some nodes."""
+    """Return the facts that decide the placement of a function's nodes, and a line of it.
+
+    The line of one op is enough to keep functions of different lines apart. Reading it takes longer
+    than all the rest, and `model.predict` defines three functions.
+    """
     ops = graph.get_operations()
-    some = (ops[0], ops[len(ops) // 2], ops[-1]) if ops else ()  # asking all takes longer
     return (
         tuple([(op.name, op.type, op.device) for op in ops]),
         tuple([tensor.dtype for op in ops for tensor in op.outputs]),
         tuple([_captured(tensor) for tensor in graph.external_captures]),
-        tuple([line_of(op.traceback) for op in some]),
+        line_of(ops[len(ops) // 2].traceback) if ops else None,
     )
 
 
 def _captured(tensor: Any) -> tuple[Any, ...]:
-    """Return the facts that decide where a captured tensor is: for a resource, its identity.
+    """Return the facts that decide where a captured tensor is: of a resource, its identity.
 
-    Without a GPU all are on the CPU, so their devices show nothing.
+    Without a GPU all resources are on the CPU, so their devices show nothing.
     """
     number = tensor._id if tensor.dtype.name == "resource" else None
     return tensor.dtype, getattr(tensor, "device", None), number
@@ -118,13 +113,20 @@ def _captured(tensor: Any) -> tuple[Any, ...]:
 
 def line_of(traceback: Any) -> tuple[str, int] | None:
     """Return the innermost line that is the user's."""
-    frames = () if traceback is None else traceback.get_user_frames()
-    lines = [(f.filename, f.lineno) for f in frames if is_user_file(f.filename)]
-    return lines[-1] if lines else None
+    user, _ = _places(traceback)
+    return None if user is None else (user.filename, user.lineno)
+
+
+def _places(traceback: Any) -> tuple[Any, Any]:
+    """Return the user's frame that made an op, and the frame of the library that it called."""
+    # Without TensorFlow's own frames, and with AutoGraph's lines mapped back to the source.
+    stack = () if traceback is None else traceback.get_user_frames()
+    outwards = (stack[k] for k in range(len(stack) - 1, -1, -1))
+    # A frame that still names a generated file has no known source.
+    return user_and_library((f.filename, f) for f in outwards if GENERATED not in f.filename)
 
 
 def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> dict[str, Any]:
-    """Return the journal's record of a graph, or of several graphs with one name."""
     frames = FramePool()
     # Ops of a loaded function have no traceback: the line that loads it takes their place.
     here = frames.add_frame(user_frame(sys._getframe(1)))
@@ -136,11 +138,18 @@ def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> dict[st
         frame = frames.add(*places[place][:3]) if known else -1
         return scope_numbers.setdefault((device, frame, origin), len(scope_numbers))
 
+    def number(frame: Any) -> int:
+        return -1 if frame is None else frames.add(frame.filename, frame.lineno, frame.name)
+
     nodes: dict[str, tuple[int, int, tuple[int, ...]]] = {}
     for graph in graphs:
         for op in graph.get_operations():
-            lines = (here, -1) if op.traceback is None else _lines_of(op.traceback, frames)
-            found = (*lines, tuple(scope_number(*scope) for scope in locations(op)))
+            user, library = map(number, _places(op.traceback))
+            found = (
+                here if op.traceback is None else user,
+                library,
+                tuple(scope_number(*scope) for scope in locations(op)),
+            )
             nodes[op.name] = found if nodes.get(op.name, found) == found else (-1, -1, ())
     return {
         "name": name,
@@ -151,17 +160,3 @@ def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> dict[st
         "frames": frames.to_list(),
         "scope_pool": list(scope_numbers),
     }
-
-
-def _lines_of(traceback: Any, frames: FramePool) -> tuple[int, int]:
-    """Return the numbers of the user's line and of the called library's line, -1 for none."""
-    # Without TensorFlow's own frames, and with AutoGraph's lines mapped back to the source.
-    stack = traceback.get_user_frames()
-    outwards = (stack[k] for k in range(len(stack) - 1, -1, -1))
-    # A frame that still names a generated file has no known source.
-    places = ((f.filename, f) for f in outwards if GENERATED not in f.filename)
-    user, library = (
-        -1 if frame is None else frames.add(frame.filename, frame.lineno, frame.name)
-        for frame in user_and_library(places)
-    )
-    return user, library

@@ -1,20 +1,89 @@
-"""Replaces functions of the program's TensorFlow so that the program does not see it.
+"""The journal, and replacing functions of the program's TensorFlow without its notice.
 
-Errors of the program that pass through our code keep the traceback that they have without us. What
-is caught and raised again goes on with the traceback that it has by then. Before Python 3.11 it
-goes on with the one that it had when it was caught: our frames stay.
+An error of the program that passes through our code keeps the traceback that it has without us:
+what is caught and raised again goes on with the traceback that it has by then. Before Python 3.11
+it goes on with the one that it had when it was caught, so our frames stay.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
 
 if TYPE_CHECKING:
-    from importlib.abc import Loader
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+
+
+class Journal:
+    """Appends records to a file, one JSON object per line, so that a killed program leaves them.
+
+    Safe from any thread. Never raises. Writes nothing in a forked child.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.started_ns = time.time_ns()
+        self._path = path
+        # A signal handler may write while its thread is writing.
+        self._lock = threading.RLock()
+        self._noted: set[str] = set()
+        self._is_cut = False  # the last line, because the disk was full
+        self._process = os.getpid()
+
+    def write(self, kind: str, **fields: Any) -> None:
+        """Append a record of JSON's types; other values are written as text."""
+        if os.getpid() != self._process:
+            return
+        try:
+            line = json.dumps({"kind": kind, **fields}, default=str, separators=(",", ":"))
+            data = line.encode("utf-8", "backslashreplace") + b"\n"
+            with self._lock, open(self._path, "ab", buffering=0) as file:
+                whole = b"\n" + data if self._is_cut else data
+                self._is_cut = file.write(whole) < len(whole)
+        except Exception:  # noqa: S110 - a full disk costs evidence, not the program
+            pass
+
+    def note(self, id: str, severity: str, message: str) -> None:  # noqa: A002 - as in health
+        """Record, once, what was not recorded and why, as in the report's health."""
+        if id not in self._noted:
+            self._noted.add(id)
+            self.write("note", id=id, severity=severity, message=message)
+
+    @contextlib.contextmanager
+    def guard(self, what: str) -> Iterator[None]:
+        """Note an error in a block as `failed` does."""
+        try:
+            yield
+        except Exception as error:
+            self.failed(what, error)
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """Note that a part of the recorder failed. Call this where its error was caught.
+
+        An error that the program has raised within our code, from a signal handler, is raised
+        again.
+        """
+        if not _is_ours(error):
+            raise error
+        reason = f"{type(error).__name__}: {error}"
+        self.note(f"recorder_failed:{what}", "warning", f"{what} was not recorded: {reason[:300]}")
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Return whether an error arose in the recorder, or in a function that it called."""
+    from .frames import is_user_file
+
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    known = ("builtins", "tensorflow", "google.protobuf", str(__package__))
+    is_in_users_file = traceback is not None and is_user_file(traceback.tb_frame.f_code.co_filename)
+    return type(error).__module__.startswith(known) and not is_in_users_file
 
 
 class Part:
@@ -27,39 +96,43 @@ class Part:
         raise NotImplementedError
 
     def uninstall(self) -> None:
-        """Put everything back, the last first."""
         while self._undo:
             setattr(*self._undo.pop())
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
-        """Set an attribute of a module or class, and remember what it was."""
+        """Set an attribute of a module or class until `uninstall`."""
         self._undo.append((owner, name, getattr(owner, name)))
         setattr(owner, name, value)
 
     def before(self, owner: Any, name: str, first: Callable[..., None]) -> None:
-        """Have a function preceded by ours, which gets its arguments."""
-        original = getattr(owner, name)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            first(*args, **kwargs)
-            with unseen:
-                return original(*args, **kwargs)
-
-        self.replace(owner, name, call)
+        self.replace(owner, name, preceded(getattr(owner, name), first))
 
     def after(self, owner: Any, name: str, then: Callable[..., Any]) -> None:
-        """Have a function followed by ours; see `followed`."""
         self.replace(owner, name, followed(getattr(owner, name), then))
 
 
-def followed(original: Callable[..., Any], then: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls ours after the original, with its result and its arguments.
+def preceded(original: Callable[..., Any], first: Callable[..., None]) -> Callable[..., Any]:
+    """Return a function that calls `first` with its arguments, and then the original."""
 
-    The program gets what ours returns.
+    def call(*args: Any, **kwargs: Any) -> Any:
+        first(*args, **kwargs)
+        try:  # rather than `with unseen`, which takes longer
+            return original(*args, **kwargs)
+        except BaseException as error:
+            hide_frame(error)
+            raise
+
+    return call
+
+
+def followed(original: Callable[..., Any], then: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls the original, and then `then` with its result and arguments.
+
+    The program gets the result of `then`.
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        try:  # rather than `with unseen`, which takes longer
+        try:
             result = original(*args, **kwargs)
         except BaseException as error:
             hide_frame(error)
@@ -70,13 +143,13 @@ def followed(original: Callable[..., Any], then: Callable[..., Any]) -> Callable
 
 
 def hide_frame(error: BaseException) -> None:
-    """Take the frame that has caught an error out of its traceback; a bare `raise` is to follow."""
+    """Remove the frame that has caught an error from its traceback; a bare `raise` must follow."""
     caught = error.__traceback__
     error.__traceback__ = caught.tb_next if caught is not None else None
 
 
 class _Unseen:
-    """A context that hides the frame it is in from errors that leave it."""
+    """A context that hides its frame from errors that leave it."""
 
     __slots__ = ()
 
@@ -94,8 +167,8 @@ unseen = _Unseen()
 def loaded(name: str) -> Any:
     """Return a module of TensorFlow that has been imported, or raise ImportError.
 
-    A program may take TensorFlow out of `sys.modules`. To import it a second time ends the process
-    (`PyExceptionRegistry::Init() already called`), so what is needed late is asked for here.
+    A program may remove TensorFlow from `sys.modules`. Importing it a second time would end the
+    process (`PyExceptionRegistry::Init() already called`).
     """
     module = sys.modules.get(name)
     if module is None or "tensorflow" not in sys.modules:
@@ -122,11 +195,11 @@ def watch_import(
 
 
 class _Finder:
-    """Finds one module, by way of the other finders; off the list when it has been imported.
+    """Finds one module through the other finders, until that module has been imported.
 
-    Not sooner: programs ask for a module's spec, to learn whether it is installed, long before
-    they import it. This class and the loader have no base classes: `importlib.abc` would import
-    some dozen modules before the program can put its own of these names first.
+    Not only until it is found: programs ask for a module's spec, to learn whether it is installed,
+    long before they import it. This class and the loader have no base classes: `importlib.abc`
+    would import a dozen modules before the program could put modules of these names on its path.
     """
 
     def __init__(self, name: str, before: Callable[[], None], after: Callable[[], None]) -> None:
@@ -135,22 +208,16 @@ class _Finder:
         self.after = after
 
     def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None = None,
-        target: ModuleType | None = None,
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname != self._name:
             return None
-        for finder in list(sys.meta_path):
-            if finder is self or not hasattr(finder, "find_spec"):
-                continue
-            spec = finder.find_spec(fullname, path, target)
-            if spec is not None:
-                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader, self)  # type: ignore[assignment]
-                return spec
-        return None
+        others = [f for f in sys.meta_path if f is not self and hasattr(f, "find_spec")]
+        found = (other.find_spec(fullname, path, target) for other in others)
+        spec = next((each for each in found if each is not None), None)
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = _Loader(spec.loader, self)  # type: ignore[assignment]
+        return spec
 
     def leave(self) -> None:
         self.before = None
@@ -159,9 +226,7 @@ class _Finder:
 
 
 class _Loader:
-    """Runs a module's own loader between the calls back."""
-
-    def __init__(self, loader: Loader, finder: _Finder) -> None:
+    def __init__(self, loader: Any, finder: _Finder) -> None:
         self._loader = loader
         self._finder = finder
 

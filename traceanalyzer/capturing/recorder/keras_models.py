@@ -1,15 +1,15 @@
-"""Whether Keras has XLA compile the steps of a model, and which of its layers can use cuDNN.
+"""Records whether Keras lets XLA compile a model's steps, and which layers can use cuDNN.
 
-In Keras 3 `Trainer.jit_compile` resolves "auto" to False where the machine has no GPU and where a
-layer's `supports_jit` is False, in Keras 3.15 also where a distribution strategy is used and where
-op determinism is on (keras/src/trainers/trainer.py, `_resolve_auto_jit_compile` and
-`model_supports_jit`; read in 3.0, 3.8 and 3.15). Whether "auto" was asked for does not show in the
-model afterwards, so models that Keras resolves it for are noted. Layers are asked when TensorFlow
-turns a step of their model into a function, while `fit`, `evaluate` or `predict` is running.
+In Keras 3 `Trainer.jit_compile` resolves "auto" to False if the machine has no GPU or a layer's
+`supports_jit` is False; in Keras 3.15 also with a distribution strategy or op determinism
+(keras/src/trainers/trainer.py, `_resolve_auto_jit_compile` and `model_supports_jit`; read in 3.0,
+3.8 and 3.15). A model does not show later that "auto" was requested, so the models for which Keras
+resolves it are noted. Layers are examined when TensorFlow turns a step of their model into a
+function, while `fit`, `evaluate` or `predict` is running.
 
-LSTM and GRU use cuDNN where TensorFlow has a GPU, unless their options forbid it
-(layers/rnn/lstm.py and gru.py, `inner_loop`; backend/tensorflow/rnn.py, `cudnn_ok`). In Keras 2 a
-layer decides that when it is made (`_could_use_gpu_kernel`; read in tf_keras 2.21).
+LSTM and GRU use cuDNN if TensorFlow has a GPU, unless their options forbid it (layers/rnn/lstm.py
+and gru.py, `inner_loop`; backend/tensorflow/rnn.py, `cudnn_ok`). In Keras 2 a layer decides this
+when it is created (`_could_use_gpu_kernel`; read in tf_keras 2.21).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RESOLVES = "_resolve_auto_jit_compile"
 
 
 class KerasModels(Part):
-    """Notes models while they run; none is kept alive for it."""
+    """Notes models while they run, without keeping any of them alive."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,8 +48,8 @@ class KerasModels(Part):
         self._is_over = False
 
     def install(self) -> None:
-        """Note for which models Keras decides on XLA itself, once it is imported."""
-        self._sees_all = _TRAINER not in sys.modules  # else models may be compiled already
+        """Note, once Keras is imported, for which models it decides on XLA itself."""
+        self._sees_all = _TRAINER not in sys.modules  # otherwise models may be compiled already
         watch_import(_TRAINER, self._watch)
 
     def uninstall(self) -> None:
@@ -64,23 +64,21 @@ class KerasModels(Part):
             self.before(trainer, _RESOLVES, self._resolved)
 
     def _resolved(self, model: Any) -> None:
-        # Reading `model.jit_compile` before resolves it too, for the time being.
+        # Reading `model.jit_compile` before `compile` also resolves it, but not for good.
         if sys._getframe(2).f_code.co_name == "compile":
             with suppress(TypeError):  # a model of a class that compares has no hash
                 self._automatic.add(model)
 
     def defined(self, function: str) -> None:
-        """Look at the model that is running, if a step of Keras was just defined."""
+        """Examine the running model if the function is a step of Keras."""
         if not _STEP.search(function) or len(self.found) >= _MOST:
             return
-        for frame in outwards(sys._getframe(1)):
-            if frame.f_code.co_varnames[:1] == ("self",):
-                model = frame.f_locals.get("self")
-                if hasattr(type(model), _OF_A_MODEL):
-                    facts = self._facts(model)
-                    if facts not in self.found:
-                        self.found.append(facts)
-                    return
+        frames = outwards(sys._getframe(1))
+        methods = (frame for frame in frames if frame.f_code.co_varnames[:1] == ("self",))
+        models = (frame.f_locals.get("self") for frame in methods)
+        model = next((each for each in models if hasattr(type(each), _OF_A_MODEL)), None)
+        if model is not None and (facts := self._facts(model)) not in self.found:
+            self.found.append(facts)
 
     def _facts(self, model: Any) -> dict[str, Any]:
         layers = list(model._flatten_layers())
@@ -109,7 +107,7 @@ class KerasModels(Part):
 
 
 def _recurrent(layer: Any) -> dict[str, Any] | None:
-    """Return the options of an LSTM or GRU layer, as far as it has them; None for another."""
+    """Return the options that an LSTM or GRU layer has; None for another layer."""
     kinds = {kind.__name__ for kind in type(layer).__mro__ if _KERAS.match(kind.__module__)}
     kind = next((name for name in ("LSTM", "GRU") if name in kinds), None)
     if kind is None:
@@ -127,7 +125,7 @@ def _recurrent(layer: Any) -> dict[str, Any] | None:
 
 
 def _function_name(function: Any) -> str:
-    """Return the name of a function of Keras or TensorFlow, and another's with its module."""
+    """Return the name of a function, with its module unless that is Keras or TensorFlow."""
     module = str(getattr(function, "__module__", ""))
     name = str(getattr(function, "__name__", type(function).__name__))
     is_known = module.partition(".")[0] in ("keras", "tf_keras", "tensorflow")

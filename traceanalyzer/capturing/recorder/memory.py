@@ -1,4 +1,4 @@
-"""How much memory a session of the profiler has taken, and how much there is."""
+"""How much memory a session of the profiler takes, and how much is available."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import contextlib
 import ctypes
 import time
 
-# Of the file-backed pages of CUDA's libraries and the mapped blocks of large arrays, neither is the
+# The file-backed pages of CUDA's libraries and the mapped blocks of large arrays are not the
 # profiler's: it keeps its events in small blocks of the C heap.
 _EXACT_FROM = 64 << 20
 _PATIENCE = 100
-_UORDBLKS = 7  # bytes in use, of the sizes that glibc states
+_UORDBLKS = 7  # bytes in use, among glibc's figures
 
 # A container may have less memory than its machine: current use and limit, of cgroups v2 and v1.
 _CGROUPS = (
     ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.max"),
     ("/sys/fs/cgroup/memory/memory.usage_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
-_CACHE = "/sys/fs/cgroup/memory.stat"  # what the use counts of files, which gives way
+_CGROUP_STATISTICS = "/sys/fs/cgroup/memory.stat"
 
 
 class _MallocInfo(ctypes.Structure):
@@ -27,11 +27,11 @@ class _MallocInfo(ctypes.Structure):
 
 
 class HeapGrowth:
-    """Growth of the C heap since this was made.
+    """Growth of the C heap since this object was created.
 
-    glibc knows what is in use of it, but walks all that is free to say so, and delays threads that
-    allocate meanwhile (50 ms after some epochs of Keras). So the kernel is asked first, which
-    knows only pages (0.2 ms), and glibc no more than a hundredth of the time.
+    glibc knows how much of the heap is in use, but walks all free blocks to find out, and delays
+    threads that allocate meanwhile (50 ms after some epochs of Keras). So the kernel is asked
+    first, which only knows pages (0.2 ms), and glibc at most a hundredth of the time.
     """
 
     def __init__(self) -> None:
@@ -42,12 +42,9 @@ class HeapGrowth:
         self._next_s = 0.0
 
     def bytes(self) -> int:
-        """Return the growth; never too little by more than what was free in the heap before.
-
-        Nor, between two walks of the heap, by more than what else was freed since the first.
-        """
+        """Return the growth; too small by at most what was free before or was freed since."""
         now = _anonymous_bytes()
-        self._pages = min(self._pages, now)  # what was given back will be taken again
+        self._pages = min(self._pages, now)  # pages that were given back will be taken again
         pages = now - self._pages
         if pages < _EXACT_FROM or self._heap is None:
             return pages
@@ -61,28 +58,27 @@ class HeapGrowth:
 
 
 def give_back() -> None:
-    """Have glibc give to the system what is free in the C heap.
+    """Make glibc return free memory of the C heap to the system.
 
-    It keeps the small blocks that a session was held and written in: 1.8 GB of one of 120,000
-    rounds of a loop in a graph (TensorFlow 2.21). To give these back takes a quarter of a second of
-    a core; on a busy machine nobody who allocated meanwhile waited for more than 40 ms.
+    It keeps the small blocks of a session: 1.8 GB for 120,000 rounds of a loop in a graph
+    (TensorFlow 2.21). Returning these takes a quarter of a second of a core; on a busy machine no
+    thread that allocated meanwhile waited for more than 40 ms.
     """
     with contextlib.suppress(AttributeError, OSError):  # another C library
         ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
 
 
 def free_share() -> float:
-    """Return the share of the memory that is available to this process; 1 where unknown."""
+    """Return the share of the memory that is available to this process; 1 if unknown."""
     machine = _fields_of("/proc/meminfo")
-    total, share = machine.get("MemTotal", 0), 1.0
-    if total and "MemAvailable" in machine:
-        share = machine["MemAvailable"] / total
+    total = machine.get("MemTotal", 0)
+    share = machine["MemAvailable"] / total if total and "MemAvailable" in machine else 1.0
     for used, limit in _CGROUPS:
         with contextlib.suppress(OSError, ValueError):
             most = _number_in(limit)
             if 0 < most < (total or most):
-                used_bytes = _number_in(used) - _fields_of(_CACHE, " ").get("file", 0)
-                share = min(share, 1 - used_bytes / most)
+                cached = _fields_of(_CGROUP_STATISTICS).get("file", 0)  # the system can free this
+                share = min(share, 1 - (_number_in(used) - cached) / most)
             break
     return share
 
@@ -100,15 +96,12 @@ def _heap_bytes() -> int | None:
     return int(ask().sizes[_UORDBLKS])
 
 
-def _fields_of(path: str, separator: str = ":") -> dict[str, int]:
-    """Return the sizes in a file of lines as `MemTotal:  1024 kB` or `file 1024`, in bytes."""
+def _fields_of(path: str) -> dict[str, int]:
     found = {}
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-        for line in file:
-            name, _, value = line.partition(separator)
-            size, *unit = value.split() or [""]
-            if size.isdigit() and (unit == ["kB"] or separator == " "):
-                found[name] = int(size) << (10 if unit else 0)
+        for words in map(str.split, file):
+            if len(words) > 1 and words[1].isdigit():
+                found[words[0].rstrip(":")] = int(words[1]) << (10 if words[2:] == ["kB"] else 0)
     return found
 
 

@@ -1,70 +1,71 @@
-"""Whose device a requested device is.
+"""The origin of a requested device: spelt out, or the device of a variable, tensor or machine.
 
-`tf.device(v.device)` asks for the device of `v`, which is another one on another machine. So while
-the recorder is in place, `.device` of tensors returns a text of its own for each owner: an ordinary
+`tf.device(v.device)` requests the device of `v`, which may differ on another machine. So while the
+recorder is installed, `.device` of tensors returns a separate text for each owner: an ordinary
 `str` that differs from equal ones by identity, which survives until TensorFlow enters the scope.
 
-A tensor is where the op that made it ran. Which op that was is noted on the tensor itself, so that
-it lasts as long as the tensor. Of tensors that no op makes, constants are where the scope around
-them asks for (see `scopes`), and `.cpu()` copies are on the CPU.
+A tensor is on the device of the op that made it. That op is noted on the tensor itself, for as long
+as the tensor exists. No op makes constants, which are on the device of their scope (see `scopes`),
+or `.cpu()` copies, which are on the CPU.
 
-`MirroredStrategy()` and the like take the GPUs there are, and the CPU where there is none: that is
-a device of the machine, not of the program. The devices that a program gives to a strategy, and the
-hosts of devices, are spelt out.
+`MirroredStrategy()` and the like use the machine's GPUs, or its CPU without any: a device of the
+machine, not of the program. The devices that a program gives to a strategy, and the hosts of
+devices, are spelt out.
 """
 
 from __future__ import annotations
 
 import importlib
 import linecache
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
+from .frames import Frame, FramePool
 from .hooks import Part, followed
 
-if TYPE_CHECKING:
-    from .frames import Frame, FramePool
-
-# Origins that are no resource's number; see `Scope` in capture_file/document.
+# Origins other than the number of a resource; see `Scope` in capture_file/document.
 UNKNOWN = -1
 MACHINE = -2
 OP = -3  # less the number of a signature
-# On an op of a graph that has the device of what it is colocated with: that, and whose it is.
+# Attribute of a graph's op that has the device of another op: that device, and its origin.
 _COPIED = "_traceanalyzer_copied"
 _MOST = 100_000  # distinct device texts kept
-_LINES_AROUND = 3  # in which a library's code that asks for the CPU has made the name
-_DISTRIBUTE = "tensorflow.python.distribute."
+_LINES_AROUND = 3  # of a library's scope, in which its code may spell out the CPU
+_DISTRIBUTE = (  # modules
+    *("distribute_lib", "device_util", "mirrored_strategy", "collective_all_reduce_strategy"),
+)
 _HOST_DTYPES = (3, 7)  # int32 and string, in types.proto: mostly in host memory, on a GPU too
 
-# The device requested; the number of the frame that asks for it, or -1; whose device it is.
+# The requested device; the number of the frame that requests it, or -1; the device's origin.
 Scope = Tuple[str, int, Optional[int]]
 
 
 def origin_of_outputs(number: int, scopes: list[Any]) -> int | None:
-    """Return whose device the tensors have that the op of a signature makes.
+    """Return the origin of the device of an op's outputs, by its signature and its scopes.
 
-    If the innermost scope asks for the device of something else, that is it: a loop that asks for
-    the device of its own results would have another origin each time.
+    If the innermost scope requests the device of another object, that is the origin: otherwise a
+    loop that requests the device of its own results would have another origin each time.
     """
     around = scopes[0][2] if scopes else None
     return OP - number if around is None else around
 
 
 def note(result: Any, origin: int | None, tensor_type: type) -> None:
-    """Note whose device the tensors have that an op or a call returned."""
+    """Note the origin of the device of the tensors that an op or a call returned."""
     for each in result if isinstance(result, (list, tuple)) else (result,):
         if isinstance(each, tensor_type):
             each._traceanalyzer_origin = origin  # type: ignore[attr-defined]
 
 
 class Locations(List[Any]):
-    """TensorFlow's list of an op's scopes, with the lines that opened them, innermost first."""
+    """TensorFlow's list of an op's scopes, and the lines that opened them, innermost first."""
 
     frames: tuple[Scope, ...] = ()
 
 
 def locations(op: Any) -> tuple[Scope, ...]:
-    """Return the device scopes that an op of a graph was made in, innermost first."""
+    """Return the device scopes of a graph's op, innermost first."""
     copied = getattr(op, _COPIED, None)
     if copied is not None and copied[1] is not None:
         return ((copied[0], -1, copied[1]),)
@@ -75,8 +76,6 @@ def locations(op: Any) -> tuple[Scope, ...]:
 
 
 class Origins(Part):
-    """Knows whose device is requested; see the module."""
-
     def __init__(self, frames: FramePool) -> None:
         super().__init__()
         self.resource_of: dict[int, int] = {}  # by the id of a handle: its resource's number
@@ -106,31 +105,22 @@ class Origins(Part):
         self.after(saving, "set_cpu0", self.of_host)
 
     def of(self, requested: Any, opened: int) -> int | None:
-        """Return whose device the scope asks for that a line opened.
+        """Return the origin of a scope's device, for a scope that a line opened.
 
-        That is the number of a resource; `OP` less the number of the signature that made a tensor;
-        `UNKNOWN` for something else's; `MACHINE` for the first device there is; None where it is
-        spelt out. `requested` is the very object that the scope was given.
+        It is the number of a resource; `OP` less the number of the signature that made a tensor;
+        `UNKNOWN` for another object; `MACHINE` for the machine's first device; None if the device
+        is spelt out. `requested` must be the very object that was given to the scope.
         """
-        if self.is_known(requested):
-            return self.known(requested)
+        if id(requested) in self._origins:
+            return self._origins[id(requested)]
         if not is_cpu_in_full(requested):
             return None
         if opened not in self._by_line:
-            try:
+            found: int | None = UNKNOWN
+            with suppress(Exception):
                 found = _of_line(self._frames.frame(opened))
-            except Exception:
-                found = UNKNOWN
             self._by_line[opened] = found
         return self._by_line[opened]
-
-    def is_known(self, name: Any) -> bool:
-        """Return whether a text is one that `named` returned: the very object."""
-        return id(name) in self._origins
-
-    def known(self, name: Any) -> int | None:
-        """Return whose device such a text is, None for any other."""
-        return self._origins.get(id(name))
 
     def named(self, name: str, origin: int | None) -> str:
         """Return the text for a device of this origin."""
@@ -144,8 +134,16 @@ class Origins(Part):
         return found
 
     def of_host(self, name: str, *_: Any, **__: Any) -> str:
-        """Return the text for the host of a device: that is spelt out."""
+        """Return the text for the host of a device, which counts as spelt out."""
         return self.named(name, None)
+
+    def completed(self, found: str, d: Any, *_: Any, **__: Any) -> str:
+        """Keep the origin of a device whose name is completed; a partial name is spelt out."""
+        given = getattr(d, "name", d)
+        is_known = id(given) in self._origins or not is_cpu_in_full(given)
+        if is_known and "cpu" in str(given).lower():
+            return self.named(found, self._origins.get(id(given)))
+        return found
 
     def _of_tensor(self, name: str, tensor: Any, *, backing: bool = False) -> str:
         if not is_cpu_in_full(name):
@@ -156,7 +154,7 @@ class Origins(Part):
         return self.named(name, self.resource_of.get(tensor._id, noted))
 
     def _of_operation(self, name: str, operation: Any) -> str:
-        """Name whose device an op of a graph has: that of the innermost scope which names one."""
+        """Return the device of a graph's op with the origin of its innermost scope on a CPU."""
         if not is_cpu_in_full(name):
             return name
         copied = getattr(operation, _COPIED, None)
@@ -166,8 +164,8 @@ class Origins(Part):
         return self.named(name, next(requested, UNKNOWN))
 
     def _device_set(self, _: None, operation: Any, device: Any) -> None:
-        if self.is_known(device):
-            setattr(operation, _COPIED, (device, self.known(device)))
+        if id(device) in self._origins:
+            setattr(operation, _COPIED, (device, self._origins[id(device)]))
 
     @staticmethod
     def _copied(result: Any, tensor: Any) -> Any:
@@ -177,12 +175,12 @@ class Origins(Part):
 
 
 def is_cpu_in_full(name: Any) -> bool:
-    """Return whether a device is a CPU by its full name, as `.device` has it."""
+    """Return whether a device is the full name of a CPU, as in `.device`."""
     return isinstance(name, str) and name.startswith("/job:") and "/device:CPU:" in name
 
 
 def _of_line(opened: Frame | None) -> int | None:
-    """Return whose device a full name is that nobody is known to have read."""
+    """Return the origin of a full name that was not read from a `.device`."""
     if opened is None:
         return UNKNOWN
     file, line, _, is_user = opened
@@ -195,7 +193,7 @@ def _of_line(opened: Frame | None) -> int | None:
 
 
 class Strategies(Part):
-    """Notes the strategies of `tf.distribute`, and has the texts of their devices show whose."""
+    """Notes the strategies of `tf.distribute`, and the origins of their devices."""
 
     def __init__(self, origins: Origins) -> None:
         super().__init__()
@@ -203,21 +201,20 @@ class Strategies(Part):
         self._origins = origins
 
     def install(self) -> None:
-        base = importlib.import_module(_DISTRIBUTE + "distribute_lib").StrategyBase
-        util = importlib.import_module(_DISTRIBUTE + "device_util")
-        mirrored = importlib.import_module(_DISTRIBUTE + "mirrored_strategy")
-        collective = importlib.import_module(_DISTRIBUTE + "collective_all_reduce_strategy")
+        base, util, mirrored, collective = (
+            importlib.import_module("tensorflow.python.distribute." + name) for name in _DISTRIBUTE
+        )
         extended = collective.CollectiveAllReduceExtended
-        self.after(base, "__init__", self._made)
+        self.after(base.StrategyBase, "__init__", self._made)
         self.after(mirrored, "all_local_devices", self._logical)
         self.after(util, "local_devices_from_num_gpus", self._all_of_machine)
         self.after(extended, "_initialize_local_devices", self._first_of_pair)
-        self.after(util, "canonicalize", self._canonicalized)
+        self.after(util, "canonicalize", self._origins.completed)
         self.after(util, "get_host_for_device", self._origins.of_host)
 
     def _made(self, _: None, strategy: Any, *__: Any, **___: Any) -> None:
         name = type(strategy).__name__
-        # Programs that ask for no strategy have the default one.
+        # A program without a strategy has the default one.
         is_default = name.startswith("_DefaultDistributionStrategy")
         if not is_default and name not in self.names:
             self.names.append(name)
@@ -233,11 +230,3 @@ class Strategies(Part):
 
     def _of_machine(self, name: str) -> str:
         return self._origins.named(name, MACHINE) if "CPU" in name else name
-
-    def _canonicalized(self, found: str, d: Any, *_: Any, **__: Any) -> str:
-        """Keep whose a device is when its name is completed; a part of one is spelt out."""
-        given = getattr(d, "name", d)
-        is_known = self._origins.is_known(given) or not is_cpu_in_full(given)
-        if is_known and "cpu" in str(given).lower():
-            return self._origins.named(found, self._origins.known(given))
-        return found

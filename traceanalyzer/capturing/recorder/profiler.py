@@ -1,15 +1,15 @@
 """Sessions of TensorFlow's profiler: ours, with the requested levels, and the program's own.
 
-TensorFlow 2.20 and 2.21 drop the options that are given to their Python API (2.12, 2.18 and 2.19
-honour them; tried with each): the levels then are 2 for the host, 1 for devices and 0 for Python,
-whatever was requested. `session_manager.cc` refuses every value, of whichever type. Their gRPC
-service, `tensorflow.ProfilerService`, honours them. So for other levels the service is started in
-the program itself and called over the loopback device, by grpcio, which TensorFlow requires.
+TensorFlow 2.20 and 2.21 ignore the options that are given to their Python API; 2.12, 2.18 and 2.19
+respect them (all tested). The levels then are 2 for the host, 1 for devices and 0 for Python:
+`session_manager.cc` refuses every value. Their gRPC service, `tensorflow.ProfilerService`, respects
+them. So for other levels the service is started in the program itself and called over the loopback
+device by grpcio, which TensorFlow requires.
 
 The service cannot be stopped once started, and TensorFlow binds it to every address of the machine
-(`profiler_server.cc`: `[::]:port`) with no setting for it. Since its socket is the process's own,
-it is bound to the loopback device here: otherwise other machines could have the program profile
-itself and write the result wherever its user may write.
+(`profiler_server.cc`: `[::]:port`), with no setting for it. Its socket belongs to this process, so
+it is bound to the loopback device here. Otherwise other machines could profile the program and
+write the result wherever its user may write.
 """
 
 from __future__ import annotations
@@ -22,16 +22,13 @@ import shutil
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple
+from typing import Any, Callable, Iterator, NamedTuple
 
-from .hooks import Part
-
-if TYPE_CHECKING:
-    from .journal import Journal
-    from .program import Settings
+from .hooks import Journal, Part
+from .program import Settings
 
 _IGNORES_OPTIONS_SINCE = (2, 20)
-_LET_GO_S = 2.0
+_RELEASE_S = 2.0
 _SERVICE = "/tensorflow.ProfilerService/"
 _SESSION = "session"  # the service's name for it, and for a folder that is removed afterwards
 _BEGIN_S = 30.0  # CUPTI may take seconds to load
@@ -74,9 +71,7 @@ class Profiler:
         from tensorflow.python.framework import versions
         from tensorflow.python.profiler.internal import _pywrap_profiler
 
-        self._host = settings.host
-        self._scratch = settings.scratch
-        self._journal = journal
+        self._host, self._scratch, self._journal = settings.host, settings.scratch, journal
         self._version = tuple(int(number) for number in versions.VERSION.split(".")[:2])
         self._make_session = _pywrap_profiler.ProfilerSession  # before ours replaces it
         self._start_server = _pywrap_profiler.start_server
@@ -122,29 +117,28 @@ class Profiler:
         """End the session and write nothing."""
         if self.method == "server" and self._service is not None:
             self._service.cancel()
-            end_s = time.monotonic() + _LET_GO_S  # the next session needs the profiler
+            end_s = time.monotonic() + _RELEASE_S  # the next session needs the profiler
             while _is_on() and time.monotonic() < end_s:
                 time.sleep(0.001)
         self._session = None  # its destructor ends it
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def abandon(self) -> None:
-        """Leave the session alone: this process is a fork, which must not end its parent's."""
+        """Leave the session alone: this process is a fork, and it is its parent's session."""
         if self._session is not None:
             # Its destructor would stop tracers (CUPTI's among them) that live in the parent.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
 
     def _start_by_service(self) -> bool:
         try:
-            if self._service is None:
-                self._service = ProfilerService(self._start_server)
-                if not self._service.is_local:
-                    self._journal.note(
-                        "profiler_service_open",
-                        "info",
-                        "TensorFlow's profiler service, needed for the requested tracer level, "
-                        "listened on every address of this machine until the program ended",
-                    )
+            self._service = self._service or ProfilerService(self._start_server)
+            if not self._service.is_local:
+                self._journal.note(
+                    "profiler_service_open",
+                    "info",
+                    "TensorFlow's profiler service, needed for the requested tracer level, "
+                    "listened on every address of this machine until the program ended",
+                )
             self._service.start(self.requested, self._scratch, self._host)
         except (ProfilerError, ImportError, OSError) as error:
             version = ".".join(map(str, self._version))
@@ -160,7 +154,7 @@ class Profiler:
 
 @contextlib.contextmanager
 def _failing() -> Iterator[None]:
-    """Have errors of TensorFlow or grpcio be ours."""
+    """Turn errors of TensorFlow or grpcio into ours."""
     try:
         yield
     except Exception as error:
@@ -168,7 +162,6 @@ def _failing() -> Iterator[None]:
 
 
 def _only_trace(folder: str) -> str:
-    """Return the trace somewhere under a folder."""
     pattern = os.path.join(glob.escape(folder), "**", "*.xplane.pb")
     found = [path for path in glob.glob(pattern, recursive=True) if os.path.getsize(path)]
     if found:
@@ -178,14 +171,14 @@ def _only_trace(folder: str) -> str:
 
 
 class ProfilerService:
-    """The profiler service in this process, and a profile that it may be making."""
+    """The profiler service in this process, and its current profile."""
 
     def __init__(self, start: Callable[[int], None]) -> None:
         """Start the service on a free port, by `tf.profiler.experimental.server.start`."""
-        self.is_local = True  # before Linux 5.7 only root may demand that
+        self.is_local = True  # before Linux 5.7 only root may restrict it
         self._port = 0
         self._channel: Any = None
-        self._profile: Any = None  # the call under way
+        self._profile: Any = None  # the running call
         known = {port for port, _ in _listeners()}
         start(0)
         for port, listener in _listeners():
@@ -197,7 +190,7 @@ class ProfilerService:
                     self.is_local = False
 
     def start(self, levels: Levels, folder: str, host: str) -> None:
-        """Have the program profiled; when this returns, the profiler records."""
+        """Begin a profile; when this returns, the profiler records."""
         import grpc
 
         direct = (("grpc.enable_http_proxy", 0),)
@@ -225,16 +218,16 @@ class ProfilerService:
             self.cancel()
 
     def cancel(self) -> None:
-        """End the profile, and have nothing written if that was not done.
+        """End the profile. Nothing more is written.
 
-        The service looks every millisecond whether its client is still there (`IsCancelled`).
+        The service checks every millisecond whether its client is still there (`IsCancelled`).
         """
         self._profile.cancel()
         self._channel.close()
 
 
 def _listeners() -> Iterator[tuple[int, socket.socket]]:
-    """Walk this process's sockets that listen to the network, each with its port."""
+    """Yield the sockets of this process that listen to the network, each with its port."""
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as each:
             is_listening = each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
@@ -244,99 +237,81 @@ def _listeners() -> Iterator[tuple[int, socket.socket]]:
 
 def _profile_request(levels: Levels, folder: str, host: str) -> bytes:
     """Encode a `ProfileRequest` for a profile that runs until it is terminated."""
-    # tensorflow/core/profiler/profiler_options.proto. With version 0 the service takes defaults.
-    options = (
-        _field(5, 1)  # version
-        + _field(1, 1)  # include_dataset_ops
-        + _field(2, levels.host_tracer_level)
-        + _field(3, levels.device_tracer_level)
-        + _field(4, levels.python_tracer_level)
-        + _field(7, 1)  # enable_hlo_proto
-        + _field(9, _ELEVEN_DAYS_MS)  # duration_ms; the request's own is ignored
+    from tensorflow.tsl.profiler.protobuf.profiler_options_pb2 import ProfileOptions
+
+    options = ProfileOptions(
+        version=1,  # otherwise the service takes defaults
+        include_dataset_ops=True,
+        enable_hlo_proto=True,
+        duration_ms=_ELEVEN_DAYS_MS,
+        **levels._asdict(),
     )
     # tensorflow/core/profiler/profiler_service.proto
-    texts = (os.fsencode(folder), _SESSION.encode(), host.encode())
-    return _field(1, _ELEVEN_DAYS_MS) + b"".join(map(_field, (4, 5, 6, 7), (options, *texts)))
+    values = (options.SerializeToString(), os.fsencode(folder), _SESSION.encode(), host.encode())
+    return b"".join(map(_field, (4, 5, 6, 7), values))
 
 
-def _field(number: int, value: Any) -> bytes:
-    """Encode a field of a protobuf message."""
-    if isinstance(value, bytes):
-        return _varint(number << 3 | 2) + _varint(len(value)) + value
-    return _varint(number << 3) + _varint(value)
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:  # noqa: PLR2004
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+def _field(number: int, value: bytes) -> bytes:
+    """Encode a field of a protobuf message: TensorFlow has no Python class for these messages."""
+    length = len(value)  # of two bytes: protobuf also reads a small one from two
+    return bytes((number << 3 | 2, length & 0x7F | 0x80, length >> 7)) + value
 
 
 class ScriptSession:
     """A session of the profiler that the program itself began."""
 
-    def __init__(self, logdir: str | None) -> None:
-        self.logdir = logdir
+    def __init__(self, logdir: Any) -> None:
         self.start_ns = time.time_ns()
+        self._logdir = ""  # "" for none that is local
+        with contextlib.suppress(TypeError):
+            path = os.fspath(logdir)
+            if isinstance(path, str) and path and "://" not in path:
+                self._logdir = os.path.abspath(path)
 
     def trace(self) -> str | None:
-        """Return the file that it has written, if it has."""
-        if not self.logdir or "://" in self.logdir:
+        """Return the file that it has written, if any."""
+        if not self._logdir:
             return None
-        pattern = os.path.join(glob.escape(self.logdir), "plugins", "profile", "*", "*.xplane.pb")
-        # The clock of files is coarser than ours.
-        since = self.start_ns - 10**8
-        found = [(os.stat(p).st_mtime_ns, p) for p in glob.glob(pattern)]
-        return max((f for f in found if f[0] >= since), default=(0, None))[1]
+        pattern = os.path.join(glob.escape(self._logdir), "plugins", "profile", "*", "*.xplane.pb")
+        since = self.start_ns - 10**8  # the clock of files is coarser than ours
+        found = [(os.stat(path).st_mtime_ns, path) for path in glob.glob(pattern)]
+        return max((each for each in found if each[0] >= since), default=(0, None))[1]
 
 
 class ProgramWatch(Part):
-    """Replaces functions that the program calls, and reports the calls.
-
-    No frame of ours is on the stack while TensorFlow works: a traceback of the program shows the
-    program and TensorFlow.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._uses = Part()
-
-    def uninstall(self) -> None:
-        self._uses.uninstall()
-        super().uninstall()
+    """Notices the first use of TensorFlow, and the program's own sessions of the profiler."""
 
     def on_first_use(self, used: Callable[[], None]) -> None:
-        """Call back, once, just before TensorFlow makes its devices; at once if it has.
+        """Call back, once, just before TensorFlow creates its devices; at once if it has them.
 
-        A profiler must not begin sooner: CUPTI initialises CUDA, which then no longer heeds the
+        A profiler must not begin sooner: CUPTI initialises CUDA, which then ignores the
         CUDA_VISIBLE_DEVICES that a program may set between import and first use.
         """
         from tensorflow.python import pywrap_tfe
         from tensorflow.python.client import pywrap_tf_session
         from tensorflow.python.eager import context
 
+        waiting = [used]
+
         def first(*_: Any, **__: Any) -> None:
-            self._uses.uninstall()
-            used()
+            while waiting:
+                waiting.pop()()
 
         made = context._context
         if made is not None and made._context_handle is not None:
-            used()
+            first()
         else:
-            self._uses.before(pywrap_tfe, "TFE_NewContextOptions", first)
-            self._uses.before(pywrap_tf_session, "TF_NewSessionOptions", first)
+            self.before(pywrap_tfe, "TFE_NewContextOptions", first)
+            self.before(pywrap_tf_session, "TF_NewSessionOptions", first)
 
     def on_script_session(
         self, begins: Callable[[ScriptSession], None], ends: Callable[[ScriptSession], None]
     ) -> None:
         """Call back before the program's own profiler begins, and when it is gone.
 
-        All ways to it make an object of the class `ProfilerSession` just before they start it, and
-        drop the object when they have stopped it: `tf.profiler.experimental.start`, its `Profile`,
-        the callback `TensorBoard` of Keras, `tf.summary.trace_on`.
+        Every way to use it (`tf.profiler.experimental.start`, its `Profile`, the callback
+        `TensorBoard` of Keras, `tf.summary.trace_on`) creates a `ProfilerSession` just before it
+        starts, and drops that object after it has stopped.
         """
         from tensorflow.python.profiler.internal import _pywrap_profiler
 
@@ -345,8 +320,7 @@ class ProgramWatch(Part):
         class ProfilerSession:
             def __init__(self) -> None:
                 # `start(logdir, ...)` is C++; its caller has the argument of that name.
-                named = sys._getframe(1).f_locals.get("logdir")
-                self._script = ScriptSession(_as_path(named))
+                self._script = ScriptSession(sys._getframe(1).f_locals.get("logdir"))
                 begins(self._script)
                 session = native()
                 self.start = session.start
@@ -355,16 +329,8 @@ class ProgramWatch(Part):
 
             def __del__(self) -> None:
                 script = self.__dict__.pop("_script", None)
-                self.__dict__.clear()  # ends the session where it was not stopped
+                self.__dict__.clear()  # ends the session if it was not stopped
                 if script is not None:
                     ends(script)
 
         self.replace(_pywrap_profiler, "ProfilerSession", ProfilerSession)
-
-
-def _as_path(value: Any) -> str | None:
-    try:
-        path = os.fspath(value)
-    except TypeError:
-        return None
-    return os.path.abspath(path) if isinstance(path, str) and path and "://" not in path else None

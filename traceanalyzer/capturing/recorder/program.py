@@ -1,6 +1,6 @@
-"""The recorder in one program: from before its first line, or the beginning of a block, to its end.
+"""The recorder in one program: its settings, its beginning, and its end.
 
-The rest of the recorder is loaded when TensorFlow is imported, and not before.
+The other modules are loaded when TensorFlow is imported, not before.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ import importlib.util
 import json
 import os
 import re
-import sys
 import time
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .ending import watch_ending
-from .gpu_choices import watch_variable
-from .hooks import watch_import
-from .journal import Journal
+from .environment import environment_facts, variables, watch_gpu_variable
+from .hooks import Journal, watch_import
 
 if TYPE_CHECKING:
     from .dumps import Dumps
@@ -26,9 +24,7 @@ if TYPE_CHECKING:
 
 _OLDEST = (2, 12)
 _HEADER = ("include", "tensorflow", "core", "public", "version.h")
-# multiprocessing imports these when the first process is started so.
-_STARTERS = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver")
-_WORTH_A_WORD_S = 1.0  # CPU time; tools that libraries call at their import take less
+_NOTABLE_CPU_S = 1.0  # tools that libraries run when they are imported take less
 
 
 class Settings(NamedTuple):
@@ -55,30 +51,25 @@ class Settings(NamedTuple):
 
     @property
     def scratch(self) -> str:
-        """Folder that TensorFlow writes a trace to; `capturing.gathering` deletes it too."""
+        """Folder that TensorFlow writes a trace to; `capturing.orchestrate` deletes it too."""
         return os.path.join(self.logdir, f".traceanalyzer-{self.run}")
 
 
 def prepare(path: str) -> None:
-    """Have the program recorded from where it imports TensorFlow to its end."""
+    """Record the program from its import of TensorFlow to its end."""
     with open(path, encoding="utf-8") as file:
         settings = Settings(**json.load(file))
     journal = Journal(settings.journal)
     journal.write("started")
-    attachment = Attachment.of_program = Attachment(settings, journal)
-    try:
+    attachment = Attachment(settings, journal)
+    with journal.guard("the program"):
         watch_ending(attachment.finish)
-        watch_variable(journal)
-        os.register_at_fork(after_in_parent=functools.partial(_note_fork, journal))
+        watch_gpu_variable(journal)
         watch_import("tensorflow", attachment.after_tensorflow, attachment.before_tensorflow)
-    except Exception as error:
-        journal.failed("the program", error)
 
 
 class Attachment:
-    """The recorder in one program: made before TensorFlow is imported, if it ever is."""
-
-    of_program: Attachment | None = None  # where the program is recorded from its first line
+    """The recorder in one program, made before TensorFlow is imported."""
 
     def __init__(self, settings: Settings, journal: Journal) -> None:
         self._settings = settings
@@ -94,75 +85,70 @@ class Attachment:
         return Dumps(self._settings.graphs, self._journal)
 
     def before_tensorflow(self) -> None:
-        """TensorFlow is about to be imported: ask it for its graphs."""
-        self._try(self._ask)
+        """TensorFlow is about to be imported: request its graphs."""
+        with self._journal.guard("the program"):
+            self._variables = variables()
+            self._dumps.ask(is_oldest=_is_oldest_installed())
 
     def after_tensorflow(self) -> None:
-        """TensorFlow has been imported: put the recorder in place, and begin."""
-        self._try(self._attach)
+        """TensorFlow has been imported: install the recorder, and begin."""
+        with self._journal.guard("the program"):
+            self._attach()
 
     def finish(self, reason: str) -> None:
-        """End the recording; nothing more is noted after."""
-        if self._recording is not None:
-            self._try(self._recording.finish, reason)
-        if self._evidence is not None:
-            if reason == "exit":
-                from .errors import journal_fatal
+        """End the recording; nothing is recorded after that."""
+        recording, self._recording = self._recording, None
+        evidence, self._evidence = self._evidence, None
+        guard = functools.partial(self._journal.guard, "the program")
+        with guard():
+            if recording is not None:
+                recording.finish(reason)
+        if evidence is not None:
+            with guard():
+                if reason == "exit":
+                    from .errors import journal_fatal
 
-                self._try(journal_fatal, self._journal)
-            self._try(self._evidence.finish)
-            self._try(self._evidence.uninstall)
-        self._evidence = None
-        self._recording = None
+                    journal_fatal(self._journal)
+            with guard():
+                evidence.finish()
+            with guard():
+                evidence.uninstall()
         _note_other_processes(self._journal)
         self._journal.write("finished", reason=reason)
-
-    def _ask(self) -> None:
-        from .environment import variables
-
-        self._variables = variables()
-        self._dumps.ask(is_oldest=_is_oldest_installed())
 
     def _attach(self) -> None:
         import tensorflow as tf
 
-        from .environment import environment_facts
         from .evidence import Evidence
         from .recording import Recording
 
+        journal = self._journal
         self._dumps.taken()
-        self._journal.write("attached")
+        journal.write("attached")
         version = re.match(r"(\d+)\.(\d+)", tf.__version__)
         if version is None or (int(version[1]), int(version[2])) < _OLDEST:
-            self._journal.note(
+            journal.note(
                 "tensorflow_too_old",
                 "warning",
                 f"TensorFlow {tf.__version__} is older than 2.12, the oldest that can be recorded",
             )
             return
-        self._journal.write(
+        journal.write(
             "environment",
             variables=self._variables,
-            started_ns=self._journal.started_ns,
+            started_ns=journal.started_ns,
             attached_ns=time.time_ns(),
             **environment_facts(),
         )
-        self._recording = Recording(self._settings, self._journal)
-        step = self._recording.before_step if self._settings.window["kind"] == "steps" else None
-        call = self._recording.before_function_call
-        self._evidence = Evidence(self._journal, self._dumps, call, step)
+        recording = self._recording = Recording(self._settings, journal)
+        step = recording.before_step if self._settings.window["kind"] == "steps" else None
+        self._evidence = Evidence(journal, self._dumps, recording.before_function_call, step)
         self._evidence.install()
-        self._recording.begin(self._evidence)
-
-    def _try(self, step: Callable[..., None], *args: Any) -> None:
-        try:
-            step(*args)
-        except Exception as error:
-            self._journal.failed("the program", error)
+        recording.begin(self._evidence)
 
 
 def _is_oldest_installed() -> bool:
-    """Return whether the TensorFlow that would be imported is 2.12, by a header that it has."""
+    """Return whether the installed TensorFlow is 2.12, according to a header that it contains."""
     spec = importlib.util.find_spec("tensorflow")
     if spec is None or not spec.origin:
         return False
@@ -174,21 +160,10 @@ def _is_oldest_installed() -> bool:
     return found is not None and int(found[1]) <= _OLDEST[1]
 
 
-def _note_fork(journal: Journal) -> None:
-    """Note, once, that the program was forked."""
-    journal.note(
-        "child_processes",
-        "info",
-        "the program started other processes of itself: what they did is not recorded",
-    )
-
-
 def _note_other_processes(journal: Journal) -> None:
-    """Note the same of other ways to start processes, and how much of the work they did."""
-    if any(name in sys.modules for name in _STARTERS):
-        _note_fork(journal)
+    """Note how much CPU time the program's other processes used."""
     theirs, own = (now - then for now, then in zip(_cpu_s(), _CPU_S_AT_FIRST))
-    if theirs >= _WORTH_A_WORD_S:
+    if theirs >= _NOTABLE_CPU_S:
         journal.note(
             "work_of_child_processes",
             "warning" if theirs >= own / 2 else "info",
@@ -199,7 +174,6 @@ def _note_other_processes(journal: Journal) -> None:
 
 
 def _cpu_s() -> tuple[float, float]:
-    """Return the CPU time of all processes that have ended, and of this one."""
     used = os.times()
     return used.children_user + used.children_system, used.user + used.system
 

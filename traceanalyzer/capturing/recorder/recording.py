@@ -1,4 +1,4 @@
-"""Begins and ends traces as the window decides, and gives way to the program's own profiler."""
+"""Begins and ends sessions as the window decides, and gives way to the program's own profiler."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ import os
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Iterator, NamedTuple
+from typing import Any, Iterator, NamedTuple
 
 from .auto_window import window_of
 from .ending import shielded, watch_signals
+from .evidence import Evidence
 from .frames import is_tracing, outwards
+from .hooks import Journal
 from .memory import HeapGrowth, free_share, give_back
 from .profiler import Profiler, ProfilerError, ProgramWatch, ScriptSession
+from .program import Settings
 from .windows import Action, Begin, End, Load
-
-if TYPE_CHECKING:
-    from .evidence import Evidence
-    from .journal import Journal
-    from .program import Settings
 
 _TRAINING = ("fit", "train_on_batch")  # methods of Keras' models
 _ENDS = {
@@ -31,8 +29,6 @@ _ENDS = {
 
 
 class _Session(NamedTuple):
-    """A session of ours that is under way."""
-
     reason: str
     start_ns: int
     heap: HeapGrowth
@@ -48,12 +44,12 @@ class Recording:
         self._watch = ProgramWatch()
         self._evidence: Any = None
         self._profiler: Any = None
-        # Guards what follows.
+        # The lock guards the following.
         self._lock = threading.RLock()
         self._session: _Session | None = None
         self._script: ScriptSession | None = None
-        self._scripts = 0
-        self._wanted: str | None = None  # a session, as soon as it can be had
+        self._scripts = 0  # running sessions of the program
+        self._wanted: str | None = None  # why to begin a session as soon as possible
         self._is_used = False
         self._written = 0
         self._linked_scripts = 0
@@ -61,12 +57,12 @@ class Recording:
         self._is_ending = False  # the program ends, not only the recording
         self._looker: threading.Thread | None = None
         self._wake = threading.Event()
-        # Read without the lock, by every call of a function.
+        # Each call of a function reads these without the lock.
         self._is_idle = True
         self._is_writing = False
 
     def begin(self, evidence: Evidence) -> None:
-        """TensorFlow has been imported: record from its first use on, if the window says so."""
+        """TensorFlow has been imported: record from its first use, if the window says so."""
         try:
             self._evidence = evidence
             self._profiler = Profiler(self._settings, self._journal)
@@ -89,12 +85,11 @@ class Recording:
             self._do(action)
 
     def before_step(self) -> None:
-        """The program marks the beginning of a step."""
         if not self._is_idle:
             self._do(self._window.stepped())
 
     def finish(self, reason: str) -> None:
-        """End the session under way and write it. Safe from any thread, any number of times.
+        """End and write the running session. Safe from any thread, any number of times.
 
         `reason` is `exit`, `signal`, `os._exit`, `os.exec`, or words for the user.
         """
@@ -116,7 +111,7 @@ class Recording:
             if missed:
                 self._journal.note("work_after_the_recording", "warning", missed)
 
-    # ------------------------------------------------------------ what happens
+    # ------------------------------------------------------------------ events
 
     def _used(self) -> None:
         with self._shielded():
@@ -159,7 +154,7 @@ class Recording:
                 self._look_if_needed()
 
     def _is_fork(self) -> None:
-        """This is a fork: it has our state, but not our threads."""
+        """This process is a fork: it has our state, but not our threads."""
         self._is_idle = True
         self._window.over = True
         self._lock = threading.RLock()  # its owner is not in the fork
@@ -193,13 +188,12 @@ class Recording:
         self._session_started()
 
     def _end_session(self, reason: str) -> int:
-        """End the session, if one is under way, and return the size of its trace."""
+        """End the session, if there is one, and return the size of its trace."""
         session, self._session = self._session, None
         if session is None:
             return 0
         stop_ns, trace = time.time_ns(), None
-        suffix = f"-{self._written + 1}" if self._written else ""
-        path = self._path(self._settings.run + suffix)
+        path = self._path(f"-{self._written + 1}" if self._written else "")
         self._is_writing = True  # takes seconds: the program's calls must not wait
         try:
             self._profiler.stop(path)
@@ -210,12 +204,11 @@ class Recording:
             self._journal.note("trace_not_written", "warning", message)
         finally:
             self._is_writing = False
-        reason = f"{session.reason}, {reason}"
-        self._write_session(reason, session.start_ns, stop_ns, trace=trace)
+        self._write_session(f"{session.reason}, {reason}", session.start_ns, stop_ns, trace=trace)
         if not self._is_ending:
             # Not in this thread, which may be the program's.
             thread = threading.Thread(target=give_back, name="traceanalyzer-memory", daemon=True)
-            with contextlib.suppress(RuntimeError):  # there may be no more threads
+            with contextlib.suppress(RuntimeError):  # no more threads can be started
                 thread.start()
         return os.path.getsize(path) if trace else 0
 
@@ -232,14 +225,10 @@ class Recording:
             return
         stop_ns, found = time.time_ns(), script.trace()
         reason = "the program's own profiler"
-        self._write_session(
-            reason if found else f"{reason}, which left no trace in a local folder",
-            script.start_ns,
-            stop_ns,
-            method="script",
-            requested=None,
-            trace=self._linked(found) if found else None,
-        )
+        if not found:
+            reason += ", which left no trace in a local folder"
+        more = {"method": "script", "requested": None, "trace": found and self._linked(found)}
+        self._write_session(reason, script.start_ns, stop_ns, **more)
 
     def _write_session(self, reason: str, start_ns: int, stop_ns: int, **more: Any) -> None:
         record = {
@@ -254,9 +243,9 @@ class Recording:
         self._evidence.session_stopped()
 
     def _linked(self, found: str) -> str:
-        """Link the program's trace next to ours; return the path of the link, or of the trace."""
+        """Link the program's trace beside ours; return the path of the link, or of the trace."""
         self._linked_scripts += 1
-        place = self._path(f"{self._settings.run}-script-{self._linked_scripts}")
+        place = self._path(f"-script-{self._linked_scripts}")
         for link in (os.link, os.symlink):
             with contextlib.suppress(OSError):
                 os.makedirs(os.path.dirname(place), exist_ok=True)
@@ -264,8 +253,8 @@ class Recording:
                 return place
         return found
 
-    def _path(self, run: str) -> str:
-        name = f"{self._settings.host}.xplane.pb"
+    def _path(self, suffix: str) -> str:
+        run, name = self._settings.run + suffix, f"{self._settings.host}.xplane.pb"
         return os.path.join(self._settings.logdir, "plugins", "profile", run, name)
 
     # ------------------------------------------------------------------ looking
@@ -298,7 +287,7 @@ class Recording:
 
     @contextlib.contextmanager
     def _shielded(self) -> Iterator[None]:
-        """Hold the lock, and let neither a signal in nor an exception out."""
+        """Take the lock, delay signals, and let no exception out."""
         with shielded(), self._lock:
             try:
                 yield

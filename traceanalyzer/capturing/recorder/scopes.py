@@ -1,8 +1,8 @@
-"""Records the line that opened the device scope of an op, and whose device it requests.
+"""Records the line that opened the device scope of an op, and the origin of that device.
 
-TensorFlow keeps the device of a scope, and for graphs also a place in the code; but that place is
-within TensorFlow itself (seen with 2.12 and 2.21: `tf.device` adds a frame it does not count). So
-the places are noted when scopes are entered.
+TensorFlow keeps the device of a scope, and for graphs also a line; but that line is within
+TensorFlow (2.12 and 2.21: `tf.device` adds a frame that it does not count). So the lines are noted
+when scopes are entered.
 """
 
 from __future__ import annotations
@@ -10,17 +10,12 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Callable
+from types import FrameType
+from typing import Any, Callable
 
-from .frames import GENERATED
+from .frames import GENERATED, FramePool
 from .hooks import Part, hide_frame, loaded
-from .origins import MACHINE, Locations
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from .frames import FramePool
-    from .origins import Origins, Scope
+from .origins import MACHINE, Locations, Origins, Scope
 
 _MARK = "_traceanalyzer_frame"
 _ORIGIN = "_traceanalyzer_origin"
@@ -42,26 +37,26 @@ _MOST_SCOPES = 10  # scopes around one op
 
 class _Local(threading.local):
     frame = -1  # number of the line that opened the innermost eager scope, -1 for none
-    # Number of the chain of nested open eager scopes; a number below zero stands for the
-    # innermost scope alone.
+    # Number of the chain of nested open eager scopes; a number below zero means the innermost
+    # scope alone.
     chain = _NO_SCOPE
 
     def __init__(self) -> None:
-        self.stack: list[tuple[int, int]] = []  # the two of the scopes around
+        self.stack: list[tuple[int, int]] = []  # both numbers of each outer scope
 
 
 class Scopes(Part):
-    """Notes where device scopes are opened, eagerly and in graphs."""
+    """Notes the lines that open device scopes, eagerly and in graphs."""
 
     def __init__(self, frames: FramePool, origins: Origins) -> None:
         super().__init__()
         self.local = _Local()
         self.origins = origins
         self._frames = frames
-        # Of each chain: the one around its innermost scope, and that scope.
+        # Each chain: the number of its outer chain, and its innermost scope.
         self._chains: list[tuple[int, Scope]] = [(-1, ("", -1, None))]
         self._number_of: dict[tuple[int, Scope], int] = {}
-        self._origin_of: dict[int, int | None] = {}  # of constants made in a chain
+        self._origin_of: dict[int, int | None] = {}  # of constants, by chain
         self._lock = threading.Lock()
 
     def install(self) -> None:
@@ -104,7 +99,7 @@ class Scopes(Part):
             requested = scope._device_name
             origin = origin_of(requested, local.frame)
             if requested is not None and not before:
-                requested = context.device_name  # with what TensorFlow adds, perhaps a type
+                requested = context.device_name  # completed by TensorFlow
             if requested != "":
                 local.chain = chain(local.chain, (requested or "", local.frame, origin))
             return result
@@ -150,7 +145,7 @@ class Scopes(Part):
         return spec
 
     def _opened_in_graph(self) -> int:
-        # With the lines of AutoGraph's code mapped back to the source.
+        # This stack has AutoGraph's lines mapped back to the source.
         stack = loaded("tensorflow.python.util.tf_stack").extract_stack()
         for k in range(len(stack) - 1, -1, -1):
             frame = stack[k]
@@ -172,7 +167,7 @@ class Scopes(Part):
     def _convert(self, original: Callable[..., Any]) -> Callable[..., Any]:
         local, origin_of = self.local, self._origin_of
 
-        # Rather than `followed`: each number in eager code passes here, recorded or not.
+        # Faster than `followed`: each number in eager code is converted here, recorded or not.
         def convert(value: Any, *args: Any, **kwargs: Any) -> Any:
             try:
                 result = original(value, *args, **kwargs)
@@ -194,9 +189,8 @@ class Scopes(Part):
 def _passed_on(frame: FrameType) -> int:
     """Return the line of the graph scope that a frame reopens, -1 if it reopens none.
 
-    `init_scope` (python/framework/ops.py) leaves the graph that is being built, and opens the scope
-    that it was in again: a variable that is made there is in the scope of the program, not in one
-    of TensorFlow's.
+    `init_scope` (python/framework/ops.py) leaves the graph that is being built, and opens its scope
+    again: a variable made there is in the program's scope, not in one of TensorFlow's.
     """
     if frame.f_code.co_name != "init_scope" or not frame.f_code.co_filename.endswith(_MACHINERY):
         return -1

@@ -7,28 +7,20 @@ import itertools
 import sys
 import threading
 from array import array
-from typing import TYPE_CHECKING, Any, Iterable
+from types import CodeType, FrameType
+from typing import Any, Iterable, Optional, Sequence, Tuple
 
 from .attributes import Types, bytes_of, flat, shape, text
-from .frames import outwards, user_and_library
-from .hooks import loaded
+from .frames import FramePool, outwards, user_and_library
+from .hooks import Journal, loaded
 from .origins import UNKNOWN, origin_of_outputs
-
-if TYPE_CHECKING:
-    from types import CodeType, FrameType
-
-    from .frames import FramePool
-    from .journal import Journal
-    from .scopes import Scopes
+from .scopes import Scopes
 
 _MOST_SIGNATURES = 20_000
 # Resources made for each pass over a dataset; those that one line makes are interchangeable.
 _OF_ONE_PASS = (
-    "AnonymousIterator",
-    "AnonymousMemoryCache",
-    "AnonymousMultiDeviceIterator",
-    "AnonymousRandomSeedGenerator",
-    "AnonymousSeedGenerator",
+    *("AnonymousIterator", "AnonymousMultiDeviceIterator", "AnonymousMemoryCache"),
+    *("AnonymousRandomSeedGenerator", "AnonymousSeedGenerator"),
 )
 _MOST_ALIKE = 8  # resources of one line that are kept separate
 _MOST_TENSORS = 64  # inputs and outputs described in a signature that is not a call
@@ -37,15 +29,19 @@ _MARK_EVERY = 1000  # ops of a thread: how far a misalignment can reach
 _OF_A_TENSOR = ("dtype", "device", "backing_device", "resource", "shape")
 
 
+Key = Tuple[Any, ...]
+Caller = Optional[FrameType]  # the user's frame
+
+
 class Signatures:
     """Describes eager ops, each distinct one once."""
 
     def __init__(self, journal: Journal, frames: FramePool, scopes: Scopes) -> None:
-        self.numbers: dict[Any, int] = {}
+        self.numbers: dict[Key, int] = {}
         self.types = Types()
-        # For each signature: whose device its output tensors have.
+        # For each signature: the origin of the device of its outputs.
         self.origins: list[int | None] = []
-        self.alike: dict[int, int] = {}  # by a resource's tensor: the one that stands for it
+        self.alike: dict[int, int] = {}  # by a resource's tensor: the tensor that represents it
         self._journal = journal
         self._frames = frames
         self._scopes = scopes
@@ -60,7 +56,7 @@ class Signatures:
         self._unknown: dict[int, list[tuple[dict[str, Any], str]]] = {}
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything, as the journal's record `eager` has it."""
+        """Return the fields of the journal's record `eager`."""
         with self._lock:
             return {
                 "signatures": list(self._signatures),
@@ -73,41 +69,34 @@ class Signatures:
         with self._lock:
             return {found["op"] for found in self._signatures}
 
-    def add_op(  # noqa: PLR0913, PLR0917
-        self,
-        key: Any,
-        op: str,
-        frame: FrameType | None,
-        scope: Any,
-        inputs: tuple[Any, ...],
-        attributes: tuple[Any, ...],
-    ) -> int:
-        """Describe an op; attributes are names and values in turn."""
-        known = self.types.attributes(op, inputs, attributes)
+    # A key begins with the op, or the name of a function; the user's place; the requested device;
+    # and the chain of scopes.
+
+    def add_op(self, key: Key, frame: Caller, inputs: Iterable[Any], given: Sequence[Any]) -> int:
+        """Describe an op; the given attributes are names and values in turn."""
+        inputs = tuple(inputs)
+        known = self.types.attributes(key[0], inputs, given)
         takes: list[dict[str, Any]] = []
         unknown: list[tuple[dict[str, Any], str]] = []
-        found = self.types.inputs(op, inputs, known)
+        found = self.types.inputs(key[0], inputs, known)
         for value, dtype, attr in itertools.islice(found, _MOST_TENSORS):
             takes.append({**self._tensor(value), "dtype": dtype})
             if attr and attr not in known:
                 unknown.append((takes[-1], attr))
-        number = self._add(key, frame, op, scope, takes, known)
+        number = self._add(key, frame, takes, known)
         if unknown and self._signatures[number]["inputs"] is takes:
             self._unknown[number] = unknown
         return number
 
-    def add_call(
-        self, key: Any, name: str, frame: FrameType | None, scope: Any, inputs: Iterable[Any]
-    ) -> int:
+    def add_call(self, key: Key, frame: Caller, inputs: Iterable[Any]) -> int:
         """Describe a call of a function; its inputs are bound to the function's `_Arg`s in turn."""
-        takes = [self._tensor(value) for value in inputs]
-        return self._add(key, frame, name, scope, takes, {}, is_function=True)
+        return self._add(key, frame, list(map(self._tensor, inputs)), {}, is_function=True)
 
-    def add_read(self, key: Any, variable: Any, frame: FrameType | None, scope: Any) -> int:
-        """Describe the read of a variable that was passed in place of a tensor."""
-        takes, known = [self._tensor(variable.handle)], {"dtype": self.types.dtype(variable)}
-        number = self._add(key, frame, "ReadVariableOp", scope, takes, known)
-        # It runs where the variable is, regardless of the request (eager/placement_utils.cc,
+    def add_read(self, key: Key, frame: Caller, variable: Any) -> int:
+        """Describe the read of a variable that was passed instead of a tensor."""
+        known = {"dtype": self.types.dtype(variable)}
+        number = self._add(key, frame, [self._tensor(variable.handle)], known)
+        # It runs on the variable's device, regardless of the request (eager/placement_utils.cc,
         # MaybePinToResourceDevice).
         self._signatures[number]["outputs"] = [self._tensor(variable)]
         return number
@@ -131,10 +120,7 @@ class Signatures:
             return is_new
 
     def add_outputs(self, number: int, result: Any, name: Any, *, is_new: bool) -> None:
-        """Describe the outputs of the op `name`, or note further resources that it returned.
-
-        A signature's outputs are described when it is new.
-        """
+        """Describe the outputs of a new signature, and note the resources that the op returned."""
         with self._lock:
             found = self._signatures[number]
             if not found["is_function"]:
@@ -153,17 +139,16 @@ class Signatures:
             for described, attr in unknown:
                 described["dtype"] = found["attributes"].get(attr)
 
-    def _add(  # noqa: PLR0913, PLR0917
+    def _add(
         self,
-        key: Any,
-        frame: FrameType | None,
-        op: str,
-        scope: Any,
+        key: Key,
+        frame: Caller,
         inputs: list[dict[str, Any]],
         attributes: dict[str, Any],
         *,
         is_function: bool = False,
     ) -> int:
+        op, _, scope, *_ = key
         with self._lock:
             number, scopes = len(self._signatures), self._scopes.opened()
             origin = origin_of_outputs(number, scopes)
@@ -186,7 +171,7 @@ class Signatures:
                     "attributes": attributes,
                     "inputs": inputs,
                     "frame": self._frames.add_frame(frame),
-                    # Other lines of the library under that line may make ops of the same signature.
+                    # Other lines of the library may make ops of the same signature.
                     "library": self._frames.add_frame(user_and_library(places)[1]),
                     "scope_frame": self._scopes.local.frame,
                     "scopes": scopes,
@@ -238,8 +223,6 @@ class Signatures:
 
 
 class _Thread:
-    """The record of a thread."""
-
     __slots__ = ("left", "name", "number", "sequence", "session")
 
     def __init__(self, number: int) -> None:
@@ -251,15 +234,13 @@ class _Thread:
 
 
 class _Local(threading.local):
-    """The current thread's record, made when it is first used."""
-
     def __init__(self, threads: list[_Thread]) -> None:
         self.thread = _Thread(len(threads))
         threads.append(self.thread)
 
 
 class Sequences:
-    """The signature numbers of each thread's ops, in the order in which they ran.
+    """The signature numbers of each thread's ops, in order.
 
     Markers in the trace link each thread to its line there, and positions in the sequence to
     positions in the trace, so that the n-th eager op of a thread in the trace has a signature.
@@ -269,24 +250,21 @@ class Sequences:
         self._threads: list[_Thread] = []
         self._session = -1
         self.local = _Local(self._threads)
-        self.found: list[dict[str, Any]] = []  # those of sessions that have ended
+        self.found: list[dict[str, Any]] = []  # of sessions that have ended
 
     @property
     def is_on(self) -> bool:
         return self._session >= 0
 
     def count(self) -> int:
-        """Return how many ops were seen in the current session."""
         return sum(len(t.sequence) for t in list(self._threads) if t.session == self._session)
 
     def begin(self, session: int) -> None:
-        """A session of that number begins."""
         self._session = session
         for thread in list(self._threads):
             thread.left = 0
 
     def end(self) -> None:
-        """The session ends: keep the sequence of each thread."""
         session, self._session = self._session, -1
         for thread in list(self._threads):
             if thread.session == session and len(thread.sequence):

@@ -1,20 +1,17 @@
 """Converts the text dumps of TensorFlow 2.12 to the format of later versions.
 
-It numbers the files (`pflr_optmz_...`), so a function is identified by the names of its nodes and
-by the time. A graph that matches no function belongs to an eager op.
+TensorFlow 2.12 numbers the files (`pflr_optmz_...`), so a function is identified by the names of
+its nodes and by the time. A graph that matches no function belongs to an eager op.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Iterator, Mapping
+from typing import Any, Iterator, Mapping
 
 from .dumps import SESSION, session_graph
-from .hooks import loaded
-
-if TYPE_CHECKING:
-    from .journal import Journal
+from .hooks import Journal, loaded
 
 
 def convert(  # noqa: PLR0913, PLR0917
@@ -25,14 +22,14 @@ def convert(  # noqa: PLR0913, PLR0917
     called_at: Mapping[str, float],
     journal: Journal,
 ) -> None:
-    """Write text dumps as protos: only the program's own protobuf can read them all.
+    """Write text dumps as protos, here because only the program's own protobuf can read them all.
 
-    Graphs of sessions have numbers, if known. The definitions contain each function's node names;
-    the times of first calls are in seconds.
+    `definitions` contains the node names of each function, `called_at` the times of first calls in
+    seconds.
     """
     for index, name in enumerate(sorted(n for n in names if "placer_input" in n)):
         answer = name.replace("placer_input", "placer_output")
-        try:
+        with journal.guard("a graph"):
             graph = _read(os.path.join(folder, name))
             functions = list(_functions_of({node.name for node in graph.node}, definitions))
             function = _instantiated(functions, called_at, _time_of(name))
@@ -45,8 +42,6 @@ def convert(  # noqa: PLR0913, PLR0917
                 begin = os.path.join(folder, function.replace("/", "_"))
                 _write(f"{begin}placer_input_{index}.pb", graph)
                 _write(f"{begin}placer_output_{index}.pb", _read(os.path.join(folder, answer)))
-        except Exception as error:
-            journal.failed("a graph", error)
 
 
 def _read(path: str) -> Any:

@@ -1,14 +1,14 @@
-"""Sessions of TensorFlow 1: how each was configured, which graph it runs, whose each dump is.
+"""Sessions of TensorFlow 1: their configurations, their graphs, and the dumps of each graph.
 
-A session has options of its own (`ConfigProto`), whatever `tf.config` says: optimizers, devices,
-soft placement. One that is made without has those of `tf.config` (python/client/session.py,
-`BaseSession.__init__`, of 2.12 and 2.21).
+A session may have its own options (`ConfigProto`) for optimizers, devices and soft placement;
+otherwise those of `tf.config` apply (python/client/session.py, `BaseSession.__init__`, of 2.12 and
+2.21).
 
 TensorFlow gives the graphs of all sessions one name, in a trace and in its dumps. A program may
 have several, with nodes of the same names: one to train and one to evaluate, or one built again
 after `reset_default_graph`. So graphs are numbered by their first run. A marker in the trace,
-`traceanalyzer:session`, names the graph of the session's run that follows on its thread, and dumps
-of all graphs but the first get its number in their file names.
+`traceanalyzer:session`, names the graph of the run that follows on its thread, and dumps of all
+graphs except the first have its number in their file names.
 """
 
 from __future__ import annotations
@@ -16,15 +16,12 @@ from __future__ import annotations
 import importlib
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
+from .dumps import Dumps
+from .environment import GpuChoices
 from .functions import line_of
-from .gpu_choices import GpuChoices
-from .hooks import Part, loaded, unseen
-
-if TYPE_CHECKING:
-    from .dumps import Dumps
-    from .journal import Journal
+from .hooks import Journal, Part, loaded, unseen
 
 _CONFIG = 2  # its place among the arguments of a session
 _MOST_CONFIGS = 20  # different ones of one program
@@ -53,7 +50,6 @@ class Sessions(Part):
         self._active: set[int] = set()  # that ran since the dumps were last looked at
 
     def install(self) -> None:
-        """Replace what runs and places graphs."""
         base = importlib.import_module("tensorflow.python.client.session").BaseSession
         made = base._Callable
         for owner, name, session_of in (
@@ -77,15 +73,13 @@ class Sessions(Part):
     def _made(self, _: None, session: Any, *args: Any, **kwargs: Any) -> None:
         self._dumps.has_session()
         GpuChoices.devices_made = True
-        try:
+        with self._journal.guard("the configuration of a session"):
             if len(self._configs) < _MOST_CONFIGS:
                 given = kwargs.get("config", args[_CONFIG] if len(args) > _CONFIG else None)
                 found = {"is_own": given is not None, **_facts(session)}
                 if found not in self._configs:
                     self._configs.append(found)
                     self._journal.write("session_config", **found)
-        except Exception as error:
-            self._journal.failed("the configuration of a session", error)
 
     def _run(
         self, original: Callable[..., Any], session_of: Callable[[Any, tuple[Any, ...]], Any]
@@ -104,7 +98,7 @@ class Sessions(Part):
     def _began(self, graph: Callable[[], Any]) -> int:
         """Note that a session is about to run; return the number of its graph."""
         self._before_call("Session.run")
-        try:
+        with self._journal.guard("the graph of a session"):
             number = self._number(graph())
             with self._lock:
                 self._running[number] += 1
@@ -113,11 +107,8 @@ class Sessions(Part):
                 self._active.add(number)
             traceme = loaded("tensorflow.python.profiler.internal._pywrap_traceme").TraceMe
             traceme(_MARKER, graph=number).Stop()
-        except Exception as error:
-            self._journal.failed("the graph of a session", error)
-            return -1
-        else:
             return number
+        return -1
 
     def _extend(self, original: Callable[[Any], None]) -> Callable[[Any], None]:
         def extend(session: Any) -> None:
@@ -126,31 +117,28 @@ class Sessions(Part):
                 with unseen:
                     original(session)
                 return
-            # What a graph waits for here is TensorFlow's; still, no program may wait for us.
-            is_only_blocker = self._placing.acquire(timeout=_LONGEST_WAIT_S)
+            # One graph at a time, so that new dumps are its own; but no program waits for long.
+            is_only = self._placing.acquire(timeout=_LONGEST_WAIT_S)
             try:
                 before = self._dumps.placements()
                 with unseen:
                     original(session)
                 self._placed(session, version, before)
             finally:
-                if is_only_blocker:
+                if is_only:
                     self._placing.release()
 
         return extend
 
     def _placed(self, session: Any, version: Any, before: set[str]) -> None:
-        """Note that the graph of a session was placed."""
-        try:
+        with self._journal.guard("the session of a dumped graph"):
             setattr(session, _VERSION, version)
             new = self._dumps.placements() - before
             if new:
                 self._dumps.are_of_graph(new, self._number(session.graph))
-        except Exception as error:
-            self._journal.failed("whose a dumped graph is", error)
 
     def _number(self, graph: Any) -> int:
-        """Return a graph's number; graphs with the same lines share one."""
+        """Return a graph's number. Graphs with the same lines share one."""
         with self._lock:
             number = getattr(graph, _NUMBER, None)
             if number is not None:
@@ -172,7 +160,6 @@ class Sessions(Part):
 
 
 def _lines(graph: Any, count: int) -> list[tuple[str, int] | None]:
-    """Return the user's lines that made the first ops of a graph."""
     return [line_of(op.traceback) for op in graph.get_operations()[:count]]
 
 
@@ -190,7 +177,7 @@ def _facts(session: Any) -> dict[str, Any]:
 
 
 def _rewrites(options: Any) -> dict[str, Any]:
-    """Return what is set of the optimizers' options: choices by name, lists of names, numbers."""
+    """Return the optimizer options that are set: choices by name, lists of names, numbers."""
     found: dict[str, Any] = {}
     for field, value in options.ListFields():
         if field.enum_type is not None:

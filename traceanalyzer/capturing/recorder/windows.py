@@ -1,8 +1,8 @@
-"""Decides when to record, without side effects, so that it can be tested alone.
+"""Decides when to record, without side effects, so that this can be tested alone.
 
-A window learns of calls of functions, of steps, and now and then of the time and of the size of the
-recording; it answers with what to do. Here are the windows that a user can ask for; `auto_window`
-has the one that is taken otherwise.
+A window is informed of calls of functions, of steps, and at intervals of the time and the size of
+the recording; it answers with what to do. These are the windows that a user can request;
+`auto_window` has the default.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DEFINITION = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 class Load(NamedTuple):
     """The size of a running session."""
 
-    eager_ops: int = 0  # since its beginning; without a session, since the last one's end
+    eager_ops: int = 0  # since its beginning; without a session, since the end of the last one
     heap_bytes: int = 0  # growth of the heap since then
     free: float = 1.0  # share of the machine's memory that is available
     signatures: int = 0  # distinct eager ops of the whole program
@@ -28,7 +28,7 @@ class Load(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """Begin a session; drop the one under way."""
+    """Begin a session; drop the current one."""
 
     reason: str
 
@@ -50,7 +50,7 @@ def label_of(definition: str) -> str:
 
 
 def bound_reached(load: Load, heap_bytes: int, eager_ops: int | None) -> str | None:
-    """Say which bound a session has reached."""
+    """Return which bound a session has reached, in words."""
     if eager_ops is not None and load.eager_ops >= eager_ops:
         return f"for {load.eager_ops:,} eager ops"
     if load.heap_bytes >= heap_bytes:
@@ -61,33 +61,29 @@ def bound_reached(load: Load, heap_bytes: int, eager_ops: int | None) -> str | N
 
 
 class Window:
-    """The base of all windows: counts calls and steps, and is over at some time."""
+    """The base of all windows. Each counts calls or steps, and is over at some time."""
 
     counts_on = False  # whether calls are counted after the last recording
+    awaits_eager_ops = False  # whether to count eager ops while nothing is recorded
 
     def __init__(self, clock: Clock) -> None:
         self.over = False  # nothing more will be recorded
-        self.recording = False  # a session is under way
+        self.recording = False  # a session is running
         self._clock = clock
         self._began = 0.0
         self._counts: dict[str, int] = {}
         self._labels: dict[str, str] = {}
-
-    @property
-    def awaits_eager_ops(self) -> bool:
-        """Whether to count eager ops while nothing is recorded."""
-        return False
 
     def opened(self) -> Action:
         """TensorFlow has been imported."""
         return None
 
     def used(self) -> Action:
-        """TensorFlow is about to make its devices, and to run its first op."""
+        """TensorFlow is about to create its devices, and to run its first op."""
         return None
 
     def called(self, definition: str) -> Action:
-        """A function is about to be called: count it as its Python function's."""
+        """A function is about to be called: count it as a call of its Python function."""
         label = self._labels.get(definition)
         if label is None:
             label = self._labels[definition] = self._label_of(definition)
@@ -108,15 +104,15 @@ class Window:
         return None
 
     def next_look_s(self) -> float | None:
-        """Return the seconds until the next look; None: wait for an event."""
+        """Return the seconds until the next call of `looked`; None: not before the next event."""
         return LOOK_EVERY_S if self.recording else None
 
     def why_nothing(self) -> str:
-        """Say why nothing was recorded of a program that used TensorFlow."""
+        """Return why nothing was recorded of a program that used TensorFlow."""
         raise NotImplementedError
 
     def is_too_short(self) -> bool:
-        """Return whether the session under way shows less than a session already kept."""
+        """Return whether the current session shows less than one that was kept."""
         return False
 
     def missed(self) -> str | None:
@@ -124,7 +120,6 @@ class Window:
         return None
 
     def _label_of(self, definition: str) -> str:
-        """Return the name under which calls of a function are counted."""
         return label_of(definition)
 
     def _counted(self, label: str, count: int) -> Action:  # noqa: ARG002
@@ -191,8 +186,8 @@ class TimeWindow(Window):
 class StepsWindow(Window):
     """From one step to another, counted from 1, both recorded.
 
-    A step is a call of the function that is called most often, or, in a program that marks its
-    steps with `tf.profiler.experimental.Trace(..., step_num=n)`, one of these, whatever the n.
+    A step is a call of the function that is called most often. If the program marks its steps with
+    `tf.profiler.experimental.Trace(..., step_num=n)`, these are the steps, whatever n is.
     """
 
     def __init__(self, clock: Clock, first: int, last: int) -> None:

@@ -18,8 +18,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.placement.devices import CPU, GPU, asks_for_cpu
+from traceanalyzer.placement.on_a_gpu import MOVED_IF_SMALL, pins_nothing
 from traceanalyzer.placement.registry import DEFAULT, nearest, registries
-from traceanalyzer.placement.rewrites import MOVED_IF_SMALL, pins_nothing
 from traceanalyzer.placement.scopes import habit_of
 from traceanalyzer.tables.functions import is_session_graph
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE

@@ -14,7 +14,6 @@ from contextlib import suppress
 
 
 def _restore_environment(here: str) -> str | None:
-    """Return the file of the recorder's settings."""
     first, separator, rest = os.environ.get("PYTHONPATH", "").partition(os.pathsep)
     if first == here:
         if separator:
