@@ -1,8 +1,8 @@
 """Graphs in events files beside a trace, in the form of a capture file.
 
-`tf.summary.trace_export` and Keras' TensorBoard callback write a RunMetadata. For each function that
-ran while they recorded, it has TensorFlow's graph before the placer, and the partitions that ran
-(`FunctionGraphs`, core/protobuf/config.proto). It does not have the functions' names, so a function
+`tf.summary.trace_export` and Keras' TensorBoard callback write a RunMetadata. It contains, for each
+function that ran while they recorded, TensorFlow's graph before the placer and the partitions that
+ran (`FunctionGraphs`, core/protobuf/config.proto). The functions have no names there, so a function
 of the trace is recognized by its ops: their names are those of the nodes.
 
 Such a graph can come from another call of the function, or from an earlier run of the program.
@@ -13,23 +13,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.capture_file.document import CaptureFile, Note
 from traceanalyzer.capture_file.function_records import Function, Instance, partition_of
 from traceanalyzer.capture_file.graph_def import AttributePool, parse_graph
+from traceanalyzer.format import counted, printable
 from traceanalyzer.trace.message import BrokenMessageError, Message, as_bytes
 from traceanalyzer.trace.tfevents import run_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from traceanalyzer.capture_file.document import Attributes
-    from traceanalyzer.capture_file.function_records import Graph, Partition
     from traceanalyzer.trace.discovery import RunFiles
 
 # Fields of RunMetadata and FunctionGraphs (config.proto).
 _FUNCTION_GRAPHS: Final = 4
 _PARTITIONS, _BEFORE = 1, 2
 _PLACED_BY_CALLER: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
+# pin_to_host_optimizer.cc moves ops of these types after the placer; the graphs do not show it.
+_MAY_BE_PINNED: Final = frozenset({"int32", "int64"})
 _LEAST_SHARE: Final = 0.9  # of a function's ops that a graph must have
 _FEWEST_OPS: Final = 3  # of all functions that have a graph
 
@@ -71,7 +73,16 @@ class EventGraphs:
             attributes=self.attributes,
             functions=functions,
             omitted={"functions": 1},  # those that no graph shows
+            notes=(self._note(len(functions), len(ops_of_function)),),
         )
+
+    def _note(self, found: int, functions: int) -> Note:
+        message = (
+            f"graphs of {found} of {counted(functions, 'function')} were found by the names of "
+            f"their ops in {self.file}, beside the trace; they may be of other calls, so no answer "
+            "from them is certain"
+        )
+        return Note(id="event_graphs", severity="info", message=message)
 
     def _instance(self, ops: set[str]) -> Instance | None:
         """Return the smallest graph with these ops, the nearest in time of equal ones."""
@@ -95,7 +106,7 @@ def event_graphs(run: RunFiles, version: str | None) -> EventGraphs | None:
         except BrokenMessageError:
             continue
         instances += filter(None, found)
-        first = first or (file.name if instances else "")
+        first = first or (printable(file.name) if instances else "")
     if not instances:
         return None
     return EventGraphs(
@@ -114,7 +125,12 @@ def _read(function: Message, pool: AttributePool) -> Instance | None:
     if not before or not partitions:
         return None
     graph = parse_graph(as_bytes(before[-1]), pool)
-    assigned = _assigned(graph, partitions)
+    device_of = {name: part.device for part in partitions for name in part.names}
+    may_be_pinned = [_may_be_pinned(pool.sets[at]) for at in graph.attributes]
+    assigned = tuple(
+        "" if is_moved and "CPU" in device_of.get(name, "") else device_of.get(name, "")
+        for name, is_moved in zip(graph.names, may_be_pinned, strict=True)
+    )
     # A placed argument or result shows its device instead of a request, as in a capture.
     devices = tuple(
         device if op in _PLACED_BY_CALLER else requested
@@ -125,7 +141,6 @@ def _read(function: Message, pool: AttributePool) -> Instance | None:
     )
 
 
-def _assigned(graph: Graph, partitions: Sequence[Partition]) -> tuple[str, ...]:
-    """Return the device of each node; "" for nodes that Grappler removed."""
-    device_of = {name: part.device for part in partitions for name in part.names}
-    return tuple(device_of.get(name, "") for name in graph.names)
+def _may_be_pinned(attributes: Attributes) -> bool:
+    types = {value for value in attributes.values() if isinstance(value, str)}
+    return bool(types) and types <= _MAY_BE_PINNED

@@ -61,6 +61,7 @@ class OpReasons:
 _PLACES: Final = {"cpu": "the CPU", "host_memory": "a GPU, computed on the host"}
 _WITNESS: Final = {
     "capture_file": "the capture recorded it",
+    "graph": "a graph in an events file beside the trace shows it",
     "kernel": "its kernel ran there",
     "compiled": "XLA compiled it into a kernel",
     "input_pipeline": "it ran for tf.data",
