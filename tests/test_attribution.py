@@ -1,4 +1,4 @@
-"""From what keeps ops on the CPU to findings."""
+"""From the blockers of ops to findings."""
 
 import pytest
 
@@ -109,7 +109,7 @@ def test_all_that_writes_a_summary_is_of_its_cause_and_ops_with_like_blockers_ar
     """Encoding, joining texts and the like: nothing but the summary asks for them."""
     file = "/site-packages/tensorflow/python/ops/summary_ops_v2.py"
     asks = {"requested_device": "/device:CPU:0", "scope_frame": line(792, is_user=False, file=file)}
-    holds = {
+    own_blockers = {
         "Shape": (),
         "EncodePng": (blocker("no_kernel", "EncodePng"),),
         "AsString": (blocker("no_kernel", "AsString"),),
@@ -118,7 +118,7 @@ def test_all_that_writes_a_summary_is_of_its_cause_and_ops_with_like_blockers_ar
     found = findings_of(
         *(
             cpu_op(op, op_id=op, explanation=explained(*own, blocker("request", op, **asks)))
-            for op, own in holds.items()
+            for op, own in own_blockers.items()
         )
     )
 

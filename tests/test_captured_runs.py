@@ -27,7 +27,7 @@ from traceanalyzer.model import Health, Report
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.run import Run
 from traceanalyzer.tables.joined import MARKER
-from traceanalyzer.trace.profile_options import ProfileOptions
+from traceanalyzer.trace.xplane import ProfileOptions
 
 LEVEL_3 = ProfileOptions(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0)
 

@@ -1,4 +1,4 @@
-"""What ops cost and what fixes can save, for traces written by hand."""
+"""The costs of ops and the gains of fixes, for traces written by hand."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""From rules to a diagnosis: what fired, what failed, and what is left unexplained."""
+"""From causes to a diagnosis: causes found and failed, and ops left unexplained."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace

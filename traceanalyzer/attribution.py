@@ -72,13 +72,8 @@ def attribute(
 
     Each op is in at most one finding: that of its first blocker's cause. Ops with the same blockers
     share a finding. An op stays unexplained if one of its blockers belongs to no cause, or if the
-    replay contradicts what was recorded.
-
-    Args:
-        run: The run.
-        cpu_ops: The ops.
-        causes: The causes to choose from.
-        failed: Gets the causes that raise an error, with the reason: they have no findings.
+    replay contradicts what was recorded. `failed` gets the causes that raise an error, with the
+    reason: they have no findings.
     """
     groups: dict[_Keys, list[list[_Matched]]] = defaultdict(list)
     op_of_node = {op.node: op.op_id for op in cpu_ops if op.node[1]}

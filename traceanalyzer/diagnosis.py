@@ -48,7 +48,7 @@ class OnAGpu:
     findings: tuple[Finding, ...]
     #: Ids of ops that would be on the CPU without a known cause.
     unexplained: tuple[str, ...]
-    #: What the program itself would do differently on that machine.
+    #: Differences in what the program itself would do on that machine.
     program_differs: tuple[str, ...]
     #: Whether the program itself hides every GPU. The other findings apply once it no longer does.
     hides_gpus: bool
@@ -90,12 +90,7 @@ def cpu_ops(run: Run) -> pd.DataFrame:
 
 
 def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
-    """Explain the CPU-placed ops of a run.
-
-    Args:
-        run: The run.
-        causes: The causes to look for. Default: all.
-    """
+    """Explain the CPU-placed ops of a run, by default with all causes."""
     applied = all_causes() if causes is None else causes
     found: list[Finding] = []
     failed: dict[str, str] = {}
@@ -111,8 +106,8 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
     analysis, costs, rare = analyse(run), Costs(run), rare_ops(run)
     rest = [op for op in analysis.cpu_ops.values() if op.op_id not in named]
     attributed = attribute(run, rest, applied, failed)
-    findings = [*found, *(_without_harm(finding, rare) for finding in attributed)]
-    findings = [_with_harm(finding, costs) for finding in findings]
+    findings = [_judged(finding, {}, costs) for finding in found]
+    findings += [_judged(finding, rare, costs) for finding in attributed]
     explained: dict[str, Certainty] = {}
     for finding in sorted(findings, key=lambda f: CERTAINTIES.index(f.certainty)):
         for op_id in finding.op_ids:
@@ -156,7 +151,7 @@ def _on_a_gpu(
     if analysis is None or analysis.machine is None:
         return None
     every = (*analysis.cpu_ops.values(), *analysis.on_host.values())
-    findings = [_without_harm(finding, rare) for finding in attribute(run, every, causes, {})]
+    findings = [_judged(f, rare, costs) for f in attribute(run, every, causes, {})]
     explained = {op_id for finding in findings for op_id in finding.op_ids}
     capture_files = [capture_file for _, capture_file in run.captured]
     hidden = hidden_there(tuple(cpu_ops(run)["op_id"]), capture_files)
@@ -187,28 +182,28 @@ def rare_ops(run: Run) -> dict[str, str]:
     return found
 
 
-def _without_harm(finding: Finding, rare: Mapping[str, str]) -> Finding:
-    """Return a finding as harmless if none of its ops is part of each step."""
-    if finding.harm != "harmful" or not rare.keys() >= set(finding.op_ids):
-        return finding
-    when = {rare[op_id] for op_id in finding.op_ids}
-    ran = when.pop() if len(when) == 1 else "not part of each step"
-    return replace(
-        finding,
-        harm="harmless",
-        title=f"{finding.title} ({ran})",
-        why=f"Regular steps do not do this: it is setup, a checkpoint, or similar. {finding.why}",
-        modifiers=(*finding.modifiers, RAN_ONCE),
-    )
+def _judged(finding: Finding, rare: Mapping[str, str], costs: Costs) -> Finding:
+    """Return a finding with its harm in this run.
 
-
-def _with_harm(finding: Finding, costs: Costs) -> Finding:
-    """Return a finding as harmful if devices wait for ops that a setting keeps on the CPU."""
-    if finding.cause not in _SETTINGS or RAN_ONCE in finding.modifiers:
-        return finding
-    waited_ps, step_ps = costs.exposed_ps(finding.op_ids), costs.step_ps()
-    is_noticed = waited_ps and step_ps and waited_ps >= _NOTICEABLE * step_ps
-    return replace(finding, harm="harmful") if is_noticed else finding
+    It is harmless if none of its ops is part of each step. A setting that only moves small ops is
+    harmful if devices wait for them.
+    """
+    if finding.harm == "harmful" and finding.op_ids and rare.keys() >= set(finding.op_ids):
+        when = {rare[op_id] for op_id in finding.op_ids}
+        ran = when.pop() if len(when) == 1 else "not part of each step"
+        why = "Regular steps do not do this: it is setup, a checkpoint, or similar."
+        return replace(
+            finding,
+            harm="harmless",
+            title=f"{finding.title} ({ran})",
+            why=f"{why} {finding.why}",
+            modifiers=(*finding.modifiers, RAN_ONCE),
+        )
+    if finding.cause in _SETTINGS:
+        waited_ps, step_ps = costs.exposed_ps(finding.op_ids), costs.step_ps()
+        if waited_ps and step_ps and waited_ps >= _NOTICEABLE * step_ps:
+            return replace(finding, harm="harmful")
+    return finding
 
 
 def _most_expensive_first(

@@ -37,7 +37,7 @@ class Finding(FindingText):
     certainty: Certainty
     #: Rows of the op table that it explains.
     op_ids: tuple[str, ...]
-    #: What was observed; at least one.
+    #: Observations; at least one.
     evidence: tuple[Evidence, ...]
     sub_reason: str | None = None
     #: Other rows that are on the CPU because of these ops.

@@ -255,7 +255,7 @@ def _session(host: Host, capture_file: CaptureFile) -> Iterator[_Remark]:
     more = f"; other runs hold {counted(others, 'other part')} of it" if others > 0 else ""
     text = f"the capture recorded {part} of the program: {session.reason}{more}"
     yield "info", "capture_window", text
-    requested, effective = session.requested, session.effective
+    requested, effective = session.requested, host.tables.facts.options or session.effective
     if requested is None:
         return
     if effective is None:  # TensorFlow before 2.19; events of level 3 show that it was used

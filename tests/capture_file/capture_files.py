@@ -28,7 +28,7 @@ from traceanalyzer.capture_file.function_records import (
     Instance,
     Partition,
 )
-from traceanalyzer.trace.profile_options import ProfileOptions
+from traceanalyzer.trace.xplane import ProfileOptions
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from tests.capture_file.capture_files import GPU
-from tests.traces import host, task_environment, xspace
 from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.build import build
 from traceanalyzer.capture_file.document import CaptureFile, Note, Scope, Session
-from traceanalyzer.trace.profile_options import ProfileOptions
+from traceanalyzer.trace.xplane import ProfileOptions
 
 STEP = ["/project/train.py", 11, "step", 1]
 MAIN = ["/project/train.py", 30, "<module>", 1]
@@ -234,30 +233,23 @@ class TestSource:
 
 
 class TestSessions:
-    def test_the_levels_in_force_are_read_off_the_trace(self, tmp_path: Path) -> None:
-        run = tmp_path / "logs" / "run"
-        run.mkdir(parents=True)
-        trace = run / "h.xplane.pb"
-        options = b"\x10\x02\x18\x01"
-        trace.write_bytes(xspace(task_environment(options=options), host()).SerializeToString())
-        other = tmp_path / "logs" / "other" / "h.xplane.pb"
-        other.parent.mkdir()
-        other.write_bytes(xspace(host()).SerializeToString())
+    def test_traces_are_named_from_the_capture_file(self, tmp_path: Path) -> None:
+        for run in ("run", "other"):
+            (tmp_path / "logs" / run).mkdir(parents=True)
+            (tmp_path / "logs" / run / "h.xplane.pb").touch()
+        trace, other = (tmp_path / "logs" / run / "h.xplane.pb" for run in ("run", "other"))
         write_journal(
             tmp_path, *finished(session(trace), session(other, method="script", requested=None))
         )
 
         first, second = build(tmp_path, "h").sessions
 
+        levels = ProfileOptions(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0)
         assert first == Session(
             trace="h.xplane.pb",
             method="server",
-            requested=ProfileOptions(
-                host_tracer_level=3, device_tracer_level=1, python_tracer_level=0
-            ),
-            effective=ProfileOptions(
-                host_tracer_level=2, device_tracer_level=1, python_tracer_level=0
-            ),
+            requested=levels,
+            effective=levels,
             start_ns=1,
             stop_ns=2,
             reason="the script ended",

@@ -75,9 +75,6 @@ def test_no_more_lines_are_kept_than_the_limit(program: Path) -> None:
     reading = source_lines._Reading(LATER, text_left=10)  # noqa: SLF001
     assert reading.text(str(program), 1) == "import tf"
     assert reading.text(str(program), 3) is None
-    (note,) = reading.notes()
-    assert note.id == "source_lines_left_out"
-    assert "1 line " in note.message
 
 
 def test_cells_of_a_notebook_are_known_where_they_ran(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from traceanalyzer.capture_file import files
 from traceanalyzer.capturing import in_code
 from traceanalyzer.capturing.in_code import Capture, capture
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.trace.profile_options import ProfileOptions
+from traceanalyzer.trace.xplane import ProfileOptions
 
 DEFAULT_LEVELS = ProfileOptions(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)
 

@@ -1,11 +1,11 @@
-"""Reads the examples of causes, `tests/causes/CAUSE.toml`, and makes what they describe.
+"""Reads the examples of causes, `tests/causes/CAUSE.toml`, and builds their ops and blockers.
 
     [[example]]                  # one blocker of one op
     title = "a product of integers"
-    op = { type = "MatMul" }     # an op of train.py:7; what it leaves out is filled in
+    op = { type = "MatMul" }     # an op of train.py:7; missing fields are filled in
     blocker = { kind = "attributes", type = "MatMul", attributes = { T = "int32" } }
     is_match = true              # whether it belongs to this cause
-    finding = { harm = "harmful", title = "int32", code = "..." }  # optional: what is said about it
+    finding = { harm = "harmful", title = "int32", code = "..." }  # optional: its text
 
     [[run]]                      # the op table of a run, for causes that look at whole runs
     title = "a GPU in use"

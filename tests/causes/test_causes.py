@@ -32,7 +32,7 @@ every_matching_blocker = pytest.mark.parametrize(
 
 
 def findings(cause: Cause, example: Example) -> list[Finding]:
-    """What the cause finds, where the question arises."""
+    """Return the findings of a cause, if it is applicable."""
     run = example.run()
     return [] if cause.why_not(run) is not None else list(cause.check(run))
 
@@ -105,12 +105,12 @@ def test_its_text_is_whole(cause: Cause, example: BlockerExample) -> None:
     assert {*found.modifiers} <= {"soft_placement_fallback"}
     assert len(set(found.fixes)) == len(found.fixes)
     is_conditional = [fix.condition is not None for fix in found.fixes]
-    assert is_conditional == sorted(is_conditional), "what helps only at times never comes first"
+    assert is_conditional == sorted(is_conditional), "a fix under a condition never comes first"
     for fix in found.fixes:
         assert fix.text.strip()
         assert fix.code is None or fix.code.strip()
     if found.harm == "harmful":
-        assert found.fixes, "what does harm needs something to do about it"
+        assert found.fixes, "a harmful finding needs a fix"
 
 
 @pytest.mark.parametrize(
@@ -177,14 +177,14 @@ def test_a_finding_without_evidence_is_refused() -> None:
 
 
 def match(cause: Cause, example: BlockerExample) -> CauseMatch:
-    """What the cause says of an example that is of its cause."""
+    """Return the match of a blocker that belongs to the cause."""
     found = cause.match(example.cpu_op, example.blocker)
     assert found is not None
     return found
 
 
 def text(cause: Cause, example: BlockerExample) -> FindingText:
-    """What it says of an op that has the cause first of all."""
+    """Return the text about an op whose first blocker belongs to the cause."""
     assert cause.describe is not None
     return cause.describe(BlockedOps(((example.cpu_op, example.blocker),)))
 

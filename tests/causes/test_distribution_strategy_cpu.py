@@ -1,4 +1,4 @@
-"""What a strategy's own code puts on the CPU, with GPUs alone and beside them."""
+"""Ops that a strategy's own code puts on the CPU, with only GPUs and with a CPU too."""
 
 import tempfile
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_a_reduction_is_on_the_cpu_although_every_device_is_a_gpu() -> None:
     found = found_by_line()
 
     assert (13, "AddN") in found
-    assert {line for line, _ in found} == {13}  # and none of what is asked for on a GPU
+    assert {line for line, _ in found} == {13}  # and no op for which a GPU is requested
     (one,) = {f.id: f for f in found.values()}.values()
     assert one.certainty == "certain"
     assert "strategy.reduce" in one.why

@@ -81,7 +81,7 @@ def test_it_is_found_and_applied(folder: Path) -> None:
 def test_one_that_raises_fails_alone(folder: Path, part: str) -> None:
     drop(folder, DROPPED, "zap")
     drop(folder, RAISING.format(part=part), "broken")
-    # The second one is explained by what a trace alone tells.
+    # A trace alone explains the second one.
     ops = ({"name": "zap", "type": "MatMul"}, {"name": "shuffle", "type": "RandomShuffle"})
 
     found = diagnose(Example(title="", ops=ops).run())

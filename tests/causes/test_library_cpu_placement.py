@@ -1,4 +1,4 @@
-"""What is known about library code agrees with the installed TensorFlow and Keras."""
+"""The entries about library code agree with the installed TensorFlow and Keras."""
 
 import re
 from importlib.util import find_spec
@@ -13,13 +13,13 @@ from traceanalyzer.causes.library_cpu_placement import CAUSE, LIBRARY_CODE
 # A scope for the CPU, or for the device of another variable, as code opens it.
 _SCOPE = re.compile(
     r"""with\s[^#\n]*device(?:_scope)?\(\s*["'/\w:]*cpu|set_cpu0\(|colocate_vars_with\("""
-    # What feeds devices asks for the device of the dataset, which is the CPU unless it is named.
+    # An iterator that feeds devices requests the dataset's device: by default the CPU.
     r"""|device\(self\._source_device"""
-    # What copies a graph asks for what its nodes ask for.
+    # A copied graph has the requests of its nodes.
     r"""|_MaybeDevice\(original_device|device\(op\.device""",
     re.IGNORECASE,
 )
-# Of Keras 2 and of the Keras that TensorFlow still carries: not what is installed beside 2.21.
+# Of Keras 2, and of the Keras inside TensorFlow: not of the Keras that is installed beside 2.21.
 _OF_KERAS_2 = {
     "keras/optimizers/optimizer.py",
     "keras/src/optimizers/optimizer.py",

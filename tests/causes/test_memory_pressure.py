@@ -1,4 +1,4 @@
-"""Errors of memory: what the source of a handler proves, and what is said of one that ended it."""
+"""Errors of memory: the proof by a handler's source, and errors that ended the program."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -39,7 +39,7 @@ def test_devices_of_no_cluster_are_of_no_other_task() -> None:
 
 
 def placed_on(*devices: str) -> CaptureFile:
-    """What was recorded, without `TF_CONFIG`, of a function whose nodes were on some devices."""
+    """A capture, without `TF_CONFIG`, of a function whose nodes were on some devices."""
     graph = written(*(node(f"mm{at}", "MatMul", T="float") for at in range(len(devices))))
     instance = Instance(input=graph.graph, assigned=devices, partitions=())
     function = Function(name="__inference_step_1", instances=(instance,))

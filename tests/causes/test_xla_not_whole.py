@@ -1,4 +1,4 @@
-"""What XLA cannot compile, as TensorFlow says it, and what it compiles, which is not on the CPU."""
+"""Functions that XLA cannot compile, by TensorFlow's error, and functions that it compiles."""
 
 import functools
 import tempfile

@@ -1,4 +1,4 @@
-"""Captures a script in a process that has imported TensorFlow: what the oracle's fork runs."""
+"""Captures a script in a fork of the oracle, which has imported TensorFlow."""
 
 import runpy
 import sys

@@ -82,7 +82,7 @@ def label_of(program: LabelledProgram, row: Any) -> Label | None:  # noqa: ANN40
 
 
 def problems(program: LabelledProgram) -> list[str]:
-    """Return where TensorFlow contradicts a program's labels, by what it ran on which device."""
+    """Return where TensorFlow contradicts a program's labels, by the device of each op."""
     found = []
     seen: dict[Label, set[str]] = defaultdict(set)
     for row in on_cpu(program, captured(program)).itertuples():

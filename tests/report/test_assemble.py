@@ -34,7 +34,7 @@ from traceanalyzer.report.about import run_info
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.run import Run
 from traceanalyzer.tables.joined import MARKER
-from traceanalyzer.trace.profile_options import ProfileOptions
+from traceanalyzer.trace.xplane import ProfileOptions
 
 
 def test_a_copy_between_two_ops_of_a_finding_costs_once(tmp_path: Path) -> None:

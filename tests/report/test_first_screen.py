@@ -40,7 +40,7 @@ from traceanalyzer.model import blocks as b
 from traceanalyzer.model.changes import Saving
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.changes import saving_text
-from traceanalyzer.report.page import page_of
+from traceanalyzer.report.page import in_order, page_of
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.text import plain
 
@@ -184,13 +184,13 @@ def test_without_a_gpu_the_prediction_leads_and_why_there_is_none_follows() -> N
 
     assert page.kind == "D"
     assert plain(page.happened) == (
-        "With a GPU, 47 of 52 ops would run on it; 5 would stay on the CPU. "
+        "With a GPU, 46 of 52 ops would run on it; 6 would stay on the CPU. "
         "TensorFlow had no GPU: CUDA_VISIBLE_DEVICES hides it."
     )
     (block,) = every(page, b.StepBar)
     (bar,) = block.bars
     assert (block.unit, bar.total) == ("count", 52)
-    assert {part.kind: part.value for part in bar.parts} == {"on_gpu": 47, "on_cpu": 5}
+    assert {part.kind: part.value for part in bar.parts} == {"on_gpu": 46, "on_cpu": 6}
 
 
 def test_a_prediction_that_is_only_likely_is_no_plain_statement() -> None:
@@ -203,7 +203,7 @@ def test_a_prediction_that_is_only_likely_is_no_plain_statement() -> None:
 
     page = page_of(replace(found, on_a_gpu=doubtful))
 
-    assert "5 may stay on the CPU; for 1 it is unknown" in plain(page.happened)
+    assert "6 may stay on the CPU; for 1 it is unknown" in plain(page.happened)
 
 
 @pytest.mark.parametrize("kind", ["work_of_child_processes", "work_after_the_recording"])
@@ -403,3 +403,17 @@ def test_the_data_and_the_page_have_changes_in_one_order() -> None:
     (table,) = every(made.page, b.Changes)
     assert [row.to for row in table.rows] == [f"change-{c.id}" for c in made.changes]
     assert [c.kind for c in made.changes].index("gpu") == len(made.changes) - 1
+
+
+def test_why_there_is_no_gpu_is_the_first_change_if_no_op_is_to_move() -> None:
+    found = sample("recommender")
+    gpu = change(found, id="g", kind="gpu", title="Install the driver")
+    runtime = change(found, id="r", kind="runtime", is_by_placement=False)
+
+    assert [c.id for c in in_order(found, [gpu, runtime])] == ["g", "r"]
+    assert [c.id for c in in_order(found, [gpu, runtime, change(found)])] == ["r", "a1", "g"]
+
+
+def test_a_trace_without_ops_says_how_to_record_them(tmp_path: Path) -> None:
+    assert "`traceanalyzer capture script.py`" in said(read(tmp_path, NO_OPS))
+    assert not plain(read(tmp_path / "jax", FUSION).next)

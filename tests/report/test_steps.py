@@ -103,7 +103,7 @@ def test_the_parts_of_each_step_add_up_to_it() -> None:
     assert [steps.device for steps in found] == ["/device:GPU:0", "/device:GPU:1"]
     for steps in found:
         assert sum(steps.took_us.values()).tolist() == steps.duration_us.tolist() == [100] * 4
-        assert sum(part.value for part in steps.parts()) == pytest.approx(steps.step_us)
+        assert sum(steps.mean_us().values()) == pytest.approx(steps.step_us)
     assert data is not None
     for device in data.devices:
         assert (device.steps, device.us_per_step) == (4, 100)
@@ -129,7 +129,7 @@ def test_what_a_step_spent_before_the_devices_first_event_is_unknown() -> None:
 
     (steps,) = step_parts(run)
 
-    assert {part.kind: part.value for part in steps.parts()} == {"compute": 60, "unknown": 40}
+    assert steps.mean_us() == {"compute": 60, "unknown": 40}
 
 
 def test_without_steps_the_recording_counts_as_one() -> None:
@@ -171,7 +171,7 @@ def test_what_is_not_attributed_is_not_proved() -> None:
 
 
 def tab_of(run: Run) -> Tab:
-    tab = steps_tab(step_parts(run), steps_of(run), timeline(run), input_pipeline(run))
+    tab = steps_tab(step_parts(run), steps_of(run), input_pipeline(run))
     assert tab is not None
     return tab
 

@@ -8,10 +8,10 @@ from tests.samples import sample
 from traceanalyzer.model.blocks import Column, Note, Page, Section, Table, Tabs
 from traceanalyzer.report import html
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.html import smaller
 from traceanalyzer.report.op_details import op_details
 from traceanalyzer.report.page import explore
 from traceanalyzer.report.page_facts import PageFacts
-from traceanalyzer.report.trim import smaller
 
 
 def page_of(*blocks: Table | Note) -> Page:

@@ -22,7 +22,7 @@ from tests.traces import (
 )
 from traceanalyzer.tables.host_tables import host_tables
 from traceanalyzer.tables.recording import TracerFacts
-from traceanalyzer.trace.profile_options import ProfileOptions
+from traceanalyzer.trace.xplane import ProfileOptions
 
 # ProfileOptions: fields 1 (flag), 2 host, 3 device, 4 python level, 5 version, 10 a path.
 LEVEL_2 = b"\x08\x01\x10\x02\x18\x01\x28\x01\x38\x01\x52\x04logs"

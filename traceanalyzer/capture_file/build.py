@@ -7,26 +7,12 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from traceanalyzer.capture_file.document import (
-    OF_MACHINE,
-    CaptureFile,
-    CaughtError,
-    EagerSequence,
-    Frame,
-    Json,
-    Note,
-    RegisteredKernel,
-    Resource,
-    Scope,
-    Session,
-    SessionConfig,
-    Signature,
-    VisibilityChoice,
-)
+from traceanalyzer.capture_file import document
+from traceanalyzer.capture_file.document import CaptureFile, Frame, Note, Scope, Session
 from traceanalyzer.capture_file.dumps import read_dumps
 from traceanalyzer.capture_file.encoding import (
     NOT_AS_EXPECTED,
@@ -47,16 +33,14 @@ from traceanalyzer.capture_file.graph_def import AttributePool, finite
 from traceanalyzer.capture_file.journal import read_journal
 from traceanalyzer.capture_file.recorded_run import without_secrets
 from traceanalyzer.format import counted
-from traceanalyzer.trace.profile_options import profile_options_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import Json
     from traceanalyzer.capture_file.journal import Journal
     from traceanalyzer.capture_file.source_lines import SourceLines
 
-JOURNAL: Final = "journal.jsonl"
-GRAPHS: Final = "graphs"
 _Record = TypeVar("_Record")
 
 
@@ -79,21 +63,21 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         source: Reader of the program's source lines; None to leave them out.
         command: The words of the command line that made the capture; None if there was none.
     """
-    journal, pools = read_journal(work / JOURNAL), _Pools()
+    journal, pools = read_journal(work / "journal.jsonl"), _Pools()
     if folder is None:
         traces = (session.get("trace") for session in journal.many["session"])
         folder = next((Path(trace).parent for trace in traces if isinstance(trace, str)), None)
     definitions: dict[str, Definition] = {}
     for each in pools.all_of(pools.definition, journal.many["function"]):
         definitions.setdefault(each.name, each)
-    functions, dump_notes = read_dumps(work / GRAPHS, pools.attributes, definitions)
+    functions, dump_notes = read_dumps(work / "graphs", pools.attributes, definitions)
     eager = pools.all_of(pools.eager, [journal.last["eager"]] if "eager" in journal.last else [])
     errors = pools.all_of(pools.error, journal.many["error"])
     # The last choice of each way counts. One without a value unset the variable.
     choices = {str(found.get("how")): found for found in journal.many["visibility"]}
     made = [choice for choice in choices.values() if choice.get("value") is not None]
     visibility = pools.all_of(pools.choice, made)
-    kernels: Any = journal.last.get("kernels", {}).get("kernels")
+    kernels = journal.last.get("kernels", {}).get("kernels")
     frames = tuple(pools.frames)
     texts, statements, source_notes = source.add(frames) if source else (frames, (), ())
     environment, devices = _facts(journal, "environment"), _facts(journal, "devices")
@@ -106,7 +90,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     asking = {scope.frame for scope in pools.scopes if _names_cpu(scope)} - {UNKNOWN}
     chosen = {at for at in asking if frames[at].is_user and may_choose_device(frames[at])}
     scopes = (
-        replace(scope, origin=OF_MACHINE)
+        replace(scope, origin=document.OF_MACHINE)
         if questions and scope.frame in chosen and _names_cpu(scope)
         else scope
         for scope in pools.scopes
@@ -126,7 +110,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         ),
         errors=errors,
         visibility=visibility,
-        session_configs=pools.records(SessionConfig, journal.many["session_config"]),
+        session_configs=pools.records(document.SessionConfig, journal.many["session_config"]),
         frames=texts,
         statements=statements,
         scopes=tuple(scopes),
@@ -134,7 +118,9 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         attributes=tuple(pools.attributes.sets),
         definitions=tuple(definitions.values()),
         functions=tuple(functions),
-        kernels=pools.records(RegisteredKernel, kernels if isinstance(kernels, list) else []),
+        kernels=pools.records(
+            document.RegisteredKernel, kernels if isinstance(kernels, list) else []
+        ),
         notes=pools.records(Note, journal.many["note"]),
     )
     try:
@@ -197,14 +183,11 @@ def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = Non
 
 
 def _with_levels(session: Session, folder: Path | None) -> Session:
-    """Name the trace relative to the capture file, and set the levels in force.
-
-    TensorFlow records the levels from 2.19 on; older versions use the requested ones.
-    """
+    """Name the trace relative to the capture file; its levels are the requested ones."""
     if session.trace is None or folder is None or not Path(session.trace).is_file():
         return replace(session, trace=None, effective=None)
-    effective = profile_options_in(Path(session.trace)) or session.requested
-    return replace(session, trace=os.path.relpath(session.trace, folder), effective=effective)
+    path = os.path.relpath(session.trace, folder)
+    return replace(session, trace=path, effective=session.requested)
 
 
 def _notes(journal: Journal, damaged: int) -> Iterator[Note]:
@@ -258,7 +241,7 @@ class _EagerOps(msgspec.Struct):
     frames: list[_Place]
     signatures: list[dict[str, Any]]
     resources: list[dict[str, Any]]
-    sequences: tuple[EagerSequence, ...]
+    sequences: tuple[document.EagerSequence, ...]
 
 
 class _Pools:
@@ -311,24 +294,24 @@ class _Pools:
         frames = self._indices(ops.frames)
         return {
             "signatures": tuple(self._signature(each, frames) for each in ops.signatures),
-            "resources": tuple(record(Resource, _known(each)) for each in ops.resources),
+            "resources": tuple(record(document.Resource, _known(each)) for each in ops.resources),
             "sequences": ops.sequences,
         }
 
-    def error(self, found: dict[str, Any]) -> CaughtError:
+    def error(self, found: dict[str, Any]) -> document.CaughtError:
         """Return a journal's `error`."""
         raised = self._indices(record(list[_Place], found["raised"]))
         handler = found["handler"]
         caught = UNKNOWN if handler is None else self._indices([record(_Place, handler)])[0]
-        return record(CaughtError, {**found, "raised": raised, "handler": caught})
+        return record(document.CaughtError, {**found, "raised": raised, "handler": caught})
 
-    def choice(self, found: dict[str, Any]) -> VisibilityChoice:
+    def choice(self, found: dict[str, Any]) -> document.VisibilityChoice:
         """Return a journal's `visibility`."""
         running = self._indices(record(list[_Place], found["frames"]))
         frames = list(self.frames)
         manner = manner_of([frames[at] for at in running], str(found["value"]))
         at = running[0] if running else UNKNOWN
-        return record(VisibilityChoice, {**found, "frame": at, "manner": manner})
+        return record(document.VisibilityChoice, {**found, "frame": at, "manner": manner})
 
     def _indices(self, places: Iterable[_Place]) -> list[int]:
         frames = (
@@ -342,11 +325,11 @@ class _Pools:
         scope = Scope(device=request.device, frame=frame, origin=request.origin)
         return self.scopes.setdefault(scope, len(self.scopes))
 
-    def _signature(self, found: dict[str, Any], frames: Sequence[int]) -> Signature:
+    def _signature(self, found: dict[str, Any], frames: Sequence[int]) -> document.Signature:
         requests = record(list[_Request], found.get("scopes", []))
         lines = ("frame", "library", "scope_frame")
         return record(
-            Signature,
+            document.Signature,
             {
                 **_known(found),
                 **{key: _at(frames, found.get(key, UNKNOWN)) for key in lines},

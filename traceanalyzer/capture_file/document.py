@@ -7,9 +7,10 @@ index of -1 means none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
@@ -17,8 +18,9 @@ import numpy as np  # noqa: TC002
 from msgspec import Meta
 from numpy.typing import NDArray  # noqa: TC002
 
-from traceanalyzer.capture_file.function_records import UNKNOWN, Definition, Function, positions
-from traceanalyzer.trace.profile_options import ProfileOptions  # noqa: TC001
+from traceanalyzer.capture_file.function_records import UNKNOWN, Definition, Function
+from traceanalyzer.format import listed
+from traceanalyzer.trace.xplane import ProfileOptions  # noqa: TC001
 
 # What TensorFlow calls the graph of a session of TensorFlow 1. A program's further ones have a
 # number after it: `unknown_graph#1`.
@@ -82,7 +84,7 @@ class Session:
     trace: str | None = None  #: xplane file, relative to the capture file's folder; None for none
     method: str  #: who ran it: the profiler `server` or the Python `api` for us, or the `script`
     requested: ProfileOptions | None = None  #: None if unknown (the script's own)
-    effective: ProfileOptions | None = None  #: that were in force; None if nothing proves any
+    effective: ProfileOptions | None = None  #: of the trace, unless it says otherwise itself
     start_ns: _Int64  #: since 1970
     stop_ns: _Int64 | None = None  #: None if the program ended first
     reason: str  #: why it began and ended
@@ -101,9 +103,8 @@ class Note:
 class CaughtError:
     """An error about placement, as it passed through the program."""
 
-    #: `resource_exhausted`, `xla_unsupported` (a function that
-    #: XLA was to compile has an op that it cannot), `no_device` (a requested device does not
-    #: exist), or `program` (it ended the program).
+    #: `resource_exhausted`, `xla_unsupported` (a function that XLA was to compile has an op that it
+    #: cannot), `no_device` (a requested device does not exist), `program` (it ended the program).
     where: str
     type: str  #: the exception's class
     message: str  #: if long, the first 2000 characters and the last 1000
@@ -242,12 +243,12 @@ class CaptureFile:
         return version if isinstance(version, str) and version else None
 
     @cached_property
-    def _definitions(self) -> dict[str, int]:
-        return positions(tuple(definition.name for definition in self.definitions))
+    def _definitions(self) -> dict[str, Definition]:
+        return {each.name: each for each in reversed(self.definitions)}
 
     @cached_property
-    def _functions(self) -> dict[str, int]:
-        return positions(tuple(function.name for function in self.functions))
+    def _functions(self) -> dict[str, Function]:
+        return {each.name: each for each in reversed(self.functions)}
 
     @cached_property
     def _texts(self) -> dict[tuple[str, int], str | None]:
@@ -255,13 +256,11 @@ class CaptureFile:
 
     def definition(self, name: str) -> Definition | None:
         """Return the definition of that name, or None; the first session's has none."""
-        at = self._definitions.get("" if name == SESSION else name)
-        return None if at is None else self.definitions[at]
+        return self._definitions.get("" if name == SESSION else name)
 
     def function(self, name: str) -> Function | None:
         """Return the instantiated function of that name, or None."""
-        at = self._functions.get(name)
-        return None if at is None else self.functions[at]
+        return self._functions.get(name)
 
     def session_graphs(self) -> Iterator[Function]:
         """Walk the graphs of sessions of TensorFlow 1."""
@@ -283,21 +282,62 @@ class CaptureFile:
         """Return the resource of a handle, or None."""
         return None if tensor.resource is None else self.resources[tensor.resource]
 
-    def frame_of_node(self, function: str, node: str) -> Frame | None:
-        """Return the user's frame that created a node of a definition, or None if unknown."""
+    def frame_of_node(self, function: str, node: str, *, of_library: bool = False) -> Frame | None:
+        """Return the user's or the library's frame that created a node, or None if unknown."""
         definition = self.definition(function)
-        return None if definition is None else self._at(definition, node, definition.frames)
-
-    def library_of_node(self, function: str, node: str) -> Frame | None:
-        """Return the library's frame that created a node, or None if the user's code did."""
-        definition = self.definition(function)
-        return None if definition is None else self._at(definition, node, definition.libraries)
-
-    def _at(self, definition: Definition, node: str, frames: tuple[int, ...]) -> Frame | None:
-        at = definition.index(node)
-        return None if at == UNKNOWN or not frames else self.frame(frames[at])
+        if definition is None or (at := definition.index(node)) == UNKNOWN:
+            return None
+        frames = definition.libraries if of_library else definition.frames
+        return self.frame(frames[at]) if frames else None
 
 
 def is_session(function: str) -> bool:
     """Return whether this is the name of the graph of a session of TensorFlow 1."""
     return function == SESSION or function.startswith(f"{SESSION}#")
+
+
+# --- Lines of code in words -----------------------------------------------------------------------
+
+_PACKAGES: Final = ("/site-packages/", "/dist-packages/")
+_NAMES: Final = {"keras": "Keras", "tensorflow": "TensorFlow", "tf_keras": "Keras"}
+
+
+def shown_path(frame: Frame) -> str:
+    """Return a file's path; for a library, from its package on."""
+    path = frame.file.replace("\\", "/")
+    for folder in _PACKAGES:
+        if not frame.is_user and folder in path:
+            return path.rpartition(folder)[2]
+    return path
+
+
+def file_name(frame: Frame) -> str:
+    """Return the name of a line's file, without folders."""
+    return PurePosixPath(shown_path(frame)).name
+
+
+def line_text(frame: Frame) -> str:
+    """Return a line of code in a few characters: `train.py:7`."""
+    return f"{file_name(frame)}:{frame.line}"
+
+
+def lines_text(frames: Iterable[Frame | None]) -> str:
+    """Return distinct lines in their order in the file; "" if none is known."""
+    known = sorted({(f.file, f.line, line_text(f)) for f in frames if f is not None})
+    return listed(list(dict.fromkeys(text for _, _, text in known)))
+
+
+def same_place(frame: Frame | None) -> str:
+    """Return file name and function, which edits elsewhere in the file do not change."""
+    return "" if frame is None else f"{file_name(frame)} {frame.code}"
+
+
+def library_of(frame: Frame) -> str:
+    """Return the library of a line: `Keras`, or the name of the package."""
+    package = shown_path(frame).lstrip("/").partition("/")[0].removesuffix(".py")
+    return _NAMES.get(package, package)
+
+
+def is_below(frame: Frame, folder: str) -> bool:
+    """Return whether a line is library code in a folder, such as `keras/distribute/`."""
+    return not frame.is_user and f"/{folder}" in f"/{shown_path(frame)}"

@@ -85,9 +85,6 @@ def read_dumps(
         which = f"{counted(len(bad), 'dumped graph')} {'is' if len(bad) == 1 else 'are'}"
         message = f"{which} cut short or damaged, the first of them {printable(bad[0])}"
         notes.append(Note(id="graphs_damaged", severity="warning", message=message))
-    if texts := sum(1 for _ in folder.glob("*placer_input*.pbtxt")):
-        message = f"{counted(texts, 'dumped graph')} left as text, which cannot be read here"
-        notes.append(Note(id="graphs_as_text", severity="warning", message=message))
     return functions, notes
 
 

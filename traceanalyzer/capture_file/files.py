@@ -78,20 +78,28 @@ def read(path: Path) -> CaptureFile | None:
         CaptureFileError: It exists but has another version or is damaged.
     """
     try:
-        return _parsed(_decompressed(path))
+        return _read(path)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         why = printable((getattr(error, "strerror", None) or str(error)).lower())
-        why = f"cannot be opened or read ({why}); check the file and its permissions"
-        msg = f"{printable(path.name)}: {why}"
-        raise CaptureFileError(msg) from error
+        problem = f"cannot be opened or read ({why}); check the file and its permissions"
     except (TraceFormatError, CaptureFileError) as error:
-        msg = f"{printable(path.name)}: {error}"
-        raise CaptureFileError(msg) from error
+        problem = str(error)
+    except DamagedDocumentError as error:
+        problem = f"it is damaged: {error}; {_AGAIN}"
+    msg = f"{printable(path.name)}: {problem}"
+    raise CaptureFileError(msg)
 
 
-def _parsed(data: bytes) -> CaptureFile:
+def _read(path: Path) -> CaptureFile:
+    status = path.stat()
+    is_file = stat.S_ISREG(status.st_mode)
+    if not is_file or status.st_size == 0:
+        msg = f"{'the file is empty' if is_file else 'this is not a file'}; {_AGAIN}"
+        raise CaptureFileError(msg)
+    with path.open("rb") as file:
+        data = b"".join(inflate(file, status.st_size, max_bytes=MAX_BYTES))
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:  # ValueError: no JSON, no UTF-8, a huge number
@@ -108,34 +116,18 @@ def _parsed(data: bytes) -> CaptureFile:
             "traceanalyzer that recorded it, or record again"
         )
         raise CaptureFileError(msg)
-    try:
-        return capture_file_of(document)
-    except DamagedDocumentError as error:
-        msg = f"it is damaged: {error}; {_AGAIN}"
-        raise CaptureFileError(msg) from error
-
-
-def _decompressed(path: Path) -> bytes:
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode) or status.st_size == 0:
-        what = "the file is empty" if stat.S_ISREG(status.st_mode) else "this is not a file"
-        msg = f"{what}; {_AGAIN}"
-        raise TraceFormatError(msg)
-    with path.open("rb") as file:
-        return b"".join(inflate(file, status.st_size, max_bytes=MAX_BYTES))
+    return capture_file_of(document)
 
 
 # --- Its size -------------------------------------------------------------------------------------
 #
-# A reader can load JSON up to the limit in a second. The limit on the gzipped file bounds the disk
-# space.
+# A reader can load JSON up to the limit in a second.
 
-MAX_PACKED_BYTES: Final = 20_000_000
 MAX_JSON_BYTES: Final = 40_000_000
 
 
 def bounded(whole: CaptureFile, *, max_json_bytes: int = MAX_JSON_BYTES) -> CaptureFile:
-    """Trim a capture file to the size limits.
+    """Trim a capture file to the size limit.
 
     Remove first the attributes of partitions, which rarely differ from those of the input; then
     sequences and definitions, if they are too large; then graphs, largest first.
@@ -145,10 +137,7 @@ def bounded(whole: CaptureFile, *, max_json_bytes: int = MAX_JSON_BYTES) -> Capt
     """
 
     def fits(capture_file: CaptureFile) -> bool:
-        document = serialised(capture_file)
-        return len(document) <= max_json_bytes and (
-            len(document) <= MAX_PACKED_BYTES or len(packed(document)) <= MAX_PACKED_BYTES
-        )
+        return len(serialised(capture_file)) <= max_json_bytes
 
     if fits(whole):
         return whole

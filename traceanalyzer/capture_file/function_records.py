@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator  # noqa: TC003 - msgspec reads the types
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Final
 
@@ -84,14 +84,8 @@ class Partition(Columns):
 
 def partition_of(graph: Graph, device: str = "") -> Partition:
     """Return the graph of one device as a partition; its nodes name the device."""
-    return Partition(
-        device=next(filter(None, graph.devices), device),
-        names=graph.names,
-        ops=graph.ops,
-        attributes=graph.attributes,
-        origin_functions=graph.origin_functions,
-        origin_nodes=graph.origin_nodes,
-    )
+    columns = {each.name: getattr(graph, each.name) for each in fields(Columns)}
+    return Partition(device=next(filter(None, graph.devices), device), **columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from operator import eq
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import NO_SOURCE
-from traceanalyzer.capture_file.syntax import (
+from traceanalyzer.capture_file.source_lines import (
     FUNCTIONS,
     called,
     decides,
@@ -23,7 +23,7 @@ from traceanalyzer.capture_file.syntax import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from traceanalyzer.capture_file.document import Frame
 
@@ -76,11 +76,11 @@ def manner_of(frames: Sequence[Frame], value: str) -> str:
 def _may_not_run(tree: ast.Module, around: Sequence[ast.stmt | ast.ExceptHandler]) -> bool:
     """Return whether a line is conditional, or its function may return before it."""
     *outer, last = around
-    functions = [node for node in around if isinstance(node, FUNCTIONS)]
+    function = next((node for node in reversed(around) if isinstance(node, FUNCTIONS)), tree)
     return any(decides(node) for node in (*outer, *ast.walk(last))) or any(
         getattr(node, "lineno", last.lineno) < last.lineno
         and (isinstance(node, ast.Return | ast.Raise) or called(node) in _EXITS)
-        for node in _within(functions[-1] if functions else tree)
+        for node in _within(function)
     )
 
 
@@ -115,14 +115,15 @@ def _values(node: ast.AST) -> list[ast.expr]:
     match node:
         case ast.Assign(targets=[target], value=value) if _may_set(target):
             return [value]
-        case ast.Dict(keys=keys, values=values):
-            return [v for key, v in zip(keys, values, strict=True) if _names_variable(key)]
-        case ast.keyword(arg="CUDA_VISIBLE_DEVICES" | "devices", value=value):
-            return [value]
         case ast.Call(args=[_, default]) if called(node) == _DEFAULT and _may_set(node):
             return [default]
-        case ast.Call(args=[devices, *_]) if called(node) == _CALL:
-            return [devices]
+        case ast.Call(args=args, keywords=keywords) if called(node) == _CALL:
+            return [*args[:1], *(k.value for k in keywords if k.arg == "devices")]
+        case ast.Call(args=args, keywords=keywords) if called(node) == "update":
+            dicts = [each for each in args if isinstance(each, ast.Dict)]
+            pairs = [pair for each in dicts for pair in zip(each.keys, each.values, strict=True)]
+            given = [value for key, value in pairs if _names_variable(key)]
+            return given + [k.value for k in keywords if k.arg == VARIABLE]
     return []
 
 
@@ -225,7 +226,15 @@ def _matters(
     if is_kept or any(map(_does_more, nodes)):
         return True
     seen |= names
-    users = [s for s in ast.walk(scope) if isinstance(s, ast.stmt) and _uses(s, names)]
+    users = (
+        user
+        for user in ast.walk(scope)
+        if isinstance(user, ast.stmt)
+        and any(
+            isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load)
+            for node in own(user)
+        )
+    )
     return any(_matters(tree, user, seen, is_script=is_script) for user in users)
 
 
@@ -244,13 +253,6 @@ def _does_more(node: ast.AST) -> bool:
         case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
             return True
     return isinstance(node, _CHANGES)
-
-
-def _uses(statement: ast.stmt, names: Iterable[str]) -> bool:
-    return any(
-        isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load)
-        for node in own(statement)
-    )
 
 
 # --- Lines that request the CPU -------------------------------------------------------------------
@@ -280,7 +282,7 @@ def may_choose_device(frame: Frame) -> bool:
         for device in (*node.args[:1], *(keyword.value for keyword in node.keywords))
     ]
     is_spelt_out = all(is_text(each, tree, _is_name) or _is_a_cpu(each) for each in devices)
-    names_cpu = any(is_text(each, tree, _is_name_of_cpu) or _is_a_cpu(each) for each in devices)
+    names_cpu = any(is_text(each, tree, _names_cpu) or _is_a_cpu(each) for each in devices)
     return any(map(decides, entered[1:])) or not (is_spelt_out and names_cpu)
 
 
@@ -295,5 +297,5 @@ def _is_name(text: object) -> bool:
     return text is None or isinstance(text, str)
 
 
-def _is_name_of_cpu(text: object) -> bool:
+def _names_cpu(text: object) -> bool:
     return isinstance(text, str) and "cpu" in text.lower()

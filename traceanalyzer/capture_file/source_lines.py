@@ -10,17 +10,18 @@ from __future__ import annotations
 import ast
 import linecache
 import stat
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib.util import decode_source
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import Note, Statement
-from traceanalyzer.capture_file.syntax import FUNCTIONS, constants, own, statements
 from traceanalyzer.format import counted, listed, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from traceanalyzer.capture_file.document import Frame
 
@@ -31,7 +32,6 @@ _MAX_READ_BYTES: Final = 50_000_000  # of all files: they are read while the use
 _CUT: Final = "…"
 _NAMED: Final = 3  # files that a note names
 _MOST_LINES: Final = 30  # of a statement
-_BOUND: Final = (*FUNCTIONS, ast.ClassDef)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,36 +60,31 @@ class _Reading:
     """One pass of reading lines, within its limits."""
 
     of: SourceLines
-    files: dict[str, list[str] | None] = field(default_factory=dict)
+    files: dict[str, FileStatements | None] = field(default_factory=dict)
     text_left: int = _MAX_TEXT
     bytes_left: int = _MAX_READ_BYTES
     changed: dict[str, None] = field(default_factory=dict)  #: names of files
-    too_large: set[str] = field(default_factory=set)
-    left_out: int = 0
     statements: dict[tuple[str, int], Statement] = field(default_factory=dict)
-    parsed: dict[str, FileStatements] = field(default_factory=dict)
 
     def text(self, file: str, line: int) -> str | None:
+        """Return the text of a line, and keep its statement; None if unknown or too much."""
         if file not in self.files:
-            self.files[file] = self._cell(file) or self._lines_of(file)
-        lines = self.files[file]
-        if lines is None or not 1 <= line <= len(lines):
-            self.left_out += file in self.too_large
+            lines = self._cell(file) or self._lines_of(file)
+            source = self.files[file] = None if lines is None else FileStatements(file, lines)
+            self._keep(() if source is None else source.of_strategies())
+        source = self.files[file]
+        if source is None or not 1 <= line <= len(source.lines):
             return None
-        text = lines[line - 1].strip()
+        text = source.lines[line - 1].strip()
         if len(text) > _MOST_CHARACTERS:
             text = text[: _MOST_CHARACTERS - 1] + _CUT
         if len(text) > self.text_left:
-            self.left_out += 1
             return None
         self.text_left -= len(text)
-        if file not in self.parsed:
-            self.parsed[file] = FileStatements(file, lines)
-            self._add(self.parsed[file].of_strategies())
-        self._add(self.parsed[file].at(line))
+        self._keep(source.at(line))
         return text or None
 
-    def _add(self, found: Iterator[Statement]) -> None:
+    def _keep(self, found: Iterable[Statement]) -> None:
         for statement in found:
             size = sum(map(len, statement.text))
             place = statement.file, statement.line
@@ -107,12 +102,6 @@ class _Reading:
                 "program had begun"
             )
             yield Note(id="source_changed", severity="info", message=message)
-        if self.left_out:
-            message = (
-                f"the text of {counted(self.left_out, 'line')} of the program is not shown: there "
-                "is too much of it"
-            )
-            yield Note(id="source_lines_left_out", severity="info", message=message)
 
     def _lines_of(self, file: str) -> list[str] | None:
         """Return the lines of a file, None if they are unavailable or may have changed."""
@@ -121,10 +110,8 @@ class _Reading:
             if not path.is_absolute() or not path.exists():
                 return None
             status, link = path.stat(), path.lstat()
-            if not stat.S_ISREG(status.st_mode):
-                return None
-            if status.st_size > min(_MAX_FILE_BYTES, self.bytes_left):
-                self.too_large.add(file)
+            is_too_large = status.st_size > min(_MAX_FILE_BYTES, self.bytes_left)
+            if is_too_large or not stat.S_ISREG(status.st_mode):
                 return None
             # Tools that reset the modification time do not reset the time of the last change
             # (ctime); a link that was redirected has separate times.
@@ -151,9 +138,9 @@ class FileStatements:
 
     def __init__(self, file: str, lines: Sequence[str]) -> None:
         self._file = file
-        self._lines = [line.rstrip("\r\n") for line in lines]
+        self.lines = [line.rstrip("\r\n") for line in lines]
         try:
-            self._tree = ast.parse("\n".join(self._lines))
+            self._tree = ast.parse("\n".join(self.lines))
         except (SyntaxError, ValueError, RecursionError):  # a notebook's cell with a shell command
             self._tree = ast.Module([], [])
         self._constants = constants(self._tree)
@@ -161,17 +148,11 @@ class FileStatements:
     def at(self, line: int) -> Iterator[Statement]:
         """Walk the statement at a line and the definitions of the constants that it uses."""
         around = list(statements(self._tree, line))
-        if not around or isinstance(around[-1], _BOUND):
-            return
-        yield from self._kept(around[-1])
-        kept: set[str] = set()
-        left = self._names_in(around[-1])
-        while left:
-            name = left.pop()
-            if name not in kept:
-                kept.add(name)
+        if around and not isinstance(around[-1], _BOUND):
+            yield from self._kept(around[-1])
+            used = {node.id for node in own(around[-1]) if isinstance(node, ast.Name)}
+            for name in sorted(used & self._constants.keys()):
                 yield from self._kept(self._constants[name])
-                left += self._names_in(self._constants[name])
 
     def of_strategies(self) -> Iterator[Statement]:
         """Walk the statements that create a `tf.distribute` strategy."""
@@ -179,16 +160,11 @@ class FileStatements:
             if isinstance(node, ast.stmt) and any(map(_makes_strategy, own(node))):
                 yield from self._kept(node)
 
-    def _names_in(self, statement: ast.AST) -> list[str]:
-        """Return the constants that a statement uses."""
-        names = {node.id for node in own(statement) if isinstance(node, ast.Name)}
-        return sorted(names & self._constants.keys())
-
     def _kept(self, statement: ast.stmt | ast.ExceptHandler) -> Iterator[Statement]:
         first = statement.lineno
         body = getattr(statement, "body", None)
         last = max(first, body[0].lineno - 1) if body else statement.end_lineno or first
-        lines = self._lines[first - 1 : last]
+        lines = self.lines[first - 1 : last]
         while body and lines[-1].lstrip()[:1] in {"", "#"}:
             lines.pop()
         if len(lines) <= _MOST_LINES:
@@ -198,3 +174,95 @@ class FileStatements:
 def _makes_strategy(node: ast.AST) -> bool:
     named = node.func if isinstance(node, ast.Call) else None
     return isinstance(named, ast.Attribute) and named.attr.endswith("Strategy")
+
+
+# --- Syntax --------------------------------------------------------------------------------------
+
+FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+_BOUND: Final = (*FUNCTIONS, ast.ClassDef)
+# Nodes that decide whether, or with which value, their content runs.
+_DECIDES: Final = (
+    *(ast.If, ast.IfExp, ast.Try, ast.TryStar, ast.ExceptHandler, ast.Match, ast.BoolOp),
+    *(ast.For, ast.AsyncFor, ast.While, ast.comprehension, ast.Lambda),
+)
+
+
+def syntax_of(file: str) -> ast.Module | None:
+    """Return the syntax of a file or a notebook's cell, None where it cannot be read."""
+    try:
+        if file.startswith("<"):
+            source = "".join(linecache.getlines(file))
+            return ast.parse(source) if source else None
+        return _parsed(file, Path(file).stat().st_mtime_ns)
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return None
+
+
+@lru_cache(maxsize=32)  # many lines of few files are looked at
+def _parsed(file: str, _changed_ns: int) -> ast.Module:
+    return ast.parse(decode_source(Path(file).read_bytes()))
+
+
+def statements(node: ast.AST, line: int) -> Iterator[ast.stmt | ast.ExceptHandler]:
+    """Walk the statements around a line, the outermost first."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.ExceptHandler) and (
+            child.lineno <= line <= (child.end_lineno or child.lineno)
+        ):
+            yield child
+            yield from statements(child, line)
+
+
+def own(statement: ast.AST) -> Iterator[ast.AST]:
+    """Walk a statement without nested ones: for a `with`, its context managers."""
+    yield statement
+    for child in ast.iter_child_nodes(statement):
+        if not isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield from own(child)
+
+
+def called(node: ast.AST) -> str:
+    """Return the last part of the name that a node calls, "" for another node."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return name
+    return ""
+
+
+def decides(node: ast.AST, *, but: Sequence[type[ast.AST]] = ()) -> bool:
+    """Return whether a node makes its content conditional, unlike `if __name__ == "__main__"`."""
+    is_main = isinstance(node, ast.If) and "__name__" in ast.dump(node.test)
+    return isinstance(node, _DECIDES) and not isinstance(node, tuple(but)) and not is_main
+
+
+def is_text(node: ast.AST, tree: ast.Module, is_it: Callable[[object], bool]) -> bool:
+    """Return whether an expression is a constant, or a name that the file gives one constant."""
+    if isinstance(node, ast.Name):
+        given = constants(tree).get(node.id)
+        if given is None or any(isinstance(n, ast.alias) and n.name == "*" for n in ast.walk(tree)):
+            return False
+        node = given.value
+    return isinstance(node, ast.Constant) and is_it(node.value)
+
+
+def constants(tree: ast.Module) -> dict[str, ast.Assign]:
+    """Return the definition of each module-level name that only one statement binds."""
+    times_bound = Counter(name for node in ast.walk(tree) for name in _bound_by(node))
+    return {
+        target.id: each
+        for each in tree.body
+        if isinstance(each, ast.Assign)
+        for target in each.targets
+        if isinstance(target, ast.Name) and times_bound[target.id] == 1
+    }
+
+
+def _bound_by(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, _BOUND):
+        yield node.name
+    elif isinstance(node, ast.alias):
+        yield node.asname or node.name

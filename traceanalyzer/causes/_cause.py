@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from traceanalyzer.capture_file.frames import lines_text, same_place
+from traceanalyzer.capture_file.document import lines_text, same_place
 from traceanalyzer.causes.knowledge.finding_text import (
     COPIED,
     at_lines,
@@ -90,13 +90,9 @@ class BlockedOps:
         modifiers: tuple[str, ...] = (),
         **values: str,
     ) -> FindingText:
-        """Return the text of a case in `texts.toml` for these ops.
+        """Return the text of a case in `texts.toml` for these ops, by default with its fixes.
 
-        Args:
-            case: The name of the case, which begins with the cause.
-            fixes: The fixes. Default: those of the case.
-            modifiers: See `FindingText`.
-            values: Values for names in the text that `texts.toml` does not list.
+        The cause fills in the names in the text that `texts.toml` does not list.
         """
         first = self.blocker
         known = {
@@ -212,7 +208,7 @@ class Cause:
         if needs_gpu and not run.gpu_used:
             return "TensorFlow used no GPU: see the prediction for one"
         if self.needs == "capture" and not run.captured:
-            return "what it examines is not recorded without a capture"
+            return "it examines records that only a capture has"
         return self.not_applicable(run)
 
     def finding(

@@ -7,8 +7,8 @@ Ops that have GPU kernels for their dtypes, but not for another attribute: a ker
 ## Why it happens
 Kernels are registered for certain attribute values, not only for dtypes. A GPU cannot report a bad
 index, for example, so the GPU kernels of `GatherNd` do not accept the policy that raises an error.
-A node with a `_kernel` label can only use kernels with that label, and most labels have kernels for
-one type of device (`FindKernelRegistration`, op_kernel.cc).
+A node with a `_kernel` label can only use kernels with that label (`FindKernelRegistration`,
+op_kernel.cc), and most labels have kernels for one type of device.
 
 ## How to fix it
 Choose a value that has a GPU kernel. Remove the label: in TensorFlow 1 code, a graph's
@@ -21,19 +21,16 @@ trace without a capture does not show attributes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import around
-from traceanalyzer.causes.knowledge.finding_text import made_at, node_where, observed
+from traceanalyzer.causes.knowledge.finding_text import given_text, made_at, node_where, observed
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of, is_type, values_taken
 from traceanalyzer.placement.retyping import works_as
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
-
-if TYPE_CHECKING:
-    from traceanalyzer.capture_file.document import Json
 
 _LABEL: Final = "_kernel"
 _NO_LABEL: Final = Fix.of(
@@ -51,7 +48,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         or all(is_type(blocker.type, name) for name in blocker.attributes)
     ):
         return None
-    given = _given(blocker)
+    given = given_text(blocker.attributes)
     return CauseMatch(
         scope=f"{blocker.type}\0{given}",
         sub_reason="kernel_label" if _LABEL in blocker.attributes else None,
@@ -64,7 +61,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    fixes, given = ops.checked([_fix(ops)]), _given(ops.blocker)
+    fixes, given = ops.checked([_fix(ops)]), given_text(ops.blocker.attributes)
     return ops.described("attr_unsupported", fixes, modifiers=ops.fallback, given=given)
 
 
@@ -87,17 +84,6 @@ def _fix(ops: BlockedOps) -> Fix:
         code=f'{name}="{chosen}"',
         checked=all(works_as(b.type, b.given, (name,), {"s": chosen}) for b in ops.blockers),
     )
-
-
-def _given(blocker: Blocker) -> str:
-    """Return the attributes as in `bad_indices_policy="ERROR"`."""
-    return ", ".join(f"{name}={_shown(value)}" for name, value in blocker.attributes.items())
-
-
-def _shown(value: Json) -> str:
-    if isinstance(value, dict) and isinstance(value.get("s"), str):
-        return f'"{value["s"]}"'
-    return "a value that was not recorded" if value is None else str(value)
 
 
 CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

@@ -21,7 +21,7 @@ replay shows that the call was placed on the CPU, but not why.
 
 from __future__ import annotations
 
-from traceanalyzer.capture_file.frames import lines_text, same_place
+from traceanalyzer.capture_file.document import lines_text, same_place
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (
     function_text,

@@ -5,10 +5,9 @@ Ops with a `_class` attribute that binds them to another op, if that op keeps th
 
 ## Why it happens
 All ops of a group get one device, which must suit each of them (colocation_graph.cc): one member
-without a GPU kernel keeps the whole group on the CPU. `tf.compat.v1.colocate_with` makes such
-groups. So do gradients that are colocated with the forward pass, and optimizer slots.
-`colocate_with` also copies the other op's requested device, so the op looks as if it requested the
-CPU itself.
+without a GPU kernel keeps the whole group on the CPU. Gradients that are colocated with the forward
+pass make such groups, and optimizer slots. So does `tf.compat.v1.colocate_with`, which also copies
+the other op's requested device: the op then looks as if it requested the CPU itself.
 
 ## How to fix it
 If the program requests the colocation, remove it: drop `colocate_with`, and the argument

@@ -5,10 +5,9 @@ Ops on the CPU that no version of TensorFlow has. They come from a library that 
 with `tf.load_op_library`, such as TensorFlow Text, TensorFlow Addons, or your own.
 
 ## Why it happens
-Such an op has only the kernels that its library registers. If there is no GPU kernel, or none for
-these dtypes, or the library was built without CUDA, the op runs on the CPU. TensorFlow's kernel
-tables cannot show which; a capture asks the process that loaded the library
-(`get_registered_kernels_for_op`).
+Such an op has only the kernels that its library registers. If none is for GPUs, or for these
+dtypes, or the library was built without CUDA, the op runs on the CPU. A capture asks the process
+that loaded the library for its kernels (`get_registered_kernels_for_op`).
 
 ## How to fix it
 Use a GPU build of the library, write the missing kernel, or use TensorFlow ops.
@@ -41,11 +40,11 @@ if TYPE_CHECKING:
 
 # Op names (op_def_builder.cc), without those that begin with an underscore: TensorFlow's own.
 _OP: Final = re.compile(r"[A-Z][A-Za-z0-9_.>]*")
-_ABOUT_KERNELS: Final = {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES, BlockerKind.PRIORITY}
+_ABOUT_KERNELS: Final = {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES}
 
 
 def check(run: Run) -> Iterator[Finding]:
-    """Walk the findings of ops whose registered kernels are unknown."""
+    """Yield the findings of ops whose registered kernels are unknown."""
     by_type: dict[str, list[CpuOp]] = defaultdict(list)
     for cpu_op in analyse(run).cpu_ops.values():
         # Ops with blockers belong to other causes; calls have the name of a captured function.
@@ -70,8 +69,6 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "own" or blocker.kind not in _ABOUT_KERNELS or not _is_foreign(blocker.type):
         return None
     text = f"the library has registered no GPU kernel of {blocker.type}"
-    if blocker.kind is BlockerKind.PRIORITY:
-        text = f"the library's CPU kernel of {blocker.type} has the higher priority"
     if blocker.attributes:
         text += f" for this {listed(sorted(blocker.attributes))}"
     registered = observed("registered_kernels", text, f"kernels: {blocker.type}")
@@ -80,10 +77,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    is_preferred = ops.blocker.kind is BlockerKind.PRIORITY
-    lacks = "prefers its CPU kernel" if is_preferred else "has no GPU kernel for it"
-    lacks += " as used here" if ops.blocker.attributes else ""
-    return ops.described("custom_op", lacks=lacks)
+    return ops.described("custom_op", use=" as used here" if ops.blocker.attributes else "")
 
 
 def _is_foreign(op: str) -> bool:

@@ -10,10 +10,9 @@ has more than one GPU, or if its `parameter_device` says so. `ParameterServerStr
 the CPUs of its parameter servers. A strategy runs its replicas on the devices it was created with:
 if no GPU was visible and none was named, that is the CPU. Its datasets are created on the host.
 
-Results of replicas are reduced where they are needed: gradients on the device of their variable,
-or, if not all devices of a `MirroredStrategy` are GPUs, on one device and without NCCL. The result
-of `strategy.reduce` goes to the current device, and to the CPU if there is none, whatever GPUs the
-strategy has (`_reduce`, python/distribute/distribute_lib.py, in 2.12, 2.18, and 2.21).
+Gradients are reduced on the device of their variable or, if not all devices of a `MirroredStrategy`
+are GPUs, on one device and without NCCL. `strategy.reduce` puts its result on the current device,
+and on the CPU if there is none (`_reduce`, python/distribute/distribute_lib.py, in 2.12 to 2.21).
 
 ## How to fix it
 Give the strategy the GPUs, or use one that keeps variables on them: `MirroredStrategy` for several
@@ -21,17 +20,15 @@ GPUs of one machine, and no strategy for a single GPU. To get a large result of 
 a GPU, call it inside `tf.device("/GPU:0")`; for a loss it does not matter.
 
 ## How sure it is
-Certain: the capture recorded the line that opened the scope, and it is the strategy's. The class of
-the strategy is named if that line belongs to one class only. For a resource that is passed to a
-function, the capture must have recorded the scope in which it was created; otherwise the cause is
-`resource_on_cpu`.
+Certain: the capture recorded the line that opened the scope, and it is the strategy's. If the scope
+around the creation of a resource was not recorded, the cause is `resource_on_cpu`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from traceanalyzer.capture_file.frames import file_name, same_place
+from traceanalyzer.capture_file.document import file_name, same_place
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import capitalized, is_of_strategy, observed
 from traceanalyzer.placement.blocker import BlockerKind

@@ -6,24 +6,22 @@ Ops that have GPU kernels, but none for the dtypes they were given: `MatMul` of 
 results (`Tidx`, `index_type`, `output_type`). Also ops on lists of strings.
 
 ## Why it happens
-A kernel is registered for certain dtypes and cannot be used for others. Most gaps are integers
-narrower than 64 bits, for which few GPU kernels exist; `int32`, which TensorFlow uses for sizes and
-indices and mostly computes on the host; and strings, resources, and variants, which are never in
-GPU memory (`DataTypeAlwaysOnHost`, types.cc). A list's handle does not show the list's contents:
-the placer keeps ops on lists of strings off GPUs (`AddHostOnlyDataTypesConstraints`,
-colocation_graph.cc).
+Most gaps are integers narrower than 64 bits, for which few GPU kernels exist; `int32`, which
+TensorFlow uses for sizes and indices and mostly computes on the host; and strings, resources, and
+variants, which are never in GPU memory (`DataTypeAlwaysOnHost`, types.cc). The placer also keeps
+ops on lists of strings off GPUs, although the list's handle does not show its contents
+(`AddHostOnlyDataTypesConstraints`, colocation_graph.cc).
 
 TensorFlow places the op on the CPU without a warning, even inside `tf.device("/GPU:0")`.
 
 ## How to fix it
 Cast to a dtype that has a kernel, and back where the other one is needed. A cast costs one pass
-over the data on the GPU, less than a copy to the host and back. Make sure that the dtype can hold
-the values: `float32` holds integers exactly up to 2**24.
+over the data on the GPU, less than a copy to the host and back. Make sure that the dtype can store
+the values: `float32` stores integers exactly up to 2**24.
 
 ## How sure it is
 Certain if the op's attributes were captured and the kernel tables cover TensorFlow's version.
-Without a capture, the dtypes of the inputs are needed, which only traces at host tracer level 3
-contain.
+Without a capture, the dtypes of the inputs are needed: only host tracer level 3 records them.
 """
 
 from __future__ import annotations
@@ -32,14 +30,14 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
-from traceanalyzer.causes.knowledge.advice import around, fixes_of_variables, host_work_named
+from traceanalyzer.causes.knowledge.advice import HOST_WORK, around, fixes_of_variables
 from traceanalyzer.causes.knowledge.finding_text import (
     dtypes_in,
-    dtypes_text,
+    given_text,
     made_at,
     node_where,
     observed,
-    types_text,
+    value_text,
 )
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
@@ -61,7 +59,7 @@ _ONLY_ON_HOST: Final = frozenset({"resource", "string", "string_ref", "variant"}
 _OF_DATA: Final = frozenset({"T", "dtype", "DT", "Tparams", "element_dtype"})
 # Ops whose `T` an argument of their Python function chooses: `tf.math.bincount` makes the weights.
 _COUNTS: Final = frozenset({"Bincount", "DenseBincount", "RaggedBincount", "SparseBincount"})
-_STRINGS: Final = host_work_named("strings").as_fix
+_STRINGS: Final = HOST_WORK["strings"].fix
 _VARIABLES: Final = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 _ARRAYS: Final = re.compile(r"(TensorArray|TensorList|EmptyTensorList|Stack)(Push|Pop)?(?![a-z]).*")
 
@@ -84,7 +82,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         or not all(is_type(blocker.type, name) for name in blocker.attributes)
     ):
         return None
-    given = types_text(blocker.attributes)
+    given = given_text(blocker.attributes)
     registry = observed("kernel_registry", f"no GPU kernel of {blocker.type} accepts {given}")
     attributes = observed("attributes", f"from the dtypes of its inputs: {given}")
     if cpu_op.explanation.basis == "replay":
@@ -100,7 +98,7 @@ def describe(ops: BlockedOps) -> FindingText:
         return ops.described("dtype_unsupported/list", [_STRINGS], modifiers=ops.fallback)
     dtypes = {dtype for value in blocker.attributes.values() for dtype in dtypes_in(value)}
     given = " and ".join(  # with the attribute's name if it is not the data's dtype
-        dtypes_text(value) if name in _OF_DATA else f"{name}={dtypes_text(value)}"
+        value_text(value) if name in _OF_DATA else f"{name}={value_text(value)}"
         for name, value in blocker.attributes.items()
     )
     ((name, value), *more) = blocker.attributes.items()
@@ -118,7 +116,7 @@ def describe(ops: BlockedOps) -> FindingText:
 
 
 def _fixes(ops: BlockedOps, dtypes: set[str]) -> Iterator[Fix]:
-    """Walk what to do; nothing for handles."""
+    """Yield the fixes; none for handles."""
     op_type = ops.blocker.type
     if ops.library is not None:
         yield around(op_type, ops.library)
@@ -162,12 +160,11 @@ def _as_dtype(op: str, attribute: str, dtype: str, target: Target) -> Fix | None
     if attribute in _OF_DATA and _ARRAYS.fullmatch(op):
         title = f"Create the list or array, and its elements, as {new}"
         return Fix.of(f"{title}{loss}", code=f"tf.TensorArray(tf.{new}, size)")
-    if op in _COUNTS and attribute == "T":
-        weights = "If the call passes `weights`, cast that too."
-        return Fix.of(f"Pass `dtype=tf.{new}` to {op}{loss}", weights, code=f"dtype=tf.{new}")
-    if not inputs:
-        code = f"{attribute}=tf.{new}"
-        return Fix.of(f"Pass `{code}` to {op}, instead of {old}{loss}", code=code, checked=True)
+    makes_weights = op in _COUNTS and attribute == "T"
+    if makes_weights or not inputs:
+        code = f"{'dtype' if makes_weights else attribute}=tf.{new}"
+        title = f"Pass `{code}` to {op}, instead of {old}{loss}"
+        return Fix.of(title, code=code, checked=not makes_weights)
     definition = definition_of(op)
     outputs = () if definition is None else definition.outputs
     is_output = any(attribute in {a.type_attr, a.type_list_attr} for a in outputs)

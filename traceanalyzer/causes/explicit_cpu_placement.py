@@ -15,22 +15,21 @@ host memory, keep only the table in it: computation on its values can run outsid
 ## How sure it is
 Certain if the capture recorded the scope and the line that opened it. Likely if it recorded a
 request without a scope: a device function or a loaded graph can make one. The reason for a scope is
-never certain. If what it keeps on the CPU is larger than the GPU's memory, lack of memory is likely
-the reason (the finding has the modifier `memory_pressure`); if it would easily fit, lack of memory
-is ruled out.
+never certain: lack of memory is a likely one if the scope's data is larger than the GPU's memory
+(modifier `memory_pressure`), and is ruled out if the data would easily fit.
 """
 
 from __future__ import annotations
 
-from traceanalyzer.capture_file.frames import same_place
+from traceanalyzer.capture_file.document import same_place
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (
     is_of_call,
     is_of_strategy,
     observed,
     scope_text,
-    types_and,
 )
+from traceanalyzer.format import series
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.scopes import habit_of
@@ -68,7 +67,8 @@ def describe(ops: BlockedOps) -> FindingText:
         case = "/without_a_line"
     elif all(map(_is_computed, ops.blockers)):
         case = "/computed"
-    return ops.described(f"explicit_cpu_placement{case}", types=types_and(ops.ops))
+    types = list(dict.fromkeys(cpu_op.explanation.type for cpu_op in ops.ops))
+    return ops.described(f"explicit_cpu_placement{case}", types=series(types, 5))
 
 
 def _is_computed(blocker: Blocker) -> bool:

@@ -15,10 +15,9 @@ Leave the option off, and measure. It moves only small ops; what counts is wheth
 
 ## How sure it is
 Certain if the capture recorded the option, the device that the placer chose, and the partition that
-ran the op. A trace alone does not show whether the option was on: there it is one of several
-possible causes, for ops whose inputs may all be small in a graph that is also on a GPU. A capture
-without a GPU cannot show which ops the optimizer would move on a machine that has one; if the
-option was on, no op that it may move is said to run on the GPU for certain.
+ran the op. For a trace alone, it is one of several possible causes of ops that may be small, in a
+graph that is also on a GPU. A capture without a GPU cannot show which ops the optimizer would move;
+if the option was on, no op that it may move is said to run on the GPU for certain.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _moved(host: Host, capture_file: CaptureFile) -> Iterator[tuple[int, str, Evidence]]:
-    """Walk the CPU rows of ops placed on other devices, with evidence of who set the option."""
+    """Yield the CPU rows of ops placed on other devices, with evidence of who set the option."""
     ops, joined = host.tables.ops, host.tables.joined
     records = () if joined is None else joined.records
     is_on_cpu = ((ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)).tolist()
@@ -99,12 +98,9 @@ def _moved(host: Host, capture_file: CaptureFile) -> Iterator[tuple[int, str, Ev
 def _assigned(capture_file: CaptureFile, name: str, node: str) -> set[str]:
     """Return the devices that the placer chose for a node, in all instances of its function."""
     function = capture_file.function(name)
-    found = set()
-    for instance in () if function is None else function.instances:
-        at = instance.input.index(node)
-        if at >= 0:
-            found.add(instance.assigned[at] if at < len(instance.assigned) else "")
-    return found
+    instances = () if function is None else function.instances
+    places = [(each.assigned, each.input.index(node)) for each in instances]
+    return {assigned[at] if at < len(assigned) else "" for assigned, at in places if at >= 0}
 
 
 CAUSE = Cause(__name__, __doc__, needs="capture", check=check)

@@ -7,15 +7,14 @@ whatever its dtype. For a capture without a GPU, these ops are predicted.
 
 ## Why it happens
 By design. In TensorFlow, sizes, axes, and indices are `int32`, and the host needs them to allocate
-tensors and to launch kernels. For such dtypes, kernels are registered for GPUs (or for `DEFAULT`,
-which is any device) with all data in host memory: the op stays in the GPU's graph, and nothing is
-copied.
+tensors and to launch kernels. So kernels for such dtypes are registered for GPUs (or for `DEFAULT`,
+any device) with all data in host memory: the op stays in the GPU's graph, and nothing is copied.
 
 ## How to fix it
-Nothing to change while the tensors are small. If large `int32` tensors are computed, make them
-`int64` or floating point; the finding lists the ops that a GPU computes with those dtypes. `Shape`
-and similar ops have no such kernel for any dtype. Neither does `Qr`, which has its own finding: its
-input is copied from the GPU to the host, and its result back.
+Nothing to change while the tensors are small. If they are large, make them `int64` or floating
+point; the finding lists the ops that a GPU computes with those dtypes. It computes `Shape` and
+similar ops with none. `Qr` has a finding of its own: its input is copied to the host, and its
+result back.
 
 ## How sure it is
 Certain if a capture recorded the op's device and that its values were in host memory, or if a
@@ -29,7 +28,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
-from traceanalyzer.causes.knowledge.finding_text import at_lines, made_at, observed, types_text
+from traceanalyzer.causes.knowledge.finding_text import at_lines, given_text, made_at, observed
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
@@ -74,7 +73,7 @@ def check(run: Run) -> Iterator[Finding]:
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.kind is not BlockerKind.HOST_MEMORY:
         return None
-    given = f" with {types_text(blocker.attributes)}" if blocker.attributes else ""
+    given = f" with {given_text(blocker.attributes)}" if blocker.attributes else ""
     text = f"the GPU kernel of {blocker.type}{given} is registered with all data in host memory"
     registered = observed("kernel_registry", text)
     return CauseMatch(scope=_scope(blocker.type), evidence=(registered, *made_at(cpu_op)))
@@ -111,7 +110,7 @@ def _text(types: Sequence[str], count: int, at: str = "") -> dict[str, Any]:
 
 
 def _fixes(types: Sequence[str]) -> Iterator[Fix]:
-    """Walk the dtypes with which a GPU computes the ops."""
+    """Yield the dtypes with which a GPU computes the ops."""
     by_dtypes: dict[str, list[str]] = defaultdict(list)
     for op in types:
         names = [name for name, dtype in _SUGGESTED.items() if dtype in types_computed(op)]

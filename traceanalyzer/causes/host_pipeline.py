@@ -8,15 +8,13 @@ does not show on tf.data threads, by the name of their function.
 ## Why it happens
 By design: the pipeline prepares the next element while the GPU works on this one. Dataset ops have
 only CPU kernels, except for a few at the end of a pipeline, for which TensorFlow prefers the CPU
-kernel. Functions that a dataset calls are placed on the CPU whatever kernels their ops have, unless
-the ops request another device or use a variable on one (captured_function.cc instantiates the
-functions with the CPU as default device).
+kernel. tf.data calls functions with the CPU as default device (captured_function.cc): their ops run
+there whatever kernels they have, unless they request a device or use a variable on one.
 
 ## How to fix it
-The placement is fine, but a pipeline can be too slow: then steps wait for input. The finding names
-the slow stage and what helps: parallel calls, `prefetch`, `cache`, a vectorized `map`. An op with a
-GPU kernel runs on the GPU if the function requests it with `tf.device`, but then each element is
-copied there and back.
+The placement is fine, but if a pipeline is too slow, steps wait for input. The finding names the
+slow stage and a remedy: parallel calls, `prefetch`, `cache`, a vectorized `map`. An op with a GPU
+kernel can request the GPU with `tf.device`, but then each element is copied there and back.
 
 ## How sure it is
 Certain for ops inside the pipeline: the trace names tf.data's threads, stages, and function calls,
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.findings import Finding
     from traceanalyzer.input_pipeline.verdict import HostInput
-    from traceanalyzer.model import Evidence
     from traceanalyzer.run import Run
 
 _FEWEST_FILLS: Final = 2  # of a shuffle buffer: one fill is no repetition
@@ -85,8 +82,14 @@ def _inside(found: pd.DataFrame, host: HostInput | None) -> Finding:
     )
     case, evidence, fixes = "keeps_up", [observed("threads", seen)], [FASTER_PIPELINE]
     if host is not None and host.verdict != "unknown":
-        evidence += _waits(host)
         fixes = list(_refill(host))
+        if host.waits is not None:
+            waited, share = duration_text(host.waits.mean_ps), percent_text(host.waits.share)
+            text = f"steps wait {waited} for input on average, {share} of their time"
+            if host.slow is not None:
+                busy = duration_text(host.slow.busy_ps)
+                text += f"; `{host.slow.stage}` limits the rate, at {busy} per step"
+            evidence.append(observed("input_wait", text))
         if host.verdict == "too_slow":
             case = "too_slow"
             fixes = [Fix(text=f.text, code=f.code) for f in host.fixes] + fixes or [FASTER_PIPELINE]
@@ -100,20 +103,8 @@ def _inside(found: pd.DataFrame, host: HostInput | None) -> Finding:
     )
 
 
-def _waits(host: HostInput) -> Iterator[Evidence]:
-    """Walk how long steps wait, and for which stage."""
-    if host.waits is None:
-        return
-    waited, share = duration_text(host.waits.mean_ps), percent_text(host.waits.share)
-    text = f"steps wait {waited} for input on average, {share} of their time"
-    if host.slow is not None:
-        busy = duration_text(host.slow.busy_ps)
-        text += f"; `{host.slow.stage}` limits the rate, at {busy} per step"
-    yield observed("input_wait", text)
-
-
 def _refill(host: HostInput) -> Iterator[Fix]:
-    """Walk fixes that avoid refilling a shuffle buffer in each epoch, if that takes long."""
+    """Yield fixes that avoid refilling a shuffle buffer in each epoch, if that takes long."""
     waits = host.waits
     if host.fill_ps is None or host.fills < _FEWEST_FILLS or waits is None:
         return

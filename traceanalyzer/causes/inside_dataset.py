@@ -8,9 +8,9 @@ tf.data runs them.
 ## Why it happens
 tf.data places the functions that a dataset calls on the CPU unless they request another device
 (`CapturedFunction::Instantiate`, captured_function.cc): it expects them to prepare input while the
-GPU works. If the function needs the results of its own `map` to continue, the GPU waits instead.
-Variables on the GPU stay there, so each call copies their values to the CPU. The function passed to
-`reduce` and the body of `for x in dataset` are not affected: they run on the GPU.
+GPU works. If the function needs the results of its own `map` to continue, the GPU waits instead,
+and each call copies the values of variables on the GPU to the CPU. The function passed to `reduce`
+and the body of `for x in dataset` are not affected: they run on the GPU.
 
 ## How to fix it
 Move the work from `map` to the loop over the dataset or to the function passed to `reduce`, or

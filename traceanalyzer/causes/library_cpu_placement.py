@@ -5,16 +5,15 @@ Ops inside a `tf.device` scope for the CPU that TensorFlow, Keras, or another in
 opens, not the program.
 
 ## Why it happens
-Some library code is written to run on the host. According to the source code of the versions that
-`causes/data/library_code.toml` names:
+Some library code is written to run on the host. `causes/data/library_code.toml` lists it, with the
+versions whose source code was read:
 
-- TensorFlow opens such scopes to write summaries, to save and restore checkpoints, to load saved
-  models (file names and other strings), for queues, to feed devices from a dataset, and for some
-  small constants. A graph that is imported or copied keeps the devices it was built with.
-- Keras 3 opens them since 3.14 in preprocessing layers such as `TextVectorization`, and in 3.15 for
-  Grain pipelines. It creates an optimizer's variables on the device of the model's variable.
-- Keras 2 opens them where GRU and LSTM record how they run, and since 2.13 for `PyMetric`.
-- Embedding layers put their table on the CPU if there was a GPU in TensorFlow 2.2 to 2.5.
+- TensorFlow: summaries, checkpoints, loading of saved models, queues, iterators that feed devices,
+  some small constants. A graph that is imported or copied keeps the devices it was built with.
+- Keras 3: preprocessing layers such as `TextVectorization` since 3.14, Grain pipelines in 3.15. It
+  creates an optimizer's variables on the device of the model's variable.
+- Keras 2: a constant in GRU and LSTM, `PyMetric` since 2.13. With TensorFlow 2.2 to 2.5 and a GPU,
+  embedding layers put their table on the CPU.
 
 Functions that the program passes to such code, as for a summary, run in the scope, too.
 
@@ -36,7 +35,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.frames import file_name, library_of, lines_text, same_place
+from traceanalyzer.capture_file.document import file_name, library_of, lines_text, same_place
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import read
 from traceanalyzer.causes.knowledge.finding_text import (
@@ -75,19 +74,13 @@ class _LibraryCode:
     files: tuple[str, ...] = ()
     fixes: tuple[Fix, ...] = ()
 
-    def contains(self, path: str) -> bool:
-        return any(
-            f"/{part}" in f"/{path}" if part.endswith("/") else f"/{path}".endswith(f"/{part}")
-            for part in self.files
-        )
-
 
 LIBRARY_CODE: Final = read("library_code", _LibraryCode)
 _SUMMARY: Final = next(code for code in LIBRARY_CODE if code.id == "summary")
 
 
 def check(run: Run) -> Iterator[Finding]:
-    """Walk the eager summaries that a trace alone shows."""
+    """Yield the eager summaries that a trace alone shows."""
     for host in run.hosts:
         ops = host.tables.ops
         found = ops[(ops["placement_source"] == "summary") & (ops["placement"] == "cpu")]
@@ -153,7 +146,9 @@ def describe(ops: BlockedOps) -> FindingText:
     by_name = None if frames else _code_of_name(ops.blocker.name)
     code = _library_code(frames[0]) if by_name is None else by_name
     library = library_of(frames[0]) if frames else "a library"
-    part = " or ".join(dict.fromkeys(map(_layer, frames)))
+    # A file of Keras is named after its layer.
+    files = dict.fromkeys(file_name(frame).removesuffix(".py") for frame in frames)
+    part = " or ".join(file.title().replace("_", "") for file in files)
     scopes = (name_scope(cpu_op.name) for cpu_op in ops.ops)
     # The names that the model gives the layers; one layer may be part of another.
     names = list(dict.fromkeys(scope.rpartition("/")[2] for scope in scopes if scope))
@@ -171,19 +166,15 @@ def describe(ops: BlockedOps) -> FindingText:
 
 def _library_code(frame: Frame) -> _LibraryCode:
     """Return the entry for the code that opens a scope; the last entry if it is unknown."""
-    path = frame.file.replace("\\", "/")
-    return next((each for each in LIBRARY_CODE if each.contains(path)), LIBRARY_CODE[-1])
+    path = f"/{frame.file}".replace("\\", "/")
+    known = (code for code in LIBRARY_CODE if any(f"/{part}" in path for part in code.files))
+    return next(known, LIBRARY_CODE[-1])
 
 
 def _code_of_name(name: str) -> _LibraryCode | None:
     """Return the entry for the code that gives ops such names, if there is one."""
     habit = habit_of(name, None)
     return next((each for each in LIBRARY_CODE if each.id == habit), None)
-
-
-def _layer(frame: Frame) -> str:
-    """Return the class that a file of Keras is named after."""
-    return "".join(map(str.capitalize, file_name(frame).removesuffix(".py").split("_")))
 
 
 CAUSE = Cause(__name__, __doc__, needs="gpu", check=check, match=match, describe=describe)

@@ -11,22 +11,21 @@ the program can continue elsewhere: in an `except` that repeats the work under
 `tf.device("/CPU:0")`. Every step that takes this path pays for it.
 
 ## How to fix it
-Make the work fit: a smaller batch, gradients accumulated over several batches, float16 or bfloat16
-if the model tolerates it (`mixed_bfloat16`), and large tables sharded or kept in host memory, with
-only the needed rows gathered. If another process holds the GPU's memory, stop that process.
+Make the work fit: a smaller batch, gradients accumulated over several batches, `mixed_bfloat16` if
+the model tolerates it, and large tables sharded or kept in host memory, with only the needed rows
+gathered. If another process uses the GPU's memory, stop that process.
 
 ## How sure it is
-Certain if the capture recorded the error and its handler, and the source shows that the scope is
-opened inside that handler. Likely if the source cannot be read: then the scope is opened further
-down in the same function. That the error was raised is always certain. The reason for a scope
-elsewhere is unknown: its cause is `explicit_cpu_placement` or `resource_on_cpu`.
+Certain that the error was raised. For the ops: certain if the source shows that the scope is opened
+inside the handler; likely if the source cannot be read and the scope is opened further down in the
+same function. The cause of ops in other scopes is `explicit_cpu_placement` or `resource_on_cpu`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.capture_file.frames import line_text, same_place
+from traceanalyzer.capture_file.document import line_text, same_place
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.caught_errors import exhaustion, seen_error
 from traceanalyzer.causes.knowledge.finding_text import observed, types_at
@@ -58,7 +57,7 @@ def check(run: Run) -> Iterator[Finding]:
 def _exhausted(
     run: Run, host: Host, capture_file: CaptureFile, error: CaughtError
 ) -> Iterator[Finding]:
-    """Walk the finding about an error: it ended the program, or its handler requests the CPU."""
+    """Yield the finding about an error: it ended the program, or its handler requests the CPU."""
     lines = error.message.strip().splitlines() or [""]
     # A session's message begins with where the op was created.
     message = next((each for each in lines if "OOM" in each or "emory" in each), lines[0])
@@ -89,7 +88,7 @@ def _exhausted(
 
 
 def _allocator(host: Host, failed: Exhaustion) -> Iterator[Evidence]:
-    """Walk the figures of the allocator that failed: requested bytes and bytes in use."""
+    """Yield the figures of the allocator that failed: requested bytes and bytes in use."""
     if failed.bytes is not None:
         allocator = f" from {failed.allocator}" if failed.allocator else ""
         text = f"{size_text(failed.bytes)} were requested{allocator}"
@@ -98,9 +97,7 @@ def _allocator(host: Host, failed: Exhaustion) -> Iterator[Evidence]:
     number = int(name[1]) if name is not None else 0
     for gpu in () if failed.is_on_host else gpu_memory(host):
         if gpu.number == number and gpu.peak_bytes is not None:
-            text = f"GPU:{number} had {size_text(gpu.peak_bytes)} in use at its peak"
-            text += f", of {gpu.room_words('it')}" if gpu.room_bytes is not None else ""
-            yield observed("allocator", text)
+            yield observed("allocator", gpu.peak_text)
         if gpu.number == number and gpu.others_bytes:
             text = f"other processes held {size_text(gpu.others_bytes)} of its memory"
             yield observed("other_processes", text)

@@ -4,10 +4,9 @@
 Ops of a type for which TensorFlow has no GPU kernel, whatever the dtypes of their inputs.
 
 ## Why it happens
-Nobody wrote one. Most often the work does not suit a GPU: strings, image files, hash tables,
-sequences of unknown length. TensorFlow places such an op on the CPU, even inside
-`tf.device("/GPU:0")`: soft placement, the default in TensorFlow 2, drops the request without a
-warning.
+Most often the work does not suit a GPU: strings, image files, hash tables, sequences of unknown
+length. TensorFlow places such an op on the CPU, even inside `tf.device("/GPU:0")`: soft placement,
+the default in TensorFlow 2, drops the request without a warning.
 
 Work on strings, files, hash tables, summaries, and checkpoints belongs on the host. Computation
 does not: its inputs are copied from the GPU, and its results are copied back.
@@ -16,8 +15,8 @@ does not: its inputs are copied from the GPU, and its results are copied back.
 Use other ops for the same purpose, if there are any. The ops that a finding suggests have GPU
 kernels in all versions from 2.12 on, for the dtype of the data. A fix is called checked if its code
 ran beside the op with the same result, and TensorFlow placed all of it on the GPU. Otherwise move
-the op out of the way of the GPU: into the input pipeline, before or after the work on the GPU, or
-out of the step. If a library creates the op, the finding names the library's line and option.
+the op into the input pipeline, before or after the work on the GPU, or out of the step. If a
+library creates the op, the finding names the library's line and option.
 
 ## How sure it is
 Certain if TensorFlow's version is known and covered by the kernel tables. Likely for older
@@ -30,7 +29,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
-from traceanalyzer.causes.knowledge.advice import SUBSTITUTES, around, host_work, substitute_for
+from traceanalyzer.causes.knowledge.advice import SUBSTITUTES, around, host_work, substitute
 from traceanalyzer.causes.knowledge.finding_text import (
     COPIED,
     FASTER_PIPELINE,
@@ -43,7 +42,7 @@ from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
-    from traceanalyzer.causes.knowledge.advice import HostWork
+    from traceanalyzer.causes.knowledge.advice import Advice
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -68,21 +67,18 @@ def describe(ops: BlockedOps) -> FindingText:
     return replace(text, harm="by_design") if work is not None or ops.are_input else text
 
 
-def _fix(ops: BlockedOps, work: HostWork | None) -> Fix:
+def _fix(ops: BlockedOps, work: Advice | None) -> Fix:
     op_type, line = ops.blocker.type, ops.library
     if work is not None and (work.id == "dataset" or (line is not None and work.in_libraries)):
-        return work.as_fix
+        return work.fix
     function = "" if line is None else line.code
     if line is not None and (op_type, function) not in SUBSTITUTES:
         return around(op_type, line)
-    found = [substitute_for(op_type, blocker.given, function) for blocker in ops.blockers]
-    first = found[0]
-    if first is None or None in found:
-        return _move(op_type) if work is None else work.as_fix
-    return first.as_fix(op_type, [blocker.given for blocker in ops.blockers])
-
-
-def _move(op_type: str) -> Fix:
+    found = substitute(op_type, [blocker.given for blocker in ops.blockers], function)
+    if found is not None:
+        return found
+    if work is not None:
+        return work.fix
     text = (
         "No substitute is known. Move the op out of the step if you can: into the input pipeline "
         "(`dataset.map`), or before or after the work on the GPU."

@@ -2,28 +2,26 @@
 
 ## What it detects
 Runs in which nothing shows that TensorFlow had a GPU: no GPU event, no GPU allocation, and no
-transfer that names a GPU. With a capture: programs for which no GPU was recorded, and why
-TensorFlow saw none.
+transfer that names a GPU. With a capture: why TensorFlow saw no GPU.
 
 ## Why it happens
 TensorFlow was built without CUDA; a driver or libraries could not be loaded; the GPU is hidden by
-the environment (`CUDA_VISIBLE_DEVICES`), by `tf.config.set_visible_devices`, or by `device_count`
-of a TensorFlow 1 session; TensorFlow considers the GPU too old or too small; or the machine has
-none. With soft placement, the default in TensorFlow 2, every op then runs on the CPU without a
-warning, even inside `tf.device("/GPU:0")`.
+`CUDA_VISIBLE_DEVICES`, by `tf.config.set_visible_devices`, or by `device_count` of a TensorFlow 1
+session; TensorFlow considers the GPU too old or too small; or the machine has none. With soft
+placement, the default in TensorFlow 2, every op then runs on the CPU without a warning, even inside
+`tf.device("/GPU:0")`.
 
 ## How to fix it
-Undo what hides the GPU, or install what is missing: with a capture, the finding names it, with the
-program's line if that hides the GPU. If the line computes the value, depends on a condition, or
-sets a default, the GPU may be visible on a machine that has one. If the reason is unknown, ask
-TensorFlow which GPUs it sees: `tf.config.list_physical_devices("GPU")`. On import, it prints to
-stderr why it ignored a GPU.
+Undo the change that hides the GPU, or install the missing part: with a capture, the finding names
+it, and the program's line if that hides the GPU. If the line computes the value, depends on a
+condition, or sets a default, the GPU may be visible on a machine that has one. If the reason is
+unknown, ask TensorFlow which GPUs it sees: `tf.config.list_physical_devices("GPU")`. On import, it
+prints to stderr why it ignored a GPU.
 
 ## How sure it is
 Certain with a capture: the program's own list of devices has no GPU, or it ran only in sessions
-that were configured without one. Likely for a trace alone: a GPU may have been used while its
-tracer was off or failed. If the profiler reports that, or was configured not to trace devices, only
-possible.
+that were configured without one. Likely for a trace alone. If its GPU tracer was off or failed,
+only possible: a GPU may have been used.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.capture_file.document import line_text
 from traceanalyzer.capture_file.visibility import (
     Obstacle,
     obstacles,
@@ -83,6 +81,12 @@ _UNKNOWN: Final = (
     _ASK,
     _OBSTACLES["cpu_only_build"].fix,
     Fix.of("Check that CUDA_VISIBLE_DEVICES is unset or names the GPU"),
+)
+_SOFT_PLACEMENT: Final = Fix.of(
+    "Let TensorFlow use the CPU if a device does not exist",
+    "The program then runs without that GPU too. In a session, set `allow_soft_placement` of its "
+    "configuration.",
+    code="tf.config.set_soft_device_placement(True)",
 )
 _DESCRIBED: Final = (
     " The profiler described a GPU, so the machine has one and its driver responds; TensorFlow "
@@ -170,7 +174,7 @@ def _by_captures(op_ids: tuple[str, ...], captured: Sequence[CaptureFile]) -> Fi
         title = f"The program failed{f' at {failed.at}' if failed.at else ''}: {failed.requires}"
         errors.append(raised_evidence(capture_file, failed.error, failed.said))
         if failed.is_strict:
-            fixes.insert(0, _soft_placement(capture_file))
+            fixes.insert(0, _SOFT_PLACEMENT)
     devices = () if all(map(ran_in_sessions_alone, captured)) else (_LOGICAL_DEVICES,)
     return CAUSE.finding(
         "recorded",
@@ -214,7 +218,7 @@ def is_doubtful(obstacle: Obstacle) -> bool:
 
 
 def obstacle_fix(obstacle: Obstacle) -> Fix:
-    """Return what to change, with the program's own line if it is known."""
+    """Return the change to make, with the program's own line if it is known."""
     frame, fix = obstacle.frame, _OBSTACLES[obstacle.reason].fix
     if frame is None:
         return fix
@@ -231,14 +235,6 @@ def _evidence(known: Iterable[Obstacle]) -> tuple[Evidence, ...]:
     return tuple(
         observed(o.reason, o.text, _OBSTACLES[o.reason].where, line=o.frame) for o in known
     )
-
-
-def _soft_placement(capture_file: CaptureFile) -> Fix:
-    code = "tf.config.set_soft_device_placement(True)"
-    if ran_in_sessions_alone(capture_file):
-        code = "config.allow_soft_placement = True  # tf.compat.v1.Session(config=config)"
-    said = "Let TensorFlow use the CPU if a device does not exist"
-    return Fix.of(said, "The program then runs without that GPU too.", code=code)
 
 
 CAUSE = Cause(__name__, __doc__, not_applicable=not_applicable, check=check)

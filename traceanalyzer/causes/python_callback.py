@@ -5,16 +5,14 @@
 `EagerPyFunc`.
 
 ## Why it happens
-The function is Python: it runs on the host, in the interpreter, one call at a time because of the
-interpreter lock, whatever the op's device is. `PyFunc` has no GPU kernel (py_func.cc), so its
-inputs are copied to the host and its outputs back. `EagerPyFunc` can be placed on a GPU, unless an
-input or output is `int32`, a string, or similar: then the TensorFlow ops that the function calls
-run on the GPU, but Python still runs on the host.
+The function is Python: it runs on the host, one call at a time because of the interpreter lock,
+whatever the op's device is. `PyFunc` has no GPU kernel (py_func.cc), so its inputs are copied to
+the host and its outputs back. `EagerPyFunc` can be placed on a GPU, unless an input or output is
+`int32`, a string, or similar: then the TensorFlow ops that it calls run on the GPU.
 
 ## How to fix it
 Write the function with TensorFlow ops: `tf.function` translates Python loops and conditions. If
-that is not possible, move the call into the input pipeline, ahead of the model, or call it less
-often.
+that is not possible, move the call into the input pipeline, or call it less often.
 
 ## How sure it is
 Certain: the op type shows it.

@@ -13,10 +13,9 @@ trace into the same run.
 
 ## How sure it is
 Certain if the capture recorded the program's own task (`TF_CONFIG`) and ops ran on devices of that
-task. Likely if none did, because a program can take another task than the variable names; if the
-variable is not set and only one task's GPUs appear in the captured graphs, which is then taken to
-be the program's own; and without a capture, where the task with the most devices in the trace is
-taken to be its own.
+task. Otherwise likely: a program can take another task than the variable names; without the
+variable, the only task whose GPUs appear in the captured graphs, or else the task with the most
+devices in the trace, is taken to be the program's own.
 """
 
 from __future__ import annotations

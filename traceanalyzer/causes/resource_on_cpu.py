@@ -7,9 +7,8 @@ a resource with an op that keeps it there.
 ## Why it happens
 An op runs where its resource is. That takes precedence over `tf.device`, eagerly
 (`MaybePinToResourceDevice`, placement_utils.cc) and in graphs (colocation_graph.cc). A resource is
-on the CPU because one or more nested scopes requested the CPU when it was created; because it has
-no GPU kernel, like hash tables and variables of int32 or strings; or because one of its users has
-none.
+on the CPU because scopes around its creation requested the CPU; because it has no GPU kernel, like
+hash tables and variables of int32 or strings; or because one of its users has none.
 
 ## How to fix it
 Create the variable where it is used: outside CPU scopes, and not as int32. A table that is too
@@ -25,9 +24,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.frames import library_of, lines_text
+from traceanalyzer.capture_file.document import library_of, lines_text
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
-from traceanalyzer.causes.knowledge.advice import fixes_of_variables, host_work, host_work_named
+from traceanalyzer.causes.knowledge.advice import HOST_WORK, fixes_of_variables, host_work
 from traceanalyzer.causes.knowledge.finding_text import (
     capitalized,
     is_of_strategy,
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 _PLACED: Final = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
 _INT32: Final = "int32"  # `VarHandleOp` has no GPU kernel for it
 _NO_INT32: Final = f" TensorFlow has no GPU kernel for int32 variables.{XLA_REFUSES}"
-_QUEUES: Final = host_work_named("queue")
 _MAKERS: Final = ("HashTable", "Anonymous", "Mutable")
 _USE_LESS: Final = Fix(text="The placement is right; use the resource less often if it takes time.")
 
@@ -102,10 +100,10 @@ def describe(ops: BlockedOps) -> FindingText:
 def _fix(ops: BlockedOps, library: str) -> Fix:
     blocker = ops.blocker
     if all(map(_is_of_queue, ops.blockers)):
-        return _QUEUES.as_fix
+        return HOST_WORK["queue"].fix
     if _is_for_host(ops):
         work = host_work(ops.ops[0].explanation.type)
-        return _USE_LESS if work is None else work.as_fix
+        return _USE_LESS if work is None else work.fix
     if library:
         lines = lines_text(each.scope_frame for each in ops.blockers)
         return Fix.of(
@@ -114,7 +112,7 @@ def _fix(ops: BlockedOps, library: str) -> Fix:
             "model's variables are.",
         )
     if "Table" in blocker.type:
-        return host_work_named("hash_table").as_fix
+        return HOST_WORK["hash_table"].fix
     if blocker.kind not in _PLACED:
         lines = lines_text(each.frame for each in ops.blockers)
         return Fix.of(
@@ -143,7 +141,7 @@ def _fix(ops: BlockedOps, library: str) -> Fix:
 
 def _is_of_queue(blocker: Blocker) -> bool:
     """Return whether an op on a queue or a file reader keeps the resource on the host."""
-    return blocker.kind not in _PLACED and _QUEUES.matches(blocker.type)
+    return blocker.kind not in _PLACED and host_work(blocker.type) is HOST_WORK["queue"]
 
 
 def _is_for_host(ops: BlockedOps) -> bool:

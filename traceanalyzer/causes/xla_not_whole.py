@@ -2,25 +2,23 @@
 
 ## What it detects
 Functions that XLA was to compile, with `jit_compile=True` or by Keras, and that contain an op it
-cannot compile; and how the program handled the error: ops on the CPU because the error's handler
-requests it.
+cannot compile; and ops on the CPU because the program's handler of this error requests it.
 
 ## Why it happens
-XLA compiles its own implementations of ops. It has none for string ops, Python callbacks, and some
-others, such as `Eig`, `ResizeArea`, and `CTCGreedyDecoder`. A function with `jit_compile=True` is
-compiled completely or not at all: TensorFlow raises InvalidArgumentError (`Detected unsupported
-operations when trying to compile graph`, in 2.12, 2.18, and 2.21), names the first such op, and
-runs none of the function elsewhere. So XLA puts no op on the CPU: either the error ends the
-program, or a handler continues without XLA, and then ops are placed one by one, as always, with
-causes of their own.
+XLA has no implementation of string ops, Python callbacks, and some others, such as `Eig`,
+`ResizeArea`, and `CTCGreedyDecoder`. It compiles a function with `jit_compile=True` completely or
+not at all: TensorFlow raises InvalidArgumentError (`Detected unsupported operations when trying to
+compile graph`, in 2.12, 2.18, and 2.21), names the first such op, and runs none of the function
+elsewhere. So XLA puts no op on the CPU: either the error ends the program, or a handler continues
+without XLA, and then ops are placed one by one, as always, with causes of their own.
 
-Auto-clustering (`TF_XLA_FLAGS=--tf_xla_auto_jit=2`) is different: it raises nothing and leaves such
-ops outside, where they have their usual placement and causes. Keras 3 decides model by model with
+Auto-clustering (`TF_XLA_FLAGS=--tf_xla_auto_jit=2`) raises nothing and leaves such ops outside,
+where they have their usual placement and causes. Keras 3 decides model by model with
 `jit_compile="auto"`; the trace's health section says what switched XLA off.
 
 ## How to fix it
-Compile less: give `jit_compile=True` only to the part that XLA can compile, and call the other op
-outside it. The error names only one such op at a time.
+Give `jit_compile=True` only to the part that XLA can compile, and call the other op outside it. The
+error names only one such op at a time.
 
 ## How sure it is
 Certain that XLA cannot compile the function: TensorFlow's error says so. For ops that the handler
@@ -30,9 +28,9 @@ put on the CPU: certain if its source shows the scope, otherwise likely.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.frames import line_text, same_place
+from traceanalyzer.capture_file.document import line_text, same_place
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.caught_errors import seen_error
 from traceanalyzer.causes.knowledge.finding_text import observed, types_at
@@ -40,10 +38,15 @@ from traceanalyzer.causes.knowledge.finding_text import observed, types_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
+    from traceanalyzer.capture_file.document import CaptureFile, CaughtError
     from traceanalyzer.findings import Finding
     from traceanalyzer.run import Host, Run
 
+# Nodes at the ends of a function.
+_ENDS: Final = {
+    "_Arg": "it cannot use its argument {}",
+    "_Retval": "it cannot return the function's result",
+}
 _PLACED_ONE_BY_ONE: Final = (
     ". Ops that run instead are placed one by one; those on the CPU have causes of their own."
 )
@@ -58,25 +61,6 @@ _CALLED: Final = re.compile(r"\[Op:(\w+)\]\s*$")  # the only name in 2.12's mess
 _NUMBERED: Final = re.compile(r"(?:__(?:inference|forward|backward)_)?(.+?)_\d+")
 
 
-class _Refusal(NamedTuple):
-    """The contents of XLA's error; "" for missing parts."""
-
-    function: str = ""  #: the function to compile, by its Python name
-    op: str = ""  #: type of the op that XLA cannot compile
-    node: str = ""  #: its name
-    made_at: Frame | None = None  #: the user's line that created it
-
-    @property
-    def reason(self) -> str:
-        """Why XLA refused, for the end of a title."""
-        if self.op == "_Arg":
-            return f": it cannot use its argument {self.node}"
-        if self.op == "_Retval":
-            return ": it cannot return the function's result"
-        at = "" if self.made_at is None else f" ({line_text(self.made_at)})"
-        return f": it has no kernel for {self.op}{at}" if self.op else ""
-
-
 def check(run: Run) -> Iterator[Finding]:
     for host, capture_file in run.captured:
         findings: dict[str, Finding] = {}  # a loop can raise the same error again and again
@@ -88,47 +72,49 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _finding(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError) -> Finding:
-    refusal = _refusal(capture_file, error.message)
     message = error.message.strip().partition("{{node")[0].partition("\nThe op is created")[0]
     seen = seen_error(run, host, capture_file, error, message.strip())
     evidence = list(seen.evidence)
-    if refusal.made_at is not None:
-        text = f"{refusal.op} is created here"
-        evidence.insert(1, observed("op", text, line=refusal.made_at))
+    function = op = reason = ""  # unknown in another version's message, or a cut one
+    if (found := _MESSAGE.search(error.message)) is not None:
+        op, function = found["op"], _function(error.message, found["graph"])
+        made_at = capture_file.frame_of_node(found["graph"], found["node"])
+        at = "" if made_at is None else f" ({line_text(made_at)})"
+        reason = f": it has no kernel for {op}{at}"
+        if op in _ENDS:
+            reason = f": {_ENDS[op].format(found['node'])}"
+        if made_at is not None:
+            evidence.insert(1, observed("op", f"{op} is created here", line=made_at))
     then, moved = "The program did not catch it.", ""
     if seen.handler is not None:
         then = f"{line_text(seen.handler)} caught it{_PLACED_ONE_BY_ONE}"
     if seen.handler is not None and seen.ops is not None:
         then = f"{line_text(seen.handler)} caught it, and the handler requests the CPU."
         moved = f"; then the program put {types_at(seen.ops.ops)} on the CPU"
-    is_named = refusal.op and not refusal.op.startswith("_")
     return CAUSE.finding(
         values={
-            "function": refusal.function or "a function",
-            "reason": refusal.reason,
+            "function": function or "a function",
+            "reason": reason,
             "moved": moved,
             "then": then,
-            "part": refusal.op if is_named else "the unsupported part",
+            "part": op if op and op not in _ENDS else "the unsupported part",
         },
         sub_reason="not_caught" if seen.handler is None else "caught",
-        scope=f"{host.name} {refusal.function} {refusal.op} {same_place(seen.handler)}",
+        scope=f"{host.name} {function} {op} {same_place(seen.handler)}",
         certainty=seen.certainty,
         op_ids=seen.op_ids,
         evidence=tuple(evidence),
     )
 
 
-def _refusal(capture_file: CaptureFile, message: str) -> _Refusal:
-    found = _MESSAGE.search(message)
-    if found is None:  # another version's message, or a cut one
-        return _Refusal()
+def _function(message: str, graph: str) -> str:
+    """Return the Python name of the function to compile, given the graph that contains the op."""
     compiled = _COMPILED.findall(message)
-    if not compiled and not found["graph"].startswith("__"):
+    if not compiled and not graph.startswith("__"):
         compiled = _CALLED.findall(message)
-    name = compiled[-1] if compiled else found["graph"]
+    name = str(compiled[-1]) if compiled else graph
     numbered = _NUMBERED.fullmatch(name)
-    made_at = capture_file.frame_of_node(found["graph"], found["node"])
-    return _Refusal(numbered[1] if numbered else name, found["op"], found["node"], made_at)
+    return numbered[1] if numbered else name
 
 
 CAUSE = Cause(__name__, __doc__, needs="capture", check=check)

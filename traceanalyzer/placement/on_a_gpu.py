@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, Final, Literal
 
-from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.capture_file.document import line_text
 from traceanalyzer.capture_file.visibility import (
     obstacles,
     only_some_sessions_have_no_gpu,

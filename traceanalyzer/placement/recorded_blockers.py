@@ -170,7 +170,7 @@ class BlockerRecords:
             name=graph.names[node],
             function=placed.function,
             frame=self._capture_file.frame_of_node(*origin),
-            library=self._capture_file.library_of_node(*origin),
+            library=self._capture_file.frame_of_node(*origin, of_library=True),
             given=self._capture_file.attribute_set(graph.attributes[node]),
         )
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Host, Run
 
 _DEVICE_COLUMNS: Final = (
-    b.Column(name="device", title="Device", kind="code", term="device"),
+    b.Column(name="name", title="Device", kind="code", term="device"),
     b.Column(name="model", title="Model"),
     b.Column(name="kernels", title="Kernels", kind="count", term="kernel"),
     b.Column(name="busy_share", title="Busy, of the recording", kind="share"),
@@ -39,7 +39,7 @@ def run_info(run: Run, devices: tuple[DeviceInfo, ...], steps: Steps) -> RunInfo
     """Return the report's facts about the run."""
     facts = [host.tables.facts for host in run.hosts]
     levels = {f.host_level if f.host_level_source != "assumed" else None for f in facts}
-    commands = [host.capture_file.command for host in run.hosts if host.capture_file is not None]
+    commands = [capture_file.command for _, capture_file in run.captured if capture_file.command]
     unknown = ["traceanalyzer", "report", run.path_name]
     return RunInfo(
         name=run.name,
@@ -52,7 +52,7 @@ def run_info(run: Run, devices: tuple[DeviceInfo, ...], steps: Steps) -> RunInfo
         duration_us=run.duration_ps / PS_PER_US,
         steps=steps.count or None,
         devices=devices,
-        command=shown_command(next(filter(None, commands), unknown)),
+        command=shown_command(commands[0] if commands else unknown),
         recorded_at=_recorded_at(run),
         host_tracer_level=levels.pop() if len(levels) == 1 else None,
     )
@@ -61,17 +61,16 @@ def run_info(run: Run, devices: tuple[DeviceInfo, ...], steps: Steps) -> RunInfo
 def _recorded_at(run: Run) -> str | None:
     """Return when the recording began, in UTC; None without a capture."""
     starts_ns = [
-        host.capture_file.sessions[host.session].start_ns
-        for host in run.hosts
-        if host.capture_file is not None and host.session is not None
+        capture_file.sessions[host.session].start_ns
+        for host, capture_file in run.captured
+        if host.session is not None
     ]
-    known = [start_ns for start_ns in starts_ns if start_ns > 0]
-    if not known:
-        return None
-    try:
-        return f"{datetime.fromtimestamp(min(known) // NS_PER_S, UTC):%Y-%m-%d %H:%M:%S}"
-    except (OverflowError, OSError, ValueError):  # a year out of range
-        return None
+    start_ns = min((start_ns for start_ns in starts_ns if start_ns > 0), default=0)
+    return (
+        f"{datetime.fromtimestamp(start_ns // NS_PER_S, UTC):%Y-%m-%d %H:%M:%S}"
+        if start_ns
+        else None
+    )
 
 
 def devices_of(run: Run) -> tuple[DeviceInfo, ...]:
@@ -84,10 +83,8 @@ def _host_devices(run: Run, host: Host) -> Iterator[DeviceInfo]:
     of_host = f"{host.name} " if len(run.hosts) > 1 else ""
     for name in facts.accelerators:
         own = [t[(t["device"] == name).to_numpy()] for t in (kernels, copies)]
-        busy_ps = union(
-            np.concatenate([t["start_ps"].to_numpy(np.int64) for t in own]),
-            np.concatenate([durations(t) for t in own]),
-        ).total_ps
+        starts_ps = np.concatenate([t["start_ps"].to_numpy(np.int64) for t in own])
+        busy_ps = union(starts_ps, np.concatenate([*map(durations, own)])).total_ps
         yield DeviceInfo(
             name=f"{of_host}{name}",
             kind="tpu" if "TPU" in name else "gpu",
@@ -113,11 +110,13 @@ def _host_devices(run: Run, host: Host) -> Iterator[DeviceInfo]:
 
 def _recorded_model(host: Host, plane: str) -> str | None:
     """Return the name that TensorFlow gave a GPU, if a capture recorded it."""
-    details = ((host.capture_file.devices if host.capture_file else None) or {}).get("details")
-    physical = plane.replace("/device:", "/physical_device:")
-    known = details.get(physical) if isinstance(details, dict) else None
-    model = known.get("device_name") if isinstance(known, dict) else None
-    return model if isinstance(model, str) else None
+    devices = (host.capture_file.devices if host.capture_file else None) or {}
+    match devices.get("details"):
+        case dict(details):
+            match details.get(plane.replace("/device:", "/physical_device:")):
+                case {"device_name": str(model)}:
+                    return model
+    return None
 
 
 def _model(properties: dict[str, str]) -> str | None:
@@ -125,12 +124,12 @@ def _model(properties: dict[str, str]) -> str | None:
     named = properties.get("gpu_device_name") or properties.get("device_type_string")
     if named:
         return named
-    major, minor = (properties.get(f"compute_cap_{end}") for end in ("major", "minor"))
-    cores, memory = properties.get("core_count"), properties.get("memory_size", "")
+    major, memory = properties.get("compute_cap_major"), properties.get("memory_size", "")
+    minor = properties.get("compute_cap_minor", "0")
     parts = (
         properties.get("device_vendor"),
-        f"compute capability {major}.{minor or 0}" if major is not None else None,
-        f"{cores} multiprocessors" if cores else None,
+        f"compute capability {major}.{minor}" if major is not None else None,
+        f"{properties['core_count']} multiprocessors" if properties.get("core_count") else None,
         f"{size_text(int(memory))} of memory" if memory.isdecimal() else None,
     )
     return ", ".join(filter(None, parts)) or None
@@ -141,25 +140,22 @@ def _model(properties: dict[str, str]) -> str | None:
 
 def about(run: Run, info: RunInfo) -> b.Section:
     """Return the section."""
-    health = health_lines(run)
-    version_, level = info.tf_version, info.host_tracer_level
-    source = (version_.source or "").replace("_", " ")
-    rows: list[tuple[str, b.Text | None]] = [
-        ("Run", (b.Code(text=info.name),) if info.name else None),
-        ("Command", (b.Code(text=info.command),) if info.command else None),
-        ("Recorded", (f"{info.recorded_at} UTC",) if info.recorded_at else None),
-        ("Duration", (time(info.duration_us),) if info.duration_us else None),
-        ("TensorFlow", (f"{version_.value}, by {source}",) if version_.value else None),
-        ("Host tracer level", None if level is None else (f"{level}",)),
-        ("Report by", (f"traceanalyzer {version('traceanalyzer')}",)),
-    ]
-    devices: list[dict[str, b.Cell]] = [
-        {"device": d.name, "model": d.model, "kernels": d.kernels, "busy_share": d.busy_share}
-        for d in info.devices
-    ]
+    health, tf, level = health_lines(run), info.tf_version, info.host_tracer_level
+    source = (tf.source or "").replace("_", " ")
+    rows: dict[str, b.Text] = {
+        "Run": (b.Code(text=info.name),) if info.name else (),
+        "Command": (b.Code(text=info.command),) if info.command else (),
+        "Recorded": (f"{info.recorded_at} UTC",) if info.recorded_at else (),
+        "Duration": (time(info.duration_us),) if info.duration_us else (),
+        "TensorFlow": (f"{tf.value}, by {source}",) if tf.value else (),
+        "Host tracer level": () if level is None else (f"{level}",),
+        "Report by": (f"traceanalyzer {version('traceanalyzer')}",),
+    }
+    names = [column.name for column in _DEVICE_COLUMNS]
+    devices = [{name: getattr(device, name) for name in names} for device in info.devices]
     blocks: tuple[b.Block, ...] = (
         *([b.Bullets(items=health)] if health else []),
-        b.KeyValues(rows=tuple((name, text) for name, text in rows if text is not None)),
+        b.KeyValues(rows=tuple((name, text) for name, text in rows.items() if text)),
         *([table_of(_DEVICE_COLUMNS, devices)] if devices else []),
         _glossary(),
     )

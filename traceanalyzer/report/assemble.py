@@ -44,7 +44,7 @@ from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable
 
     import pandas as pd
 
@@ -61,6 +61,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
     """Build the report of a diagnosed run."""
     run, costs = diagnosis.run, diagnosis.costs
     devices, steps, times = devices_of(run), steps_of(run), timeline(run)
+    by_id = run.ops.set_index("op_id", drop=False)
     report = Report(
         tool=ToolInfo(version=version("traceanalyzer")),
         run=run_info(run, devices, steps),
@@ -75,7 +76,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         timeline=times,
         critical_path=critical_paths(costs),
         transfer_graph=transfer_graph(run),
-        round_trips=round_trips(diagnosis, lambda op_ids: _refs_of(op_ids, run)),
+        round_trips=round_trips(diagnosis, lambda op_ids: _ops(by_id.loc[list(op_ids)], run)),
         round_trips_total=len(run.transfer_costs.round_trips),
         memory=memory(run),
         input_pipeline=input_pipeline(run),
@@ -88,21 +89,18 @@ def assemble(diagnosis: Diagnosis) -> Report:
 
 
 def _summary(diagnosis: Diagnosis, gpu_idle_share: float | None, steps: Steps) -> Summary:
-    on_cpu = cpu_ops(diagnosis.run)
-    took = on_cpu["host_self_ps"]
-    total_ps = int(took.sum())
-    of_level = took.groupby(on_cpu["op_id"].map(diagnosis.explained)).sum()
-    levels = ("certain", "likely", "possible")
-    shares = {k: int(of_level.get(k, 0)) / total_ps if total_ps else None for k in levels}
-    known = (shares["certain"] or 0) + (shares["likely"] or 0)
+    on_cpu, median_us = cpu_ops(diagnosis.run), steps.median_us
+    total_ps = int(on_cpu["host_self_ps"].sum())
+    levels = on_cpu["op_id"].map(diagnosis.explained)
+    of_level = on_cpu["host_self_ps"].groupby(levels).sum() / (total_ps or 1)
+    shares = {k: float(of_level.get(k, 0.0)) for k in ("certain", "likely", "possible")}
     is_known = diagnosis.run.gpu_used and total_ps > 0
-    median_us = steps.median_us
     return Summary(
         verdict="",
         cpu_ops=len(on_cpu),
         cpu_op_us=total_ps / PS_PER_US,
-        explained=ExplainedShares(**shares),
-        explained_share=known if is_known else None,
+        explained=ExplainedShares(**(shares if total_ps else dict.fromkeys(shares))),
+        explained_share=shares["certain"] + shares["likely"] if is_known else None,
         gpu_idle_share=gpu_idle_share,
         step_us=None if median_us is None else StepTime(median=median_us, p95=steps.p95_us),
         exposed_us_per_step=us(diagnosis.costs.exposed_ps(on_cpu["op_id"])),
@@ -121,12 +119,9 @@ def _finding(found: findings.Finding, diagnosis: Diagnosis, *, is_measured: bool
     return to_record(
         Finding,
         found,
-        ops=tuple(OpRef(**ref) for ref in _refs(rows.head(_MAX_OPS), run)),
+        ops=_ops(rows.head(_MAX_OPS), run),
         ops_total=len(rows),
-        dragged_along=tuple(
-            OpRef(**ref)
-            for ref in _refs(_most_expensive(found.dragged_along, run).head(_MAX_OPS), run)
-        ),
+        dragged_along=_ops(_most_expensive(found.dragged_along, run).head(_MAX_OPS), run),
         blockers=tuple(
             replace(b, evidence=evidence_shown(b.evidence, run)) for b in found.blockers
         ),
@@ -142,8 +137,8 @@ def _ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
     def rank(finding: Finding) -> tuple[int, float, float]:
         cost, bounds = finding.cost, finding.gain_us_per_step
-        saved = None if bounds is None else bounds.high
-        saved = cost.exposed_us_per_step if saved is None else saved
+        high = None if bounds is None else bounds.high
+        saved = cost.exposed_us_per_step if high is None else high
         took = cost.host_us if cost.host_us_per_step is None else cost.host_us_per_step
         return _HARM_ORDER.index(finding.harm), -(saved or 0.0), -(took or 0.0)
 
@@ -151,19 +146,20 @@ def _ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
-    there = diagnosis.on_a_gpu
+    run, there = diagnosis.run, diagnosis.on_a_gpu
     if there is None:
         return None
-    rows = _most_expensive(there.unexplained, diagnosis.run).head(_MAX_OPS)
-    costs = op_costs(rows, diagnosis.run.transfers, None)
-    ops = zip(_refs(rows, diagnosis.run), costs, strict=True)
+    rows = _most_expensive(there.unexplained, run)
+    shown = rows.head(_MAX_OPS)
+    costs = op_costs(shown, run.transfers, None)
+    ops = zip(_refs(shown, run), costs, strict=True)
     return OnAGpu(
         assumed=there.assumption,
         findings=_ranked(_finding(f, diagnosis, is_measured=False) for f in there.findings),
         unexplained=Unexplained(
-            cpu_op_us=int(rows["host_self_ps"].sum()) / PS_PER_US,
+            cpu_op_us=int(shown["host_self_ps"].sum()) / PS_PER_US,
             ops=tuple(UnexplainedOp(**ref, cost=cost) for ref, cost in ops),
-            ops_total=len(there.unexplained),
+            ops_total=len(rows),
         ),
         program_differs=there.program_differs,
         replayed=there.analysis.replayed,
@@ -173,12 +169,10 @@ def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
 
 def _unexplained(diagnosis: Diagnosis) -> Unexplained:
     run, left = diagnosis.run, diagnosis.unexplained
-    candidates = Candidates(run)
-    shown = left.head(_MAX_OPS)
+    candidates, shown = Candidates(run), left.head(_MAX_OPS)
     # For these hosts, another capture would show nothing new.
-    captured = {host.name for host in run.hosts if host.capture_file is not None}
+    captured = {host.name for host, _ in run.captured}
     costs = op_costs(shown, run.transfers, diagnosis.costs)
-    ops = zip(_refs(shown, run), shown["occurrences"], costs, strict=True)
     return Unexplained(
         cpu_op_us=int(left["host_self_ps"].sum()) / PS_PER_US,
         ops=tuple(
@@ -189,7 +183,9 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
                 candidates=candidates.of(diagnosis.cpu_ops.get(ref["op_id"])),
                 settled_by=None if str(ref["host"]) in captured else SETTLED_BY,
             )
-            for ref, occurrences, cost in ops
+            for ref, occurrences, cost in zip(
+                _refs(shown, run), shown["occurrences"], costs, strict=True
+            )
         ),
         ops_total=len(left),
     )
@@ -204,18 +200,16 @@ def _most_expensive(op_ids: Collection[str], run: Run) -> pd.DataFrame:
 
 
 def _refs(rows: pd.DataFrame, run: Run) -> list[dict[str, Any]]:
-    files = shown_files(rows["source_file"], run)
-    places = zip(files, rows["source_line"], line_texts(rows, run), strict=True)
+    """Return the fields of `OpRef` of each op."""
     columns = ["op_id", "name", "type", "host", "placement"]
     named: list[dict[str, Any]] = rows[columns].to_dict("records")  # type: ignore[assignment]
+    files = shown_files(rows["source_file"], run)
+    places = zip(files, rows["source_line"], line_texts(rows, run), strict=True)
     return [
         {**ref, "file": file, "line": line, "source": source}
         for ref, (file, line, source) in zip(named, places, strict=True)
     ]
 
 
-def _refs_of(op_ids: Sequence[str], run: Run) -> tuple[OpRef, ...]:
-    """Name ops, in the order of `op_ids`."""
-    rows = run.ops[run.ops["op_id"].isin(op_ids)]
-    named = {ref["op_id"]: OpRef(**ref) for ref in _refs(rows, run)}
-    return tuple(named[op_id] for op_id in op_ids)
+def _ops(rows: pd.DataFrame, run: Run) -> tuple[OpRef, ...]:
+    return tuple(OpRef(**ref) for ref in _refs(rows, run))

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-import pandas as pd
+import msgspec
 
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.op_reasons import ruled_out
-from traceanalyzer.report.records import evidence_shown, joint_cost, place_of
-from traceanalyzer.report.step_sections import typical_step
+from traceanalyzer.report.records import evidence_shown, joint_cost, place_of, source_lines
 from traceanalyzer.report.text import cause_title, listing, prose, table_of, time
-from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import pandas as pd
+
     from traceanalyzer.findings import Finding
-    from traceanalyzer.model import Evidence
     from traceanalyzer.model.changes import Change, Saving
     from traceanalyzer.report.page_facts import PageFacts
 
@@ -45,39 +44,37 @@ _CANDIDATE_COLUMNS: Final = (
 )
 
 
-def _detail(change: Change) -> str:
-    if change.detail:
-        return f"{change.detail[0].upper()}{change.detail[1:]}"
-    return _ops_of(change) if change.op_ids else ""
-
-
 def changes(facts: PageFacts) -> b.Section | None:
     """Return the table of changes, largest saving first; None if there is nothing to change."""
     rows = tuple(
         b.ChangeRow(
             to=f"change-{change.id}",
-            title=prose(change.title),
-            detail=prose(_detail(change)),
-            where=_where(change),
-            saves=saving_text(change.saving),
+            detail=prose(f"{change.detail[:1].upper()}{change.detail[1:]}" or _ops_of(change)),
             share=None if change.saving.kind == "proxy" else change.saving.share,
-            certainty=change.certainty if change.op_ids else None,
             is_by_placement=change.is_by_placement,
+            **_shown(change),
         )
         for change in facts.changes[:_MOST_CHANGES]
     )
-    return (
-        b.Section(id="changes", title="What to change", blocks=(b.Changes(rows=rows),))
-        if rows
-        else None
-    )
+    section = b.Section(id="changes", title="What to change", blocks=(b.Changes(rows=rows),))
+    return section if rows else None
 
 
-def cards(facts: PageFacts) -> b.Section | None:
-    """Return each change in full; the first is open."""
-    number = {change.id: at for at, change in enumerate(facts.changes, 1)}
-    made = tuple(_card(facts, change, number) for change in facts.changes[:_MOST_CHANGES])
-    return b.Section(id="cards", title="Each change in full", blocks=made) if made else None
+def _shown(change: Change) -> dict[str, Any]:
+    """Return the fields of a row that a card has too."""
+    where: b.Text = ("inside a library",) if change.kind == "library" else ()
+    if change.place is not None:
+        where = (b.Line(file=change.place[0], line=change.place[1]),)
+    return {
+        "title": prose(change.title),
+        "where": where,
+        "saves": saving_text(change.saving),
+        "certainty": change.certainty if change.op_ids else None,
+    }
+
+
+def _ops_of(change: Change) -> str:
+    return counted(len(change.op_ids), "op") if change.op_ids else ""
 
 
 def saving_text(saving: Saving) -> b.Text:
@@ -95,50 +92,39 @@ def saving_text(saving: Saving) -> b.Text:
     return (high, per) if low in {None, high} else (low, " to ", high, f"{per}{estimated}")
 
 
-def _ops_of(change: Change) -> str:
-    return counted(len(change.op_ids), "op")
-
-
-def _where(change: Change) -> b.Text:
-    if change.place is not None:
-        return (_line(*change.place),)
-    return ("inside a library",) if change.kind == "library" else ()
-
-
-def _line(file: str, number: int | None) -> b.Line:
-    return b.Line(file=file, line=number)
-
-
 # --- cards ---------------------------------------------------------------------------------------
+
+
+def cards(facts: PageFacts) -> b.Section | None:
+    """Return each change in full; the first is open."""
+    number = {change.id: at for at, change in enumerate(facts.changes, 1)}
+    made = tuple(_card(facts, change, number) for change in facts.changes[:_MOST_CHANGES])
+    return b.Section(id="cards", title="Each change in full", blocks=made) if made else None
 
 
 def _card(facts: PageFacts, change: Change, number: dict[str, int]) -> b.Card:
     found = [facts.findings[each] for each in change.finding_ids if each in facts.findings]
     ops = facts.run.ops
     ops = ops[ops["op_id"].isin(change.op_ids)]
-    blocks = (
-        *_edits(change),
-        *_why(change, found),
-        *_candidates(change),
-        *_data_path(facts, ops),
-        *_needs(change, found, number),
-        *_evidence(facts, found),
-        *_ops(facts, ops),
-        *_ruled_out(facts, change, found),
-    )
-    step = typical_step(facts.devices[0]) if facts.devices else ""
-    links = [b.Link(text="Timeline", to=step)] if step and change.op_ids else []
-    links += [b.Link(text="Ops", to="ops")] if change.op_ids else []
+    whys = [change.why] if change.why else dict.fromkeys(finding.why for finding in found)
+    step = facts.devices[0].typical_step() if facts.devices else ""
+    links = (("Timeline", step), ("Ops", "ops")) if change.op_ids else ()
     return b.Card(
         id=f"change-{change.id}",
-        title=prose(change.title),
-        where=_where(change),
-        saves=saving_text(change.saving),
-        certainty=change.certainty if change.op_ids else None,
         facts=_facts(facts, change, ops) if change.op_ids else (),
-        links=tuple(links),
-        blocks=blocks,
+        links=tuple(b.Link(text=text, to=to) for text, to in links if to),
+        blocks=(
+            *_edits(change),
+            *(b.Note(text=prose(why)) for why in list(whys)[:3]),
+            *_candidates(change),
+            *_data_path(facts, ops),
+            *_needs(change, found, number),
+            *_evidence(facts, found),
+            *_ops(facts, ops),
+            *_ruled_out(facts, change, found),
+        ),
         is_open=number[change.id] == 1,
+        **_shown(change),
     )
 
 
@@ -161,19 +147,14 @@ def _facts(facts: PageFacts, change: Change, ops: pd.DataFrame) -> b.Text:
 def _edits(change: Change) -> Iterator[b.Block]:
     edited = {(edit.file, edit.line) for edit in change.edits}
     also = [place for place in change.also if tuple(place) not in edited]
-    for edit in change.edits:
-        yield b.Diff(
-            file=edit.file,
-            line=edit.line,
-            old=edit.old,
-            new=edit.new,
-            # The replay assumes all edits; this diff lacks the edits at the other places.
-            is_verified=change.is_verified and not also,
-        )
+    # The replay assumes all edits: a diff that lacks the edits at other places is not verified.
+    is_verified = change.is_verified and not also
+    for e in change.edits:
+        yield b.Diff(file=e.file, line=e.line, old=e.old, new=e.new, is_verified=is_verified)
     if not change.edits:
-        yield from _instead(change.instead.strip("\n").split("\n"))
+        yield from _instead(change.instead)
     if also:
-        places = listing(((_line(*place),) for place in also), most=5)
+        places = listing(((b.Line(file=file, line=line),) for file, line in also), most=5)
         yield b.Note(text=("Also edit ", *places, "."))
     if change.around:
         yield b.Note(text=prose(change.around))
@@ -181,19 +162,17 @@ def _edits(change: Change) -> Iterator[b.Block]:
         yield b.Note(text=("Verified by replaying TensorFlow's placer.",), tone="good")
 
 
-def _instead(lines: list[str]) -> Iterator[b.Block]:
+def _instead(text: str) -> Iterator[b.Block]:
     """Yield sentences as notes, and the other lines as code or commands."""
-    code = [line for line in lines if line and not _is_sentence(line)]
-    yield from (b.Note(text=prose(line)) for line in lines if _is_sentence(line))
+    code = []
+    for line in text.strip("\n").split("\n"):
+        if "`" in line or _SENTENCE.fullmatch(line):
+            yield b.Note(text=prose(line))
+        elif line:
+            code.append(line)
     if code:
-        is_python = _is_python("\n".join(code))
-        yield b.Source(
-            file="", first_line=0, lines=tuple(code), language="python" if is_python else "sh"
-        )
-
-
-def _is_sentence(line: str) -> bool:
-    return "`" in line or _SENTENCE.fullmatch(line) is not None
+        language: Literal["python", "sh"] = "python" if _is_python("\n".join(code)) else "sh"
+        yield b.Source(file="", first_line=0, lines=tuple(code), language=language)
 
 
 def _is_python(code: str) -> bool:
@@ -205,24 +184,20 @@ def _is_python(code: str) -> bool:
     return re.fullmatch(r"[\w-]+", code) is None
 
 
-def _why(change: Change, found: list[Finding]) -> Iterator[b.Block]:
-    texts = [change.why] if change.why else dict.fromkeys(finding.why for finding in found)
-    yield from (b.Note(text=prose(text)) for text in list(texts)[:3])
-
-
 def _candidates(change: Change) -> Iterator[b.Block]:
     rows: list[dict[str, b.Cell]] = []
     for each in change.candidates:
         if not each.check:  # what would help as well
             yield b.Note(text=prose(f"Or instead: {each.title[:1].lower()}{each.title[1:]}"))
-            yield from _instead(each.edit.strip("\n").split("\n"))
+            yield from _instead(each.edit)
             continue
         explains = f"{each.explains_directly:,} of {_ops_of(change)}"
         if each.explains_following:
             explains += f" directly, {each.explains_following:,} follow"
-        row: dict[str, b.Cell] = {"cause": prose(each.title), "explains": explains}
-        row["check"] = (b.Code(text=each.check),)
-        rows.append({**row, "edit": prose(each.edit)})
+        check, edit = (b.Code(text=each.check),), prose(each.edit)
+        rows.append(
+            {"cause": prose(each.title), "explains": explains, "check": check, "edit": edit}
+        )
     if rows:
         yield table_of(_CANDIDATE_COLUMNS, rows)
 
@@ -248,43 +223,34 @@ def _needs(change: Change, found: list[Finding], number: dict[str, int]) -> Iter
 
 
 def _evidence(facts: PageFacts, found: list[Finding]) -> Iterator[b.Block]:
-    several = len(found) > 1
-    blocks: list[b.Block] = []
-    count = 0
-    for finding in found[:_MOST_FINDINGS]:
+    count, folds = 0, []
+    for finding in found:
         every = [e for blocker in finding.blockers for e in blocker.evidence] + [*finding.evidence]
-        texts = tuple(dict.fromkeys(map(_fact, evidence_shown(every, facts.run))))
+        places = {shown: place_of(shown) for shown in evidence_shown(every, facts.run)}
+        texts = dict.fromkeys(
+            (*prose(e.text), *([f" [{place}]"] if place else [])) for e, place in places.items()
+        )
         count += len(texts)
-        bullets = b.Bullets(items=texts[:_MOST_EVIDENCE])
+        items = b.Bullets(items=tuple(texts)[:_MOST_EVIDENCE])
         summary = (*prose(finding.title), f" ({finding.certainty})")
-        fold = b.Fold(summary=summary, blocks=(bullets,), id=f"finding-{finding.id}")
-        blocks.append(fold if several else bullets)
-    if len(found) > _MOST_FINDINGS:
-        left = f"{len(found) - _MOST_FINDINGS:,} more findings are in report.json."
-        blocks.append(b.Note(text=(left,)))
-    if found:
-        fold_id = "" if several else f"finding-{found[0].id}"
-        yield b.Fold(summary=(f"Evidence ({count:,})",), blocks=tuple(blocks), id=fold_id)
-
-
-def _fact(shown: Evidence) -> b.Text:
-    place = place_of(shown)
-    return (*prose(shown.text), f" [{place}]") if place else prose(shown.text)
+        folds.append(b.Fold(summary=summary, blocks=(items,), id=f"finding-{finding.id}"))
+    summary = (f"Evidence ({count:,})",)
+    if len(folds) == 1:
+        yield msgspec.structs.replace(folds[0], summary=summary)
+    elif folds:
+        yield b.Fold(summary=summary, blocks=tuple(folds[:_MOST_FINDINGS]))
 
 
 def _ops(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.Block]:
     if ops.empty:
         return
     shown = ops.sort_values("host_self_ps", ascending=False, kind="stable").head(_MOST_OPS)
-    files = shown_files(shown["source_file"], facts.run)
     rows: list[dict[str, b.Cell]] = []
-    for op, file in zip(shown.to_dict("records"), files, strict=True):
-        number = None if pd.isna(op["source_line"]) else int(op["source_line"])
+    for op, line in zip(shown.to_dict("records"), source_lines(shown, facts.run), strict=True):
         waited = facts.op_waits_us.get(op["op_id"]) if facts.has_gpu_times else None
         row: dict[str, b.Cell] = {"name": str(op["name"]), "type": str(op["type"])}
         row |= {"host_self_us": op["host_self_ps"] / PS_PER_US, "exposed_us": waited}
-        row["source"] = None if file is None else (_line(file, number),)
-        rows.append(row)
+        rows.append({**row, "source": None if line is None else (line,)})
     ids = [f"op-{op_id}" for op_id in shown["op_id"]]
     table = table_of(_OP_COLUMNS, rows, len(ops), ids=ids)
     yield b.Fold(summary=(f"Ops ({len(ops):,})",), blocks=(table,))
@@ -326,24 +292,21 @@ def _data_path(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.DataPath]:
         bytes_after=_mean_bytes(leaving, runs),
         is_marked=True,
     )
-    before = _path_end(arriving, "producer", bytes_after=_mean_bytes(arriving, runs))
-    yield b.DataPath(steps=(*before, middle, *_path_end(leaving, "consumer", bytes_after=None)))
+    before = _path_end(arriving, "producer", _mean_bytes(arriving, runs))
+    yield b.DataPath(steps=(*before, middle, *_path_end(leaving, "consumer", None)))
 
 
-def _path_end(
-    transfers: pd.DataFrame, end: str, *, bytes_after: float | None
-) -> Sequence[b.PathStep]:
+def _path_end(copies: pd.DataFrame, end: str, bytes_after: float | None) -> Sequence[b.PathStep]:
     """Return the op with most bytes at one end of transfers."""
-    if transfers.empty:
+    if copies.empty:
         return ()
-    named = transfers.dropna(subset=[f"{end}_name"])
-    label, ids = "an unknown op", named[end].dropna()
-    if len(named):
-        names = named[f"{end}_name"].astype(str)
-        sizes = named["bytes"].fillna(0).astype("int64").groupby(names).sum()
-        ids = named.loc[names == sizes.idxmax(), end].dropna()
-        label = _and_more(str(sizes.idxmax()).rpartition("/")[2], len(sizes))
-    op_id = None if ids.empty else str(ids.iloc[0])
+    sizes = copies["bytes"].fillna(0).groupby(copies[f"{end}_name"].astype(object)).sum()
+    label, ids = "an unknown op", copies[end]
+    if len(sizes):
+        most = sizes.astype("int64").idxmax()
+        ids = ids[copies[f"{end}_name"] == most]
+        label = _and_more(str(most).rpartition("/")[2], len(sizes))
+    op_id = next(map(str, ids.dropna()), None)
     return (b.PathStep(label=label, device="gpu", op_id=op_id, bytes_after=bytes_after),)
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.findings import Finding
     from traceanalyzer.report.page_facts import PageFacts
     from traceanalyzer.run import Run
 
@@ -59,40 +58,32 @@ def folds(facts: PageFacts) -> b.Section | None:
 def _findings(facts: PageFacts) -> Iterator[b.Fold]:
     """Yield the findings that no change covers."""
     in_changes = {each for change in facts.changes for each in change.finding_ids}
-    by_design, once, rest = [], [], []
-    for finding in facts.findings.values():
-        if finding.id in in_changes:
-            continue
-        if finding.harm == "by_design":
-            by_design.append(finding)
-        elif RAN_ONCE in finding.modifiers:
-            once.append(finding)
-        elif finding.cause != _NO_GPU:
-            rest.append(finding)
-    took = facts.run.ops.set_index("op_id")["host_self_ps"]
-    yield from _of_findings(by_design, took, "by-design", "On the CPU by design")
-    yield from _of_findings(once, took, "once", "On the CPU, but not in each step")
-    yield from _of_findings(rest, took, "other-findings", "Also computed on the host")
+    rest = [f for f in facts.findings.values() if f.id not in in_changes and f.cause != _NO_GPU]
+    by_design = [f for f in rest if f.harm == "by_design"]
+    once = [f for f in rest if RAN_ONCE in f.modifiers and f not in by_design]
+    others = [f for f in rest if f not in by_design and f not in once]
+    took_ps = facts.run.ops.set_index("op_id")["host_self_ps"]
 
-
-def _of_findings(
-    found: Sequence[Finding], took_ps: pd.Series[int], fold_id: str, title: str
-) -> Iterator[b.Fold]:
     def figures(op_ids: Sequence[str]) -> b.Text:
         took = time(int(took_ps.reindex(list(op_ids)).sum()) / PS_PER_US)
         return (f": {counted(len(op_ids), 'op')}, ", took, " over the whole recording")
 
-    if found:
+    for fold_id, title, findings in (
+        ("by-design", "On the CPU by design", by_design),
+        ("once", "On the CPU, but not in each step", once),
+        ("other-findings", "Also computed on the host", others),
+    ):
         blocks = tuple(
             b.Fold(
                 summary=(*prose(finding.title), *figures(finding.op_ids)),
                 blocks=(b.Note(text=prose(finding.why)),),
                 id=f"finding-{finding.id}",
             )
-            for finding in found
+            for finding in findings
         )
-        every = sorted({op_id for finding in found for op_id in finding.op_ids})
-        yield b.Fold(summary=(title, *figures(every)), blocks=blocks, id=fold_id)
+        every = sorted({op_id for finding in findings for op_id in finding.op_ids})
+        if blocks:
+            yield b.Fold(summary=(title, *figures(every)), blocks=blocks, id=fold_id)
 
 
 def _checked(facts: PageFacts) -> Iterator[b.Fold]:
@@ -133,10 +124,10 @@ def _possible_causes(facts: PageFacts) -> set[str]:
 
 def _limits(run: Run) -> Iterator[b.Fold]:
     """Yield the worst limits of the trace; the section "About the trace" lists all."""
-    entries, lines = trace_health(run), health_lines(run)
-    if not entries:
+    lines = health_lines(run)
+    if not lines:
         return
-    severe = sum(entry.severity != "info" for entry in entries)
+    severe = sum(entry.severity != "info" for entry in trace_health(run))
     warned = f", {counted(severe, 'warning')}" if severe else ""
     shown = lines[: max(severe, _FEWEST_LIMITS)]
     all_of_them = b.Note(text=(b.Link(text="About the trace", to="about"), " lists all."))
@@ -166,7 +157,7 @@ def myths(run: Run) -> tuple[Myth, ...]:
 
 
 def _answers(run: Run) -> Iterator[tuple[str, str]]:
-    captured = [host.capture_file for host in run.hosts if host.capture_file is not None]
+    captured = [capture_file for _, capture_file in run.captured]
     if peak := memory_peak(run):
         raised = "ResourceExhausted" + (_raised(captured) if captured else "")
         said = f"That moved no op to the CPU: when memory runs out, TensorFlow raises {raised}."
@@ -176,10 +167,9 @@ def _answers(run: Run) -> Iterator[tuple[str, str]]:
     across = run.transfers[run.transfers["direction"].isin(["h2d", "d2h"])]
     if len(across):
         size = int(across["bytes"].sum())
-        sized = f" ({size_text(size)})" if size else ""
-        moved = f"{counted(len(across), 'transfer')}{sized} between host and GPU moved no op to the"
+        moved = counted(len(across), "transfer") + (f" ({size_text(size)})" if size else "")
         why = "TensorFlow does not weigh transfers when it places ops."
-        yield "transfer_cost", f"{moved} CPU: {why}"
+        yield "transfer_cost", f"{moved} between host and GPU moved no op to the CPU: {why}"
     yield from _float64(run.ops)
 
 
@@ -200,10 +190,9 @@ def memory_peak(run: Run) -> str:
 
 
 def _raised(captured: Sequence[CaptureFile]) -> str:
+    errors = [error for capture_file in captured for error in capture_file.errors]
     number = sum(
-        error.where == "resource_exhausted" and exhaustion(error.message).is_of_memory
-        for capture_file in captured
-        for error in capture_file.errors
+        e.where == "resource_exhausted" and exhaustion(e.message).is_of_memory for e in errors
     )
     times = "once" if number == 1 else counted(number, "time")
     return f" (here {times})" if number else " (not here)"
@@ -213,15 +202,14 @@ def _other_processes(capture_file: CaptureFile) -> Iterator[tuple[str, str]]:
     for gpu, others in driver_gpus(capture_file):
         if not others:
             continue
-        names = list(dict.fromkeys(other.name for other in others if other.name))
-        named = f" ({listed(names)})" if names else ""
-        text = f"{counted(len(others), 'other process')}{named} on GPU {gpu.get('index', 0)}"
+        names = listed(list(dict.fromkeys(other.name for other in others if other.name)))
+        text = counted(len(others), "other process") + (f" ({names})" if names else "")
+        text += f" on GPU {gpu.get('index', 0)}"
         used = sum(other.bytes or 0 for other in others)
         text += f" used {size_text(used)} of its memory" if used else ""
-        rates = gpu.get("utilisation_percent")
-        mean = rates.get("mean") if isinstance(rates, dict) else None
-        if isinstance(mean, int | float):
-            text += f"; it was busy {mean:.0f} % of the time"
+        match gpu.get("utilisation_percent"):
+            case {"mean": int(mean) | float(mean)}:
+                text += f"; it was busy {mean:.0f} % of the time"
         why = "placement does not depend on load. On a busy GPU, an op waits."
         yield "other_processes", f"{text}. That moved no op to the CPU: {why}"
 

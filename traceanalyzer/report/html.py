@@ -12,24 +12,23 @@ import hashlib
 import json
 import re
 import zlib
+from collections import Counter
 from functools import cache, partial
 from importlib import resources
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 
-from traceanalyzer.format import Quantity, duration, share, size
 from traceanalyzer.model import blocks
 from traceanalyzer.report import text
-from traceanalyzer.report.trim import smaller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from traceanalyzer.model.blocks import Bar, Block, Cell, Inline, Page
+    from traceanalyzer.model.blocks import Bar, Block, Cell, Page
 
 LARGEST_BYTES: Final = 5_000_000
 _PACKAGE: Final = "traceanalyzer.report"
@@ -48,22 +47,18 @@ def render_page(page: Page, markdown: Mapping[str, str] | None = None) -> str:
     `markdown` contains the texts that its buttons copy: each card's by its id, and the whole page's
     by the empty id.
     """
-    rendered = ""
+    rendered = b""
     for shown in smaller(page):
-        rendered = _rendered(shown, markdown or {})
-        if len(rendered.encode()) <= LARGEST_BYTES:
+        sheet = _Sheet()
+        if shown.details:
+            sheet.details(shown.details)
+        if markdown:
+            sheet.add("markdown", json.dumps(dict(markdown)))
+        html = environment().get_template("page.html").render(page=shown, sheet=sheet)
+        rendered = html.encode("utf-8", "replace")
+        if len(rendered) <= LARGEST_BYTES:
             break
-    return rendered
-
-
-def _rendered(page: Page, markdown: Mapping[str, str]) -> str:
-    sheet = _Sheet()
-    if page.details:
-        sheet.details(page.details)
-    if markdown:
-        sheet.add("markdown", json.dumps(dict(markdown)))
-    rendered = environment().get_template("page.html").render(page=page, sheet=sheet)
-    return rendered.encode("utf-8", "replace").decode("utf-8")
+    return rendered.decode("utf-8")
 
 
 class _Sheet:
@@ -73,19 +68,18 @@ class _Sheet:
         self.data: dict[str, Markup] = {}
         self._rules: dict[str, str] = {}
 
-    def width(self, part: float, whole: float) -> str:
-        """Return the class of an element that is as wide as a part of its bar."""
-        return self._rule("w", "width", part, whole)
+    def width(self, part: float, whole: float, name: str = "width") -> str:
+        """Return the class of an element that is as wide as a part of its bar.
+
+        The policy admits no style attributes.
+        """
+        steps = round(_SCALE * min(1.0, max(0.0, part / whole))) if whole else 0
+        self._rules[f"{name[0]}{steps}"] = f"{name}:{100 * steps / _SCALE:g}%"
+        return f"{name[0]}{steps}"
 
     def left(self, part: float, whole: float) -> str:
         """Return the class of an element that is offset by a part of its bar."""
-        return self._rule("x", "left", part, whole)
-
-    def _rule(self, letter: str, name: str, part: float, whole: float) -> str:
-        # The policy admits no style attributes.
-        steps = round(_SCALE * min(1.0, max(0.0, part / whole))) if whole else 0
-        self._rules[f"{letter}{steps}"] = f"{name}:{100 * steps / _SCALE:g}%"
-        return f"{letter}{steps}"
+        return self.width(part, whole, "left")
 
     def figure(self, block: Block) -> str:
         """Keep a block for the script; return the id of its data."""
@@ -144,7 +138,7 @@ def environment() -> Environment:
         is_number=lambda column: column.kind in _COLUMNS_OF_NUMBERS,
         line_break=Markup("&#10;"),
         licences=json.loads(_static("licences.json")),
-        quantity=_quantity,
+        quantity=text.figure,
         row_link_column=_row_link_column,
         script=Markup(_static("page.js")),  # noqa: S704 - our own text
     )
@@ -162,30 +156,8 @@ def _shown(value: object) -> object:
 
 def _tag(part: object) -> str:
     """Return the kind of a block, a cell, or an inline."""
-    if part is None:
-        return "none"
-    if isinstance(part, str):
-        return "str"
-    if isinstance(part, (int, float)):
-        return "number"
-    return "text" if isinstance(part, tuple) else str(part.__struct_config__.tag)  # type: ignore[attr-defined]
-
-
-_QUANTITIES: Final[dict[str, Callable[[float], Quantity]]] = {
-    "us": duration,
-    "bytes": size,
-    "share": share,
-}
-
-
-def _quantity(value: float, unit: str) -> Quantity:
-    if unit in _QUANTITIES:
-        return _QUANTITIES[unit](value)
-    if unit == "bytes_per_s":
-        rate = size(value)
-        return Quantity(rate.figure, f"{rate.unit}/s", f"{rate.exact}/s")
-    figure = f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
-    return Quantity(figure, "", figure)
+    names = {type(None): "none", str: "str", int: "number", float: "number", tuple: "text"}
+    return names.get(type(part)) or str(part.__struct_config__.tag)  # type: ignore[attr-defined]
 
 
 def _bracket(bar: Bar) -> tuple[float, float] | None:
@@ -211,13 +183,10 @@ def _diff_head(diff: blocks.Diff) -> str:
 def _row_link_column(row: tuple[Cell, ...]) -> int:
     """Return the column whose cell carries the row's link: the first without a link of its own."""
     for column, cell in enumerate(row):
-        if cell is not None and not (isinstance(cell, tuple) and any(map(_is_link, cell))):
+        inlines = cell if isinstance(cell, tuple) else ()
+        if cell is not None and not any(isinstance(part, blocks.Link) for part in inlines):
             return column
     return -1
-
-
-def _is_link(part: Inline) -> bool:
-    return isinstance(part, blocks.Link)
 
 
 def _address(target: str) -> str:
@@ -226,7 +195,7 @@ def _address(target: str) -> str:
 
 
 def _code_lines(lines: tuple[str, ...]) -> list[str]:
-    return [text.cut_long(line.expandtabs(4).rstrip("\r\n"), _TITLE_CHARACTERS) for line in lines]
+    return [text.cut(line.expandtabs(4).rstrip("\r\n"), _TITLE_CHARACTERS) for line in lines]
 
 
 def _breakable(name: str) -> list[str]:
@@ -247,3 +216,79 @@ def _static(name: str) -> str:
 def _hash(content: str) -> str:
     digest = base64.b64encode(hashlib.sha256(str(content).encode()).digest()).decode("ascii")
     return f"'sha256-{digest}'"
+
+
+# --- pages that are too large --------------------------------------------------------------------
+#
+# The large blocks limit their own size, so that the first rule mostly suffices. The other rules are
+# for runs with very many findings or very long names.
+
+#: Fields that hold a list of any length.
+_LISTS: Final = frozenset({"rows", "items", "lines", "blocks", "sections", "tabs", "ids", "also"})
+#: Fields that others refer to: they must stay distinct.
+_KEYS: Final = frozenset({"id", "ids", "to", "op_id", "name", "key", "data"})
+_TABLES: Final = "traceanalyzer tables PATH -o DIR"
+_JSON: Final = "traceanalyzer report PATH --json FILE"
+_DROPPED: Final[dict[type, tuple[str, str]]] = {
+    blocks.Timeline: ("the timeline", _TABLES),
+    blocks.BigTable: ("the table of all ops", _TABLES),
+    blocks.Icicle: ("the tree of name scopes", _JSON),
+    blocks.Flows: ("the picture of transfers", _TABLES),
+    blocks.Chart: ("charts", _JSON),
+}
+
+
+class _Rule(NamedTuple):
+    """Limits of a page."""
+
+    entries: int  # of a list
+    characters: int  # of a text
+    drawers: int = 0  # of ops
+    dropped: tuple[type, ...] = ()  # kinds of blocks
+
+
+_RULES: Final = (
+    _Rule(entries=200, characters=1_000, drawers=100),
+    _Rule(entries=60, characters=300, dropped=(blocks.Timeline,)),
+    _Rule(entries=30, characters=200, dropped=tuple(_DROPPED)),
+    _Rule(entries=8, characters=100, dropped=tuple(_DROPPED)),
+)
+
+
+def smaller(page: Page) -> Iterator[Page]:
+    """Yield the page, and then smaller and smaller versions of it."""
+    yield page
+    for rule in _RULES:
+        left_out: Counter[str] = Counter()
+        details = dict(list(page.details.items())[: rule.drawers])
+        left_out["details of ops"] += len(page.details) - len(details)
+        trimmed: Page = _trimmed(rule, left_out, "", msgspec.structs.replace(page, details={}))
+        details = {key: _trimmed(rule, left_out, "blocks", of) for key, of in details.items()}
+        said = [what if "(`" in what else f"{n:,} {what}" for what, n in left_out.items() if n]
+        said += [f"All of it: {_JSON}"] if said else []
+        yield msgspec.structs.replace(trimmed, details=details, left_out=(*page.left_out, *said))
+
+
+def _trimmed(rule: _Rule, left_out: Counter[str], name: str, value: Any) -> Any:  # noqa: ANN401
+    """Return the value of a block's field, shortened by the rule, and count the omissions."""
+    if isinstance(value, str) and name not in _KEYS and len(value) > rule.characters:
+        left_out["middles of long texts"] += 1
+        half = rule.characters // 2
+        return f"{value[:half]}…{value[-half:]}"
+    if isinstance(value, tuple):
+        kept = value[: rule.entries] if name in _LISTS else value
+        if name == "ids":
+            return kept
+        left_out["rows and entries"] += len(value) - len(kept)
+        inner = "" if name in _LISTS else name
+        return tuple(_trimmed(rule, left_out, inner, item) for item in kept)
+    if isinstance(value, rule.dropped):
+        what, command = _DROPPED[type(value)]
+        left_out[f"{what} (`{command}`)"] += 1
+        said = f"This page has no room for {what}. To write all of it: "
+        return blocks.Note(text=(said, blocks.Code(text=command)))
+    if isinstance(value, msgspec.Struct):
+        names = value.__struct_fields__
+        fields = {field: _trimmed(rule, left_out, field, getattr(value, field)) for field in names}
+        return type(value)(**fields)
+    return value

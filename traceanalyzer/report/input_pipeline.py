@@ -79,9 +79,9 @@ def _fix(fix: InputFix) -> InputFixRecord:
 def _host(host: HostInput) -> InputHost:
     waits = host.waits if host.waits is not None and host.waits.steps else None
     slow = host.slow
-    return InputHost(
-        host=host.host,
-        verdict=host.verdict,
+    return to_record(
+        InputHost,
+        host,
         reason=host.reason or None,
         steps_count=0 if waits is None else waits.steps,
         wait_mean_us=us(waits.mean_ps) if waits else None,
@@ -91,7 +91,6 @@ def _host(host: HostInput) -> InputHost:
         slow_stage=slow.stage if slow else None,
         slow_us=us(slow.busy_ps) if slow else None,
         slow_wait_share=slow.in_wait_share if slow else None,
-        startup_us=us(host.startup_ps),
         shuffle_fill_us=us(host.fill_ps),
         shuffle_fill_count=host.fill_size,
     )
@@ -112,18 +111,18 @@ def _text(host: HostInput, run: Run) -> str:
 
 
 def _verdict(host: HostInput, run: Run) -> str:
-    where = f" of {host.host}" if len(run.hosts) > 1 else ""
+    it = "input pipeline" + (f" of {host.host}" if len(run.hosts) > 1 else "")
     waits = host.waits
     if waits is None or host.verdict == "unknown":
-        return f"It is unknown whether the input pipeline{where} keeps up: {host.reason}."
+        return f"It is unknown whether the {it} keeps up: {host.reason}."
     waited = (
         f"a step waits {duration_text(waits.mean_ps)} for input, {percent_text(waits.share)} of "
         f"its time (mean of {counted(waits.steps, 'step')})"
     )
     if host.verdict == "keeps_up":
-        said = f"The input pipeline{where} runs on the CPU by design, and it keeps up: {waited}."
+        said = f"The {it} runs on the CPU by design, and it keeps up: {waited}."
         return f"{said} {_HANDING_OVER}" if host.is_handing_over else said
-    return f"The input pipeline{where} is too slow on the CPU: {waited}. {_slow(host, run)}"
+    return f"The {it} is too slow on the CPU: {waited}. {_slow(host, run)}"
 
 
 def _slow(host: HostInput, run: Run) -> str:
@@ -134,13 +133,10 @@ def _slow(host: HostInput, run: Run) -> str:
     made = _place(row["source_file"], row["source_line"], run)
     inside = _place(row["function_file"], row["function_line"], run)
     said = f"The stage `{slow.stage}`" + (f" (made at {made})" if made else "")
-    said += (
-        f" bounds the rate: its work takes {duration_text(slow.busy_ps)} a step, and "
-        f"{percent_text(slow.in_wait_share)} of the wait is for it."
-    )
+    said += f" bounds the rate: its work takes {duration_text(slow.busy_ps)} a step, and "
+    said += f"{percent_text(slow.in_wait_share)} of the wait is for it."
     if isinstance(row["ops"], str):
-        at = f" at {inside}" if inside else ""
-        said += f" Its function{at} runs {row['ops']}."
+        said += f" Its function{f' at {inside}' if inside else ''} runs {row['ops']}."
     if not pd.isna(row["python_ps"]) and row["python_ps"] > 0:
         said += " That calls back into Python, which runs one call at a time."
     return said
@@ -152,16 +148,11 @@ def _slow(host: HostInput, run: Run) -> str:
 def _stage_table(run: Run) -> Table:
     shown = run.stages.head(_MAX_STAGES)
     times = {"request": "total"} | {name: name for name in ("self", "input", "call", "python")}
-    kinds = zip(shown["name"].astype(object), shown["type"].astype(str), strict=True)
-    names = [
-        None if kind in _WRAPPERS or not isinstance(name, str)
-        else "added by tf.data itself" if name.startswith(_INJECTED)
-        else name
-        for name, kind in kinds
-    ]  # fmt: skip
+    names = shown["name"].astype(object).where(~shown["type"].isin(_WRAPPERS), None)
+    is_injected = names.astype(str).str.startswith(_INJECTED)
     frame = shown.assign(
         **{f"{k}_us": shown[f"{v}_ps"].astype("Float64") / PS_PER_US for k, v in times.items()},
-        name=pd.Series(names, shown.index, dtype=object),
+        name=names.mask(is_injected, "added by tf.data itself"),
         source=_places(shown, "source", run),
         function=_places(shown, "function", run),
     )
@@ -179,14 +170,10 @@ def _place(file: object, line: object, run: Run) -> str | None:
 
 
 def _wait_table(hosts: Iterable[HostInput]) -> Table:
-    parts = [
-        in_us(host.waits.table.assign(host=host.host, name=host.waits.table["name"].astype(str)))
-        for host in hosts
-        if host.waits is not None
-    ]
+    parts = [in_us(h.waits.table.assign(host=h.host)) for h in hosts if h.waits is not None]
     if not parts:
         return Table(columns=_WAIT_COLUMNS, rows=(), total_rows=0)
-    joined = pd.concat(parts, ignore_index=True)
+    joined = pd.concat([part.assign(name=part["name"].astype(str)) for part in parts])
     joined["kind"] = np.where(joined["counts"], "regular", "left out")
     return table(joined[list(_WAIT_COLUMNS)], _MAX_STEPS)
 
@@ -205,14 +192,10 @@ def input_blocks(pipeline: InputPipeline) -> Iterator[b.Block]:
     for stage in stages[:_STAGES_SHOWN]:
         slow_us = slow.get((str(stage["host"]), str(stage["stage"])))
         place = f"{stage['host']} {stage['pipeline']}" if hosts else str(stage["pipeline"])
-        rows.append(
-            {
-                **{name: stage[name] for name in ("stage", "name", "elements", "parallelism")},
-                "pipeline": place if several else None,
-                "work_us": stage["call_us"] or (None if stage["is_async"] else stage["self_us"]),
-                "slow": None if slow_us is None else (time(slow_us), " a step"),
-                "source": stage["function"] or stage["source"],
-            }
-        )
+        row = {name: stage[name] for name in ("stage", "name", "elements", "parallelism")}
+        row["work_us"] = stage["call_us"] or (None if stage["is_async"] else stage["self_us"])
+        row["source"] = stage["function"] or stage["source"]
+        bounds = None if slow_us is None else (time(slow_us), " a step")
+        rows.append({**row, "pipeline": place if several else None, "slow": bounds})
     total = pipeline.stages.total_rows
     yield table_of(_STAGES, rows, total, table_id="stages", caption=(_CAPTION,))

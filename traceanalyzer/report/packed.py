@@ -61,7 +61,12 @@ def pack(
     """Return columns of one length as a table of the document."""
     heads, bodies, rows = [], [], 0
     for name, column in columns.items():
-        raw, head = _texts(column) if isinstance(column, Texts) else _numbers(column)
+        if isinstance(column, Texts):
+            codes, kind = np.asarray(column.codes, np.int64), _narrowest(len(column.texts))
+            raw = np.where(codes < 0, np.iinfo(kind).max, codes).astype(kind)
+            head = {"per": 1, "offset": 0, "texts": list(column.texts)}
+        else:
+            raw, head = _numbers(column)
         rows = len(raw)
         heads.append({"name": name, "type": raw.dtype.str[1:], **head})
         planes = np.ascontiguousarray(raw.view("u1").reshape(rows, raw.itemsize).T).tobytes()
@@ -71,13 +76,6 @@ def pack(
     plain = struct.pack("<I", len(header)) + header + b"".join(bodies)
     data = base64.b64encode(zlib.compress(plain, level)).decode("ascii")
     return PackedTable(columns=tuple(columns), rows=rows, total_rows=total_rows, data=data)
-
-
-def _texts(column: Texts) -> tuple[NDArray[Any], dict[str, Any]]:
-    codes = np.asarray(column.codes, np.int64)
-    kind = _narrowest(len(column.texts))
-    raw = np.where(codes < 0, np.iinfo(kind).max, codes).astype(kind)
-    return raw, {"per": 1, "offset": 0, "texts": list(column.texts)}
 
 
 def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:

@@ -8,7 +8,7 @@ from traceanalyzer.format import counted
 from traceanalyzer.health import trace_health
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.about import about, devices_of, run_info
-from traceanalyzer.report.answer import facts_of_the_bar, happened, to_do
+from traceanalyzer.report.answer import facts_of_the_bar, happened, moves_ops, to_do
 from traceanalyzer.report.changes import cards, changes
 from traceanalyzer.report.folds import folds
 from traceanalyzer.report.gaps import timeline_tab
@@ -63,12 +63,14 @@ def page_of(
 
 
 def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...]:
-    """If there is a prediction for a GPU, put the changes to the program first.
+    """Put the change that makes a GPU visible last if the answer leads with ops to move.
 
-    The reason why this machine showed no GPU then matters less, unless the program hides the GPU.
+    It stays first if the program hides the GPU or failed for lack of one, or if no op is to move.
     """
-    there = diagnosis.on_a_gpu
-    if there is None or not there.analysis.replayed or there.hides_gpus:
+    facts = PageFacts(diagnosis=diagnosis, changes=tuple(found))
+    there, failed = diagnosis.on_a_gpu, facts.failure
+    leads = (there is not None and there.hides_gpus) or (failed is not None and failed.missing)
+    if facts.kind != "D" or leads or not moves_ops(found):
         return tuple(found)
     return tuple(sorted(found, key=lambda change: change.kind == "gpu"))
 
@@ -80,7 +82,7 @@ def explore(facts: PageFacts, report: Report) -> b.Section | None:
         ops_tab(facts),
         transfers_tab(facts.run, report.transfer_graph, report.round_trips),
         scopes_tab(facts.run),
-        steps_tab(facts.devices, report.steps, report.timeline, report.input_pipeline),
+        steps_tab(facts.devices, report.steps, report.input_pipeline),
         memory_tab(report.memory),
     )
     tabs = tuple(tab for tab in made if tab is not None)

@@ -7,30 +7,27 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from traceanalyzer.diagnosis import cpu_ops, rare_ops
-from traceanalyzer.native.events import sum_by
 from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.report.steps import step_parts
-from traceanalyzer.tables.steps import regular_steps
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.timeline.intervals import inside_ps, union
-from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.findings import Finding
     from traceanalyzer.model.blocks import PageKind
     from traceanalyzer.model.changes import Change
+    from traceanalyzer.model.figures import StepPart
     from traceanalyzer.placement.on_a_gpu import Failure
     from traceanalyzer.report.steps import DeviceSteps
-    from traceanalyzer.run import Host, Run
+    from traceanalyzer.run import Run
 
 _COSTS_TIME: Final = 0.01  # of a step that waits for CPU ops
+_NO_GPU: Final = "no_gpu_visible"
 
 
 class OpCounts(NamedTuple):
@@ -57,13 +54,11 @@ class PageFacts:
     @cached_property
     def kind(self) -> PageKind:
         """The kind of page; see `Page.kind`."""
-        run, there = self.run, self.diagnosis.on_a_gpu
-        computing = run.ops["placement"][run.ops["role"] == Role.COMPUTE].astype(str)
-        # Ops of a JAX program, or on a TPU.
-        is_compiled = len(computing) > 0 and computing.str.startswith(("xla", "tpu")).all()
-        if run.ops.empty or is_compiled:
+        there = self.diagnosis.on_a_gpu
+        computing = int((self.run.ops["role"] == Role.COMPUTE).sum())
+        if self.run.ops.empty or 0 < computing == self.compiled:
             return "E"
-        if run.gpu_used:
+        if self.run.gpu_used:
             costs_time = bool(set(self.on_cpu["op_id"]) - self.by_design - self.rare)
             if self.wait_share is not None:
                 costs_time = self.wait_share >= _COSTS_TIME
@@ -71,6 +66,12 @@ class PageFacts:
         if self.on_cpu.empty or self.other_device:
             return "E"
         return "D" if there is not None and there.analysis.replayed else "C"
+
+    @cached_property
+    def compiled(self) -> int:
+        """The number of ops of a JAX program, or on a TPU."""
+        computing = self.run.ops["placement"][self.run.ops["role"] == Role.COMPUTE].astype(str)
+        return int(computing.str.startswith(("xla", "tpu")).sum())
 
     @cached_property
     def other_device(self) -> str:
@@ -83,8 +84,7 @@ class PageFacts:
     @cached_property
     def failure(self) -> Failure | None:
         """The error that ended the program, if one did."""
-        captured = (h.capture_file for h in self.run.hosts if h.capture_file is not None)
-        return next((found for c in captured if (found := failure(c)) is not None), None)
+        return next(filter(None, (failure(captured) for _, captured in self.run.captured)), None)
 
     # --- the step --------------------------------------------------------------------------
 
@@ -113,32 +113,22 @@ class PageFacts:
         """The mean duration of a regular step over all devices; None if nothing was recorded."""
         return _mean([device.step_us for device in self.devices])
 
-    def part_us(self, *kinds: str) -> float:
-        """Return the total time of some parts of a step, averaged over all devices."""
-        parts = [[p.value for p in d.parts() if p.kind in kinds] for d in self.devices]
-        return _mean([sum(values) for values in parts]) or 0.0
+    def part_us(self, kind: StepPart) -> float:
+        """Return the time of a part of a step, averaged over all devices."""
+        return _mean([device.mean_us().get(kind, 0.0) for device in self.devices]) or 0.0
 
     # --- waiting for CPU ops -----------------------------------------------------------------
 
-    @cached_property
-    def waits_us(self) -> dict[tuple[str, str], pd.Series[float]]:
-        """How long each device waited for each CPU op per step, by host and device."""
-        ids = self.on_cpu["op_id"]
-        return {
-            (host.name, device): us.reindex(ids).dropna()
-            for host in self.run.hosts
-            for device, us in _waits_us(host)
-        }
-
     def wait_of(self, device: DeviceSteps) -> float:
         """Return how long a device waited for CPU ops per step; 0 if that is unknown."""
-        waits = self.waits_us.get((device.host, device.device or ""))
-        return 0.0 if waits is None else float(waits.sum())
+        waits = device.waits_us
+        return 0.0 if waits is None else float(waits.reindex(self.on_cpu["op_id"]).sum())
 
     @cached_property
     def wait_us(self) -> float | None:
         """How long a device waited for CPU ops per step, on average; None if unknown."""
-        return _mean([float(waits.sum()) for waits in self.waits_us.values()])
+        waits = [self.wait_of(device) for device in self.devices]
+        return _mean(waits) if self.has_gpu_times else None
 
     @cached_property
     def wait_share(self) -> float | None:
@@ -150,9 +140,10 @@ class PageFacts:
     @cached_property
     def op_waits_us(self) -> dict[str, float]:
         """How long a device waited for each CPU op per step, averaged over all devices."""
-        none = pd.Series(0.0, index=self.on_cpu["op_id"])
-        total = pd.concat([none, *self.waits_us.values()]).groupby(level=0).sum()
-        return {str(op_id): us / max(1, len(self.waits_us)) for op_id, us in total.items()}
+        waits = [device.waits_us for device in self.devices if device.waits_us is not None]
+        total = pd.concat([pd.Series(dtype=float), *waits]).groupby(level=0).sum()
+        mean = total.reindex(self.on_cpu["op_id"]).fillna(0.0) / max(1, len(waits))
+        return {str(op_id): us for op_id, us in mean.items()}
 
     # --- ops and findings --------------------------------------------------------------------
 
@@ -176,8 +167,7 @@ class PageFacts:
     @cached_property
     def by_design(self) -> frozenset[str]:
         """Ids of the ops that are on the CPU by design."""
-        found = [f.op_ids for f in self.findings.values() if f.harm == "by_design"]
-        return frozenset(op_id for op_ids in found for op_id in op_ids)
+        return _ops_of([f for f in self.findings.values() if f.harm == "by_design"])
 
     @cached_property
     def changes_of_op(self) -> dict[str, list[Change]]:
@@ -188,31 +178,54 @@ class PageFacts:
                 found[op_id].append(change)
         return found
 
+    # --- without a GPU -----------------------------------------------------------------------
+
+    @cached_property
+    def why_no_gpu(self) -> Finding | None:
+        """The finding that certainly names why TensorFlow had no GPU."""
+        found = (
+            f for f in self.diagnosis.findings if f.cause == _NO_GPU and f.certainty == "certain"
+        )
+        return next(found, None)
+
+    @cached_property
+    def stay_on_cpu(self) -> frozenset[str]:
+        """Ids of the ops that a machine with a GPU would compute on the CPU, as predicted."""
+        there = self.diagnosis.on_a_gpu
+        if there is None:
+            return frozenset()
+        on_host = _ops_of([f for f in self.findings.values() if _is_on_host(f)])
+        on_host &= set(self.on_cpu["op_id"]) - there.analysis.replaced.keys()
+        return on_host | there.analysis.cpu_ops.keys()
+
+    @property
+    def stay_for_certain(self) -> bool:
+        """Whether it is certain why each of these ops would stay on the CPU."""
+        certain = [f for f in self.findings.values() if f.certainty == "certain"]
+        why = [f for f in certain if f.cause != _NO_GPU]
+        return self.stay_on_cpu <= _ops_of(why) | {op for f in why for op in f.dragged_along}
+
     @cached_property
     def with_a_gpu(self) -> OpCounts:
         """Where the ops would be on a machine with a GPU, as predicted."""
         there = self.diagnosis.on_a_gpu
         if there is None:
             return OpCounts()
-        found, on_cpu = there.analysis, there.analysis.cpu_ops.keys()
+        found, on_cpu = there.analysis, self.stay_on_cpu
         once = len(on_cpu & self.rare)
         unknown = len(found.unsure.keys() - on_cpu) + len(found.not_replayed - on_cpu)
         total = found.replayed - len(found.replaced) + len(found.not_replayed)
         return OpCounts(total - len(on_cpu) - unknown, len(on_cpu) - once, once, unknown)
 
 
-def _waits_us(host: Host) -> Iterator[tuple[str, pd.Series[float]]]:
-    """Yield each device of a host, and how long it waited for each op per step."""
-    ops, steps = host.tables.ops, regular_steps(host.tables.steps)
-    within = union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
-    for device in host.timeline.devices:
-        parts = device.parts
-        waits = parts.is_exposed
-        start_ps, end_ps = parts.start_ps[waits], parts.end_ps[waits]
-        took = inside_ps(within, start_ps, end_ps) if len(steps) else end_ps - start_ps
-        of_row = sum_by(parts.row[waits].astype(np.int64), took, len(ops))
-        per_step = of_row / max(1, len(steps)) / PS_PER_US
-        yield device.device, pd.Series(per_step, index=ops["op_id"].to_numpy())
+def _is_on_host(finding: Finding) -> bool:
+    """Return whether ops are computed on the host even if they are placed on a GPU."""
+    is_copied = finding.cause == "host_memory_kernel" and finding.harm == "harmful"
+    return is_copied or finding.cause == "python_callback"
+
+
+def _ops_of(findings: Sequence[Finding]) -> frozenset[str]:
+    return frozenset(op_id for finding in findings for op_id in finding.op_ids)
 
 
 def _mean(values: list[float]) -> float | None:

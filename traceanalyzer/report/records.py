@@ -17,6 +17,7 @@ from traceanalyzer.model import (
     Tables,
     TraceWhere,
 )
+from traceanalyzer.model.blocks import Line
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="Record")
 _MAX_ROWS: Final = 500
-_NONE_SUCH: Final = object()
 
 
 def us(time_ps: float | None) -> float | None:
@@ -42,24 +42,23 @@ def us(time_ps: float | None) -> float | None:
 def to_record(kind: type[R], found: object, **values: Any) -> R:  # noqa: ANN401
     """Return a record with the given values; the other fields come from `found`, by name.
 
-    `found` is an object or a mapping; a field `total_us` is made from its `total_ps`.
+    `found` is an object or a mapping; a field `total_us` is made from its `total_ps`. Fields that
+    it lacks have a default.
     """
-    for field in fields(kind):  # type: ignore[arg-type]
-        name = field.name
-        if name in values:
-            continue
-        value = _value(found, name)
-        if value is _NONE_SUCH and name.endswith("_us"):
-            value = us(_value(found, f"{name.removesuffix('_us')}_ps"))
-        if value is not _NONE_SUCH:  # fields without a value have a default
-            values[name] = value
+    for name in {field.name for field in fields(kind)} - values.keys():  # type: ignore[arg-type]
+        if _has(found, name):
+            values[name] = _value(found, name)
+        elif _has(found, in_ps := f"{name.removesuffix('_us')}_ps"):
+            values[name] = us(_value(found, in_ps))
     return kind(**values)
 
 
+def _has(found: object, name: str) -> bool:
+    return name in found if isinstance(found, Mapping) else hasattr(found, name)
+
+
 def _value(found: object, name: str) -> Any:  # noqa: ANN401
-    if isinstance(found, Mapping):
-        return found.get(name, _NONE_SUCH)
-    return getattr(found, name, _NONE_SUCH)
+    return found[name] if isinstance(found, Mapping) else getattr(found, name)
 
 
 # --- tables ----------------------------------------------------------------------------------
@@ -68,12 +67,28 @@ def _value(found: object, name: str) -> Any:  # noqa: ANN401
 def tables(run: Run) -> Tables:
     """Return the tables of the report, cut or aggregated for reading."""
     origin_ps = min((host.start_ps for host in run.hosts), default=0)
+    copies, kernels = run.transfers, run.kernels
+    of_copies = copies[["direction", "memory", "producer_name", "consumer_name", "device"]].astype(
+        object
+    )
+    of_kernels = kernels[["name", "op_id", "op", "device"]]
+    copied = {"bytes": copies["bytes"], "copy_ps": copies["duration_ps"]}
     return Tables(
         ops=_op_table(run),
-        copies=_copy_table(run.transfers),
+        copies=_sums(of_copies, copied, ["bytes", "count"]),
         steps=table(in_us(run.steps, origin_ps), _MAX_ROWS),
-        kernels=_kernel_table(run.kernels),
+        kernels=_sums(of_kernels, {"duration_ps": kernels["duration_ps"]}, ["duration_ps"]),
     )
+
+
+def _sums(keys: pd.DataFrame, values: dict[str, pd.Series[Any]], order: list[str]) -> Table:
+    """Return the number of rows with the same keys, and the sums of their values."""
+    names, frame = list(keys.columns), keys.assign(count=1, **values)
+    if frame.empty:
+        return table(in_us(frame))
+    sums = frame.groupby(names, observed=True, dropna=False).sum(min_count=1).reset_index()
+    ranks = sums[order].fillna(0).sort_values(order, kind="stable", ascending=False).index
+    return table(in_us(sums.loc[ranks]), _MAX_ROWS)
 
 
 def in_us(frame: pd.DataFrame, origin_ps: int = 0) -> pd.DataFrame:
@@ -110,36 +125,6 @@ def _op_table(run: Run) -> Table:
     chosen = pd.concat([ranked[on_cpu].head(_MAX_ROWS), ranked[~on_cpu].head(_MAX_ROWS)])
     source_file = pd.Series(shown_files(chosen["source_file"], run), chosen.index, dtype=object)
     return table(in_us(chosen.assign(source_file=source_file)), total_rows=len(ops))
-
-
-def _copy_table(copies: pd.DataFrame) -> Table:
-    """Aggregate the table of transfers by direction, memory and ends."""
-    keys = ["direction", "memory", "producer_name", "consumer_name", "device"]
-    if copies.empty:
-        return Table(columns=(*keys, "count", "bytes", "copy_us"), rows=(), total_rows=0)
-    texts = copies[keys].astype(object)
-    rows = texts.where(texts.notna(), None).assign(
-        count=1, bytes=copies["bytes"], copy_ps=copies["duration_ps"]
-    )
-    sums = rows.groupby(keys, dropna=False).sum(min_count=1).reset_index()
-    order = (
-        sums[["bytes", "count"]]
-        .fillna(0)
-        .sort_values(["bytes", "count"], kind="stable", ascending=False)
-    )
-    return table(in_us(sums.loc[order.index]), _MAX_ROWS)
-
-
-def _kernel_table(kernels: pd.DataFrame) -> Table:
-    """Aggregate the table of kernels by kernel, op and device."""
-    keys = ["name", "op_id", "op", "device"]
-    if kernels.empty:  # grouping an empty frame loses the dtypes
-        return Table(columns=(*keys, "count", "duration_us"), rows=(), total_rows=0)
-    grouped = kernels.groupby(keys, observed=True, dropna=False)["duration_ps"]
-    sums = grouped.agg(["size", "sum"]).reset_index()
-    sums = sums.rename(columns={"size": "count", "sum": "duration_ps"})
-    sums = sums.sort_values("duration_ps", ascending=False, kind="stable")
-    return table(in_us(sums.head(_MAX_ROWS)), total_rows=len(sums))
 
 
 # --- costs -----------------------------------------------------------------------------------
@@ -203,40 +188,45 @@ def _known_sum(column: pd.Series[int]) -> int | None:
 
 def evidence_shown(evidence: Iterable[Evidence], run: Run) -> tuple[Evidence, ...]:
     """Return evidence with shortened file names and the text of each source line."""
-    return tuple(
-        replace(e, where=_where_shown(e.where, run)) if isinstance(e.where, SourceWhere) else e
-        for e in evidence
-    )
-
-
-def _where_shown(where: SourceWhere, run: Run) -> SourceWhere:
-    file = shown_files([where.file], run)[0] or where.file
-    captures = [host.capture_file for host in run.hosts if host.capture_file is not None]
-    texts = (c.line_text(where.file, where.line) for c in captures if where.line is not None)
-    return replace(where, file=file, source=next((t for t in texts if t is not None), None))
+    found = []
+    for each in evidence:
+        where = each.where
+        if isinstance(where, SourceWhere):
+            file, at = shown_files([where.file], run)[0] or where.file, where.line
+            texts = (c.line_text(where.file, at) for _, c in run.captured if at is not None)
+            where = replace(where, file=file, source=next(filter(None, texts), None))
+        found.append(replace(each, where=where))
+    return tuple(found)
 
 
 def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
     """Return the text of the line that made each op, if a capture kept it."""
-    capture_files = {host.name: host.capture_file for host in run.hosts}
-    columns = (ops["host"], ops["source_file"], ops["source_line"])
+    captures = {host.name: capture_file for host, capture_file in run.captured}
+    columns = (ops["host"].astype(str), ops["source_file"], ops["source_line"])
     return [
-        capture_file.line_text(file, int(line))
-        if (capture_file := capture_files.get(str(host)))
-        and isinstance(file, str)
-        and not pd.isna(line)
+        captures[host].line_text(file, int(line))
+        if host in captures and isinstance(file, str) and not pd.isna(line)
         else None
         for host, file, line in zip(*columns, strict=True)
     ]
 
 
+def source_lines(ops: pd.DataFrame, run: Run) -> list[Line | None]:
+    """Return the line that made each op, if it is known."""
+    places = zip(shown_files(ops["source_file"], run), ops["source_line"], strict=True)
+    return [
+        None if file is None else Line(file=file, line=None if pd.isna(number) else int(number))
+        for file, number in places
+    ]
+
+
 def place_of(evidence: Evidence) -> str:
     """Return the place of a piece of evidence in words; "" for a fact outside the run."""
-    where = evidence.where
-    if isinstance(where, SourceWhere):
-        return where.file if where.line is None else f"{where.file}:{where.line}"
-    if isinstance(where, CaptureFileWhere):
-        return f"capture file: {where.capture_file}"
-    if isinstance(where, TraceWhere):
-        return f"trace: {where.plane}" + ("" if where.line is None else f", {where.line}")
+    match evidence.where:
+        case SourceWhere(file=file, line=line):
+            return file if line is None else f"{file}:{line}"
+        case CaptureFileWhere(capture_file=name):
+            return f"capture file: {name}"
+        case TraceWhere(plane=plane, line=thread):
+            return f"trace: {plane}" + ("" if thread is None else f", {thread}")
     return ""

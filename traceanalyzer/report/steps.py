@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from traceanalyzer.model.blocks import Part
 from traceanalyzer.model.figures import (
     CriticalPath,
     DeviceTimeline,
@@ -17,6 +17,7 @@ from traceanalyzer.model.figures import (
     Steps,
     Timeline,
 )
+from traceanalyzer.native.events import sum_by
 from traceanalyzer.report.records import to_record
 from traceanalyzer.tables.steps import (
     OUTLIER,
@@ -27,33 +28,28 @@ from traceanalyzer.tables.steps import (
     regular_steps,
 )
 from traceanalyzer.timeline.device_parts import overlap_share
-from traceanalyzer.timeline.intervals import Intervals, union
+from traceanalyzer.timeline.intervals import inside_ps, union
 from traceanalyzer.timeline.walk import Phase
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from traceanalyzer.costs import Costs, HostPath
     from traceanalyzer.model import DeviceInfo
+    from traceanalyzer.model.blocks import Target
     from traceanalyzer.model.figures import StepPart
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.timeline.walk import Parts
+    from traceanalyzer.timeline.device_parts import DeviceParts
 
-LEFT_OUT: Final = {
+_LEFT_OUT: Final = {
     WARM_UP: "warming up at the start",
     OUTLIER: "far from the median",
     PARTIAL: "recorded only in part",
 }
-"""The kinds of steps that are excluded from the figures."""
-
 _MAX_OPS: Final = 50  # of a critical path
-
-
-# --- steps -----------------------------------------------------------------------------------
 
 
 def steps_of(run: Run) -> Steps:
@@ -62,30 +58,30 @@ def steps_of(run: Run) -> Steps:
         note = "the trace marks no steps, and nothing in it repeats exactly"
         return Steps(source="missing", note=note, count=0)
     rows = main_steps(run.steps)
-    is_regular = (rows["kind"].astype(str) == REGULAR).to_numpy()
-    took_us = rows["duration_ps"].to_numpy(np.float64)[is_regular] / PS_PER_US
+    kind, is_inferred = rows["kind"].astype(str), bool(rows["is_inferred"].all())
+    took_us = rows["duration_ps"].to_numpy(np.float64)[kind == REGULAR] / PS_PER_US
     # All hosts run the same steps.
-    busiest = rows.groupby("host", observed=True).size().idxmax()
-    of_one = rows["kind"].astype(str)[rows["host"] == busiest].value_counts()
-    kinds = {kind: int(of_one.get(kind, 0)) for kind in (REGULAR, *LEFT_OUT)}
-    left_out = ", ".join(f"{kinds[k]:,} {words}" for k, words in LEFT_OUT.items() if kinds[k])
-    origin = _origin(rows)
-    note = f"{origin}; left out of the figures: {left_out}" if left_out else origin
+    of_one = kind[rows["host"] == rows.groupby("host", observed=True).size().idxmax()]
+    kinds = StepKinds(**{k: int((of_one == k).sum()) for k in (REGULAR, *_LEFT_OUT)})
+    name, sources = rows["name"].iloc[0], ", ".join(sorted(set(rows["source"].astype(str))))
+    note = f"marked {name} ({sources})"
+    if is_inferred:
+        note = f"the trace marks no steps; inferred from {sources}: {name}"
+    excluded = ", ".join(left_out(kinds))
     return Steps(
-        source="inferred" if rows["is_inferred"].all() else "markers",
-        note=note,
-        count=int(of_one.sum()),
-        kinds=StepKinds(**kinds),
+        source="inferred" if is_inferred else "markers",
+        note=f"{note}; left out of the figures: {excluded}" if excluded else note,
+        count=len(of_one),
+        kinds=kinds,
         median_us=float(np.median(took_us)) if len(took_us) else None,
         p95_us=float(np.percentile(took_us, 95)) if len(took_us) else None,
     )
 
 
-def _origin(rows: pd.DataFrame) -> str:
-    name, sources = str(rows["name"].iloc[0]), ", ".join(sorted(set(rows["source"].astype(str))))
-    if not rows["is_inferred"].all():
-        return f"marked {name} ({sources})"
-    return f"the trace marks no steps; inferred from {sources}: {name}"
+def left_out(kinds: StepKinds) -> list[str]:
+    """Name the steps that are excluded from the figures."""
+    numbers = {words: getattr(kinds, kind) for kind, words in _LEFT_OUT.items()}
+    return [f"{number:,} {words}" for words, number in numbers.items() if number]
 
 
 # --- the parts of a step ---------------------------------------------------------------------
@@ -95,22 +91,27 @@ class PartOfStep(NamedTuple):
     """A part of a step: work of the device, or a reason to wait."""
 
     kind: StepPart
-    label: str
+    name: str
     phases: tuple[Phase, ...]
+
+    @property
+    def label(self) -> str:
+        """The name, to stand alone."""
+        return f"{self.name[0].upper()}{self.name[1:]}"
 
 
 #: In the order in which they are shown.
 PARTS: Final = (
-    PartOfStep("compute", "Compute", (Phase.COMPUTE,)),
-    PartOfStep("transfer", "Transfers", (Phase.COPY,)),
+    PartOfStep("compute", "compute", (Phase.COMPUTE,)),
+    PartOfStep("transfer", "transfers", (Phase.COPY,)),
     PartOfStep("cpu_op", "CPU ops", (Phase.HOST_OP,)),
-    PartOfStep("unplaced", "Ops of unknown placement", (Phase.UNPLACED,)),
-    PartOfStep("input", "Input", (Phase.INPUT,)),
-    PartOfStep("launch", "Kernel launch", (Phase.LAUNCH, Phase.QUEUED)),
+    PartOfStep("unplaced", "ops of unknown placement", (Phase.UNPLACED,)),
+    PartOfStep("input", "input", (Phase.INPUT,)),
+    PartOfStep("launch", "kernel launch", (Phase.LAUNCH, Phase.QUEUED)),
     PartOfStep("runtime", "TensorFlow runtime", (Phase.RUNTIME,)),
-    PartOfStep("program", "Your program", (Phase.PROGRAM,)),
-    PartOfStep("other_device", "Another device", (Phase.OTHER_DEVICE,)),
-    PartOfStep("unknown", "Unknown", (Phase.UNATTRIBUTED,)),
+    PartOfStep("program", "your program", (Phase.PROGRAM,)),
+    PartOfStep("other_device", "another device", (Phase.OTHER_DEVICE,)),
+    PartOfStep("unknown", "unknown", (Phase.UNATTRIBUTED,)),
 )
 
 
@@ -125,16 +126,12 @@ class DeviceSteps:
     device: str | None  # None for the program's thread, if no device ran kernels
     has_steps: bool
     number: tuple[str, ...]
-    kind: tuple[str, ...]  # "regular", "warm_up", "outlier", or "partial"
+    regular: NDArray[np.bool_]  # the steps that count in figures: all, if none is regular
     start_us: NDArray[np.float64]  # from the run's first event
     duration_us: NDArray[np.float64]
     took_us: dict[StepPart, NDArray[np.float64]]  # by part; they add up to the durations
-
-    @property
-    def regular(self) -> NDArray[np.bool_]:
-        """Which steps count in figures per step: the regular ones, or all if there are none."""
-        found = np.array([kind == REGULAR for kind in self.kind])
-        return found if found.any() else np.ones(len(found), np.bool_)
+    waits_us: pd.Series[float] | None  # per step, for each op of the host; by op id
+    overlap_share: float | None  # of host op and copy time: the part during a kernel
 
     @property
     def step_us(self) -> float:
@@ -146,14 +143,17 @@ class DeviceSteps:
         means = {kind: float(took[self.regular].mean()) for kind, took in self.took_us.items()}
         return {kind: us for kind, us in means.items() if us > 0}
 
-    def parts(self) -> tuple[Part, ...]:
-        """Return these parts as parts of a bar."""
-        means = self.mean_us()
-        return tuple(
-            Part(kind=part.kind, label=part.label, value=means[part.kind])
-            for part in PARTS
-            if part.kind in means
-        )
+    def typical_step(self) -> Target:
+        """Return the timeline link of the step that is closest to the mean; "" without steps."""
+        if not self.has_steps:
+            return ""
+        distance = np.where(self.regular, abs(self.duration_us - self.step_us), np.inf)
+        return self.targets()[int(distance.argmin())]
+
+    def targets(self) -> list[Target]:
+        """Return the timeline link of each step."""
+        spans = zip(self.start_us, self.start_us + self.duration_us, strict=True)
+        return [f"time-{begin:.3f}-{end:.3f}" for begin, end in spans]
 
 
 def step_parts(run: Run) -> tuple[DeviceSteps, ...]:
@@ -162,38 +162,47 @@ def step_parts(run: Run) -> tuple[DeviceSteps, ...]:
     found = [
         steps
         for host in run.hosts
-        for device, parts in _timelines(host)
-        if (steps := _device_steps(host, device, parts, origin_ps)).duration_us.any()
+        for device in (*host.timeline.devices, None)
+        if (steps := _device_steps(host, device, origin_ps)) and steps.duration_us.any()
     ]
     return tuple([steps for steps in found if steps.device is not None] or found)
 
 
-def _timelines(host: Host) -> Iterator[tuple[str | None, Parts]]:
-    yield from ((device.device, device.parts) for device in host.timeline.devices)
-    if host.timeline.program is not None:
-        yield None, host.timeline.program
-
-
-def _device_steps(host: Host, device: str | None, parts: Parts, origin_ps: int) -> DeviceSteps:
+def _device_steps(host: Host, device: DeviceParts | None, origin_ps: int) -> DeviceSteps | None:
+    parts = host.timeline.program if device is None else device.parts
+    if parts is None:
+        return None
     steps = main_steps(host.tables.steps).sort_values("start_ps", kind="stable")
     start_ps, duration_ps = parts.start_ps[:1], parts.end_ps[-1:] - parts.start_ps[:1]
-    number, kind = [""], [REGULAR]
+    number, regular = [""], np.ones(1, np.bool_)
     if not steps.empty:
         start_ps = steps["start_ps"].to_numpy(np.int64)
         duration_ps = steps["duration_ps"].to_numpy(np.int64).clip(0)
-        number, kind = steps["step"].tolist(), steps["kind"].tolist()
+        number = steps["step"].tolist()
+        regular = steps.index.isin(regular_steps(steps).index)
     took = parts.within(start_ps, duration_ps)
     by_part = {p.kind: took[list(p.phases)].to_numpy(np.int64).sum(axis=1) for p in PARTS}
     by_part["unknown"] += (duration_ps - sum(by_part.values())).clip(0)
+    within = union(start_ps[regular], duration_ps[regular])
+    waits_us, overlap = None, None
+    if device is not None:
+        inside = inside_ps(within, parts.start_ps, parts.end_ps)[parts.is_exposed]
+        ops, rows = host.tables.ops["op_id"], parts.row[parts.is_exposed].astype(np.int64)
+        per_step = sum_by(rows, inside, len(ops)) / int(regular.sum()) / PS_PER_US
+        waits_us = pd.Series(per_step, index=ops.to_numpy())
+        shift_ps = host.timeline.shifts_ps[device.device]
+        overlap = overlap_share(host.tables, device, shift_ps, within)
     return DeviceSteps(
         host=host.name,
-        device=device,
+        device=None if device is None else device.device,
         has_steps=not steps.empty,
         number=tuple(map(str, number)),
-        kind=tuple(map(str, kind)),
+        regular=regular,
         start_us=(start_ps - origin_ps) / PS_PER_US,
         duration_us=duration_ps / PS_PER_US,
         took_us={kind: ps / PS_PER_US for kind, ps in by_part.items() if ps.any()},
+        waits_us=waits_us,
+        overlap_share=overlap,
     )
 
 
@@ -202,22 +211,37 @@ def _device_steps(host: Host, device: str | None, parts: Parts, origin_ps: int) 
 
 def timeline(run: Run) -> Timeline | None:
     """Return where the time of each device went; None if nothing was recorded."""
-    hosts = {host.name: host for host in run.hosts}
-    devices = [_device_timeline(hosts[steps.host], steps) for steps in step_parts(run)]
-    if not devices:
+    found = step_parts(run)
+    if not found:
         return None
-    computed = [
-        sum(p.share for p in d.phases if p.phase == "compute")
-        for d in devices
-        if d.device is not None
-    ]
+    devices = tuple(
+        DeviceTimeline(
+            host=steps.host,
+            device=steps.device,
+            steps=int(steps.regular.sum()) if steps.has_steps else None,
+            us_per_step=steps.step_us,
+            phases=_phases(steps.mean_us()),
+            overlap_share=steps.overlap_share,
+        )
+        for steps in found
+    )
+    computed = [_share(d, "compute") for d in devices if d.device is not None]
     several = len(computed) > 1
     return Timeline(
-        devices=tuple(devices),
+        devices=devices,
         busiest_share=max(computed) if several else None,
         idlest_share=min(computed) if several else None,
         shift_us=shift_us(run),
     )
+
+
+def _phases(took_us: Mapping[StepPart, float]) -> tuple[PhaseTime, ...]:
+    total = sum(took_us.values())
+    return tuple(PhaseTime(phase=k, us=us, share=us / total) for k, us in took_us.items() if us)
+
+
+def _share(device: DeviceTimeline, *phases: StepPart) -> float:
+    return sum(phase.share for phase in device.phases if phase.phase in phases)
 
 
 def shift_us(run: Run) -> float:
@@ -231,45 +255,11 @@ def idle_share(times: Timeline | None, devices: Sequence[DeviceInfo]) -> float |
 
     It is the mean over the GPUs that ran kernels.
     """
-    of_steps = [
-        d for d in (times.devices if times else ()) if d.steps and "GPU" in (d.device or "")
-    ]
-    runs = ("compute", "transfer")
-    busy = [sum(p.share for p in d.phases if p.phase in runs) for d in of_steps] or [
+    of_steps = [d for d in (times.devices if times else ()) if d.steps and "GPU" in str(d.device)]
+    busy = [_share(device, "compute", "transfer") for device in of_steps] or [
         d.busy_share for d in devices if d.kind == "gpu" and d.kernels and d.busy_share is not None
     ]
     return max(0.0, 1 - sum(busy) / len(busy)) if busy else None
-
-
-def _device_timeline(host: Host, steps: DeviceSteps) -> DeviceTimeline:
-    return DeviceTimeline(
-        host=host.name,
-        device=steps.device,
-        steps=int(steps.regular.sum()) if steps.has_steps else None,
-        us_per_step=steps.step_us,
-        phases=_phases(steps.mean_us()),
-        overlap_share=_overlap_share(host, steps.device),
-    )
-
-
-def _overlap_share(host: Host, name: str | None) -> float | None:
-    device = next((d for d in host.timeline.devices if d.device == name), None)
-    if device is None:
-        return None
-    steps, parts = regular_steps(host.tables.steps), device.parts
-    within = Intervals(parts.start_ps[:1], parts.end_ps[-1:])
-    if not steps.empty:
-        start_ps, took_ps = (steps[c].to_numpy(np.int64) for c in ("start_ps", "duration_ps"))
-        within = union(start_ps, took_ps)
-    shift_ps = host.timeline.shifts_ps[device.device]
-    return overlap_share(host.tables, device, shift_ps, within)
-
-
-def _phases(took_us: Mapping[StepPart, float]) -> tuple[PhaseTime, ...]:
-    total = sum(took_us.values())
-    return tuple(
-        PhaseTime(phase=part, us=us, share=us / total) for part, us in took_us.items() if us
-    )
 
 
 def critical_paths(costs: Costs) -> tuple[CriticalPath, ...]:
@@ -278,27 +268,24 @@ def critical_paths(costs: Costs) -> tuple[CriticalPath, ...]:
 
 
 def _path(found: HostPath) -> CriticalPath:
-    path, of_row = found.path, found.of_row_ps
+    path, per_step_ps = found.path, found.steps * PS_PER_US
     total = int(path.duration_ps.sum())
     took_us = {
-        part.kind: int(path.duration_ps[np.isin(path.phase, part.phases)].sum())
-        / (found.steps * PS_PER_US)
-        for part in PARTS
+        p.kind: int(path.duration_ps[np.isin(path.phase, p.phases)].sum()) / per_step_ps
+        for p in PARTS
     }
     is_known = path.is_proved & (path.phase != Phase.UNATTRIBUTED)
-    rows = np.argsort(-of_row, kind="stable")
-    rows = rows[of_row[rows] > 0]
-    columns = ["op_id", "name", "type", "placement"]
-    shown = found.host.tables.ops.iloc[rows[:_MAX_OPS]][columns].astype(str).to_dict("records")
+    ops = found.host.tables.ops[["op_id", "name", "type", "placement"]].assign(ps=found.of_row_ps)
+    ops = ops[ops["ps"] > 0].sort_values("ps", ascending=False, kind="stable")
     return CriticalPath(
         host=found.host.name,
         steps=found.steps,
-        us_per_step=total / found.steps / PS_PER_US,
+        us_per_step=total / per_step_ps,
         proved_share=int(path.duration_ps[is_known].sum()) / total if total else 0.0,
         phases=_phases(took_us),
         ops=tuple(
-            to_record(PathOp, op, us_per_step=ps / found.steps / PS_PER_US, share=ps / total)
-            for op, ps in zip(shown, of_row[rows[:_MAX_OPS]].tolist(), strict=True)
+            to_record(PathOp, op, us_per_step=op["ps"] / per_step_ps, share=op["ps"] / total)
+            for op in ops.head(_MAX_OPS).to_dict("records")
         ),
-        ops_total=len(rows),
+        ops_total=len(ops),
     )

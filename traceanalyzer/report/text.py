@@ -8,9 +8,8 @@ import unicodedata
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.format import counted, duration, share, size
+from traceanalyzer.format import Quantity, counted, duration, share, size
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.packed import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,13 +22,6 @@ DIRECTIONS: Final = {
     "h2h": "within the host",
     "unknown": "direction unknown",
 }
-_FLOWS: Final = (
-    b.Column(name="from", title="From", kind="code"),
-    b.Column(name="to", title="To", kind="code"),
-    b.Column(name="bytes", title="Bytes", kind="bytes"),
-    b.Column(name="count", title="Transfers", kind="count"),
-    b.Column(name="gpu_wait", title="GPU wait", kind="us"),
-)
 _ACRONYMS: Final = {"cpu": "CPU", "gpu": "GPU", "xla": "XLA", "tf": "TF"}
 _CODE: Final = re.compile(r"`([^`]+)`")
 _SPACES: Final = re.compile(r"[ \t\r\n]+")
@@ -39,7 +31,6 @@ _MARKS: Final = 6  # combining marks on one letter
 _HEAPED: Final = re.compile(
     "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f]{7,}"
 )
-_LONGEST: Final = 2_000  # characters of a name; the Parquet tables have longer names in full
 
 
 # --- names -----------------------------------------------------------------------------------
@@ -80,15 +71,6 @@ def cut(text: str, length: int = 96) -> str:
     return f"{text[:head]}…{text[len(text) - (length - 1 - head) :]}"
 
 
-def cut_long(text: str, length: int = _LONGEST) -> str:
-    """Return the text in full, or with a note of how much of its middle was left out."""
-    text = visible(text)
-    if len(text) <= length:
-        return text
-    half = length // 2
-    return f"{text[:half]} … {len(text) - 2 * half:,} characters left out … {text[-half:]}"
-
-
 def op_label(name: str, op_type: str) -> str:
     """Return the name of an op, with its type if that differs."""
     return name if name == op_type else f"{name}:{op_type}"
@@ -96,9 +78,9 @@ def op_label(name: str, op_type: str) -> str:
 
 def op_link(label: str, op_id: str | None) -> b.Inline:
     """Return an op's name; it opens the op's drawer if the op is in the table of ops."""
-    return (
-        b.Code(text=label) if op_id is None else b.Link(text=label, to=f"op-{op_id}", is_code=True)
-    )
+    if op_id is None:
+        return b.Code(text=label)
+    return b.Link(text=label, to=f"op-{op_id}", is_code=True)
 
 
 def transfer_words(direction: str) -> str:
@@ -165,39 +147,46 @@ def in_bytes(size_bytes: float) -> b.Quantity:
 def listing(items: Iterable[b.Text], most: int = 3) -> b.Text:
     """Join texts as in a sentence: `a`, `a and b`, `a, b, c and 4 more`."""
     every = list(items)
-    shown = every[:most]
-    if len(every) > most:
-        shown.append((counted(len(every) - most, "more"),))
-    found: list[b.Inline] = []
-    for at, item in enumerate(shown):
-        if at:
-            found.append(" and " if at == len(shown) - 1 else ", ")
-        found += item
-    return tuple(found)
+    rest = [(counted(len(every) - most, "more"),)] if len(every) > most else []
+    *before, last = every[:most] + rest
+    joined = [inline for item in before for inline in (", ", *item)][1:]
+    return (*joined, " and ", *last) if before else last
 
 
-def quantity(value: float, unit: b.Kind) -> str:
-    """Return a figure as all renderings show it: three digits and its unit."""
-    if unit == "bytes_per_s":
-        return f"{size(value)}/s"
-    shown = {"us": duration, "bytes": size, "share": share}.get(unit)
-    return f"{value:,.0f}" if shown is None else str(shown(value))
+def figure(value: float, unit: str) -> Quantity:
+    """Return a figure as all renderings show it: three digits, its unit, and the exact value."""
+    if unit == "us":
+        return duration(value)
+    if unit == "share":
+        return share(value)
+    if unit in {"bytes", "bytes_per_s"}:
+        shown, per = size(value), unit.removeprefix("bytes").replace("_per_", "/")
+        return Quantity(shown.figure, f"{shown.unit}{per}", f"{shown.exact}{per}")
+    count = f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+    return Quantity(count, "", count)
+
+
+def quantity(value: float, unit: str) -> str:
+    """Return a figure with three digits and its unit."""
+    return str(figure(value, unit))
 
 
 def plain(text: b.Text, *, code: str = "`") -> str:
     """Return text as a string; names are put between the marks of code."""
-    return "".join(_plain(inline, code) for inline in text)
-
-
-def _plain(inline: b.Inline, code: str) -> str:
-    if isinstance(inline, str):
-        return inline
-    if isinstance(inline, b.Quantity):
-        return quantity(inline.value, inline.unit)
-    if isinstance(inline, b.Line):
-        return inline.file if inline.line is None else f"{inline.file}:{inline.line}"
-    is_code = isinstance(inline, b.Code) or (isinstance(inline, b.Link) and inline.is_code)
-    return f"{code}{inline.text}{code}" if is_code else inline.text
+    said = ""
+    for inline in text:
+        match inline:
+            case str():
+                said += inline
+            case b.Quantity(value=value, unit=unit):
+                said += quantity(value, unit)
+            case b.Line(file=file, line=line):
+                said += file if line is None else f"{file}:{line}"
+            case b.Code(text=name) | b.Link(text=name, is_code=True):
+                said += f"{code}{name}{code}"
+            case _:
+                said += inline.text
+    return said
 
 
 # --- tables ----------------------------------------------------------------------------------
@@ -222,44 +211,3 @@ def table_of(  # noqa: PLR0913 - what a table has
         caption=caption,
         ids=tuple(ids),
     )
-
-
-def path_words(block: b.DataPath, arrow: str) -> b.Text:
-    """Return a data path in one line."""
-    said: list[b.Inline] = []
-    for at, step in enumerate(block.steps):
-        took = "" if step.us is None else f" ({quantity(step.us, 'us')})"
-        said += [f"{step.device.upper()} ", b.Code(text=step.label), took]
-        if at < len(block.steps) - 1:
-            moved = step.bytes_after
-            said.append(
-                f" {arrow} " if moved is None else f" {arrow} {quantity(moved, 'bytes')} {arrow} "
-            )
-    return tuple(said)
-
-
-def rows_of(block: b.Flows | b.BigTable, most: int) -> b.Table:
-    """Return the first rows of a picture of flows or of a large table."""
-    if isinstance(block, b.BigTable):
-        values = unpack(block.packed)
-        columns = tuple(c for c in block.columns if c.name in values and c.name != block.key)
-        rows = zip(*(values[c.name][:most] for c in columns), strict=True)
-        return b.Table(columns=columns, rows=tuple(rows), total_rows=block.packed.total_rows)
-    labels = [node.label for node in block.nodes]
-    return b.Table(
-        columns=_FLOWS,
-        rows=tuple(
-            (labels[f.source], labels[f.target], f.bytes, f.count, f.gpu_wait_us)
-            for f in block.flows[:most]
-        ),
-        total_rows=len(block.flows),
-    )
-
-
-def cell_text(column: b.Column, value: b.Cell) -> b.Text:
-    """Return the cell of a table as text; empty if unknown."""
-    if value is None or isinstance(value, tuple):
-        return value or ()
-    if isinstance(value, int | float) and column.kind not in {"text", "code"}:
-        return (quantity(value, column.kind),)
-    return (b.Code(text=str(value)) if column.kind == "code" else str(value),)

@@ -108,7 +108,7 @@ def host_plane(trace: Trace) -> Plane:
     if planes:
         return max(planes, key=len)
     empty = TraceBuilder(trace.format)
-    empty.plane(HOST_PLANE)
+    empty.name_plane(0, HOST_PLANE)
     return empty.build().planes[0]
 
 

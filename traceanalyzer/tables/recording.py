@@ -20,7 +20,7 @@ from traceanalyzer.placement.devices import LOCAL
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.placements import placement_of_device
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Kind, Role
-from traceanalyzer.trace.profile_options import profile_options
+from traceanalyzer.trace.xplane import profile_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.host_tables import HostTables
     from traceanalyzer.trace.columns import Trace
     from traceanalyzer.trace.discovery import HostFile
-    from traceanalyzer.trace.profile_options import ProfileOptions
+    from traceanalyzer.trace.xplane import ProfileOptions
 
 _log = logging.getLogger("traceanalyzer")
 

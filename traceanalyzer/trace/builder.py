@@ -7,20 +7,21 @@ xplane.proto.
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from traceanalyzer.trace import xplane
+from traceanalyzer.trace.columns import Damage
 from traceanalyzer.trace.limits import MemoryNeed
 from traceanalyzer.trace.message import FIXED64, LENGTH, VARINT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traceanalyzer.trace.columns import Damage, Trace
+    from traceanalyzer.trace.columns import Trace
 
 
 # 53 days: start and duration stay below, so that their sum fits into 64 bits.
@@ -30,87 +31,98 @@ _LINE_BYTES: Final = 500  # the memory of a plane or a line in Python
 _BITS: Final = 2**64 - 1
 
 
-class Line:
-    """A line under construction; its name may be set later, as names may follow events."""
+@dataclass
+class _Plane:
+    name: str = ""
+    line_names: dict[int, str] = field(default_factory=dict)
+    events: dict[int, bytearray] = field(default_factory=dict)  #: by line
+    names: dict[tuple[str, str], int] = field(default_factory=dict)
+    stats: dict[str, int] = field(default_factory=dict)
 
-    def __init__(self, key: int | str) -> None:
-        self.id, self.name = (0, key) if isinstance(key, str) else (key, "")
-        self.events = bytearray()
+    def message(self, number: int) -> bytes:
+        """Return the plane as an XPlane."""
+        lines = [
+            _number(1, line) + _text(2, self.line_names.get(line, "")) + events
+            for line, events in self.events.items()
+        ]
+        names = [
+            _number(1, key) + _message(2, _text(2, name) + _text(4, display))
+            for (name, display), key in self.names.items()
+        ]
+        stats = [_number(1, key) + _message(2, _text(2, name)) for name, key in self.stats.items()]
+        parts = [(3, line) for line in lines] + [(4, n) for n in names] + [(5, s) for s in stats]
+        about = _number(1, number) + _text(2, self.name)
+        return about + b"".join(_message(field, content) for field, content in parts)
 
 
-class PlaneBuilder:
-    """A plane under construction; its name may be set later."""
+class TraceBuilder:
+    """A trace under construction; it refuses to grow beyond about `max_bytes` of memory.
 
-    def __init__(self, trace: TraceBuilder, key: int | str) -> None:
-        self.id, self.name = (0, key) if isinstance(key, str) else (key, "")
-        self._trace = trace
-        self._lines: dict[int | str, Line] = {}
-        self._names: dict[tuple[str, str], int] = {}
-        self._stats: dict[str, int] = {}
+    Planes and lines are added when they are first mentioned, in any order.
+    """
 
-    def line(self, key: int | str) -> Line:
-        """Return the line of that id or name; add it if new."""
-        if key not in self._lines:
-            self._trace.need.add(_LINE_BYTES)
-            self._lines[key] = Line(key)
-        return self._lines[key]
+    def __init__(self, trace_format: str, *, max_bytes: int | None = None) -> None:
+        self.events = self._lost_bytes = self._lost_places = 0
+        self._need = MemoryNeed(max_bytes)
+        self._format = trace_format
+        self._max_bytes = max_bytes
+        self._planes: dict[int, _Plane] = {}
+
+    def name_plane(self, plane: int, name: str) -> None:
+        """Name the plane with an id."""
+        self._plane(plane).name = name
+
+    def name_line(self, plane: int, line: int, name: str) -> None:
+        """Name the line with an id."""
+        self._line(plane, line)
+        self._planes[plane].line_names[line] = name
 
     def event(  # noqa: PLR0913 - the fields of an event
         self,
-        line: Line,
+        place: tuple[int, int],
         name: str,
         start_ps: int,
         duration_ps: int,
         *,
         display_name: str = "",
-        stats: Mapping[str, str | float] | None = None,
+        stats: Mapping[str, str | float],
     ) -> None:
-        """Add an event, in any order; times are from 0 to `LARGEST_PS`."""
-        name_id = self._names.setdefault((name, display_name), len(self._names))
+        """Add an event to a line of a plane; times are from 0 to `LARGEST_PS`."""
+        line, plane = self._line(*place), self._planes[place[0]]
+        name_id = plane.names.setdefault((name, display_name), len(plane.names))
         event = _number(1, name_id) + _number(2, start_ps) + _number(3, duration_ps)
-        for stat, value in (stats or {}).items():
-            event += _stat(self._stats.setdefault(stat, len(self._stats)), value)
-        self._trace.need.add(len(event))
-        self._trace.events += 1
-        line.events += _message(4, event)
+        for stat, value in stats.items():
+            event += _stat(plane.stats.setdefault(stat, len(plane.stats)), value)
+        self._need.add(len(event))
+        self.events += 1
+        line += _message(4, event)
 
-    def message(self) -> bytes:
-        """Return the plane as an XPlane."""
-        lines = [
-            _number(1, line.id) + _text(2, line.name) + line.events for line in self._lines.values()
-        ]
-        names = [
-            _number(1, key) + _message(2, _text(2, name) + _text(4, display))
-            for (name, display), key in self._names.items()
-        ]
-        stats = [_number(1, key) + _message(2, _text(2, name)) for name, key in self._stats.items()]
-        parts = [(3, line) for line in lines] + [(4, n) for n in names] + [(5, s) for s in stats]
-        about = _number(1, self.id) + _text(2, self.name)
-        return about + b"".join(_message(field, content) for field, content in parts)
+    def lose(self, lost_bytes: int) -> None:
+        """Account for a part of the file that cannot be read."""
+        self._lost_bytes += lost_bytes
+        self._lost_places += 1
 
-
-class TraceBuilder:
-    """A trace under construction; it refuses to grow beyond about `max_bytes` of memory."""
-
-    def __init__(self, trace_format: str, *, max_bytes: int | None = None) -> None:
-        self.events = 0
-        self.need = MemoryNeed(max_bytes)
-        self._format = trace_format
-        self._max_bytes = max_bytes
-        self._planes: dict[int | str, PlaneBuilder] = {}
-
-    def plane(self, key: int | str) -> PlaneBuilder:
-        """Return the plane of that id or name; add it if new."""
-        if key not in self._planes:
-            self.need.add(_LINE_BYTES)
-            self._planes[key] = PlaneBuilder(self, key)
-        return self._planes[key]
-
-    def build(self, *, damage: Damage | None = None) -> Trace:
+    def build(self) -> Trace:
         """Return the trace."""
-        space = b"".join(_message(1, plane.message()) for plane in self._planes.values())
+        planes = (plane.message(number) for number, plane in self._planes.items())
+        space = b"".join(_message(1, plane) for plane in planes)
         trace = xplane.decode(np.frombuffer(space, np.uint8), max_bytes=self._max_bytes)
-        return replace(trace, damage=damage, format=self._format)
+        lost = self._lost_bytes, self._lost_places
+        damage = Damage(bytes_lost=lost[0], places=lost[1], events_kept=self.events)
+        return replace(trace, damage=damage if damage.places else None, format=self._format)
+
+    def _plane(self, plane: int) -> _Plane:
+        if plane not in self._planes:
+            self._need.add(_LINE_BYTES)
+            self._planes[plane] = _Plane()
+        return self._planes[plane]
+
+    def _line(self, plane: int, line: int) -> bytearray:
+        lines = self._plane(plane).events
+        if line not in lines:
+            self._need.add(_LINE_BYTES)
+            lines[line] = bytearray()
+        return lines[line]
 
 
 @lru_cache(maxsize=1 << 12, typed=True)  # most stats recur
@@ -140,9 +152,10 @@ def _message(field: int, content: bytes) -> bytes:
     return bytes((field << 3 | LENGTH, *_varint(len(content)))) + content
 
 
-def _varint(value: int) -> list[int]:
-    out = []
+def _varint(value: int) -> bytes:
+    parts = bytearray()
     while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
-        out.append(value & 0x7F | 0x80)
+        parts.append(value & 0x7F | 0x80)
         value >>= 7
-    return [*out, value]
+    parts.append(value)
+    return bytes(parts)

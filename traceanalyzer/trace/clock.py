@@ -61,14 +61,12 @@ def _fits(plane: Plane) -> bool:
     if not len(plane):
         return True
     at_ns = plane.lines.timestamp_ns[np.diff(plane.lines.event_begin) > 0]
-    return bool(
-        at_ns.min() >= -_LONGEST_NS
-        and at_ns.max() <= _LONGEST_NS
-        and plane.start_ps.min() >= -LONGEST_PS
-        and plane.start_ps.max() <= LONGEST_PS
-        and plane.duration_ps.min() >= 0
-        and plane.duration_ps.max() <= LONGEST_PS
+    times = (
+        (at_ns, -_LONGEST_NS, _LONGEST_NS),
+        (plane.start_ps, -LONGEST_PS, LONGEST_PS),
+        (plane.duration_ps, 0, LONGEST_PS),
     )
+    return all(values.min() >= low and values.max() <= high for values, low, high in times)
 
 
 def _offsets(plane: Plane) -> NDArray[np.int64]:

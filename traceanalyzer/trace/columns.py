@@ -119,8 +119,8 @@ class Plane:
             ids = np.clip(self.metadata_id, -1, high + 1)
             return lookup[ids]  # -1 is the last entry: unknown
         slots = np.searchsorted(keys[order], self.metadata_id, side="right") - 1
-        found = (slots >= 0) & (keys[order][slots] == self.metadata_id) if len(keys) else False
-        return np.where(found, order[slots] if len(keys) else 0, unknown).astype(np.int32)
+        found = keys[order][slots] == self.metadata_id  # never so for -1: all keys are larger
+        return np.where(found, order[slots], unknown).astype(np.int32)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -204,13 +204,12 @@ class Plane:
     def unnamed_stats(self) -> int:
         """Number of stats of events whose metadata is not in the file."""
         ids = self.stats.id[self.stat_begin[0] : self.stat_begin[-1]]
-        names = self.stat_names
         low, high = (int(ids.min()), int(ids.max())) if len(ids) else (0, -1)
         if low >= 0 and high < len(ids) + 1024:
             is_used = wire.mark_ids(ids, high + 1)  # many times faster than looking up each
-            if all(key in names for key in np.flatnonzero(is_used).tolist()):
+            if self.stat_names.keys() >= set(np.flatnonzero(is_used).tolist()):
                 return 0
-        known = np.array([*names, NO_STAT[ids.dtype]], np.int64)
+        known = np.array([*self.stat_names, NO_STAT[ids.dtype]], np.int64)
         return int(np.count_nonzero(~np.isin(ids, known)))
 
     def _rows(self, stat: str, event: NDArray[np.int64] | None) -> NDArray[np.int64]:
@@ -234,13 +233,12 @@ class Plane:
         codes = np.full(len(rows), -1, np.int32)
         have = np.flatnonzero(rows >= 0)
         wanted = rows[have]
+        again: NDArray[np.int64] | slice = slice(None)
         # A stat that a million events inherit is read once. The events' stats are in order.
         if (wanted[1:] <= wanted[:-1]).any():
             wanted, again = np.unique(wanted, return_inverse=True)
-            found, values = self._texts(wanted)
-            codes[have] = found[again]
-        else:
-            codes[have], values = self._texts(wanted)
+        found, values = self._texts(wanted)
+        codes[have] = found[again]
         return distinct(codes, values)
 
     def _texts(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int32], list[str]]:

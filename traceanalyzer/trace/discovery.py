@@ -286,12 +286,8 @@ def _run_in(directory: Path, files: list[str], seen: Counter[str]) -> RunFiles |
 
 def _best(directory: Path, host: str, names: list[str]) -> tuple[HostFile, float]:
     """Return the most complete file of a host, and its modification time."""
-    suffixes = [*_FORMATS]
-    ranks = {
-        n: next((i for i, s in enumerate(suffixes) if n.endswith(s)), len(_FORMATS)) for n in names
-    }
-    ranked = sorted(names, key=ranks.__getitem__)
-    status = {name: _size_and_time(directory / name) for name in ranked}
+    ranked = [name for suffix in (*_FORMATS, "") for name in names if name.endswith(suffix)]
+    status = {name: _size_and_time(directory / name) for name in names}
     chosen = next((name for name in ranked if status[name][0] > 0), ranked[0])
     note = ""
     if chosen != ranked[0]:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.format import size_text
 from traceanalyzer.trace.builder import LARGEST_PS, TraceBuilder
-from traceanalyzer.trace.columns import Damage
 from traceanalyzer.trace.message import BrokenMessageError, Message, fields
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
         )
         raise TraceFormatError(msg)
     builder = TraceBuilder(FORMAT, max_bytes=max_bytes)
-    read = lost = places = 0
+    read = 0
     try:
         for number, value, end in fields(data):
             try:
@@ -60,8 +59,7 @@ def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
                 elif number == _EVENTS:
                     _read_event(builder, Message(value))
             except BrokenMessageError:
-                lost += end - read
-                places += 1
+                builder.lose(end - read)
             read = end
     except BrokenMessageError as damage:
         if damage.cut_short:
@@ -70,21 +68,21 @@ def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
                 f"at byte {read:,}; copy it again, or record again"
             )
             raise TraceFormatError(msg) from None
-        lost += len(data) - read
-        places += 1
-    if lost and not builder.events:
+        builder.lose(len(data) - read)
+    trace = builder.build()
+    if trace.damage and not builder.events:
         msg = "this is not a local.trace: no event in it can be read; give a file of the profiler"
         raise TraceFormatError(msg)
-    damaged = Damage(bytes_lost=lost, places=places, events_kept=builder.events) if lost else None
-    return builder.build(damage=damaged)
+    return trace
 
 
 def _read_device(builder: TraceBuilder, entry: Message) -> None:
     device = entry.message(_VALUE)
-    plane = builder.plane(_number(entry, _KEY))
-    plane.name = device.text(_NAME)
+    plane = _number(entry, _KEY)
+    builder.name_plane(plane, device.text(_NAME))
     for resource in map(Message, device.every(_RESOURCES)):
-        plane.line(_number(resource, _KEY)).name = resource.message(_VALUE).text(_NAME)
+        name = resource.message(_VALUE).text(_NAME)
+        builder.name_line(plane, _number(resource, _KEY), name)
 
 
 def _read_event(builder: TraceBuilder, event: Message) -> None:
@@ -98,11 +96,9 @@ def _read_event(builder: TraceBuilder, event: Message) -> None:
         _number(event, field)
         for field in (_EVENT_DEVICE, _EVENT_RESOURCE, _TIMESTAMP_PS, _DURATION_PS)
     )
-    plane = builder.plane(device)
     stats = {key: text for key, text in args.items() if text}
-    plane.event(
-        plane.line(resource), name, start_ps, duration_ps, display_name=display_name, stats=stats
-    )
+    place = device, resource
+    builder.event(place, name, start_ps, duration_ps, display_name=display_name, stats=stats)
 
 
 def _number(message: Message, field: int) -> int:

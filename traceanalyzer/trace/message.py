@@ -85,6 +85,8 @@ def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview, int]]:
 
 def varint(data: memoryview, at: int) -> tuple[int, int]:
     """Return the number that begins at a byte and the position of its end."""
+    if at < len(data) and (byte := data[at]) < _LAST:  # most numbers are small
+        return byte, at + 1
     value = shift = 0
     while shift <= _MAX_SHIFT:
         if at >= len(data):

@@ -110,25 +110,17 @@ def version_of_producer(producer: int) -> str:
 
 def _events_files(run: Path) -> Iterator[tuple[int, Path]]:
     """Yield creation time and path of events files that this run's program may have written."""
-    for directory in _directories(run):
-        try:
-            with os.scandir(directory) as entries:
-                for entry in islice(entries, MAX_ENTRIES):
-                    match = _EVENTS_FILE.fullmatch(entry.name)
-                    # Files that only mark a profile have no graph.
-                    if match and not entry.name.endswith(".profile-empty") and entry.is_file():
-                        yield int(match[1]), directory / entry.name
-        except OSError:
-            continue
-
-
-def _directories(run: Path) -> list[Path]:
-    """Return the run's log directory and those that Keras splits it into."""
     run = Path(os.path.abspath(run))  # noqa: PTH100 - links are kept as they are
     log = run.parents[2] if run.parts[-3:-1] == ("plugins", "profile") else run
     roots = [log, log.parent] if log.name in {"train", "validation"} else [log]
-    found = [d for root in roots for d in (root, root / "train", root / "validation")]
-    return list(dict.fromkeys(found))
+    # Keras splits a log directory.
+    for folder in dict.fromkeys(r / part for r in roots for part in ("", "train", "validation")):
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in islice(entries, MAX_ENTRIES):
+                match = _EVENTS_FILE.fullmatch(entry.name)
+                # Files that only mark a profile have no graph.
+                if match and not entry.name.endswith(".profile-empty") and entry.is_file():
+                    yield int(match[1]), folder / entry.name
 
 
 def _producer(file: Path) -> int | None:

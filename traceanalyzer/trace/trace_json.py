@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.format import size_text
 from traceanalyzer.trace.builder import LARGEST_PS, TraceBuilder
-from traceanalyzer.trace.columns import Damage
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -66,8 +65,8 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
             "or HOST.xplane.pb"
         )
         raise TraceFormatError(msg)
-    reading = _Reading(TraceBuilder(FORMAT, max_bytes=max_bytes))
-    damage = _read_events(text, begin.end(), reading)
+    builder = TraceBuilder(FORMAT, max_bytes=max_bytes)
+    damage = _read_events(text, begin.end(), builder)
     if damage is not None:
         at, broken = damage
         msg = ""
@@ -76,16 +75,23 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
                 f"the JSON is cut short: it ends after {len(data):,} bytes in the middle of the "
                 "list of events"
             )
-        elif not reading.builder.events:
+        elif not builder.events:
             msg = f"the JSON is damaged at byte {_size(text[:broken]):,}, before the first event"
         if msg:
             msg += "; copy it again, or record again"
             raise TraceFormatError(msg)
-        reading.lose(text[at:])
-    return reading.finish()
+        builder.lose(_size(text[at:]))
+    trace = builder.build()
+    if trace.events and not any(_PLANE.fullmatch(plane.name) for plane in trace.planes):
+        msg = (
+            "this is a trace of another program: no process has a name that TensorFlow gives "
+            "(/host:CPU, /device:GPU:0); give a trace of TensorFlow's profiler"
+        )
+        raise TraceFormatError(msg)
+    return trace
 
 
-def _read_events(text: str, at: int, reading: _Reading) -> tuple[int, int] | None:
+def _read_events(text: str, at: int, builder: TraceBuilder) -> tuple[int, int] | None:
     """Read the list that begins before `at`; return where it is damaged, and what it broke at."""
     between = _BETWEEN.match(text, at)
     while between is not None and between[1] != "]":
@@ -95,8 +101,10 @@ def _read_events(text: str, at: int, reading: _Reading) -> tuple[int, int] | Non
         except (ValueError, RecursionError) as error:
             broken = error.pos if isinstance(error, json.JSONDecodeError) else at
             return at, len(text) if "Unterminated" in str(error) else broken
-        if not reading.add(element):
-            reading.lose(text[at:end])
+        try:
+            _add(builder, element)
+        except ValueError:
+            builder.lose(_size(text[at:end]))
         between = _BETWEEN.match(text, end)
         if between is not None and not between[1]:
             return end, between.end()
@@ -115,107 +123,74 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
-class _Reading:
-    """The part of the trace read so far."""
+def _add(builder: TraceBuilder, element: Json) -> None:
+    """Add one element of the list.
 
-    def __init__(self, builder: TraceBuilder) -> None:
-        self.builder = builder
-        self._lost_bytes = 0
-        self._lost_places = 0
-        self._is_tensorflow = False
+    Elements of other kinds, such as flows and counters, are passed over, and so is an empty
+    element, which ends the list.
 
-    def lose(self, text: str) -> None:
-        """Account for a part that cannot be read."""
-        self._lost_bytes += _size(text)
-        self._lost_places += 1
-
-    def add(self, element: Json) -> bool:
-        """Add one element of the list; return whether it could be read.
-
-        Elements of other kinds, such as flows and counters, are passed over, and so is an empty
-        element, which ends the list.
-        """
-        phase = element.get("ph") if isinstance(element, dict) else None
-        if not isinstance(element, dict) or (element and not (phase and isinstance(phase, str))):
-            return False
-        if phase == "M":
-            return self._name(element)
-        return phase not in _EVENTS or self._event(element)
-
-    def finish(self) -> Trace:
-        """Return the trace."""
-        kept = self.builder.events
-        if kept and not self._is_tensorflow:
-            msg = (
-                "this is a trace of another program: no process has a name that TensorFlow gives "
-                "(/host:CPU, /device:GPU:0); give a trace of TensorFlow's profiler"
-            )
-            raise TraceFormatError(msg)
-        damage = Damage(bytes_lost=self._lost_bytes, places=self._lost_places, events_kept=kept)
-        return self.builder.build(damage=damage if damage.places else None)
-
-    def _name(self, element: dict[str, Json]) -> bool:
-        pid, tid, args = _key(element.get("pid")), _key(element.get("tid")), element.get("args")
-        if pid is None or not isinstance(args, dict):
-            return False
-        name = args.get("name")
-        what = element.get("name")
-        if what == "process_name" and isinstance(name, str):
-            plane = _PLANE.fullmatch(name)
-            self._is_tensorflow = self._is_tensorflow or plane is not None
-            self.builder.plane(pid).name = plane[1] if plane else name
-        elif what == "thread_name" and isinstance(name, str) and tid is not None:
-            self.builder.plane(pid).line(tid).name = name
-        return True  # display order and similar metadata is not about the run
-
-    def _event(self, element: dict[str, Json]) -> bool:
-        pid, tid, name = _key(element.get("pid")), _key(element.get("tid")), element.get("name")
-        start_ps = _picoseconds(element.get("ts"))
-        duration_ps = _picoseconds(element.get("dur", 0))
-        args = element.get("args", {})
-        if (
-            pid is None
-            or tid is None
-            or start_ps is None
-            or duration_ps is None
-            or not isinstance(name, str)
-            or not isinstance(args, dict)
-        ):
-            return False
-        long_name = args.pop("long_name", None)
-        display_name = ""
-        if isinstance(long_name, str):
-            name, display_name = long_name, name
-        elif args.get("step_name") == name:
-            # The event begins a step; TF 2.4 added the step's number.
-            kind, _, number = name.rpartition(" ")
-            name = kind if kind and number.isdecimal() else name
-        plane = self.builder.plane(pid)
-        stats = {k: s for k, v in args.items() if (s := _stat(v)) is not None}
-        plane.event(
-            plane.line(tid), name, start_ps, duration_ps, display_name=display_name, stats=stats
-        )
-        return True
+    Raises:
+        ValueError: It cannot be read.
+    """
+    phase = element.get("ph") if isinstance(element, dict) else None
+    if not isinstance(element, dict) or (element and not (phase and isinstance(phase, str))):
+        raise ValueError
+    if phase == "M":
+        _name(builder, element)
+    elif phase in _EVENTS:
+        _event(builder, element)
 
 
-def _key(value: Json) -> int | str | None:
-    """Return the id of a process or thread: a number, or a text in other programs' traces."""
-    if value is None:
-        return 0
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        return None
-    return value if isinstance(value, str) or -(2**63) <= value < 2**63 else None
+def _name(builder: TraceBuilder, element: dict[str, Json]) -> None:
+    pid, what, args = _key(element.get("pid")), element.get("name"), element.get("args")
+    if not isinstance(args, dict):
+        raise ValueError  # noqa: TRY004 - as for other values
+    name = args.get("name")
+    if what == "process_name" and isinstance(name, str):
+        plane = _PLANE.fullmatch(name)
+        builder.name_plane(pid, plane[1] if plane else name)
+    elif what == "thread_name" and isinstance(name, str):
+        builder.name_line(pid, _key(element.get("tid")), name)
 
 
-def _picoseconds(value: Json) -> int | None:
-    """Convert microseconds to whole picoseconds; None if the value is not a time."""
+def _event(builder: TraceBuilder, element: dict[str, Json]) -> None:
+    place = _key(element.get("pid")), _key(element.get("tid"))
+    start_ps, duration_ps = _picoseconds(element.get("ts")), _picoseconds(element.get("dur", 0))
+    name, args = element.get("name"), element.get("args", {})
+    if not isinstance(name, str) or not isinstance(args, dict):
+        raise ValueError  # noqa: TRY004 - as for other values
+    long_name = args.pop("long_name", None)
+    display_name = ""
+    if isinstance(long_name, str):
+        name, display_name = long_name, name
+    elif args.get("step_name") == name:
+        # The event begins a step; TF 2.4 added the step's number.
+        kind, _, number = name.rpartition(" ")
+        name = kind if kind and number.isdecimal() else name
+    stats = {k: s for k, v in args.items() if (s := _stat(v)) is not None}
+    builder.event(place, name, start_ps, duration_ps, display_name=display_name, stats=stats)
+
+
+def _key(value: Json) -> int:
+    """Return the id of a process or thread."""
+    if isinstance(value, bool) or not isinstance(value, int | None):
+        raise ValueError  # noqa: TRY004 - as for other values
+    if value is not None and not -(2**63) <= value < 2**63:
+        raise ValueError
+    return value or 0
+
+
+def _picoseconds(value: Json) -> int:
+    """Convert microseconds to whole picoseconds."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        return None
+        raise ValueError  # noqa: TRY004 - as for other values
     # Check it before the conversion: 1e999999999 would take up all memory as an integer.
     if isinstance(value, Decimal) and (not value.is_finite() or value.adjusted() >= _US_DIGITS):
-        return None
+        raise ValueError
     ps = round(value * PS_PER_US)
-    return ps if 0 <= ps <= LARGEST_PS else None
+    if not 0 <= ps <= LARGEST_PS:
+        raise ValueError
+    return ps
 
 
 def _stat(value: Json) -> str | int | float | None:

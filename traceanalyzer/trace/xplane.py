@@ -1,8 +1,10 @@
-"""Decodes an XSpace (the content of an `.xplane.pb` file) into columns."""
+"""Decodes an XSpace (the content of an `.xplane.pb` file), and the options it was recorded with."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,6 +14,7 @@ from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.native import wire
 from traceanalyzer.trace.columns import Damage, Lines, Metadata, Plane, Stats, Trace
 from traceanalyzer.trace.limits import MemoryNeed
+from traceanalyzer.trace.message import BrokenMessageError, fields
 from traceanalyzer.trace.strings import texts_at
 
 if TYPE_CHECKING:
@@ -40,16 +43,12 @@ _GIVE_A_TRACE = "give a trace of TensorFlow's profiler"
 _Found = TypeVar("_Found")
 
 
-class _Tally:
+class _Tally(MemoryNeed):
     """The memory that reading a file takes, and the bytes that could not be read."""
 
-    def __init__(self, max_bytes: int | None) -> None:
-        self.need = MemoryNeed(max_bytes)
-        self.bytes_lost = 0
-        self.places = 0
+    bytes_lost = places = 0
 
     def lose(self, bytes_lost: int, places: int) -> None:
-        """Record bytes that could not be read."""
         self.bytes_lost += bytes_lost
         self.places += places
 
@@ -72,18 +71,15 @@ def decode(buffer: NDArray[np.uint8], *, max_bytes: int | None = None) -> Trace:
     space = _scan_space(b, tally)
     structure = _walk_planes(b, space.planes, tally)
     events = _decode_lines(b, structure, tally)
-    damage = Damage(
-        bytes_lost=tally.bytes_lost, places=tally.places, events_kept=int(events.event_begin[-1])
-    )
+    planes = _planes(b, structure, events)
     errors, warnings = (
         tuple(texts_at(b, space.string_at[space.string_field == field]))
         for field in (_ERRORS, _WARNINGS)
     )
+    kept = int(events.event_begin[-1])
+    damage = Damage(bytes_lost=tally.bytes_lost, places=tally.places, events_kept=kept)
     return Trace(
-        planes=_planes(b, structure, events),
-        errors=errors,
-        warnings=warnings,
-        damage=damage if damage.places else None,
+        planes=planes, errors=errors, warnings=warnings, damage=damage if damage.places else None
     )
 
 
@@ -103,12 +99,18 @@ def _scan_space(b: NDArray[np.uint8], tally: _Tally) -> wire.Space:
         raise TraceFormatError(msg)
     _check_count(n_planes, MAX_PLANES, "planes")
     _check_count(n_strings, MAX_STRINGS, "errors, warnings and hostnames")
-    tally.need.add(n_planes * _PLANE_BYTES + n_strings * _STRING_BYTES)
+    tally.add(n_planes * _PLANE_BYTES + n_strings * _STRING_BYTES)
     if stop < len(b):
         tally.lose(len(b) - stop, 1)
     space = wire.Space.empty(n_planes, n_strings)
     wire.scan_space(b[:stop], space)
     return space
+
+
+def _check_count(count: int, limit: int, what: str) -> None:
+    if count > limit:
+        msg = f"{count:,} {what} cannot be a profile (limit {limit:,}); record again"
+        raise TraceFormatError(msg)
 
 
 def _walk_planes(
@@ -119,12 +121,8 @@ def _walk_planes(
     lines, events, names, stats = sizes
     tally.lose(lost, places)
     _check_count(lines, MAX_LINES, "lines")
-    tally.need.add(
-        lines * _LINE_BYTES
-        + events * _METADATA_BYTES
-        + names * _STAT_NAME_BYTES
-        + stats * (8 + 1 + 8)
-    )
+    tally.add(lines * _LINE_BYTES + events * _METADATA_BYTES)
+    tally.add(names * _STAT_NAME_BYTES + stats * (8 + 1 + 8))
     structure = wire.PlaneTables.empty(len(begin), *sizes)
     wire.walk_planes(b, begin, end, structure)
     return structure
@@ -151,9 +149,8 @@ def _decode_lines(
     is_wide = wide or bool((structure.stat_id != small).any())
     id_type: type[np.int32 | np.int64] = np.int64 if is_wide else np.int32
     id_bytes = 8 if is_wide else 4
-    tally.need.add(
-        n_events * (id_bytes + 3 * 8 + (8 if aggregated else 0)) + n_stats * (id_bytes + 1 + 8)
-    )
+    tally.add(n_events * (id_bytes + 3 * 8 + (8 if aggregated else 0)))
+    tally.add(n_stats * (id_bytes + 1 + 8))
     columns = wire.LineColumns(
         begin=begin,
         end=end,
@@ -241,7 +238,29 @@ def _planes(
     return tuple(planes)
 
 
-def _check_count(count: int, limit: int, what: str) -> None:
-    if count > limit:
-        msg = f"{count:,} {what} cannot be a profile (limit {limit:,}); record again"
-        raise TraceFormatError(msg)
+# --- Options of the profiler ----------------------------------------------------------------------
+
+_LEVELS = {2: "host_tracer_level", 3: "device_tracer_level", 4: "python_tracer_level"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileOptions:
+    """The tracer levels of a profiler session (profiler_options.proto)."""
+
+    host_tracer_level: int = 0
+    device_tracer_level: int = 0
+    python_tracer_level: int = 0
+
+
+def profile_options(trace: Trace) -> ProfileOptions | None:
+    """Read the serialized ProfileOptions that TensorFlow 2.19 and later write into the trace."""
+    data = (p.own_bytes("profile_options") for p in trace.planes if p.name == "Task Environment")
+    found = next(filter(None, data), None)
+    if found is None:
+        return None
+    levels: dict[str, int] = {}
+    with suppress(BrokenMessageError):  # cut short: keep the levels before the damage
+        for number, value, _ in fields(memoryview(found)):
+            if number in _LEVELS and isinstance(value, int):
+                levels[_LEVELS[number]] = value
+    return ProfileOptions(**levels)

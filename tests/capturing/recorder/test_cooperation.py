@@ -14,7 +14,9 @@ import pytest
 from tests.architecture.toolchain import ROOT
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.capturing.recorder.program import Settings, prepare
-from traceanalyzer.trace.profile_options import profile_options_in
+from traceanalyzer.trace.discovery import find_runs
+from traceanalyzer.trace.files import read_host
+from traceanalyzer.trace.xplane import profile_options
 
 STARTUP = ROOT / "traceanalyzer" / "capturing" / "recorder" / "startup"
 
@@ -137,8 +139,8 @@ def test_a_program_that_profiles_itself(tmp_path: Path) -> None:
         for each in words.values():
             assert (each + b":Tanh" in traces[run]) == (each == word), (run, each)
     for run in ("run", "run-2", "run-3"):
-        path = done.logs / "plugins" / "profile" / run / "host.xplane.pb"
-        options = profile_options_in(path)
+        (found,) = find_runs(done.logs / "plugins" / "profile" / run)
+        options = profile_options(read_host(found.hosts[0]))
         assert options is None or options.host_tracer_level == 3
         assert b"ScheduleReady" in traces[run]  # an event of level 3
     assert os.listdir(done.logs) == ["plugins"]  # noqa: PTH208

@@ -15,7 +15,7 @@ Code: TypeAlias = "tuple[str, str, str, str]"  # op, function that makes it, cod
 
 
 def run_all(codes: Sequence[Code]) -> None:
-    """Run each code in a function of its own; what an emulated GPU cannot compute is placed."""
+    """Run each code in a function of its own, so that TensorFlow places it."""
     for op, function, code, dtype in codes:
         names = {"tf": tf, **arguments(dtype)}
 
@@ -42,7 +42,7 @@ def _nodes_of(code: str, dtype: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def differences(codes: Sequence[Code]) -> list[Code]:
-    """Return the codes that give another result than the op that they stand for."""
+    """Return the codes that do not give the result of the op that they replace."""
     return [code for code in codes if not _is_same(*code)]
 
 
@@ -141,7 +141,7 @@ _SPARSE = {
     "SparseDenseCwiseDiv": _DENSE,
     "SparseTensorDenseAdd": ("a_indices", "a_values", "a_shape"),
 }
-# What each code stands for: the op itself, or the function that makes it.
+# The original of each code: the op itself, or the function that makes it.
 ORIGINALS: dict[tuple[str, str], Callable[[dict[str, Any]], tuple[Any, ...]]] = {
     ("AudioSpectrogram", ""): lambda n: (
         tf.raw_ops.AudioSpectrogram(

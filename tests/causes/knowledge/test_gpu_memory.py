@@ -1,4 +1,4 @@
-"""What is known of the memory of GPUs, and from where."""
+"""The memory of GPUs, by each source."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a scope keeps on the CPU, measured against the memory of the GPU."""
+"""The data that a scope keeps on the CPU, compared with the memory of the GPU."""
 
 from dataclasses import replace
 from typing import Any
@@ -73,13 +73,13 @@ def run_of(
 
 
 def requested(op_type: str = "MatMul", frame: Any = SCOPE) -> tuple[CpuOp, Blocker]:  # noqa: ANN401
-    hold = blocker(
+    request = blocker(
         "request", op_type, requested_device="/device:CPU:0", scope="/CPU:0", scope_frame=frame
     )
     explanation = PlacementExplanation(
-        type=op_type, blockers=(hold,), basis="replay", certainty="certain"
+        type=op_type, blockers=(request,), basis="replay", certainty="certain"
     )
-    return cpu_op(op_type, explanation=explanation, requested_device="/device:CPU:0"), hold
+    return cpu_op(op_type, explanation=explanation, requested_device="/device:CPU:0"), request
 
 
 def finding(run: Run, member: tuple[CpuOp, Blocker]) -> Finding:
@@ -118,7 +118,7 @@ def test_what_would_fit_easily_rules_memory_out() -> None:
     assert [e.kind for e in found.evidence] == ["requested_device"]
     (out,) = found.ruled_out
     assert out.cause == "memory_pressure"
-    assert out.because.startswith("table:0 is 2.00 MB, GPU:0 has 8.00 GB, with 1.00 GB in use")
+    assert out.because.startswith("table:0 is 2.00 MB, and GPU:0 had 1.00 GB in use")
 
 
 def test_without_sizes_nothing_is_said() -> None:

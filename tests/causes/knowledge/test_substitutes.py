@@ -1,20 +1,21 @@
-"""What is offered instead of an op without a GPU kernel: run beside it, and placed."""
+"""The code that replaces ops without a GPU kernel: run beside them, and placed."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from tests.causes.knowledge.substitute_code import Code
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.causes.knowledge.advice import SUBSTITUTES, substitute_for
+from traceanalyzer.causes.knowledge.advice import SUBSTITUTES, substitute
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_types import all_on_host
 from traceanalyzer.placement.registry import load, registries, supported
 
 _FOLLOWING: Final = {"_Arg", "_Retval", "Const", "Shape"}  # they go where their neighbour is
 _CODES: Final[list[Code]] = [
-    (op, function, each.code, dtype)
+    (op, function, each.fix.code or "", dtype)
     for (op, function), each in sorted(SUBSTITUTES.items())
     for dtype in each.types or ("float",)
 ]
@@ -70,14 +71,13 @@ def test_tensorflow_places_the_code_on_a_gpu(codes: Sequence[Code]) -> None:
 
 
 def test_nothing_is_offered_for_a_type_that_the_code_does_not_move() -> None:
-    assert substitute_for("UniqueV2", {"T": "string"}) is None
-    assert substitute_for("UniqueV2", {"T": "float"}) is SUBSTITUTES["UniqueV2", ""]
+    assert substitute("UniqueV2", [{"T": "float"}, {"T": "string"}]) is None
 
 
 def test_a_type_that_was_not_recorded_is_not_called_checked() -> None:
-    unique = SUBSTITUTES["UniqueV2", ""]
-    assert not unique.as_fix("UniqueV2", [{}]).checked
-    assert unique.as_fix("UniqueV2", [{"T": "float"}]).checked
+    for attributes, checked in (({}, False), ({"T": "float"}, True)):
+        fix = substitute("UniqueV2", [attributes])
+        assert fix == replace(SUBSTITUTES["UniqueV2", ""].fix, checked=checked)
 
 
 def _computes_on_gpu(version: str, op: str, attributes: dict[str, Any], dtype: str) -> bool:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from traceanalyzer.capture_file.frames import library_of, line_text, lines_text
+from traceanalyzer.capture_file.document import library_of, line_text, lines_text
 from traceanalyzer.causes.knowledge.finding_text import fix_of
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.placement.retyping import variable_fix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from traceanalyzer.capture_file.document import Attributes, Frame
     from traceanalyzer.placement.blocker import Blocker
@@ -37,112 +37,69 @@ def _value(value: Any) -> Any:  # noqa: ANN401 - a TOML value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostWork:
-    """Ops whose work belongs on the host; see `host_work.toml` for the fields."""
+class Advice:
+    """What to do about some ops; each TOML file describes the fields that its entries have."""
 
-    id: str
-    why: str
-    fix: str
     source: str
-    ops: str = ""
-    uses_strings: bool = False
-    code: str | None = None
-    in_libraries: bool = False
-
-    def matches(self, op: str) -> bool:
-        """Return whether an op type is one of these."""
-        if self.uses_strings:
-            definition = definition_of(op)
-            arguments = () if definition is None else (*definition.inputs, *definition.outputs)
-            return any(argument.type == "string" for argument in arguments)
-        return re.fullmatch(self.ops, op) is not None
-
-    @property
-    def as_fix(self) -> Fix:
-        """What to do."""
-        return Fix(text=self.fix, code=self.code)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Substitute:
-    """Code that does an op's work with ops that have GPU kernels; see `substitutes.toml`."""
-
-    ops: tuple[str, ...]
-    title: str
-    code: str
-    source: str
-    fix: str = ""
-    condition: str | None = None
-    types: tuple[str, ...] = ()
-    attribute: str = "T"
-    same_result: bool = False
-    function: str = ""
-
-    def as_fix(self, op: str, attributes: Iterable[Attributes]) -> Fix:
-        """Return the fix for nodes, checked if a test ran the code with the results of the op."""
-        is_known = not self.attribute or all(
-            a.get(self.attribute) in self.types for a in attributes
-        )
-        return Fix.of(
-            self.title.format(op=op),
-            self.fix,
-            condition=self.condition,
-            code=self.code,
-            checked=self.same_result and is_known,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Switch:
-    """How to avoid ops that a library makes; see `library_switches.toml` for the fields."""
-
-    folders: tuple[str, ...]
-    title: str
-    source: str
-    fix: str = ""
-    functions: tuple[str, ...] = ()
+    fix: Fix
     ops: tuple[str, ...] = ()
-    code: str | None = None
+    # Of `host_work.toml`: ops whose work belongs on the host.
+    id: str = ""
+    why: str = ""
+    in_libraries: bool = False
+    # Of `library_switches.toml`: how to avoid ops that a library makes.
+    folders: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    # Of `substitutes.toml`: code that does an op's work with ops that have GPU kernels.
+    function: str = ""
+    attribute: str = "T"
+    types: tuple[str, ...] = ()
+    same_result: bool = False
 
 
-_HOST_WORK: Final = read("host_work", HostWork)
-SWITCHES: Final = read("library_switches", _Switch)
+HOST_WORK: Final = {entry.id: entry for entry in read("host_work", Advice)}
+_SWITCHES: Final = read("library_switches", Advice)
 #: By op type and the library function that makes it ("" for any code).
 SUBSTITUTES: Final = {
-    (op, entry.function): entry for entry in read("substitutes", Substitute) for op in entry.ops
+    (op, entry.function): entry for entry in read("substitutes", Advice) for op in entry.ops
 }
 
 
-def host_work(op: str) -> HostWork | None:
+def host_work(op: str) -> Advice | None:
     """Return why an op's work belongs on the host, or None if it does not."""
-    return next((entry for entry in _HOST_WORK if entry.matches(op)), None)
+    definition = definition_of(op)
+    arguments = () if definition is None else (*definition.inputs, *definition.outputs)
+    uses_strings = any(argument.type == "string" for argument in arguments)
+    for entry in HOST_WORK.values():
+        if any(re.fullmatch(known, op) for known in entry.ops) or (uses_strings and not entry.ops):
+            return entry
+    return None
 
 
-def host_work_named(name: str) -> HostWork:
-    """Return an entry by its id."""
-    return next(entry for entry in _HOST_WORK if entry.id == name)
+def substitute(op: str, nodes: Sequence[Attributes], function: str = "") -> Fix | None:
+    """Return code for nodes that a library function makes, if it fits their types.
 
-
-def substitute_for(op: str, attributes: Attributes, function: str = "") -> Substitute | None:
-    """Return the substitute for an op that a library function makes, if one fits its type."""
-    found = SUBSTITUTES.get((op, function)) or SUBSTITUTES.get((op, ""))
-    if found is None:
+    It is checked if a test ran the code with the results of the op.
+    """
+    entry = SUBSTITUTES.get((op, function)) or SUBSTITUTES.get((op, ""))
+    if entry is None:
         return None
-    dtype = attributes.get(found.attribute) if found.attribute else None
-    return found if dtype is None or dtype in found.types else None
+    types = [each.get(entry.attribute) for each in nodes] if entry.attribute else []
+    if any(dtype is not None and dtype not in entry.types for dtype in types):
+        return None
+    return replace(entry.fix, checked=entry.same_result and None not in types)
 
 
 def switch_of(op: str, frame: Frame) -> Fix | None:
     """Return the library's own option that avoids an op made at one of its lines, if known."""
     path = frame.file.replace("\\", "/")
-    for switch in SWITCHES:
+    for switch in _SWITCHES:
         if (
             any(f"/{folder}" in path for folder in switch.folders)
             and (not switch.functions or frame.code in switch.functions)
             and (not switch.ops or op in switch.ops)
         ):
-            text = f"{_inside(frame)} {switch.title}. {switch.fix}".strip()
-            return Fix(text=text, title=switch.title, code=switch.code)
+            return replace(switch.fix, text=f"{_inside(frame)} {switch.fix.text}")
     return None
 
 
@@ -159,7 +116,7 @@ def _inside(frame: Frame) -> str:
 
 
 def fixes_of_variables(dtype: str, blockers: Iterable[Blocker]) -> Iterator[Fix]:
-    """Walk the fixes for variables of a type that a GPU cannot store or cannot compute with.
+    """Yield the fixes for variables of a type that a GPU cannot store or cannot compute with.
 
     There is one for each set of types that suits all users of a variable, with the lines that
     create these variables; and one if a library creates some.

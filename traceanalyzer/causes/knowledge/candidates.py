@@ -1,8 +1,8 @@
 """Possible causes of an op that nothing explains, the most likely first.
 
-First comes what the trace shows about the op, then what programs often do, then what the op's
-kernels allow, and last what leaves no mark in a trace. For an unknown version of TensorFlow, a
-kernel that came late may be missing.
+Causes that the trace shows come first, then those that programs often have, then those that the
+op's kernels allow, and last those that leave no mark in a trace. For an unknown version of
+TensorFlow, a kernel that came late may be missing.
 
 An op that takes a resource or a reference is where that is, whatever a scope requests
 (`ColocateResourceOrRefEdge`, colocation_graph.cc; `MaybePinToResourceDevice`, placement_utils.cc).
@@ -110,20 +110,16 @@ class Candidates:
         definition = self._registry.definition(cpu_op.explanation.type)
         if definition is None:
             return ("custom_op",)
-        if _takes_resource(self._registry, definition.name):
-            ranked = self._of_resource(cpu_op)
-        else:
-            ranked = self._of_other(cpu_op, definition)
-        excluded = frozenset(self._excluded(cpu_op))
-        left = dict.fromkeys(cause for cause, is_possible in ranked if is_possible)
-        return tuple(cause for cause in left if cause not in excluded)[:_MOST_NAMED]
+        excluded = set(self._excluded(cpu_op))
+        ranked = [cause for cause, may_be in self._ranked(cpu_op, definition) if may_be]
+        return tuple(c for c in dict.fromkeys(ranked) if c not in excluded)[:_MOST_NAMED]
 
     def _excluded(self, cpu_op: CpuOp) -> Iterator[str]:
-        """Walk the causes that are excluded by what is known about an op."""
-        requested = cpu_op.requested_device
+        """Yield the causes that are excluded by what is known about an op."""
+        requested, kernels = cpu_op.requested_device, cpu_op.explanation.kernels
         if requested is not None and not asks_for_cpu(requested):
             yield from ("explicit_cpu_placement", "library_cpu_placement")
-        if cpu_op.explanation.kernels is not None and GPU in cpu_op.explanation.kernels:
+        if kernels is not None and GPU in kernels:
             yield from ("dtype_unsupported", "attr_unsupported", "no_gpu_kernel")
         if self._kernels.exact:
             yield "no_gpu_kernel"
@@ -132,38 +128,51 @@ class Candidates:
         if cpu_op.is_eager:
             yield from ("caller_device_scope_cpu", "colocation_group", "follows_neighbour")
 
-    def _of_resource(self, cpu_op: CpuOp) -> list[tuple[str, bool]]:
-        """Return the causes of an op that takes a resource, and whether each is possible."""
-        missing = {*cpu_op.explanation.types_missing}
-        function = _function(cpu_op.host, cpu_op.function)
-        return [
-            ("distribution_strategy_cpu", function in self._with_replicas),
-            ("resource_on_cpu", True),
-            ("library_cpu_placement", self._has_library_scope(cpu_op)),
-            ("dtype_unsupported", bool(_USUAL & missing)),
-            ("distribution_strategy_cpu", True),
-            ("dtype_unsupported", bool(missing)),
-            ("colocation_group", self._is_colocating(cpu_op)),
-            ("no_gpu_kernel", self._may_be_young(cpu_op)),
-        ]
-
-    def _of_other(self, cpu_op: CpuOp, definition: OpDefinition) -> list[tuple[str, bool]]:
-        """Return the causes of an op without a resource, and whether each is possible."""
-        op_type, registry = definition.name, self._registry
-        missing = {*cpu_op.explanation.types_missing}
+    def _ranked(self, cpu_op: CpuOp, definition: OpDefinition) -> list[tuple[str, bool]]:
+        """Return causes, the most likely first, and whether each is possible."""
+        op_type, registry, missing = (
+            definition.name,
+            self._registry,
+            cpu_op.explanation.types_missing,
+        )
         function = _function(cpu_op.host, cpu_op.function)
         called = function._replace(call=_call(cpu_op.name))
-        is_in_function, is_beside_gpu = _is_in_function(cpu_op), called in self._with_gpu
-        is_in_graph, prefers_cpu = not cpu_op.is_eager, _prefers_cpu(registry, op_type)
+        is_in_graph, is_beside_gpu = not cpu_op.is_eager, called in self._with_gpu
+        is_in_function = bool(cpu_op.function) and not is_session_graph(cpu_op.function)
+        is_in_library = is_in_graph and bool(habit_of(cpu_op.name, self._version))
+        # TensorFlow 1 code, which makes a session's graph, colocates ops in optimizers and
+        # gradients; `tf.gradients` does in functions, too.
+        is_colocating = not is_in_function or function in self._with_gradients
+        # A GPU kernel may be newer than the program's unknown version.
+        known = [r for r in registries() if r.definition(op_type) is not None]
+        may_be_young = self._version is None and not all(
+            bool(r.gpu_kernels(op_type)) for r in known
+        )
+        if _takes_resource(registry, op_type):
+            return [
+                ("distribution_strategy_cpu", function in self._with_replicas),
+                ("resource_on_cpu", True),
+                ("library_cpu_placement", is_in_library),
+                ("dtype_unsupported", not _USUAL.isdisjoint(missing)),
+                ("distribution_strategy_cpu", True),
+                ("dtype_unsupported", bool(missing)),
+                ("colocation_group", is_colocating),
+                ("no_gpu_kernel", may_be_young),
+            ]
+        prefers_cpu = _prefers_cpu(registry, op_type)
         # A list of strings stays on the host, wherever its handle is; see `placement/nodes.py`.
-        may_miss_dtype = bool(_USUAL & missing) or "TensorList" in op_type
-        may_be_pinned = is_in_graph and self._may_be_small(cpu_op, definition)
+        may_miss_dtype = not _USUAL.isdisjoint(missing) or "TensorList" in op_type
+        types = self._types.get(cpu_op.op_id)
+        given = {*types.split(";")} - {"", UNKNOWN_TYPE} if isinstance(types, str) else set()
+        may_be_pinned = (
+            is_in_graph and given <= MOVED_IF_SMALL and _takes(definition, MOVED_IF_SMALL)
+        )
         may_be_called = (is_in_function or bool(called.call)) and not is_beside_gpu
         # `tf.random` ops are excepted (placement_utils.cc).
-        may_be_small = definition.inputs and "Random" not in op_type and cpu_op.is_eager
+        may_be_small = bool(definition.inputs) and "Random" not in op_type and cpu_op.is_eager
         return [
             # Causes that the trace shows. The default device of a function outweighs priorities.
-            ("library_cpu_placement", self._has_library_scope(cpu_op)),
+            ("library_cpu_placement", is_in_library),
             ("distribution_strategy_cpu", function in self._with_replicas),
             ("colocation_group", (function, cpu_op.name) in self._gradients_on_cpu),
             ("dtype_unsupported", may_miss_dtype),
@@ -173,10 +182,10 @@ class Candidates:
             # Causes in the program.
             ("explicit_cpu_placement", True),
             ("caller_device_scope_cpu", may_be_called),
-            ("colocation_group", self._is_colocating(cpu_op)),
+            ("colocation_group", is_colocating),
             # Causes that the op's kernels allow but that few programs have.
             ("dtype_unsupported", bool(missing)),
-            ("no_gpu_kernel", self._may_be_young(cpu_op)),
+            ("no_gpu_kernel", may_be_young),
             ("attr_unsupported", _has_labels_without_gpu_kernel(registry, op_type)),
             ("kernel_priority", prefers_cpu),
             # Causes that a trace never shows.
@@ -186,36 +195,8 @@ class Candidates:
             ("caller_device_scope_cpu", is_in_graph),
             ("colocation_group", is_in_graph),
             ("library_cpu_placement", True),
-            ("small_int_pinning", bool(may_be_small) and _takes(definition, _SMALL_INTEGERS)),
+            ("small_int_pinning", may_be_small and _takes(definition, _SMALL_INTEGERS)),
         ]
-
-    def _has_library_scope(self, cpu_op: CpuOp) -> bool:
-        return not cpu_op.is_eager and bool(habit_of(cpu_op.name, self._version))
-
-    def _may_be_young(self, cpu_op: CpuOp) -> bool:
-        """Return whether an op's GPU kernel may be newer than the program's unknown version."""
-        of_op = [r for r in registries() if r.definition(cpu_op.explanation.type) is not None]
-        always = all(bool(r.gpu_kernels(cpu_op.explanation.type)) for r in of_op)
-        return self._version is None and not always
-
-    def _may_be_small(self, cpu_op: CpuOp, definition: OpDefinition) -> bool:
-        """Return whether `pin_to_host_optimization` may move an op, by its input dtypes."""
-        types = self._types.get(cpu_op.op_id)
-        known = {*types.split(";")} - {"", UNKNOWN_TYPE} if isinstance(types, str) else frozenset()
-        return known <= MOVED_IF_SMALL and _takes(definition, MOVED_IF_SMALL)
-
-    def _is_colocating(self, cpu_op: CpuOp) -> bool:
-        """Return whether the code that made an op's graph colocates ops.
-
-        TensorFlow 1 code, which makes a session's graph, does in optimizers and gradients;
-        `tf.gradients` does in functions, too.
-        """
-        function = _function(cpu_op.host, cpu_op.function)
-        return not _is_in_function(cpu_op) or function in self._with_gradients
-
-
-def _is_in_function(cpu_op: CpuOp) -> bool:
-    return bool(cpu_op.function) and not is_session_graph(cpu_op.function)
 
 
 def _function(host: object, function: object) -> _Function:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.syntax import syntax_of
+from traceanalyzer.capture_file.source_lines import syntax_of
 from traceanalyzer.causes._cause import BlockedOps
 from traceanalyzer.causes.knowledge.finding_text import observed, scope_text
 from traceanalyzer.cpu_ops import analyse
@@ -52,7 +52,7 @@ _DTYPE_BYTES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenError:
-    """A recorded error and what followed from it."""
+    """A recorded error and its consequences."""
 
     raised: Frame | None  #: the user's line that raised it, if known
     handler: Frame | None  #: the line of the `except` that caught it; None if nothing did
@@ -160,11 +160,11 @@ class Exhaustion:
 
     @property
     def attempt(self) -> str:
-        """What TensorFlow could not do, after "TensorFlow"."""
+        """The failed attempt, after "TensorFlow"."""
         size = "" if self.bytes is None else size_text(self.bytes)
-        what = f"{self.tensor} ({size})" if self.tensor and size else self.tensor or size
+        wanted = f"{self.tensor} ({size})" if self.tensor and size else self.tensor or size
         at = f" on {device_text(self.device)}" if self.device else ""
-        return f"could not allocate {what or 'memory for an op'}{at}"
+        return f"could not allocate {wanted or 'memory for an op'}{at}"
 
 
 def exhaustion(message: str) -> Exhaustion:

@@ -6,7 +6,7 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.capture_file.frames import (
+from traceanalyzer.capture_file.document import (
     is_below,
     library_of,
     line_text,
@@ -88,14 +88,6 @@ def types_at(cpu_ops: Sequence[CpuOp]) -> str:
     places = {(op.file, op.line) for op in cpu_ops}
     file, line = places.pop() if len(places) == 1 else (None, None)
     return types if file is None or line is None else f"{types} at {_file_line(file, line)}"
-
-
-def types_and(cpu_ops: Sequence[CpuOp]) -> str:
-    """Return the types of ops for a fix: `A, B, and C`."""
-    types = list(dict.fromkeys(op.explanation.type for op in cpu_ops))
-    if len(types) == 1 or listed(types) != ", ".join(types):
-        return listed(types)
-    return f"{', '.join(types[:-1])}{',' if len(types) > 2 else ''} and {types[-1]}"  # noqa: PLR2004
 
 
 def at_lines(cpu_ops: Sequence[CpuOp]) -> str:
@@ -213,8 +205,8 @@ def _clause(blocker: Blocker) -> str:
             return f"no GPU kernel of {op_type} accepts {listed(values) or 'its attributes'}"
         case BlockerKind.ASSIGNED | BlockerKind.RESOURCE:
             named = blocker.resource is not None and blocker.resource.name
-            what = f"the resource {named}" if named else f"a resource of {op_type}"
-            return f"{what} is on {device or 'the CPU'}"
+            resource = f"the resource {named}" if named else f"a resource of {op_type}"
+            return f"{resource} is on {device or 'the CPU'}"
         case BlockerKind.REQUEST:
             at = "" if blocker.scope_frame is None else f" at {line_text(blocker.scope_frame)}"
             return f"{device} is requested for {op_type}{at}"
@@ -224,17 +216,19 @@ def _clause(blocker: Blocker) -> str:
             return _CLAUSES[kind].format(op_type)
 
 
-def types_text(attributes: Mapping[str, Json]) -> str:
-    """Return the dtypes of attributes: `T=int32, Tidx=int64`."""
-    return ", ".join(f"{name}={dtypes_text(value)}" for name, value in attributes.items())
+def given_text(attributes: Mapping[str, Json]) -> str:
+    """Return attributes with their values: `T=int32, bad_indices_policy="ERROR"`."""
+    return ", ".join(f"{name}={value_text(value)}" for name, value in attributes.items())
 
 
-def dtypes_text(value: Json) -> str:
-    """Return a dtype or a list of dtypes, as Python has them."""
+def value_text(value: Json) -> str:
+    """Return the value of an attribute, with dtypes as Python has them."""
+    if isinstance(value, dict):
+        return f'"{value["s"]}"' if isinstance(value.get("s"), str) else str(value)
     names = [python_name(dtype) for dtype in dtypes_in(value)]
-    if not names:
-        return "a type that was not recorded"
-    return names[0] if isinstance(value, str) else f"[{', '.join(dict.fromkeys(names))}]"
+    if isinstance(value, list) and names:
+        return f"[{', '.join(dict.fromkeys(names))}]"
+    return names[0] if names else "a value that was not recorded" if value is None else str(value)
 
 
 def dtypes_in(value: Json) -> list[str]:

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.capture_file.document import line_text
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import Evidence, RuledOut
@@ -39,7 +39,7 @@ _WITH_SLOTS: Final = 4
 
 
 class OtherProcess(NamedTuple):
-    """A process on a GPU that is not the program's: its name or "", and the memory it held."""
+    """A process on a GPU that is not the program's: its name or "", and the memory it used."""
 
     name: str
     bytes: int | None
@@ -82,6 +82,13 @@ class GpuMemory:
         words = f"the {size_text(self.limit_bytes)} that TensorFlow may use on {name}"
         return f"{words}, which has {size_text(self.total_bytes)}" if self.total_bytes else words
 
+    @property
+    def peak_text(self) -> str:
+        """How much TensorFlow had in use at the peak, and how much it can use."""
+        used = "an unknown amount" if self.peak_bytes is None else size_text(self.peak_bytes)
+        room = "" if self.room_bytes is None else f", of {self.room_words('it')}"
+        return f"GPU:{self.number} had {used} in use at its peak{room}"
+
 
 def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
     """Return the known memory of each of TensorFlow's GPUs, by number."""
@@ -122,7 +129,7 @@ def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
 def driver_gpus(
     capture_file: CaptureFile,
 ) -> Iterator[tuple[Mapping[str, Any], tuple[OtherProcess, ...]]]:
-    """Walk what the driver reported about each GPU, with the other processes on it."""
+    """Yield the driver's record of each GPU, with the other processes on it."""
     for gpu in capture_file.gpus:
         found = gpu.get("other_processes")
         processes = [p for p in found if isinstance(p, dict)] if isinstance(found, list) else []
@@ -154,7 +161,7 @@ def _count(value: object) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryNote:
-    """What sizes say about why the program keeps something on the CPU."""
+    """The conclusion from sizes on why the program keeps data on the CPU."""
 
     #: That it does not fit is the reason: never certain, because it is an intention; None if sizes
     #: do not suggest it.
@@ -177,7 +184,8 @@ def memory_note(run: Run, ops: BlockedOps) -> MemoryNote:
         return MemoryNote()
     gpu = max(gpus, key=lambda gpu: gpu.free_bytes)
     data, size_bytes = kept
-    sizes = f"{data}, {_memory_text(gpu)}"
+    others = f"; other processes held {size_text(gpu.others_bytes)}" if gpu.others_bytes else ""
+    sizes = f"{data}, and {gpu.peak_text}{others}"
     if size_bytes * _WITH_SLOTS <= gpu.free_bytes:
         out = RuledOut(cause="memory_pressure", because=f"{sizes}: it would easily fit")
         return MemoryNote(ruled_out=(out,))
@@ -192,18 +200,6 @@ def memory_note(run: Run, ops: BlockedOps) -> MemoryNote:
         )
     evidence = observed("memory_size", f"{sizes}: {text}", "resources and devices")
     return MemoryNote(certainty=certainty, evidence=(evidence,))
-
-
-def _memory_text(gpu: GpuMemory) -> str:
-    """Return the memory as text: `GPU:0 has 8.00 GB, with 2.00 GB in use at the peak`."""
-    text = f"GPU:{gpu.number} has {size_text(gpu.room_bytes or 0)}"
-    if gpu.limit_bytes is not None:
-        text += " for TensorFlow"
-    if gpu.peak_bytes is not None:
-        text += f", with {size_text(gpu.peak_bytes)} in use at the peak"
-    if gpu.others_bytes:
-        text += f"; other processes held {size_text(gpu.others_bytes)}"
-    return text
 
 
 def _kept(capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:

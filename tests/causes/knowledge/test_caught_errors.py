@@ -1,4 +1,4 @@
-"""What messages of exhausted memory say."""
+"""Messages of exhausted memory."""
 
 import pytest
 

@@ -1,0 +1,186 @@
+"""Blocks as text: makes simple blocks of all others, for the terminal and Markdown.
+
+Pictures that only a page can show are left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+
+from traceanalyzer.format import counted, share
+from traceanalyzer.model import blocks as b
+from traceanalyzer.report.packed import unpack
+from traceanalyzer.report.text import plain, quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BAR: Final = 30  # characters of the longest part of a bar
+_NOT_WRITTEN: Final = frozenset({"glossary"})
+_FLOWS: Final = (
+    b.Column(name="from", title="From", kind="code"),
+    b.Column(name="to", title="To", kind="code"),
+    b.Column(name="bytes", title="Bytes", kind="bytes"),
+    b.Column(name="count", title="Transfers", kind="count"),
+    b.Column(name="gpu_wait", title="GPU wait", kind="us"),
+)
+_CHANGES: Final = tuple(
+    b.Column(name=title, title=title) for title in ("#", "Change", "Where", "Saves", "Certainty")
+)
+_BARS: Final = (
+    b.Column(name="part", title=""),
+    b.Column(name="value", title="", kind="us"),
+    b.Column(name="share", title="", kind="share"),
+    b.Column(name="drawn", title=""),
+)
+
+
+class Quiet(NamedTuple):
+    """A line of less weight than a note."""
+
+    text: b.Text
+
+
+class Lines(NamedTuple):
+    """Lines of code, of commands ("sh"), or of a "diff"."""
+
+    lines: tuple[str, ...]
+    language: str
+
+
+class Titled(NamedTuple):
+    """Blocks below a title and some facts."""
+
+    title: b.Text
+    facts: b.Text
+    blocks: tuple[b.Block, ...]
+
+
+Simple: TypeAlias = b.Note | Quiet | b.KeyValues | b.Bullets | Lines | b.Table | b.Fold | Titled
+
+
+class Form(NamedTuple):
+    """What a form of text has room for."""
+
+    rows: int  # of a table
+    columns: int  # of a table of all ops, or of flows
+    draws_bars: bool
+    more: str = ""  # where the rest is
+
+    def simple(self, block: b.Block) -> Iterator[Simple]:  # noqa: C901, PLR0912 - by kind
+        """Yield a block as simple ones."""
+        match block:
+            case b.Note() | b.KeyValues() | b.Bullets():
+                yield block
+            case b.Source():
+                if block.file:
+                    yield Quiet((b.Line(file=block.file, line=block.first_line),))
+                yield Lines(block.lines, block.language)
+            case b.Diff():
+                verified = ", verified by replaying TensorFlow's placer"
+                line = b.Line(file=block.file, line=block.line)
+                yield Quiet((line, verified if block.is_verified else ""))
+                lines = (*(f"- {old}" for old in block.old), *(f"+ {new}" for new in block.new))
+                yield Lines(lines, "diff")
+            case b.DataPath():
+                path: list[b.Inline] = []
+                for step in block.steps:
+                    took = "" if step.us is None else f" ({quantity(step.us, 'us')})"
+                    sent = step.bytes_after
+                    moved = "" if sent is None else f"{quantity(sent, 'bytes')} → "
+                    path += [
+                        f"{step.device.upper()} ",
+                        b.Code(text=step.label),
+                        took,
+                        f" → {moved}",
+                    ]
+                yield b.Note(text=tuple(path[:-1]))
+            case b.Table():
+                if block.caption:
+                    yield Quiet(block.caption)
+                yield replace(block, rows=block.rows[: self.rows])
+                yield from self.left(block.total_rows, min(self.rows, len(block.rows)))
+            case b.BigTable() | b.Flows():
+                yield from self.simple(self._table(block))
+            case b.Timeline(events=events):
+                counts = f"{events.events_total:,} events on {events.lanes_total:,} threads"
+                yield Quiet((f"{counts} and streams{self.more}",))
+            case b.StepBar():
+                yield from self.step_bar(block)
+            case b.Changes():
+                rows = tuple(
+                    (f"{number}", row.title, row.where, row.saves, row.certainty)
+                    for number, row in enumerate(block.rows, 1)
+                )
+                yield b.Table(columns=_CHANGES, rows=rows, total_rows=len(rows))
+            case b.Fold():
+                if block.id not in _NOT_WRITTEN:
+                    yield block
+            case b.Card():
+                parts = (block.where, block.saves, (block.certainty or "",), block.facts)
+                said = [inline for text in parts if plain(text) for inline in (" · ", *text)]
+                yield Titled(block.title, tuple(said[1:]), block.blocks)
+            case b.Tabs():
+                for tab in block.tabs:
+                    count = "" if tab.count is None else f" ({counted(tab.count, 'row')})"
+                    yield Titled((f"{tab.title}{count}",), (), tab.blocks)
+
+    def _table(self, block: b.BigTable | b.Flows) -> b.Table:
+        if isinstance(block, b.BigTable):
+            values = unpack(block.packed)
+            columns = tuple(c for c in block.columns if c.name in values and c.name != block.key)
+            columns, total = columns[: self.columns], block.packed.total_rows
+            rows = tuple(zip(*(values[c.name][: self.rows] for c in columns), strict=True))
+            return b.Table(columns=columns, rows=rows, total_rows=total)
+        labels = [node.label for node in block.nodes]
+        cells = tuple(
+            (labels[flow.source], labels[flow.target], flow.bytes, flow.count, flow.gpu_wait_us)
+            for flow in block.flows[: self.rows]
+        )
+        rows = tuple(row[: self.columns] for row in cells)
+        return b.Table(columns=_FLOWS[: self.columns], rows=rows, total_rows=len(block.flows))
+
+    def step_bar(self, block: b.StepBar, most: int | None = None) -> Iterator[Simple]:
+        """Yield all bars, or the given number of them, as tables."""
+        columns = _BARS if self.draws_bars else _BARS[:3]
+        for bar in block.bars[:most]:
+            yield Quiet((f"{bar.label}: {quantity(bar.total, block.unit)}",))
+            longest = max((part.value for part in bar.parts), default=0.0) or 1.0
+            rows = tuple(
+                (
+                    part.label,
+                    (quantity(part.value, block.unit),),
+                    min(1.0, part.value / bar.total) if bar.total else 0.0,
+                    "█" * max(1, round(_BAR * part.value / longest)),
+                )[: len(columns)]
+                for part in bar.parts
+            )
+            yield b.Table(columns=columns, rows=rows, total_rows=len(rows))
+            if bar.by_placement is not None and bar.total:
+                caused = quantity(bar.by_placement, block.unit)
+                said = f"CPU placement causes {caused} ({share(bar.by_placement / bar.total)})."
+                yield b.Note(text=(said,), tone="bad")
+        yield from self.left(len(block.bars), len(block.bars[:most]))
+        if block.note:
+            yield Quiet(block.note)
+
+    def left(self, total: int, shown: int) -> Iterator[Quiet]:
+        """Say how many rows or lines are left out, if any."""
+        if total > shown:
+            yield Quiet((f"and {total - shown:,} more{self.more}",))
+
+
+def cell_text(column: b.Column, value: b.Cell) -> b.Text:
+    """Return the cell of a table as text; empty if unknown."""
+    if value is None or isinstance(value, tuple):
+        return value or ()
+    if isinstance(value, int | float) and is_figure(column):
+        return (quantity(value, column.kind),)
+    return (b.Code(text=str(value)) if column.kind == "code" else str(value),)
+
+
+def is_figure(column: b.Column) -> bool:
+    """Return whether the cells of a column are figures."""
+    return column.kind not in {"text", "code"}
