@@ -97,8 +97,8 @@ def join_graphs(
         return None
     joined = join_rows(occurrences, recorded, (), {})
     records = tuple(
-        record and replace(record, is_device_certain=False, witness="graph")
-        for record in joined.records
+        r and replace(r, device=as_typed(r.device), is_device_certain=False, witness="graph")
+        for r in joined.records
     )
     return replace(joined, records=records, graphs=recorded)
 
