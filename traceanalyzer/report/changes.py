@@ -51,7 +51,6 @@ def changes(facts: PageFacts) -> b.Section | None:
             to=f"change-{change.id}",
             detail=prose(f"{change.detail[:1].upper()}{change.detail[1:]}" or _ops_of(change)),
             share=None if change.saving.kind == "proxy" else change.saving.share,
-            is_by_placement=change.is_by_placement,
             **_shown(change),
         )
         for change in facts.changes[:_MOST_CHANGES]
@@ -257,7 +256,6 @@ def _ops(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.Block]:
 
 
 def _ruled_out(facts: PageFacts, change: Change, found: list[Finding]) -> Iterator[b.Block]:
-    """List the causes that are excluded for the ops of a change."""
     excluded = {out.cause: out.because for finding in found for out in finding.ruled_out}
     cpu_op = next((facts.diagnosis.cpu_ops.get(op_id) for op_id in change.op_ids), None)
     if cpu_op is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +16,6 @@ from traceanalyzer.tables.functions import with_recorded_functions
 from traceanalyzer.tables.host_ops import host_ops, host_plane
 from traceanalyzer.tables.joined import join_eager, join_graphs, join_rows
 from traceanalyzer.tables.ops import gather_occurrences, op_rows
-from traceanalyzer.tables.program_calls import NOTHING_MADE, function_making
 from traceanalyzer.tables.recording import gpu_names, tracer_facts
 from traceanalyzer.tables.schema import ALLOCATIONS
 from traceanalyzer.tables.stages import NO_PIPELINES, no_stages, pipelines
@@ -25,13 +24,10 @@ from traceanalyzer.tables.thread_activity import thread_activity
 from traceanalyzer.tables.transfers import count_transfers, transfer_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.capture_file.event_graphs import EventGraphs
     from traceanalyzer.tables.joined import Joined
     from traceanalyzer.tables.ops import OpOccurrences
-    from traceanalyzer.tables.program_calls import FunctionMaking
     from traceanalyzer.tables.recording import TracerFacts
     from traceanalyzer.tables.stages import Pipelines
     from traceanalyzer.tables.thread_activity import ThreadActivity
@@ -40,7 +36,6 @@ if TYPE_CHECKING:
 
 # `BFCAllocator::AddTraceMe` (bfc_allocator.cc) of older versions, if no op was running.
 _NOTHING: Final = {"", "(null)"}
-_LONGEST_NUMBER: Final = 9  # digits; types have three
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,9 +52,6 @@ class HostTables:
     joined: Joined | None = None  #: what its capture file says about the ops
     stages: pd.DataFrame = field(default_factory=no_stages)  #: stages of its input pipelines
     pipelines: Pipelines = NO_PIPELINES  #: when elements were requested and stages worked
-    #: Start of each line's clock, by plane and line; picoseconds.
-    line_begins: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    making: FunctionMaking = NOTHING_MADE  #: when functions were traced and instantiated
 
 
 def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside it
@@ -109,18 +101,7 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
         joined=joined,
         stages=of_host(stages) if len(stages) else stages,
         pipelines=work,
-        line_begins=_line_begins(trace),
-        making=function_making(host.plane, host.order),
     )
-
-
-def _line_begins(trace: Trace) -> dict[tuple[str, str], int]:
-    """Return the start of each line's clock, except for lines of equal name that differ."""
-    found = defaultdict[tuple[str, str], set[int]](set)
-    for plane in trace.planes:
-        for name, at_ns in zip(plane.lines.name, plane.lines.timestamp_ns.tolist(), strict=True):
-            found[plane.name, name].add(1000 * at_ns)
-    return {key: at_ps.pop() for key, at_ps in found.items() if len(at_ps) == 1}
 
 
 def _kernel_rows(occurrences: OpOccurrences, ops: pd.DataFrame) -> pd.DataFrame:
@@ -173,7 +154,7 @@ def _allocation_rows(plane: Plane) -> pd.DataFrame:
 
 def _type(text: str) -> str | None:
     """Return a type's name, such as `float`; None for types.proto's DT_INVALID."""
-    if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
+    if not re.fullmatch(r"\d{1,9}", text, re.ASCII):
         return text
     return type_name(int(text)) if int(text) else None
 
@@ -196,11 +177,11 @@ def event_rows(host_name: str, trace: Trace) -> pd.DataFrame:
     parts = [
         pd.DataFrame(
             {
-                "host": categorical(constant(host_name, len(plane))),
-                "plane": categorical(constant(plane.name, len(plane))),
-                "line": categorical(coded(plane.line_of, plane.lines.name)),
+                "host": host_name,
+                "plane": plane.name,
+                "line": coded(plane.line_of, plane.lines.name).to_list(),
                 "line_id": plane.lines.id[plane.line_of],
-                "name": categorical(coded(plane.name_of, plane.names)),
+                "name": coded(plane.name_of, plane.names).to_list(),
                 "start_ps": plane.start_ps,
                 "duration_ps": plane.duration_ps,
             }
@@ -208,5 +189,4 @@ def event_rows(host_name: str, trace: Trace) -> pd.DataFrame:
         for plane in trace.planes
     ]
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-    texts = [c for c in ("host", "plane", "line", "name") if c in table]
-    return table.astype(dict.fromkeys(texts, "category"))
+    return table.astype({c: "category" for c in ("host", "plane", "line", "name") if c in table})

@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 HOST_PLANE: Final = "/host:CPU"
 GPU_PLANE: Final = re.compile(r"/device:(GPU|TPU):(\d+)")
 
+# Bytes per value (types.proto), by TensorFlow's own name of the dtype.
+DTYPE_BYTES: Final = {
+    **dict.fromkeys(("bool", "int8", "uint8", "qint8", "quint8"), 1),
+    **dict.fromkeys(("half", "bfloat16", "int16", "uint16"), 2),
+    **dict.fromkeys(("float", "int32", "uint32"), 4),
+    **dict.fromkeys(("double", "int64", "uint64", "complex64"), 8),
+    "complex128": 16,
+}
+
 # Host tracer level from which ops placed on a GPU leave host events, too (op_kernel.cc: a kernel on
 # a GPU is never `expensive`; executor.cc: only expensive ones are recorded below level 3).
 EVERY_OP_LEVEL: Final = 3
@@ -111,13 +120,9 @@ _PIPELINE: Final = re.compile(
 
 def role_of_type(op_type: str) -> str:
     """Return an op's role from its type alone."""
-    if op_type in _TRANSFERS:
-        return Role.TRANSFER
-    if op_type in _RUNTIME:
-        return Role.RUNTIME
-    if _PIPELINE.fullmatch(op_type):
-        return Role.INPUT_PIPELINE
-    return Role.COMPUTE
+    if op_type in _TRANSFERS or op_type in _RUNTIME:
+        return Role.TRANSFER if op_type in _TRANSFERS else Role.RUNTIME
+    return Role.INPUT_PIPELINE if _PIPELINE.fullmatch(op_type) else Role.COMPUTE
 
 
 def op_label(text: str) -> str | None:
@@ -129,9 +134,8 @@ def op_label(text: str) -> str | None:
 def is_derived_line(name: str, line_id: int) -> bool:
     """Return whether a line only repeats events of other lines."""
     low, high = _DERIVED_IDS
-    if _DERIVED_NAMES.fullmatch(name):
-        return True
-    return -(2**31) <= line_id < 2**32 and low <= (line_id & 0xFFFFFFFF) <= high
+    is_numbered = -(2**31) <= line_id < 2**32 and low <= (line_id & 0xFFFFFFFF) <= high
+    return is_numbered or bool(_DERIVED_NAMES.fullmatch(name))
 
 
 def is_eager_executor_line(name: str) -> bool:
