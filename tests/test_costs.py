@@ -49,11 +49,7 @@ def run_of(*planes: Plane) -> Run:
             Host(
                 name=HOST,
                 file=None,
-                format="xplane",
                 tables=tables,
-                errors=(),
-                warnings=(),
-                damage=None,
                 start_ps=0,
                 end_ps=0,
                 device_properties={},

@@ -10,6 +10,7 @@ import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus, recorded_runs, slow_but
 from tests.input_pipeline.test_any_trace import check as check_input
 from tests.report.false_causes import lies_of, lies_on
+from tests.tables.reading import problems
 from tests.transfers.test_graph import check_totals
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.memory.use import AllocatorUse
@@ -20,7 +21,6 @@ from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import text_of
 from traceanalyzer.report.memory import memory
 from traceanalyzer.run import Host, Run
-from traceanalyzer.tables.schema import SCHEMAS
 from traceanalyzer.tables.steps import main_steps
 from traceanalyzer.timeline.walk import Phase, critical_path
 from traceanalyzer.transfers.graph import device_graph
@@ -52,8 +52,7 @@ def test_it_adds_up_and_has_a_report_or_one_plain_line(folder: str, name: str) -
         return
     run = ta.load(CORPUS / folder, run=name)
 
-    for schema in SCHEMAS:
-        assert schema.problems(getattr(run, schema.name)) == []
+    assert problems(run) == []
     assert run.ops["op_id"].is_unique
     for host in run.hosts:
         check_steps(host)

@@ -137,6 +137,6 @@ def test_a_line_near_the_limit_of_its_number_is_left_out_and_said(tmp_path: Path
 
     run = ta.load(file)
 
-    assert run.hosts[0].impossible_events == len(host.lines[0].events)
+    assert run.hosts[0].trace.impossible_events == len(host.lines[0].events)
     assert figures_in(run).kernels == original(trace)[1].kernels
     assert "impossible_times" in {health.id for health in trace_health(run)}

@@ -49,9 +49,8 @@ def listed(names: Sequence[str]) -> str:
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 
-def series(names: Sequence[str], most: int | None = None) -> str:
+def series(names: Sequence[str], most: int = _MAX_LISTED) -> str:
     """Return names as a series: `a, b, and c`, or `a, b, and 3 more`."""
-    most = len(names) if most is None else most
     rest = [f"{len(names) - most} more"] if len(names) > most else []
     *first, last = [*names[:most], *rest]
     return last if not first else f"{', '.join(first)}{',' * (len(first) > 1)} and {last}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -92,8 +93,8 @@ def _of_run(run: Run) -> Iterator[_Remark]:
 
 def _of_file(host: Host) -> Iterator[_Remark]:
     reported: tuple[tuple[Severity, str, tuple[str, ...]], ...] = (
-        ("error", "xspace_error", host.errors),
-        ("warning", "xspace_warning", host.warnings),
+        ("error", "xspace_error", host.trace.errors),
+        ("warning", "xspace_warning", host.trace.warnings),
     )
     for severity, id_, texts in reported:
         distinct = list(dict.fromkeys(texts))
@@ -101,16 +102,16 @@ def _of_file(host: Host) -> Iterator[_Remark]:
             distinct[_MANY:] = [f"and {counted(len(distinct) - _MANY, 'other message')}"]
         for text in distinct:
             yield severity, id_, f"the profiler reported: {text[:_LONG]}"
-    if host.damage is not None:
+    if (damage := host.trace.damage) is not None:
         text = (
-            f"the file is damaged in {counted(host.damage.places, 'place')}: "
-            f"{counted(host.damage.bytes_lost, 'byte')} could not be read, "
-            f"{counted(host.damage.events_kept, 'event')} could; record again for a complete trace"
+            f"the file is damaged in {counted(damage.places, 'place')}: "
+            f"{counted(damage.bytes_lost, 'byte')} could not be read, "
+            f"{counted(damage.events_kept, 'event')} could; record again for a complete trace"
         )
         yield "error", "damaged", text
-    if host.impossible_events:
+    if number := host.trace.impossible_events:
         text = (
-            f"{counted(host.impossible_events, 'event')} left out, as their durations are negative "
+            f"{counted(number, 'event')} left out, as their durations are negative "
             f"or their times more than {LONGEST_PS / _PS_PER_HOUR:.0f} hours away from the rest of "
             "the trace; the file is damaged or its writer has a bug, so record again"
         )
@@ -131,9 +132,9 @@ def _of_file(host: Host) -> Iterator[_Remark]:
         yield "info", "clock_skew", text
     if host.file is not None and host.file.note:
         yield "warning", "file_note", host.file.note
-    if host.format != "xplane":
+    if host.trace.format != "xplane":
         text = (
-            f"read from {host.format}, which lacks allocations, launch details and all events "
+            f"read from {host.trace.format}, which lacks allocations, launch details and events "
             "without a duration, so figures can be too low; an .xplane.pb file has everything"
         )
         yield "warning", "reduced_format", text
@@ -147,13 +148,9 @@ def _tracers(host: Host) -> Iterator[_Remark]:
     yield _host_tracer(facts, has_capture_file=host.capture_file is not None)
     if facts.handed_over:
         text = (
-            f"TensorFlow ran {counted(facts.handed_over, 'eager op')} asynchronously, so "
-            + (
-                "these ops are seen twice, handed over and run, and their host time is the sum"
-                if facts.handed_over_is_named
-                else "their host time is that of handing them over and of waiting there"
-            )
-            + "; tf.config.experimental.set_synchronous_execution(True) shows how long each takes"
+            f"TensorFlow ran {counted(facts.handed_over, 'eager op')} asynchronously, so their "
+            "host time is that of handing them over, in older traces with that of running them; "
+            "tf.config.experimental.set_synchronous_execution(True) shows how long each takes"
         )
         yield "warning", "eager_ops_handed_over", text
     if facts.options is not None and facts.options.device_tracer_level == 0:
@@ -257,18 +254,13 @@ def _session(host: Host, capture_file: CaptureFile) -> Iterator[_Remark]:
     if requested is None:
         return
     if effective is None:  # TensorFlow before 2.19; events of level 3 show that it was used
-        level = host.tables.facts.host_level
-        pairs = [("host", requested.host_tracer_level, min(level, requested.host_tracer_level))]
-    else:
-        pairs = [
-            ("host", requested.host_tracer_level, effective.host_tracer_level),
-            ("device", requested.device_tracer_level, effective.device_tracer_level),
-            ("python", requested.python_tracer_level, effective.python_tracer_level),
-        ]
+        level = min(host.tables.facts.host_level, requested.host_tracer_level)
+        effective = replace(requested, host_tracer_level=level)
     ignored = [
         f"{tracer} tracer level {used} instead of {wanted}"
-        for tracer, wanted, used in pairs
-        if used != wanted
+        for tracer in ("host", "device", "python")
+        if (used := getattr(effective, f"{tracer}_tracer_level"))
+        != (wanted := getattr(requested, f"{tracer}_tracer_level"))
     ]
     if ignored:
         yield "warning", "tracer_level_ignored", f"the profiler used {listed(ignored)}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import filecmp
 import logging
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
@@ -23,6 +23,7 @@ from traceanalyzer.tables.recording import Beside, capture_beside, holds_other_o
 from traceanalyzer.tables.schema import ALLOCATIONS, KERNELS, OPS, STAGES, STEPS, TRANSFERS, Schema
 from traceanalyzer.tables.vocabulary import is_derived_line
 from traceanalyzer.timeline.device_parts import HostTimeline, host_timeline, with_exposed
+from traceanalyzer.trace.columns import Trace
 from traceanalyzer.trace.discovery import choose_run, find_runs
 from traceanalyzer.trace.files import read_host
 from traceanalyzer.trace.tfevents import TfVersion, tf_version
@@ -39,13 +40,13 @@ if TYPE_CHECKING:
     from traceanalyzer.input_pipeline.verdict import HostInput, InputUse
     from traceanalyzer.memory.use import AllocatorUse
     from traceanalyzer.tables.host_tables import HostTables
-    from traceanalyzer.trace.columns import Damage, Trace
     from traceanalyzer.trace.discovery import HostFile, RunFiles
     from traceanalyzer.transfers.costs import TransferCosts
     from traceanalyzer.transfers.traffic import Traffic
 
 
 _log = logging.getLogger("traceanalyzer")
+_NO_TRACE: Final = Trace(planes=())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,21 +64,16 @@ class Host:
 
     name: str  #: from its file's name
     file: HostFile | None  #: the file it was read from; None for rows made by hand
-    format: str  #: `xplane`, `trace.json` or `local.trace`
     tables: HostTables
-    errors: tuple[str, ...]  #: what the profiler reported as errors
-    warnings: tuple[str, ...]
-    damage: Damage | None  #: the parts of the file that could not be read
     start_ps: int  #: start of its first event
     end_ps: int  #: end of its last event
     device_properties: dict[str, dict[str, str]]  #: stated by each accelerator's plane
+    trace: Trace = _NO_TRACE  #: how its trace was read, without the planes
     timeline: HostTimeline = field(default_factory=HostTimeline)
     capture_file: CaptureFile | None = None
     session: int | None = None  #: the capture file's session that wrote this trace, if known
     capture_file_problem: str = ""  #: why an existing capture file is not used
     capture_file_is_foreign: bool = False  #: whether it belongs to another recording
-    origin_ns: int = 0  #: what was subtracted from all times of its trace
-    impossible_events: int = 0  #: left out because their times are impossible
     unnamed_events: int = 0  #: whose name is not in the file
     unnamed_stats: int = 0  #: stats of events whose name is not in the file
 
@@ -102,7 +98,13 @@ class Host:
         if self.file is None:
             msg = f"{self.name}: these rows were not read from a file, so there are no events"
             raise TraceFormatError(msg)
-        return event_rows(self.name, read_host(self.file, near_ns=self.origin_ns))
+        return event_rows(self.name, read_host(self.file, near_ns=self.trace.origin_ns))
+
+
+def _joined(schema: Schema) -> cached_property[pd.DataFrame]:
+    return cached_property(
+        lambda run: schema.frame([getattr(host.tables, schema.name) for host in run.hosts])
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -126,35 +128,12 @@ class Run:
         """The hosts that were captured, each with its capture file."""
         return [(h, h.capture_file) for h in self.hosts if h.capture_file is not None]
 
-    @cached_property
-    def ops(self) -> pd.DataFrame:
-        """A row for each op of each host."""
-        return self._table(OPS)
-
-    @cached_property
-    def kernels(self) -> pd.DataFrame:
-        """A row for each kernel."""
-        return self._table(KERNELS)
-
-    @cached_property
-    def transfers(self) -> pd.DataFrame:
-        """A row for each transfer."""
-        return self._table(TRANSFERS)
-
-    @cached_property
-    def allocations(self) -> pd.DataFrame:
-        """A row for each allocation and deallocation."""
-        return self._table(ALLOCATIONS)
-
-    @cached_property
-    def steps(self) -> pd.DataFrame:
-        """A row for each step; empty if steps are neither marked nor inferred."""
-        return self._table(STEPS)
-
-    @cached_property
-    def stages(self) -> pd.DataFrame:
-        """A row for each stage of an input pipeline (tf.data)."""
-        return self._table(STAGES)
+    ops = _joined(OPS)  #: a row for each op of each host
+    kernels = _joined(KERNELS)  #: a row for each kernel
+    transfers = _joined(TRANSFERS)  #: a row for each transfer
+    allocations = _joined(ALLOCATIONS)  #: a row for each allocation and deallocation
+    steps = _joined(STEPS)  #: a row for each step; empty if none is marked or inferred
+    stages = _joined(STAGES)  #: a row for each stage of an input pipeline (tf.data)
 
     @cached_property
     def input_pipeline(self) -> InputUse | None:
@@ -186,12 +165,12 @@ class Run:
     def _facts(self) -> list[HostFacts]:
         return [
             HostFacts(
-                name=host.name,
-                device_properties=host.device_properties,
-                capture_file=host.capture_file,
-                joined=host.tables.joined,
+                name=h.name,
+                device_properties=h.device_properties,
+                capture_file=h.capture_file,
+                joined=h.tables.joined,
             )
-            for host in self.hosts
+            for h in self.hosts
         ]
 
     @property
@@ -203,9 +182,6 @@ class Run:
     def duration_ps(self) -> int:
         """Time from the first event to the last, on the host that was recorded longest."""
         return max((h.end_ps - h.start_ps for h in self.hosts), default=0)
-
-    def _table(self, schema: Schema) -> pd.DataFrame:
-        return schema.frame([getattr(h.tables, schema.name) for h in self.hosts])
 
 
 def runs(path: str | Path) -> tuple[str, ...]:
@@ -250,7 +226,7 @@ def load(
         if progress:
             progress(f"reading {file.path.name}")
         try:
-            near_ns = next((host.origin_ns for host in hosts if host.origin_ns), 0)
+            near_ns = next((ns for host in hosts if (ns := host.trace.origin_ns)), 0)
             hosts.append(_read(file, index, limit, near_ns))
         except TraceAnalyzerError as error:
             _log.warning("%s", error)
@@ -316,12 +292,9 @@ def _read(file: HostFile, index: int, max_memory_bytes: int | None, near_ns: int
     return Host(
         name=file.host,
         file=file,
-        format=trace.format,
+        trace=replace(trace, planes=()),
         tables=with_exposed(tables, timeline),
         timeline=timeline,
-        errors=trace.errors,
-        warnings=trace.warnings,
-        damage=trace.damage,
         start_ps=start_ps,
         end_ps=end_ps,
         device_properties={p.name: p.own for p in device_planes(trace)},
@@ -329,8 +302,6 @@ def _read(file: HostFile, index: int, max_memory_bytes: int | None, near_ns: int
         session=beside.session,
         capture_file_problem=beside.problem,
         capture_file_is_foreign=beside.is_foreign,
-        origin_ns=trace.origin_ns,
-        impossible_events=trace.impossible_events,
         unnamed_events=trace.unnamed_events,
         unnamed_stats=trace.unnamed_stats,
     )

@@ -100,11 +100,7 @@ class Example:
         host = Host(
             name="h",
             file=None,
-            format="xplane",
             tables=tables,
-            errors=(),
-            warnings=(),
-            damage=None,
             start_ps=0,
             end_ps=10_000_000,
             device_properties={},

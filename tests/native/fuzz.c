@@ -312,18 +312,6 @@ static void call_events(void)
     FILL(int32_t, pairs.after, size((n + 1) * (records + 1)), 0);
     FILL(int64_t, pairs.found, size(n), -1);
     CHECK(align(&pairs) == 0 || is_wild);
-
-    struct find_repeat repeat;
-    int64_t period = 1 + below(4);
-    FILL(int32_t, repeat.codes, below(40),
-         k >= period && below(40) ? at_[k - period] : number(0, 3));
-    repeat.least_repeats = number(1, 4);
-    repeat.share = number(0, 10);
-    repeat.of = number(1, 11);
-    repeat.looks = number(0, 65);
-    FILL(int64_t, repeat.agree, size(repeat.codes.size + 1), 0);
-    FILL(int64_t, repeat.found, size(3), 0);
-    CHECK(find_repeat(&repeat) >= 0 || is_wild);
 }
 
 static void call_walk(void)

@@ -5,7 +5,9 @@ from typing import Any
 import pandas as pd
 
 from tests.traces import decode, host, xspace
+from traceanalyzer.run import Run
 from traceanalyzer.tables.host_tables import HostTables, host_tables
+from traceanalyzer.tables.schema import SCHEMAS
 from traceanalyzer.trace.columns import Plane
 
 HOST = "worker-0"
@@ -46,4 +48,17 @@ def placed(tables: HostTables) -> dict[str, tuple[str, str, str]]:
         key = f"{name}:{kind}" if function is None else f"{function} {name}:{kind}"
         assert key not in found, f"two rows are called {key}"
         found[key] = tuple(placement)
+    return found
+
+
+def problems(tables: Run | HostTables) -> list[str]:
+    """How the tables differ from their schemas; empty when they conform."""
+    found = []
+    for schema in SCHEMAS:
+        table = getattr(tables, schema.name)
+        table = schema.frame([table]) if isinstance(tables, HostTables) else table
+        dtypes = {name: str(dtype) for name, dtype in table.dtypes.items()}
+        declared = {n: "category" if t == "text" else t for n, t in schema.columns.items()}
+        if [*dtypes.items()] != [*declared.items()]:
+            found.append(f"{schema.name}: {dtypes}, expected {declared}")
     return found

@@ -36,6 +36,7 @@ INFERRED: Final = (
     ("jax-rocm-elementwise", "11 ops", "repeated ops", 5),
     ("jax-rocm-conv08", "forward_3d_conv", "function calls", 5),
     ("jax-rocm-convlegacy", "forward_3d_conv", "function calls", 10),
+    ("tpu-xprof-inference2", "jit_f", "XLA modules", 100),
 )
 
 

@@ -48,15 +48,6 @@ _PREDICT: Final = re.compile("predict_function|one_step_on_data_distributed")  #
 _DATASET_OF_KERAS: Final = "RangeDataset"  # of the batches of arrays
 _FEWEST_CALLS: Final = 4  # `fit` and its validation create two
 _FASTER: Final = "Make the input pipeline faster"
-_INPUT_TITLES: Final = {  # by the kind of the fix
-    "prefetch": "Prefetch at the end of the input pipeline",
-    "rewrite": "Write the mapped function with TensorFlow ops",
-    "parallel": "Run several calls of the mapped function at once",
-    "vectorise": "Batch before the mapped function",
-    "cache": "Cache the elements of the slow stage",
-    "generator": "Read from several generators at once",
-    "read_in_parallel": "Read several files at once",
-}
 _PREPARES: Final = "The device waits while Python or the TensorFlow runtime prepares its next work."
 _DEPENDS: Final = "the step waits this long; how much a change saves depends on the program"
 
@@ -171,7 +162,7 @@ def _faster(diagnosis: Diagnosis, host: HostInput, waits: StepWaits) -> Change:
     return _change(
         "input",
         "too slow",
-        _FASTER if first is None else _INPUT_TITLES[first.kind],
+        _FASTER if first is None else first.title,
         saving,
         detail="" if slow is None else f"stage `{slow.stage}`",
         place=_stage_line(run, host),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.changes.source import Source, Sources, Span
     from traceanalyzer.changes.variable_users import Combination
-    from traceanalyzer.model.changes import Edit, Place
+    from traceanalyzer.model.changes import Edit
 
 _CPU: Final = re.compile(r"\bcpu(:\d+)?", re.IGNORECASE)
 _MAKERS: Final = ("Variable", "VariableV1", "get_variable", "add_weight", "add_variable")
@@ -68,23 +68,6 @@ def device_edit(sources: Sources, file: str, line: int, *, soft: bool = True) ->
     if given is None or not _names_cpu(sources, file, given):
         return None
     return source.edited(over(given, _on_gpu(source, given) if soft else "None"))
-
-
-def strategy_edit(sources: Sources) -> tuple[Place | None, Edit | None]:
-    """Return the line that creates the program's strategy, and the edit that gives it the GPU.
-
-    Return neither if the program creates several, and no edit if the line names no CPU.
-    """
-    made = sources.of_strategies()
-    if len(made) != 1:
-        return None, None
-    ((source, call),) = made
-    file, place = source.statement.file, (source.statement.file, source.statement.line)
-    given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    named = [each for each in given if _names_cpu(sources, file, each)]
-    if len(named) != 1:
-        return place, None
-    return place, source.edited(over(named[0], _on_gpu(source, named[0])))
 
 
 def _names_cpu(sources: Sources, file: str, node: ast.AST) -> bool:

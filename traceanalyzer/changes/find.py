@@ -92,7 +92,8 @@ def _order(change: Change) -> tuple[bool, bool, bool, float, str]:
 
 def _shown(changes: Sequence[Change], run: Run) -> list[Change]:
     """Return changes with file names that do not show the author's folders."""
-    files = {place[0] for c in changes for place in _places(c)}
+    places = [place for c in changes for place in (c.place, *c.also) if place is not None]
+    files = {file for file, _ in places} | {edit.file for c in changes for edit in c.edits}
     names = dict(zip(files, shown_files(files, run), strict=True))
 
     def shown(place: Place) -> Place:
@@ -107,8 +108,3 @@ def _shown(changes: Sequence[Change], run: Run) -> list[Change]:
         )
         for change in changes
     ]
-
-
-def _places(change: Change) -> list[Place]:
-    places = [(edit.file, edit.line) for edit in change.edits]
-    return [*places, *change.also, *([] if change.place is None else [change.place])]

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from traceanalyzer.causes import BlockedOps
 from traceanalyzer.causes.knowledge.finding_text import function_text, is_of_call, scope_text
@@ -15,7 +15,6 @@ from traceanalyzer.changes.edits import (
     combined_edit,
     device_edit,
     op_edit,
-    strategy_edit,
     variable_edits,
 )
 from traceanalyzer.changes.remedies import STRATEGY, Blocked, Group, Remedies, Remedy
@@ -40,6 +39,9 @@ if TYPE_CHECKING:
     from traceanalyzer.model.changes import Edit, Effort, Place
     from traceanalyzer.placement.blocker import Blocker
 
+#: The edits of a change, and lines without an edit that must change too.
+_Edits: TypeAlias = "tuple[tuple[Edit, ...], tuple[Place, ...]]"
+_NO_EDITS: Final[_Edits] = ((), ())
 _PIPELINE: Final = "dataset.map("
 _NOTHING_TO_EDIT: Final = "A library makes these ops: there is nothing to change in your code."
 # Causes whose changes other modules of this package make.
@@ -47,18 +49,6 @@ _ELSEWHERE: Final = frozenset({"no_gpu_visible", "host_pipeline"})
 # Ops that share data by name: ops on another device cannot see it. `StageSize` has no GPU kernel:
 # with `Stage` on the GPU, it finds nothing.
 _PAIRED: Final = re.compile(r"(?:(?:Ordered)?Map)?(?:Stage|Unstage)\w*")
-_MOST_TYPES: Final = 5  # op types in a detail
-
-
-class _Edits(NamedTuple):
-    """The edits of a change."""
-
-    edits: tuple[Edit, ...] = ()
-    also: tuple[Place, ...] = ()  #: lines without an edit that must change too
-    place: Place | None = None  #: the line to edit if there is no edit
-
-
-_NO_EDITS: Final = _Edits()
 
 
 class PlacementChanges:
@@ -148,7 +138,7 @@ class PlacementChanges:
 
     def _edits(self, group: Group) -> _Edits:
         """Return the edits of the user's lines; none if they are unknown or cannot be parsed."""
-        remedy, edit, made_at = group.remedy, None, None
+        remedy, edit = group.remedy, None
         place = remedy.file, remedy.line
         if group.is_short_of_memory:
             return _NO_EDITS
@@ -160,9 +150,7 @@ class PlacementChanges:
             blocker = group.lead[0].blocker
             advice, result = group.fixes[0].code or "", _result_dtype(blocker)
             edit = op_edit(self._sources, *place, blocker.type, advice, result)
-        elif remedy.kind == "library" and group.lead[0].cause.id == STRATEGY:
-            made_at, edit = strategy_edit(self._sources)
-        return _Edits(() if edit is None else (edit,), place=made_at)
+        return _NO_EDITS if edit is None else ((edit,), ())
 
     def _retyped(self, place: Place, dtype: str) -> _Edits:
         """Return the edits of a variable's dtype and of the values combined with it."""
@@ -182,7 +170,7 @@ class PlacementChanges:
                 continue
             if edit is not None or not is_all:
                 also.append(other.place)
-        return _Edits(tuple(of_line.values()), tuple(dict.fromkeys(also)))
+        return tuple(of_line.values()), tuple(dict.fromkeys(also))
 
     def _change(
         self,
@@ -192,7 +180,7 @@ class PlacementChanges:
         *,
         is_prediction: bool,
     ) -> Change:
-        remedy, fixes, edits = group.remedy, group.fixes, edited.edits
+        remedy, fixes, (edits, also) = group.remedy, group.fixes, edited
         op_ids = [op_id for op_id in group.op_ids if group.found[op_id].harm == "harmful"]
         alone = [op_id for op_id in op_ids if of_op[op_id] == {remedy}]
         explained = [each.cpu_op.explanation for each in group.harmful]
@@ -202,15 +190,17 @@ class PlacementChanges:
             is_verified = all(e.is_complete and e.certainty == "certain" for e in explained)
         elif remedy.kind == "variable":
             is_verified = bool(group.new_dtype)
-        place = (remedy.file, remedy.line) if remedy.file else edited.place
+        place = (remedy.file, remedy.line) if remedy.file else None
+        if place is None and group.lead[0].cause.id == STRATEGY:
+            place = self._sources.of_strategy()
         is_library = remedy.kind == "library"
         return Change(
             id=_id(group),
-            kind="library" if is_library and not edits else "edit",
+            kind="library" if is_library else "edit",
             title=self._title(group),
-            detail=f"{counted(len(group.op_ids), 'op')}: {series(group.types, _MOST_TYPES)}",
+            detail=f"{counted(len(group.op_ids), 'op')}: {series(group.types)}",
             place=(edits[0].file, edits[0].line) if edits else place,
-            also=(*((edit.file, edit.line) for edit in edits[1:]), *edited.also),
+            also=(*((edit.file, edit.line) for edit in edits[1:]), *also),
             edits=edits,
             instead="" if edits else _instead(group),
             why=_why(group),
@@ -279,7 +269,7 @@ def _merge(groups: dict[Remedy, Group], edits: Mapping[Remedy, _Edits]) -> Mappi
     """
     first: dict[object, Remedy] = {}
     in_order = sorted(groups, key=lambda remedy: (remedy.file, remedy.line, remedy.advice))
-    into = {remedy: first.setdefault(edits[remedy].edits or remedy, remedy) for remedy in in_order}
+    into = {remedy: first.setdefault(edits[remedy][0] or remedy, remedy) for remedy in in_order}
     for remedy, kept in into.items():
         if kept is not remedy:
             members = groups[kept].members + groups.pop(remedy).members

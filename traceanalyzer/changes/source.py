@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from traceanalyzer.capture_file.document import CaptureFile, Statement
+    from traceanalyzer.model.changes import Place
 
 _Position: TypeAlias = tuple[int, int]  # line and column
 Span: TypeAlias = tuple[_Position, _Position, str]
@@ -45,15 +46,16 @@ class Sources:
         calls = [] if source is None else source.calls(*names)
         return (source, calls[0]) if source is not None and len(calls) == 1 else None
 
-    def of_strategies(self) -> list[tuple[Source, ast.Call]]:
-        """Return the statements that create a `tf.distribute` strategy, with the call in each."""
-        return [
-            (source, node)
+    def of_strategy(self) -> Place | None:
+        """Return the line that creates the program's `tf.distribute` strategy, if only one does."""
+        places = [
+            (source.statement.file, source.statement.line)
             for of_file in self._sources.values()
             for source in dict.fromkeys(of_file.values())
             for node in source.nodes
             if isinstance(node, ast.Call) and name_of(node).endswith("Strategy")
         ]
+        return places[0] if len(places) == 1 else None
 
     def constant(self, file: str, node: ast.AST | None) -> tuple[Source, ast.expr] | None:
         """Return the statement that defines a name (`KIND = tf.int32`), and the value."""

@@ -34,7 +34,6 @@ _FOLLOWS: Final = "follows_neighbour"
 _MOST_CANDIDATES: Final = 4
 _MOST_PARTS: Final = 20
 _MOST_SCOPES: Final = 3  # named in a detail
-_MOST_TYPES: Final = 5
 _RECORD: Final = "traceanalyzer capture train.py"
 _IF_ALL_MOVE: Final = "if all of these ops move to the GPU"
 # `Adam/Adam/update_1/ResourceApplyAdam`, `Adagrad/update_items/...`: updates by an optimizer.
@@ -100,7 +99,7 @@ def _find_cause(
         id=finding_id("find_cause", f"{part.function}\0{part.scope}"),
         kind="find_cause",
         title=f"Find out why {subject} on the CPU",
-        detail=f"{counted(len(ops), 'op')}{where}: {series(types, _MOST_TYPES)}",
+        detail=f"{counted(len(ops), 'op')}{where}: {series(types)}",
         place=next(((op.file, op.line) for op in ops if op.file and op.line is not None), None),
         instead=candidates[0].check if candidates else _RECORD,
         why="The trace does not show why these ops are on the CPU.",

@@ -50,6 +50,7 @@ class InputFix:
     """A change to a pipeline."""
 
     kind: _Kind
+    title: str
     text: str  #: what to do, and what it requires of the program
     code: str
     low_ps: float  #: gain per step, at least

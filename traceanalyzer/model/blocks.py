@@ -1,8 +1,8 @@
 """The typed blocks of a report, the same for page, terminal, and Markdown.
 
 A section is a title, a summary, and a list of blocks. Renderers know blocks, but not sections. A
-new block needs a class here and one renderer each for the page (a template if it can be read
-without scripts, otherwise a module of `report/web`), the terminal, and Markdown.
+new block needs a class here, a renderer for the page (a template if it can be read without scripts,
+otherwise a module of `report/web`), and a case in `report.text_output` for terminal and Markdown.
 
 Figures stay numbers with a unit (`Quantity`), so that all renderers round them the same way, and
 the page can show them exactly. Names from traces are hostile: they are plain text everywhere.

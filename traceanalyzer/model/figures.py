@@ -239,31 +239,6 @@ class RoundTripTransfers(Record):
     exposed_us: Us | None
 
 
-class MovedOp(Record):
-    """An op to move; without an ``op_id`` if the trace has no event for it."""
-
-    op_id: str | None
-    name: str
-    type: str
-
-
-class RoundTripMove(Record):
-    """The ops to move, in either direction, so that a round trip copies least.
-
-    Figures cover the whole trace, in bytes or, if no size is known, in copying time. They exclude
-    values of unknown cost.
-    """
-
-    to_gpu: tuple[MovedOp, ...]
-    to_cpu: tuple[MovedOp, ...]
-    saved_bytes: Count | None
-    stays_bytes: Count | None
-    saved_us: Us | None
-    stays_us: Us | None
-    unknown_before: Count  # values of unknown cost that are copied without the move
-    unknown_after: Count  # such values that would still be copied
-
-
 class RoundTripRecord(Record):
     """A round trip: CPU ops that take values from a device and return values to it."""
 
@@ -275,8 +250,7 @@ class RoundTripRecord(Record):
     unseen: tuple[str, ...] = ()  # nodes without an event in the trace
     arriving: RoundTripTransfers
     leaving: RoundTripTransfers
-    move: RoundTripMove | None = None
-    is_weighed: bool = True  # False if it has too many ops to find the cheapest move
+    cannot_move: tuple[str, ...] = ()  # names of its ops that cannot run on a GPU
 
 
 # --- memory ----------------------------------------------------------------------------------

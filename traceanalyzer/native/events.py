@@ -54,7 +54,6 @@ _begun_by_call = Function("begun_by_call", "int32 int64 int64 int64 int32 int64 
 _align = Function(
     "align", "int32 int64 int64 int32 int32 int64 int64 bool number int32= int32= int64="
 )
-_find_repeat = Function("find_repeat", "int32 number number number number int64= int64=")
 
 
 def innermost(nested: Nested, is_container: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -120,15 +119,3 @@ def align(
     bounds = records.begin, records.end
     _align(*events, records.op, signature, *bounds, is_open, most_pairs, before, after, found)
     return found
-
-
-def find_repeat(
-    codes: NDArray[np.int32], least_repeats: int, share: tuple[int, int], looks: int
-) -> tuple[int, int, int] | None:
-    """Return begin, end and period of a sequence's repeat; see `tables.repeats`."""
-    found = np.empty(3, np.int64)
-    room = np.empty(len(codes) + 1, np.int64)
-    if not _find_repeat(codes, least_repeats, *share, looks, room, found):
-        return None
-    begin, end, period = found.tolist()
-    return begin, end, period

@@ -78,7 +78,6 @@ def moves_ops(changes: Sequence[Change]) -> bool:
 
 
 def _advice(facts: PageFacts) -> str:
-    """Return what to do next if there is nothing to change."""
     if facts.kind == "D":
         return f"{_PLACED_WELL} for a machine with a GPU."
     if facts.kind == "E" and facts.on_cpu.empty and not (facts.other_device or facts.compiled):
@@ -212,7 +211,6 @@ def _fine(facts: PageFacts) -> Text:
 
 
 def _shares(facts: PageFacts) -> Text:
-    """Name the parts that take most of a step."""
     if not facts.has_gpu_times or not facts.step_us:
         return ()
     took = {kind: facts.part_us(kind) / facts.step_us for kind in _NAMES}
@@ -232,7 +230,6 @@ def _shares(facts: PageFacts) -> Text:
 
 
 def _without_gpu(facts: PageFacts) -> Text:
-    """Say that TensorFlow used no GPU, and how long the CPU ops take."""
     is_input, said = facts.run.ops["in_input_pipeline"], f" {_cpu_ops(facts)}"
     is_computing = (facts.run.ops["role"] == Role.COMPUTE) & ~is_input
     if 1 < len(facts.on_cpu) == int(is_computing.sum()):
@@ -241,7 +238,6 @@ def _without_gpu(facts: PageFacts) -> Text:
 
 
 def _took(facts: PageFacts, ran: str) -> Text:
-    """Say that the CPU ops ran, and how much of a step they take."""
     ops_us = facts.part_us("cpu_op")
     if not facts.has_steps or not facts.step_us or not ops_us:
         return (f"{ran} (", _host_time(facts.on_cpu), ").")
@@ -259,7 +255,6 @@ def _no_gpu(facts: PageFacts) -> Text:
 
 
 def _predicted(facts: PageFacts) -> Text:
-    """Say where the ops would be with a GPU, and why there was none."""
     there, counts, stay = facts.diagnosis.on_a_gpu, facts.with_a_gpu, len(facts.stay_on_cpu)
     hides = there is not None and there.hides_gpus
     said = "With a GPU that the program does not hide, " if hides else "With a GPU, "

@@ -69,7 +69,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         summary=_summary(diagnosis, idle_share(times, devices), steps),
         findings=_ranked(_finding(f, diagnosis) for f in diagnosis.findings),
         changes=in_order(diagnosis, changes_of(diagnosis)),
-        unexplained=_unexplained(diagnosis),
+        unexplained=_unexplained(diagnosis.unexplained, diagnosis, is_measured=True),
         rules=diagnosis.outcomes,
         on_a_gpu=_on_a_gpu(diagnosis),
         steps=steps,
@@ -146,49 +146,35 @@ def _ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
-    run, there = diagnosis.run, diagnosis.on_a_gpu
+    there = diagnosis.on_a_gpu
     if there is None:
         return None
-    rows = _most_expensive(there.unexplained, run)
-    shown = rows.head(_MAX_OPS)
-    costs = op_costs(shown, run.transfers, None)
-    ops = zip(_refs(shown, run), costs, strict=True)
+    left = _most_expensive(there.unexplained, diagnosis.run)
     return OnAGpu(
         assumed=there.assumption,
         findings=_ranked(_finding(f, diagnosis, is_measured=False) for f in there.findings),
-        unexplained=Unexplained(
-            cpu_op_us=int(shown["host_self_ps"].sum()) / PS_PER_US,
-            ops=tuple(UnexplainedOp(**ref, cost=cost) for ref, cost in ops),
-            ops_total=len(rows),
-        ),
+        unexplained=_unexplained(left, diagnosis, is_measured=False),
         program_differs=there.program_differs,
         replayed=there.analysis.replayed,
         not_replayed=len(there.analysis.not_replayed),
     )
 
 
-def _unexplained(diagnosis: Diagnosis) -> Unexplained:
-    run, left = diagnosis.run, diagnosis.unexplained
-    candidates, shown = Candidates(run), left.head(_MAX_OPS)
+def _unexplained(left: pd.DataFrame, diagnosis: Diagnosis, *, is_measured: bool) -> Unexplained:
+    run, shown, candidates = diagnosis.run, left.head(_MAX_OPS), Candidates(diagnosis.run)
     # For these hosts, another capture would show nothing new.
     captured = {host.name for host, _ in run.captured}
-    costs = op_costs(shown, run.transfers, diagnosis.costs)
-    return Unexplained(
-        cpu_op_us=int(left["host_self_ps"].sum()) / PS_PER_US,
-        ops=tuple(
-            UnexplainedOp(
-                **ref,
-                occurrences=int(occurrences),
-                cost=cost,
-                candidates=candidates.of(diagnosis.cpu_ops.get(ref["op_id"])),
-                settled_by=None if str(ref["host"]) in captured else SETTLED_BY,
-            )
-            for ref, occurrences, cost in zip(
-                _refs(shown, run), shown["occurrences"], costs, strict=True
-            )
-        ),
-        ops_total=len(left),
-    )
+    costs = op_costs(shown, run.transfers, diagnosis.costs if is_measured else None)
+    ops = []
+    for ref, occurrences, cost in zip(_refs(shown, run), shown["occurrences"], costs, strict=True):
+        more: dict[str, Any] = {}
+        if is_measured:
+            more["occurrences"] = int(occurrences)
+            more["candidates"] = candidates.of(diagnosis.cpu_ops.get(ref["op_id"]))
+            more["settled_by"] = None if str(ref["host"]) in captured else SETTLED_BY
+        ops.append(UnexplainedOp(**ref, cost=cost, **more))
+    took_us = int(left["host_self_ps"].sum()) / PS_PER_US
+    return Unexplained(cpu_op_us=took_us, ops=tuple(ops), ops_total=len(left))
 
 
 # --- ops -------------------------------------------------------------------------------------

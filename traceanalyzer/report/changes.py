@@ -257,7 +257,6 @@ def _ops(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.Block]:
 
 
 def _ruled_out(facts: PageFacts, change: Change, found: list[Finding]) -> Iterator[b.Block]:
-    """List the causes that are excluded for the ops of a change."""
     excluded = {out.cause: out.because for finding in found for out in finding.ruled_out}
     cpu_op = next((facts.diagnosis.cpu_ops.get(op_id) for op_id in change.op_ids), None)
     if cpu_op is not None:

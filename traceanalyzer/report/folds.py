@@ -28,11 +28,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.findings import Finding
     from traceanalyzer.report.page_facts import PageFacts
     from traceanalyzer.run import Run
 
 _NO_GPU: Final = "no_gpu_visible"
 _FEWEST_LIMITS: Final = 3
+_BY_DESIGN: Final = ("by-design", "On the CPU by design")
+_ONCE: Final = ("once", "On the CPU, but not in each step")
+_OTHERS: Final = ("other-findings", "Also computed on the host")
 _FLOAT64: Final = (
     "Nearly all ops with a GPU kernel have one for float64. It can be slow on a GPU, but that does "
     "not move ops to the CPU."
@@ -58,21 +62,18 @@ def folds(facts: PageFacts) -> b.Section | None:
 def _findings(facts: PageFacts) -> Iterator[b.Fold]:
     """Yield the findings that no change covers."""
     in_changes = {each for change in facts.changes for each in change.finding_ids}
-    rest = [f for f in facts.findings.values() if f.id not in in_changes and f.cause != _NO_GPU]
-    by_design = [f for f in rest if f.harm == "by_design"]
-    once = [f for f in rest if RAN_ONCE in f.modifiers and f not in by_design]
-    others = [f for f in rest if f not in by_design and f not in once]
     took_ps = facts.run.ops.set_index("op_id")["host_self_ps"]
 
     def figures(op_ids: Sequence[str]) -> b.Text:
         took = time(int(took_ps.reindex(list(op_ids)).sum()) / PS_PER_US)
         return (f": {counted(len(op_ids), 'op')}, ", took, " over the whole recording")
 
-    for fold_id, title, findings in (
-        ("by-design", "On the CPU by design", by_design),
-        ("once", "On the CPU, but not in each step", once),
-        ("other-findings", "Also computed on the host", others),
-    ):
+    by_kind: dict[tuple[str, str], list[Finding]] = {_BY_DESIGN: [], _ONCE: [], _OTHERS: []}
+    for f in facts.findings.values():
+        if f.id not in in_changes and f.cause != _NO_GPU:
+            ran_once = _ONCE if RAN_ONCE in f.modifiers else _OTHERS
+            by_kind[_BY_DESIGN if f.harm == "by_design" else ran_once].append(f)
+    for (fold_id, title), findings in by_kind.items():
         blocks = tuple(
             b.Fold(
                 summary=(*prose(finding.title), *figures(finding.op_ids)),

@@ -123,9 +123,10 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(
-        address=_address,
+        # A URL cannot contain half a surrogate pair.
+        address=lambda target: quote(target.encode("utf-8", "replace"), safe="-_.:~"),
         breakable=_breakable,
-        code_lines=_code_lines,
+        code_line=lambda line: text.cut(line.expandtabs(4).rstrip("\r\n"), _TITLE_CHARACTERS),
         cut=text.cut,
         name=partial(text.cut, length=_TITLE_CHARACTERS),
         whole_name=_whole_name,
@@ -133,7 +134,6 @@ def environment() -> Environment:
     )
     made.globals.update(
         bracket=_bracket,
-        diff_head=_diff_head,
         early_script=Markup(_static("early.js")),  # noqa: S704 - our own text
         is_number=lambda column: column.kind in _COLUMNS_OF_NUMBERS,
         line_break=Markup("&#10;"),
@@ -172,30 +172,13 @@ def _bracket(bar: Bar) -> tuple[float, float] | None:
     return max(0.0, min(start, bar.total - bar.by_placement)), bar.by_placement
 
 
-def _diff_head(diff: blocks.Diff) -> str:
-    """Return the header of a diff, as `patch` needs it."""
-    file = text.visible(diff.file)
-    return (
-        f"--- {file}\n+++ {file}\n@@ -{diff.line},{len(diff.old)} +{diff.line},{len(diff.new)} @@\n"
-    )
-
-
 def _row_link_column(row: tuple[Cell, ...]) -> int:
     """Return the column whose cell carries the row's link: the first without a link of its own."""
     for column, cell in enumerate(row):
-        inlines = cell if isinstance(cell, tuple) else ()
-        if cell is not None and not any(isinstance(part, blocks.Link) for part in inlines):
+        has_link = isinstance(cell, tuple) and any(isinstance(i, blocks.Link) for i in cell)
+        if cell is not None and not has_link:
             return column
     return -1
-
-
-def _address(target: str) -> str:
-    """Return a target as part of a URL, which cannot contain half a surrogate pair."""
-    return quote(target.encode("utf-8", "replace"), safe="-_.:~")
-
-
-def _code_lines(lines: tuple[str, ...]) -> list[str]:
-    return [text.cut(line.expandtabs(4).rstrip("\r\n"), _TITLE_CHARACTERS) for line in lines]
 
 
 def _breakable(name: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pandas as pd
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="Record")
 _MAX_ROWS: Final = 500
+_NONE_SUCH: Final = object()
 
 
 def us(time_ps: float | None) -> float | None:
@@ -45,20 +47,15 @@ def to_record(kind: type[R], found: object, **values: Any) -> R:  # noqa: ANN401
     `found` is an object or a mapping; a field `total_us` is made from its `total_ps`. Fields that
     it lacks have a default.
     """
+    read = found.get if isinstance(found, Mapping) else partial(getattr, found)
     for name in {field.name for field in fields(kind)} - values.keys():  # type: ignore[arg-type]
-        if _has(found, name):
-            values[name] = _value(found, name)
-        elif _has(found, in_ps := f"{name.removesuffix('_us')}_ps"):
-            values[name] = us(_value(found, in_ps))
+        value = read(name, _NONE_SUCH)
+        if value is _NONE_SUCH and name.endswith("_us"):
+            in_ps = read(f"{name.removesuffix('_us')}_ps", _NONE_SUCH)
+            value = in_ps if in_ps is _NONE_SUCH else us(in_ps)
+        if value is not _NONE_SUCH:
+            values[name] = value
     return kind(**values)
-
-
-def _has(found: object, name: str) -> bool:
-    return name in found if isinstance(found, Mapping) else hasattr(found, name)
-
-
-def _value(found: object, name: str) -> Any:  # noqa: ANN401
-    return found[name] if isinstance(found, Mapping) else getattr(found, name)
 
 
 # --- tables ----------------------------------------------------------------------------------
@@ -68,14 +65,12 @@ def tables(run: Run) -> Tables:
     """Return the tables of the report, cut or aggregated for reading."""
     origin_ps = min((host.start_ps for host in run.hosts), default=0)
     copies, kernels = run.transfers, run.kernels
-    of_copies = copies[["direction", "memory", "producer_name", "consumer_name", "device"]].astype(
-        object
-    )
+    ends = ["direction", "memory", "producer_name", "consumer_name", "device"]
     of_kernels = kernels[["name", "op_id", "op", "device"]]
     copied = {"bytes": copies["bytes"], "copy_ps": copies["duration_ps"]}
     return Tables(
         ops=_op_table(run),
-        copies=_sums(of_copies, copied, ["bytes", "count"]),
+        copies=_sums(copies[ends].astype(object), copied, ["bytes", "count"]),
         steps=table(in_us(run.steps, origin_ps), _MAX_ROWS),
         kernels=_sums(of_kernels, {"duration_ps": kernels["duration_ps"]}, ["duration_ps"]),
     )

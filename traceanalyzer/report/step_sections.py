@@ -116,7 +116,7 @@ def _facts(steps: Steps | None, devices: Sequence[DeviceSteps]) -> Iterator[tupl
 
 def _chart(devices: Sequence[DeviceSteps]) -> Iterator[b.Block]:
     """Yield the parts of each step, on the device that computed least."""
-    device = min(devices, key=lambda d: d.took_us.get("compute", np.zeros(1)).sum())
+    device = min(devices, key=lambda d: d.mean_us().get("compute", 0.0) / (d.step_us or 1.0))
     yield b.Chart(
         style="bars",
         x_label="Step",

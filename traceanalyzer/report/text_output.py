@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from traceanalyzer.format import counted, share
+from traceanalyzer.format import share
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.packed import unpack
 from traceanalyzer.report.text import plain, quantity
@@ -124,7 +124,7 @@ class Form(NamedTuple):
                 yield Titled(block.title, tuple(said[1:]), block.blocks)
             case b.Tabs():
                 for tab in block.tabs:
-                    count = "" if tab.count is None else f" ({counted(tab.count, 'row')})"
+                    count = "" if tab.count is None else f" ({tab.count:,})"
                     yield Titled((f"{tab.title}{count}",), (), tab.blocks)
 
     def _table(self, block: b.BigTable | b.Flows) -> b.Table:

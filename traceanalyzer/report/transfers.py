@@ -5,12 +5,10 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.format import counted, listed, percent_text, size_text
+from traceanalyzer.format import counted, percent_text, series, size_text
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.figures import (
     DeviceToHostSyncRecord,
-    MovedOp,
-    RoundTripMove,
     RoundTripRecord,
     RoundTripTransfers,
     SmallTransfersRecord,
@@ -31,9 +29,8 @@ if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import OpRef
     from traceanalyzer.run import Run
-    from traceanalyzer.transfers.cheapest_move import Move
     from traceanalyzer.transfers.groups import Group
-    from traceanalyzer.transfers.round_trips import RoundTrip, RoundTripOp
+    from traceanalyzer.transfers.round_trips import RoundTripOp
 
 _MAX_EDGES: Final = 500
 _MAX_SYNCS: Final = 100
@@ -113,7 +110,7 @@ def round_trips(
     diagnosis: Diagnosis, refs: Callable[[Sequence[str]], tuple[OpRef, ...]]
 ) -> tuple[RoundTripRecord, ...]:
     """Return the round trips of a run, most bytes copied first; `refs` names ops by id."""
-    cannot_move = _cannot_move(diagnosis)
+    stays = _cannot_move(diagnosis)
     return tuple(
         to_record(
             RoundTripRecord,
@@ -121,7 +118,7 @@ def round_trips(
             ops=refs([op.op_id for op in found.ops if op.op_id is not None][:_MAX_OPS]),
             ops_total=len(found.ops),
             unseen=tuple(op.name for op in found.ops if op.op_id is None)[:_MAX_OPS],
-            move=_move(found, found.cheapest_move(cannot_move)),
+            cannot_move=tuple(op.name for op in found.ops if stays(op))[:_MAX_OPS],
         )
         for found in diagnosis.run.transfer_costs.round_trips[:_MAX_ROUND_TRIPS]
     )
@@ -147,23 +144,6 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
         return DEFAULT not in devices and not {CPU, GPU} <= devices
 
     return cannot_move
-
-
-def _move(found: RoundTrip, move: Move[RoundTripOp] | None) -> RoundTripMove | None:
-    if move is None:
-        return None
-    # If the cost of the present transfers is unknown, so is the saving.
-    is_known, in_bytes = move.saved > 0 or move.stays > 0, found.basis == "bytes"
-    return to_record(
-        RoundTripMove,
-        move,
-        to_gpu=tuple(to_record(MovedOp, op) for op in move.to_gpu),
-        to_cpu=tuple(to_record(MovedOp, op) for op in move.to_cpu),
-        saved_bytes=move.saved if is_known and in_bytes else None,
-        stays_bytes=move.stays if is_known and in_bytes else None,
-        saved_us=us(move.saved) if is_known and not in_bytes else None,
-        stays_us=us(move.stays) if is_known and not in_bytes else None,
-    )
 
 
 # --- the tab ---------------------------------------------------------------------------------
@@ -308,7 +288,10 @@ def _words(trip: RoundTripRecord) -> b.Text:
     rest = f" and {more:,} more" if more > 0 else ""
     crossing = f"{rest}: {_crossing(trip.arriving)} from a GPU, {_crossing(trip.leaving)} to one"
     certainty = "" if trip.certainty == "certain" else f" ({trip.certainty})"
-    return (*ops, f"{crossing}{certainty}. ", _advice(trip))
+    can_move = "TensorFlow has a GPU kernel for each of these op types."
+    if trip.cannot_move:
+        can_move = f"Cannot run on a GPU: {series(trip.cannot_move, _OPS_NAMED)}."
+    return (*ops, f"{crossing}{certainty}. {can_move}")
 
 
 def _crossing(copies: RoundTripTransfers) -> str:
@@ -316,16 +299,3 @@ def _crossing(copies: RoundTripTransfers) -> str:
         return "transfers that are not recorded"
     size = "an unknown size" if copies.bytes is None else size_text(copies.bytes)
     return f"{size} in {counted(copies.count, 'transfer')}"
-
-
-def _advice(trip: RoundTripRecord) -> str:
-    move = trip.move
-    if move is None:
-        return "No possible move would copy less." if trip.is_weighed else ""
-    saved = "" if move.saved_bytes is None else f": saves {size_text(move.saved_bytes)}"
-    moves = [
-        f"{listed([op.name for op in ops])} to the {device}"
-        for ops, device in ((move.to_gpu, "GPU"), (move.to_cpu, "CPU"))
-        if ops
-    ]
-    return f"Least is copied with {listed(moves)}{saved}."

@@ -131,14 +131,13 @@ def _with_labels(
     """
     values = (*host.function.values, *labels)
     code = {name: len(host.function.values) + at for at, name in enumerate(labels.values())}
-    calls = np.array(sorted(c for c, f in function_of_call.items() if f in code), np.int64)
-    codes = np.array([code[function_of_call[c]] for c in calls.tolist()], np.int32)
+    known = {call: code[f] for call, f in sorted(function_of_call.items()) if f in code}
+    calls, codes = np.array([*known], np.int64), np.array([*known.values()], np.int32)
 
     def named(functions: Strings, call: Ints) -> Strings:
         found = pick(codes, place_of(calls, call))
-        if keep_named:
-            found = np.where(functions.present, -1, found)
-        return coded(np.where(found >= 0, found, functions.codes), values)
+        replaced = (found >= 0) & ~(functions.present & keep_named)
+        return coded(np.where(replaced, found, functions.codes), values)
 
     return replace(
         host,
@@ -165,9 +164,9 @@ def _with_functions_of_steps(host: HostOps, capture_file: CaptureFile) -> HostOp
         able = [(len(own), f in of_steps, f) for f, own in nodes.items() if names <= own]
         if able and min(able)[1]:
             function_of[names] = min(able)[2]
-    if not function_of:
-        return host
     found = {c: function_of[names] for c, names in names_of_call.items() if names in function_of}
+    if not found:
+        return host
     labels = _labels(set(found.values()), taken=host.function.values)
     named = _with_labels(host, labels, found, keep_named=False)
     is_old = named.function.codes < len(host.function.values)
@@ -187,17 +186,12 @@ def _calls_by_data(host: HostOps) -> dict[int, frozenset[str]]:
 
 def _nodes(capture_file: CaptureFile, functions: Collection[str]) -> dict[str, frozenset[str]]:
     """Return the node names of each function, both as placed and as run."""
-    known = {name: capture_file.function(name) for name in sorted(functions)}
-    return {
-        name: frozenset(
-            node
-            for instance in function.instances
-            for graph in (instance.input, *instance.partitions)
-            for node in graph.names
-        )
-        for name, function in known.items()
-        if function is not None
-    }
+    found = {}
+    for function in map(capture_file.function, sorted(functions)):
+        if function is not None:
+            graphs = [g for each in function.instances for g in (each.input, *each.partitions)]
+            found[function.name] = frozenset(node for graph in graphs for node in graph.names)
+    return found
 
 
 def is_session_graph(function: str) -> bool:
@@ -214,26 +208,21 @@ def _with_session_graphs(host: HostOps, capture_file: CaptureFile) -> HostOps:
     names |= {d.name or SESSION for d in capture_file.definitions if is_session(d.name or SESSION)}
     if len(names) < 2:  # noqa: PLR2004 - one graph needs no name
         return host
-    graph_of_run = _graphs_of_runs(host)
-    graphs = {g: SESSION if g == 0 else f"{SESSION}#{g}" for g in set(graph_of_run.values())}
-    labels = {f"{_SESSION_LABEL}{g + 1}": n for g, n in sorted(graphs.items()) if n in names}
-    function_of_run = {run: graphs[g] for run, g in graph_of_run.items()}
-    return _with_labels(host, labels, function_of_run, keep_named=True) if labels else host
-
-
-def _graphs_of_runs(host: HostOps) -> dict[int, int]:
-    """Return the graph number of each session run, by step id."""
     plane = host.plane
     graph, step = plane.integers("graph"), plane.integers("id")
     is_marker, is_run = (
         mask(n == name for n in plane.names)[plane.name_of]
         for name in (_SESSION_MARKER, SESSION_RUN)
     )
+    # The marker before each run, on the same thread, has the number of its graph.
     event = host.order[(is_marker | is_run)[host.order]]
     before = np.maximum.accumulate(np.where(is_marker[event], np.arange(len(event)), 0))
     marker = event[before]
     known = is_marker[marker] & (plane.line_of[marker] == plane.line_of[event])
     known &= graph.present[marker] & step.present[event]
     known &= is_run[event] & (step.values[event] != _NO_CALL)
-    ids, numbers = step.values[event[known]], graph.values[marker[known]]
-    return dict(zip(ids.tolist(), numbers.tolist(), strict=True))
+    runs, numbers = step.values[event[known]].tolist(), graph.values[marker[known]].tolist()
+    graphs = {g: SESSION if g == 0 else f"{SESSION}#{g}" for g in sorted(set(numbers))}
+    labels = {f"{_SESSION_LABEL}{g + 1}": n for g, n in graphs.items() if n in names}
+    graph_of_run = {run: graphs[g] for run, g in zip(runs, numbers, strict=True)}
+    return _with_labels(host, labels, graph_of_run, keep_named=True) if labels else host

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.document import SESSION, is_session
@@ -94,27 +94,20 @@ class NodeTypes:
     def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
         self._nearest = nearest(capture_file.tensorflow_version)
-        self._known: dict[tuple[str, int], Types] = {}
-
-    def of(self, op: str, attributes: int) -> Types:
-        """Return the types of a node that ran, by its attribute set; -1 if that was left out."""
-        key = (op, attributes)
-        if key not in self._known:
-            self._known[key] = self._find(op, attributes)
-        return self._known[key]
+        self.of = cache(self._find)
 
     def _find(self, op: str, index: int) -> Types:
+        """Return the types of a node that ran, by its attribute set; -1 if that was left out."""
         definition = None if index == UNKNOWN else self._nearest.registry.definition(op)
         if definition is None:  # an op from a custom op library
             return NOT_KNOWN
         attributes = self._capture_file.attribute_set(index)
-        if any(isinstance(v, list) and len(v) >= _LONGEST_LIST for v in attributes.values()):
-            return NOT_KNOWN
+        is_cut = any(isinstance(v, list) and len(v) >= _LONGEST_LIST for v in attributes.values())
         # A public op's types change between versions only if its attributes change, too
         # (op_def_util.cc, OpDefCompatible): a definition with exactly the node's attributes fits.
         own = {name for name in attributes if not name.startswith("_")}
         is_its_own = not op.startswith("_") and own == {*definition.attributes}
-        if not (self._nearest.exact or is_its_own):
+        if is_cut or not (self._nearest.exact or is_its_own):
             return NOT_KNOWN
         try:
             types = definition.input_types(attributes), definition.output_types(attributes)
@@ -142,16 +135,12 @@ class GraphNodes:
         if role_of_type(op_type) == Role.TRANSFER:
             return None  # created by graph partitioning
         own = self._in_function(function, name, op_type, is_its_own=True)
-        if own is not None:
-            return own
-        return _agreed(
+        return own or _agreed(
             self._in_function(called, name, op_type) for called in self._called_by(function)
         )
 
     def find_in_datasets(self, name: str, op_type: str) -> OpRecord | None:
         """Return the node of an op that tf.data called, if all functions with that node agree."""
-        if self._lacks_functions:
-            return None  # the op's function may be missing
         return self._find_anywhere(name, op_type, lambda f: f not in self._not_of_pipelines)
 
     def find_in_any(self, name: str, op_type: str) -> OpRecord | None:
@@ -166,22 +155,23 @@ class GraphNodes:
             return None
         found = self._find_anywhere(name, op_type, lambda _: True)
         # The definitions that have the node although none of their graphs does.
-        holders = self._holders.get(name, {})
-        definitions = [d for d in self._capture_file.definitions if d.index(name) != UNKNOWN]
-        definers = [d.name or SESSION for d in definitions if (d.name or SESSION) not in holders]
-        defined = [n for d in definers if (n := self._in_definition(d, name))]
-        if found is None:
-            return _agreed(defined)
-        if defined:
-            found = replace(found, input_types=None, output_types=None)
-        if not is_session(found.function) or defined:
-            on_cpu = found.device is not None and _CPU in found.device
-            found = replace(found, device=found.device if on_cpu else None, devices=())
-        return found
+        names = [
+            d.name or SESSION for d in self._capture_file.definitions if d.index(name) != UNKNOWN
+        ]
+        defined = [
+            self._in_definition(n, name) for n in names if n not in self._holders.get(name, ())
+        ]
+        if found is None or (is_session(found.function) and not any(defined)):
+            return found or _agreed(defined)
+        on_cpu = found.device is not None and _CPU in found.device
+        found = replace(found, device=found.device if on_cpu else None, devices=())
+        return replace(found, input_types=None, output_types=None) if any(defined) else found
 
     def _find_anywhere(
         self, name: str, op_type: str, may_be: Callable[[str], bool]
     ) -> OpRecord | None:
+        if self._lacks_functions:
+            return None  # the op's function may be missing
         names = (name, *base_names(name))
         holders = dict.fromkeys(f for n in names for f in self._holders.get(n, ()) if may_be(f))
         return _agreed(self._in_function(f, name, op_type) for f in holders)
@@ -205,13 +195,12 @@ class GraphNodes:
     def _called_by(self, function: str) -> tuple[str, ...]:
         """Return the functions that a function calls, directly or not, from node attributes."""
         if function not in self._reached:
-            reached = {function: None}
-            waiting = [function]
-            while waiting:
-                new = [f for f in _called(self._capture_file, waiting.pop()) if f not in reached]
-                reached.update(dict.fromkeys(new))
-                waiting += dict.fromkeys(new)
-            self._reached[function] = tuple(reached)[1:]
+            reached, order = {function}, [function]
+            for caller in order:  # grows
+                called = dict.fromkeys(_called(self._capture_file, caller))
+                order += [f for f in called if f not in reached]
+                reached.update(called)
+            self._reached[function] = tuple(order[1:])
         return self._reached[function]
 
     def _in_function(
@@ -239,10 +228,8 @@ class GraphNodes:
     def _defined_as(self, function: str, name: str) -> str | None:
         """Return the name, in the definition, of a node or of the node it was derived from."""
         definition = self._capture_file.definition(function)
-        if definition is None:
-            return None
-        names = (name, *base_names(name))
-        return next((n for n in names if definition.index(n) != UNKNOWN), None)
+        names = () if definition is None else (name, *base_names(name))
+        return next((n for n in names if definition and definition.index(n) != UNKNOWN), None)
 
     def _in_instance(
         self, function: str, instance: Instance, name: str, op_type: str, *, is_its_own: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,6 @@ from traceanalyzer.tables.functions import with_recorded_functions
 from traceanalyzer.tables.host_ops import host_ops, host_plane
 from traceanalyzer.tables.joined import join_eager, join_rows
 from traceanalyzer.tables.ops import gather_occurrences, op_rows
-from traceanalyzer.tables.program_calls import NOTHING_MADE, function_making
 from traceanalyzer.tables.recording import tracer_facts
 from traceanalyzer.tables.schema import ALLOCATIONS
 from traceanalyzer.tables.stages import NO_PIPELINES, no_stages, pipelines
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.tables.joined import Joined
     from traceanalyzer.tables.ops import OpOccurrences
-    from traceanalyzer.tables.program_calls import FunctionMaking
     from traceanalyzer.tables.recording import TracerFacts
     from traceanalyzer.tables.stages import Pipelines
     from traceanalyzer.tables.thread_activity import ThreadActivity
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 # `BFCAllocator::AddTraceMe` (bfc_allocator.cc) of older versions, if no op was running.
 _NOTHING: Final = {"", "(null)"}
-_LONGEST_NUMBER: Final = 9  # digits; types have three
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,7 +56,6 @@ class HostTables:
     pipelines: Pipelines = NO_PIPELINES  #: when elements were requested and stages worked
     #: Start of each line's clock, by plane and line; picoseconds.
     line_begins: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    making: FunctionMaking = NOTHING_MADE  #: when functions were traced and instantiated
 
 
 def host_tables(
@@ -101,7 +98,6 @@ def host_tables(
         stages=of_host(stages) if len(stages) else stages,
         pipelines=work,
         line_begins=_line_begins(trace),
-        making=function_making(host.plane, host.order),
     )
 
 
@@ -164,7 +160,7 @@ def _allocation_rows(plane: Plane) -> pd.DataFrame:
 
 def _type(text: str) -> str | None:
     """Return a type's name, such as `float`; None for types.proto's DT_INVALID."""
-    if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
+    if not re.fullmatch(r"\d{1,9}", text, re.ASCII):
         return text
     return type_name(int(text)) if int(text) else None
 
@@ -187,11 +183,11 @@ def event_rows(host_name: str, trace: Trace) -> pd.DataFrame:
     parts = [
         pd.DataFrame(
             {
-                "host": categorical(constant(host_name, len(plane))),
-                "plane": categorical(constant(plane.name, len(plane))),
-                "line": categorical(coded(plane.line_of, plane.lines.name)),
+                "host": host_name,
+                "plane": plane.name,
+                "line": coded(plane.line_of, plane.lines.name).to_list(),
                 "line_id": plane.lines.id[plane.line_of],
-                "name": categorical(coded(plane.name_of, plane.names)),
+                "name": coded(plane.name_of, plane.names).to_list(),
                 "start_ps": plane.start_ps,
                 "duration_ps": plane.duration_ps,
             }
@@ -199,5 +195,4 @@ def event_rows(host_name: str, trace: Trace) -> pd.DataFrame:
         for plane in trace.planes
     ]
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-    texts = [c for c in ("host", "plane", "line", "name") if c in table]
-    return table.astype(dict.fromkeys(texts, "category"))
+    return table.astype({c: "category" for c in ("host", "plane", "line", "name") if c in table})

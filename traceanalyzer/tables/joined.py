@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         EagerSequence,
         Frame,
         Signature,
-        Tensor,
     )
     from traceanalyzer.tables.arrays import Codes, Flags, Ints
     from traceanalyzer.tables.host_ops import HostOps
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Plane
     from traceanalyzer.trace.strings import Strings
 
+_CPU: Final = "/device:CPU:"
 MARKER: Final = "traceanalyzer:eager"
 # The most pairs of event and record to compare in a stretch that differs. A longer stretch must
 # have lost its markers and is left unmatched.
@@ -64,29 +64,21 @@ def join_rows(
     calls: dict[str, tuple[int, ...]],
 ) -> Joined:
     """Find the record of each row; `eager` and `calls` as from `join_eager`."""
-    nodes = GraphNodes(capture_file)
-    rows, definitions = occurrences.rows, occurrences.host.definitions
-    records: list[OpRecord | None] = []
-    row: Any  # a named tuple of pandas'
-    for row in rows.itertuples():
+    nodes, definitions = GraphNodes(capture_file), occurrences.host.definitions
+
+    def record(row: Any) -> OpRecord | None:  # noqa: ANN401 - a named tuple of pandas'
         if row.is_eager or row.is_xla:
-            records.append(eager[row.record] if row.record >= 0 else None)
-        else:
-            records.append(_graph_record(nodes, definitions, row.function, row.name, row.type))
-    return Joined(records=tuple(records), calls=calls)
+            return eager[row.record] if row.record >= 0 else None
+        if row.function == TF_DATA:
+            return nodes.find_in_datasets(row.name, row.type)
+        if row.function in definitions:
+            return nodes.find(definitions[row.function], row.name, row.type)
+        found = nodes.find_in_any(row.name, row.type)
+        if row.function == CONSTANTS:  # same source line, but the node itself may run elsewhere
+            return found and OpRecord(frame=found.frame, requested_device=None)
+        return found if row.function is None else None
 
-
-def _graph_record(
-    nodes: GraphNodes, definitions: dict[str, str], function: str | None, name: str, op_type: str
-) -> OpRecord | None:
-    if function is None:
-        return nodes.find_in_any(name, op_type)
-    if function == TF_DATA:
-        return nodes.find_in_datasets(name, op_type)
-    if function == CONSTANTS:  # same source line, but the node itself may run elsewhere
-        node = nodes.find_in_any(name, op_type)
-        return node and OpRecord(frame=node.frame, requested_device=None)
-    return nodes.find(definitions[function], name, op_type) if function in definitions else None
+    return Joined(records=tuple(map(record, occurrences.rows.itertuples())), calls=calls)
 
 
 def join_eager(
@@ -138,7 +130,7 @@ def _distinct_records(capture_file: CaptureFile, used: Codes) -> tuple[tuple[OpR
     for (_, record), numbers in alike.items():
         of_signature[numbers] = len(records)
         inputs = [t for n in numbers for t in capture_file.signatures[n].inputs]
-        are_there = record.is_on_host and all(_is_cpu(t.backing_device) for t in inputs)
+        are_there = record.is_on_host and all(_CPU in t.backing_device for t in inputs)
         records.append(replace(record, signatures=tuple(numbers), has_host_inputs=are_there))
     return tuple(records), of_signature
 
@@ -146,27 +138,19 @@ def _distinct_records(capture_file: CaptureFile, used: Codes) -> tuple[tuple[OpR
 def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
     # Every output of an op is on the op's device, whatever its memory (kernel_and_device.cc). An op
     # without outputs is placed with its resource (placement_utils.cc, MaybePinToResourceDevice).
-    outputs = signature.outputs
-    devices = {t.device for t in outputs or signature.inputs if outputs or t.dtype == "resource"}
+    inputs, outputs = signature.inputs, signature.outputs
+    devices = {t.device for t in outputs or inputs if outputs or t.dtype == "resource"}
     device = devices.pop() if len(devices) == 1 else ""
-    is_away = bool(device and outputs) and not _is_cpu(device)
+    is_away = bool(device and outputs) and _CPU not in device
     return OpRecord(
         frame=frame,
         requested_device=as_typed(signature.scope),
-        input_types=_types(signature.inputs),
-        output_types=_types(outputs),
+        input_types=";".join(t.dtype for t in inputs),
+        output_types=";".join(t.dtype for t in outputs),
         device=device or None,
         is_device_certain=bool(outputs),
-        is_on_host=is_away and all(_is_cpu(t.backing_device) for t in outputs),
+        is_on_host=is_away and all(_CPU in t.backing_device for t in outputs),
     )
-
-
-def _types(tensors: tuple[Tensor, ...]) -> str:
-    return ";".join(t.dtype for t in tensors)
-
-
-def _is_cpu(device: str) -> bool:
-    return "/device:CPU:" in device
 
 
 def eager_signatures(

@@ -92,10 +92,15 @@ def gather_occurrences(host: HostOps, device: DeviceEvents, host_level: int) -> 
     is_kernel = ~device.direction.present
     owner = pick(host.owner, device.sure_launch)
 
-    on_host = _host_labels(host, labels)
+    names, is_eager_op = host.names, host.kind == Kind.EAGER_OP
+    # Number the labels of the host's occurrences.
+    codes, kinds = pd.factorize(2 * host.name.astype(np.int64) + is_eager_op, sort=True)
+    of_kinds = [_Label(names.op[k // 2], names.type[k // 2], k % 2 == 1) for k in kinds.tolist()]
+    numbers = [labels.setdefault(label, len(labels)) for label in of_kinds]
+    on_host = np.array(numbers, np.int64)[codes]
     label = _kernel_labels(device, labels, pick(on_host, owner))
-    is_callback = mask(t in PYTHON_CALLBACKS for t in host.names.type)[host.name]
-    by_eager_op = pick((host.kind == Kind.EAGER_OP) & ~is_callback, owner, missing=False)
+    is_callback = mask(t in PYTHON_CALLBACKS for t in names.type)[host.name]
+    by_eager_op = pick(is_eager_op & ~is_callback, owner, missing=False)
     names_its_op = device.op.present | device.hlo_op.present
     is_placing = is_kernel & (label >= 0) & (names_its_op | by_eager_op)
     kernels = np.flatnonzero(is_placing)
@@ -158,16 +163,6 @@ def gather_occurrences(host: HostOps, device: DeviceEvents, host_level: int) -> 
     )
 
 
-def _host_labels(host: HostOps, labels: dict[_Label, int]) -> Ints:
-    """Number the labels of the host's occurrences."""
-    names = host.names
-    kinds = 2 * host.name.astype(np.int64) + (host.kind == Kind.EAGER_OP)
-    distinct, inverse = np.unique(kinds, return_inverse=True)
-    known = [_Label(names.op[k // 2], names.type[k // 2], k % 2 == 1) for k in distinct.tolist()]
-    numbers = [labels.setdefault(label, len(labels)) for label in known]
-    return np.array(numbers, np.int64)[inverse.reshape(-1)]
-
-
 def _kernel_labels(device: DeviceEvents, labels: dict[_Label, int], launcher: Ints) -> Ints:
     """Number each device event's label: the op it names, otherwise the op that launched it.
 
@@ -179,32 +174,26 @@ def _kernel_labels(device: DeviceEvents, labels: dict[_Label, int], launcher: In
     own_eager = own.copy()
     for code in np.unique(device.op.codes[device.op.present]).tolist():
         name, _, op_type = device.op.values[code].rpartition(":")
-        known = _Label(name, op_type)
         # An eager op's kernels can be annotated `X:X`. Unless the trace shows that it launched
         # them, a graph op of that name has priority.
         own_eager[code] = eager.get((name, op_type), -1)
-        if known not in labels and own_eager[code] >= 0:
-            own[code] = own_eager[code]
-        else:
-            own[code] = labels.setdefault(known, len(labels))
+        own[code] = labels.get(_Label(name, op_type), own_eager[code])
+        if own[code] < 0:
+            own[code] = labels.setdefault(_Label(name, op_type), len(labels))
     named = pick(own, device.op.codes)
     by_eager_op = (pick(own_eager, device.op.codes) == launcher) & (launcher >= 0)
     label = np.where((named < 0) | by_eager_op, launcher, named)
 
     compiled = np.flatnonzero(device.hlo_op.present)
     ops, names = device.hlo_op, device.hlo_name
-    codes = np.column_stack([names.codes[compiled], ops.codes[compiled]])
-    pairs, inverse = np.unique(codes, axis=0, return_inverse=True)
-    found = [
-        _Label(
-            names.values[name] if name >= 0 else ops.values[op],
-            _UNIQUE_NUMBER.sub("", ops.values[op]),
-            is_xla=True,
-        )
-        for name, op in pairs.tolist()
-    ]
-    numbers = [labels.setdefault(known, len(labels)) for known in found]
-    label[compiled] = np.array(numbers, np.int64)[inverse.reshape(-1)]
+    number, pairs = distinct_rows([names.codes[compiled], ops.codes[compiled]])
+    found = []
+    for name, op in pairs.tolist():
+        op_type = _UNIQUE_NUMBER.sub("", ops.values[op])
+        text = names.values[name] if name >= 0 else ops.values[op]
+        known = _Label(text, op_type, is_xla=True)
+        found.append(labels.setdefault(known, len(labels)))
+    label[compiled] = np.array(found, np.int64)[number]
     return label
 
 

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.placement.kernel_types import is_for_cpus_alone
-from traceanalyzer.tables.arrays import distinct_rows, flags_at, matches, pick
+from traceanalyzer.tables.arrays import distinct_rows, flags_at, mask, matches, pick
 from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Kind
 
@@ -134,12 +134,8 @@ class _Witnesses:
         # that TensorFlow runs to prepare a graph have the names of that graph's nodes.
         names = rows.loc[~rows["is_eager"] & (rows["function"] != CONSTANTS), "name"]
         self._shared = set(names[names.duplicated()])
-        self._gpu_unseen = not (
-            facts.gpu_used
-            or facts.pluggable_used
-            or facts.gpu_may_be_missed
-            or any(facts.accelerators.values())
-        )
+        is_seen = facts.gpu_used or facts.pluggable_used or any(facts.accelerators.values())
+        self._gpu_unseen = not (is_seen or facts.gpu_may_be_missed)
         # The kernel tables cover only CPUs and GPUs.
         self._gpus_alone = not facts.pluggable_used and not any(
             "TPU" in name for name in facts.accelerators
@@ -155,46 +151,50 @@ class _Witnesses:
             if recorded is not None:
                 return recorded
         if record is not None and record.devices and row.device_assumed:
-            return _divided(record.devices)
-        return self._by_events(row) or self._by_name(row) or self._by_type(row)
+            # Calls placed it on different devices. The trace shows the device of only some of them.
+            if {placement_of_device(device) for device in record.devices} == {"cpu"}:
+                return Placement("cpu", "certain", "capture_file")
+            return Placement("unknown", "possible", "capture_file")
+        named = None if row.is_eager else self._by_name(row)
+        return self._by_events(row) or named or self._by_type(row)
 
     def _by_events(self, row: Any) -> Placement | None:  # noqa: ANN401
         """Return where the op ran according to its events."""
         device, sure = row.device, "likely" if row.device_assumed else "certain"
-        if row.is_xla:
-            placement = placement_of_device(device or "")
-            on_tpu = placement.startswith("tpu")
-            return Placement(placement if on_tpu else "xla", "certain", "compiled", device)
-        if device and row.has_kernel:
-            return Placement(placement_of_device(device), sure, "kernel", device)
-        if device and row.of_executor:
-            return Placement(placement_of_device(device), sure, "executor", device)
+        where = placement_of_device(device or "")
         is_off_gpu = self._gpu_unseen or not self._every_op
+        if row.is_xla:
+            return Placement(
+                where if where.startswith("tpu") else "xla", "certain", "compiled", device
+            )
+        if device and (row.has_kernel or row.of_executor):
+            return Placement(where, sure, "kernel" if row.has_kernel else "executor", device)
         if row.is_stage or (row.in_pipeline and not row.is_eager and is_off_gpu):
             may_leave_cpu = not self._gpu_unseen and row.type in _STAGES_WITH_GPU_KERNEL
             sure = "likely" if may_leave_cpu else "certain"
             return Placement("cpu", sure, "input_pipeline", device)
-        if device:  # an eager op that had an input sent there
-            return Placement(placement_of_device(device), "likely", "transfer", device)
-        return None
+        # An eager op that had an input sent there.
+        return Placement(where, "likely", "transfer", device) if device else None
 
     def _by_name(self, row: Any) -> Placement | None:  # noqa: ANN401
         """Return where the op ran according to transfers and allocations that name it."""
-        if row.is_eager:
+        is_unique = row.name not in self._shared
+        own = [] if row.function is None else self._ends.get((row.function, row.name), [])
+        ends = own or (self._ends.get((_ANY_FUNCTION, row.name), []) if is_unique else [])
+        ends = [end for end in ends if end.is_proof] or ends
+        sent = {placement_of_device(end.device) for end in ends}
+        where = sent.pop() if len(sent) == 1 else None  # there are none, or they contradict
+        allocated = self._allocated.get(row.name) if is_unique else None
+        if where is None and allocated is None:
             return None
-        by_name = row.name not in self._shared
-        end = self._end(row.function, row.name, by_name=by_name)
-        allocated = self._allocated.get(row.name) if by_name else None
-        where = placement_of_device(end.device) if end else allocated
-        if where is None:
-            return None
-        if row.on_host and not self._every_op and where != "cpu":
+        if row.on_host and not self._every_op and (where or allocated) != "cpu":
             # It left an event, as only ops on a CPU do: the name must belong to another op.
             return Placement("cpu", "possible", "host_event")
-        if end is None:
-            return Placement(where, "likely", "allocator")
-        full = end.device if end.device.startswith("/job:") else None
-        return Placement(where, "certain" if end.is_proof else "likely", "transfer", full)
+        if where is None:
+            return Placement(allocated or "", "likely", "allocator")
+        full = ends[0].device if ends[0].device.startswith("/job:") else None
+        is_proved = bool(own) and ends[0].is_proof
+        return Placement(where, "certain" if is_proved else "likely", "transfer", full)
 
     def _by_type(self, row: Any) -> Placement:  # noqa: ANN401
         """Return where an op of this type must have run, or an unknown placement."""
@@ -207,17 +207,6 @@ class _Witnesses:
         if self._gpus_alone and row.of_summary:
             return Placement("cpu", "possible", "summary")
         return Placement("unknown", "possible", "none")
-
-    def _end(self, function: str | None, name: str, *, by_name: bool) -> _End | None:
-        """Return an op's end of transfers, by function and name, or by name if that is unique."""
-        found = self._ends.get((function, name), []) if function is not None else []
-        is_own = bool(found)
-        if not found and by_name:
-            found = self._ends.get((_ANY_FUNCTION, name), [])
-        proofs = [end for end in found if end.is_proof] or found
-        if len({placement_of_device(end.device) for end in proofs}) != 1:
-            return None  # none, or contradictions
-        return _End(proofs[0].device, is_proof=proofs[0].is_proof and is_own)
 
 
 def _recorded(record: OpRecord, device: str, row: Any) -> Placement | None:  # noqa: ANN401
@@ -239,29 +228,18 @@ def _recorded(record: OpRecord, device: str, row: Any) -> Placement | None:  # n
     return Placement(placement, sure, "input_pipeline" if for_data else "capture_file", device)
 
 
-def _divided(devices: tuple[str, ...]) -> Placement:
-    """Return the placement of an op that different calls placed on different devices.
-
-    The trace shows the device of only some of its calls, which may not apply to the others.
-    """
-    kinds = {placement_of_device(device) for device in devices}
-    if kinds == {"cpu"}:
-        return Placement("cpu", "certain", "capture_file")
-    return Placement("unknown", "possible", "capture_file")
-
-
 def _before_a_summary(host: HostOps) -> Flags:
     """Return the eager `Identity` ops directly before their thread writes a summary."""
-    flags = np.zeros(len(host.event), np.bool_)
-    eager = np.flatnonzero(host.kind == Kind.EAGER_OP)
-    if "WriteSummary" not in host.names.type or not len(eager):
-        return flags
-    line, start = host.plane.line_of[host.event[eager]], host.plane.start_ps[host.event[eager]]
-    order = np.lexsort((start, line))
-    types = np.array(host.names.type, object)[host.name[eager[order]]]
-    follows = (line[order][1:] == line[order][:-1]) & (types[1:] == "WriteSummary")
-    flags[eager[order][:-1][follows & (types[:-1] == "Identity")]] = True
-    return flags
+    plane, eager = host.plane, np.flatnonzero(host.kind == Kind.EAGER_OP)
+    event = host.event[eager]
+    eager = eager[np.lexsort((plane.start_ps[event], plane.line_of[event]))]
+    line = plane.line_of[host.event[eager]]
+    is_copy, writes = (
+        mask(t == name for t in host.names.type)[host.name[eager]]
+        for name in ("Identity", "WriteSummary")
+    )
+    follows = is_copy[:-1] & writes[1:] & (line[:-1] == line[1:])
+    return flags_at(eager[:-1][follows], len(host.event))
 
 
 def _transfer_ends(host: HostOps, device: DeviceEvents) -> dict[tuple[str | None, str], list[_End]]:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file import files as capture_files
 from traceanalyzer.errors import CaptureFileError
+from traceanalyzer.tables.arrays import mask
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.placements import placement_of_device
-from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Kind, Role
+from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Role
 from traceanalyzer.trace.xplane import profile_options
 
 if TYPE_CHECKING:
@@ -70,8 +71,6 @@ class TracerFacts:
     #: How often the program passed an eager op to TensorFlow's eager executor: this event is not
     #: the run of the op.
     handed_over: int = 0
-    #: Whether the executor's events name the ops they run: each such op appears twice.
-    handed_over_is_named: bool = False
 
 
 def tracer_facts(  # noqa: PLR0913, PLR0917 - everything that says something about the tracers
@@ -98,7 +97,6 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - everything that says something abo
     # Device planes, or additional host planes, that no table uses.
     known = {id(p) for p in device_planes(trace)} | {id(host.plane)}
     others = [p for p in trace.planes if len(p) and id(p) not in known]
-    is_kernel = (host.kind == Kind.EAGER_OP) & (host.names.kind[host.name] == Kind.OP)
     return TracerFacts(
         host_level=level,
         host_level_source=source,
@@ -113,7 +111,6 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - everything that says something abo
         has_host_plane=len(host.plane) > 0,
         unread_planes=tuple(p.name for p in others if _OWN_PLANE.match(p.name)),
         handed_over=int(host.is_handed_over.sum()),
-        handed_over_is_named=bool(host.is_handed_over.any() and is_kernel.any()),
     )
 
 
@@ -129,12 +126,13 @@ def logical_devices(capture_file: CaptureFile) -> tuple[str, ...] | None:
 def _host_level(
     host: HostOps, options: ProfileOptions | None, recorded: ProfileOptions | None
 ) -> tuple[int, str]:
-    if options is not None and options.host_tracer_level >= EVERY_OP_LEVEL:
-        return options.host_tracer_level, "profile_options"
     # The stat `shape` and `_Arg` ops also require level 3 (seen in the corpus).
-    has_level_3_events = not _LEVEL_3_EVENTS.isdisjoint(host.plane.names)
-    has_arguments = not {"_Arg", "_Retval"}.isdisjoint(host.names.type)
-    if has_level_3_events or has_arguments or host.input_types.present.any():
+    shows_every_op = (
+        not _LEVEL_3_EVENTS.isdisjoint(host.plane.names)
+        or not {"_Arg", "_Retval"}.isdisjoint(host.names.type)
+        or host.input_types.present.any()
+    )
+    if shows_every_op and (options is None or options.host_tracer_level < EVERY_OP_LEVEL):
         return EVERY_OP_LEVEL, "level 3 events"  # whatever the options say
     if options is not None:
         return options.host_tracer_level, "profile_options"
@@ -196,12 +194,10 @@ def holds_other_ops(capture_file: CaptureFile | None, tables: HostTables) -> boo
     """Return whether a capture file recorded ops but has hardly any of the trace's ops."""
     if capture_file is None or tables.joined is None:
         return False
-    if not (capture_file.functions or capture_file.sequences):
-        return False
-    is_compute = (tables.ops["role"] == Role.COMPUTE).tolist()
-    pairs = zip(tables.joined.records, is_compute, strict=True)
-    found = [record is not None for record, counts in pairs if counts]
-    return len(found) >= _FEWEST and sum(found) < _LEAST_SHARE * len(found)
+    is_compute = (tables.ops["role"] == Role.COMPUTE).to_numpy()
+    found = mask(record is not None for record in tables.joined.records)[is_compute]
+    has_ops = bool(capture_file.functions or capture_file.sequences)
+    return has_ops and len(found) >= _FEWEST and bool(found.mean() < _LEAST_SHARE)
 
 
 def _started_ns(trace: Trace) -> int | None:
@@ -214,10 +210,9 @@ def _started_ns(trace: Trace) -> int | None:
 
 
 def _was_recording(session: Session, at_ns: int) -> bool:
-    if session.start_ns <= 0:  # not recorded
-        return True
-    stop_ns = at_ns if session.stop_ns is None else session.stop_ns
-    return session.start_ns - _SLACK_NS <= at_ns <= stop_ns + _SLACK_NS
+    begin_ns, end_ns = session.start_ns, at_ns if session.stop_ns is None else session.stop_ns
+    # A session without a start was not timed.
+    return begin_ns <= 0 or begin_ns - _SLACK_NS <= at_ns <= end_ns + _SLACK_NS
 
 
 def _utc(at_ns: int) -> str:

@@ -16,8 +16,7 @@ class Schema:
     """A table's columns, in order."""
 
     name: str
-    #: The pandas dtype of each; `text` is a categorical of strings, null if unknown.
-    columns: Mapping[str, str]
+    columns: Mapping[str, str]  #: pandas dtypes; `text`: a categorical of strings, null if unknown
 
     def frame(self, parts: Sequence[Mapping[str, object]]) -> pd.DataFrame:
         """Build the table from one set of columns per host, with the declared dtypes and order."""
@@ -26,30 +25,22 @@ class Schema:
             {name: _join([f[name] for f in frames], t) for name, t in self.columns.items()}
         )
 
-    def problems(self, table: pd.DataFrame) -> list[str]:
-        """Return how `table` differs from the schema; empty when it conforms."""
-        declared = {n: "category" if t == "text" else t for n, t in self.columns.items()}
-        found = {name: str(dtype) for name, dtype in table.dtypes.items()}
-        if list(found) != list(declared):
-            return [f"columns {list(found)}, expected {list(declared)}"]
-        return [f"{n}: {found[n]}, expected {t}" for n, t in declared.items() if found[n] != t]
-
 
 def _join(series: list[pd.Series], dtype: str) -> pd.Series:
-    if dtype == "text":
-        parts = [_categorical(s) for s in series] or [pd.Categorical([])]
-        return pd.Series(pd.api.types.union_categoricals(parts) if len(parts) > 1 else parts[0])
-    joined = pd.concat(series, ignore_index=True) if series else pd.Series([], dtype=object)
-    typed: pd.Series = joined.astype(pd.api.types.pandas_dtype(dtype))
-    return typed
-
-
-def _categorical(series: pd.Series) -> pd.Categorical:
-    if not isinstance(series.dtype, pd.CategoricalDtype):
-        series = series.astype(object).where(series.notna(), None)
-    found = pd.Categorical(series)
-    # A fixed dtype for the categories, whatever pandas infers, so that hosts can be joined.
-    return found.rename_categories(pd.Index(found.categories.astype(object), dtype=object))
+    if dtype != "text":
+        joined = pd.concat(series, ignore_index=True) if series else pd.Series([], dtype=object)
+        typed: pd.Series = joined.astype(pd.api.types.pandas_dtype(dtype))
+        return typed
+    parts = []
+    for column in series or [pd.Series([], dtype=object)]:
+        is_coded = isinstance(column.dtype, pd.CategoricalDtype)
+        found = pd.Categorical(
+            column if is_coded else column.astype(object).where(column.notna(), None)
+        )
+        # A fixed dtype for the categories, whatever pandas infers, so that hosts can be joined.
+        categories = pd.Index(found.categories.astype(object), dtype=object)
+        parts.append(found.rename_categories(categories))
+    return pd.Series(pd.api.types.union_categoricals(parts) if len(parts) > 1 else parts[0])
 
 
 OPS = Schema(
@@ -57,9 +48,7 @@ OPS = Schema(
     {
         "op_id": "object",  # key of the row, the same in every recording of a program
         "host": "text",  # host, as its file is named
-        # function it ran in, without TensorFlow's counter; `tf.data` if a pipeline called it, `loop
-        # over a dataset` if it reduced one, `constant folding` if it ran to prepare a graph
-        "function": "text",
+        "function": "text",  # without TensorFlow's counter; see also `TF_DATA` in `functions`
         "name": "text",  # op name; for an eager op, which has no name, its type
         "type": "text",  # op type
         "device": "text",  # device, full string; null where unknown
@@ -78,9 +67,7 @@ OPS = Schema(
         "h2d_bytes": "int64",  # bytes copied to the device for it, as producer or consumer
         "d2h_bytes": "int64",  # bytes copied to the host for it, as producer or consumer
         "copy_ps": "int64",  # time of these copies
-        # time a device was idle because of it; null if no device ran kernels or an op's placement
-        # is unknown
-        "exposed_ps": "Int64",
+        "exposed_ps": "Int64",  # time a device was idle because of it; null if that is unknown
         "input_types": "text",  # types of its inputs, ? for an unknown one; null where unknown
         "output_types": "text",  # types of its outputs; null without a capture file
         "requested_device": "text",  # requested device, empty for none; null without a capture file
@@ -121,14 +108,12 @@ TRANSFERS = Schema(
         "producer_name": "text",  # producer's name, also where it has no row in `ops`
         "consumer_name": "text",  # consumer's name, also where it has no row in `ops`
         "correlation_id": "int64",  # links it to its launch; 0 for none
-        # _Send, _Recv, _HostSend or _HostRecv, which it is part of; op: made by another op;
-        # argument: of a function call; python: a tensor that the program reads or moves
+        # _Send, _Recv, _HostSend, _HostRecv; op: another op; argument: of a call; python: a tensor
         "via": "text",
         "function": "text",  # function that started it
         "thread": "text",  # thread that started it; null where unknown
         "launch_ps": "Int64",  # when that thread started it; null where unknown
-        # time a device was idle because of it; null if its device is unknown or ran no kernel
-        "exposed_ps": "Int64",
+        "exposed_ps": "Int64",  # time a device was idle because of it; null if that is unknown
     },
 )
 
@@ -163,17 +148,13 @@ STEPS = Schema(
         "name": "text",  # kind of step: what the marker is called, or train, test
         "start_ps": "int64",  # start
         "duration_ps": "int64",  # duration
-        # step_num, Keras function, line Steps, function calls, repeated ops
-        "source": "text",
+        "source": "text",  # what shows it: step_num, Keras function, function calls ...
         "is_inferred": "bool",  # inferred from what repeats, not marked
-        # regular; warm_up, slower at the start; outlier, far from the median; partial, cut by the
-        # recording
-        "kind": "text",
+        "kind": "text",  # regular, warm_up, outlier (far from the median), partial (cut off)
     },
 )
 
-# What tf.data records about its stages (tensorflow/core/framework/dataset.h and the kernels in
-# tensorflow/core/kernels/data), and what is computed from it.
+# Recorded by tf.data (tensorflow/core/framework/dataset.h, tensorflow/core/kernels/data).
 STAGES = Schema(
     "stages",
     {

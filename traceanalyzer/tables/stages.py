@@ -14,13 +14,12 @@ import pandas as pd
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.arrays import distinct_rows, last_of, mask, pick, place_of, self_durations
 from traceanalyzer.tables.schema import STAGES
-from traceanalyzer.tables.stage_events import COUNTED, Spans, parent_path, pipeline_of, stage_events
+from traceanalyzer.tables.stage_events import COUNTED, Spans, StageEvents
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Kind
 
 if TYPE_CHECKING:
     from traceanalyzer.tables.arrays import Flags, Ints
     from traceanalyzer.tables.ops import OpOccurrences
-    from traceanalyzer.tables.stage_events import StageEvents
 
 # Bytes per value (types.proto), by the type name that dataset.h writes.
 _BYTES_OF_TYPE: Final = {
@@ -64,26 +63,25 @@ def no_stages() -> pd.DataFrame:
 
 def pipelines(occurrences: OpOccurrences, ops: pd.DataFrame) -> tuple[pd.DataFrame, Pipelines]:
     """Build one host's rows of the table of stages, and the times behind them."""
-    events = stage_events(occurrences.host)
-    if events is None:
+    events = StageEvents(occurrences.host)
+    if not events:
         return no_stages(), NO_PIPELINES
-    plane, requested, alone, calls = events.plane, events.requests, events.alone, events.calls
-    at_ps = plane.start_ps[requested.event], plane.end_ps[requested.event]
-    if not len(events):
-        is_first = np.zeros(len(requested.event), np.bool_)
-        return no_stages(), Pipelines(requests=Spans(requested.stage, *at_ps), is_first=is_first)
     stages = _Stages(events)
+    plane, requests, alone, calls = events.plane, stages.requests, events.alone, stages.calls
     own = ~events.is_async[events.path[alone.row]]
     ahead = (stages.call_row >= 0) & events.is_async[calls.path]
-    work = Spans(
-        row=np.concatenate([stages.row[alone.row[own]], stages.call_row[ahead]]),
-        start_ps=np.concatenate([alone.start_ps[own], calls.start_ps[ahead]]),
-        end_ps=np.concatenate([alone.end_ps[own], calls.end_ps[ahead]]),
-    )
     return stages.table(occurrences, ops), Pipelines(
-        requests=Spans(pick(stages.row, requested.stage), *at_ps),
-        is_first=pick(stages.is_first, requested.stage, missing=False),
-        work=work,
+        requests=Spans(
+            pick(stages.row, requests.stage),
+            plane.start_ps[requests.event],
+            plane.end_ps[requests.event],
+        ),
+        is_first=pick(stages.is_first, requests.stage, missing=False),
+        work=Spans(
+            np.append(stages.row[alone.row[own]], stages.call_row[ahead]),
+            np.append(alone.start_ps[own], calls.start_ps[ahead]),
+            np.append(alone.end_ps[own], calls.end_ps[ahead]),
+        ),
     )
 
 
@@ -91,29 +89,25 @@ class _Stages:
     """The stages of one host: a row for each path of each pipeline."""
 
     def __init__(self, events: StageEvents) -> None:
-        pipeline = pipeline_of(events)
-        keys = np.column_stack([pipeline, events.path])
-        keys, row = np.unique(keys, axis=0, return_inverse=True)
+        pipeline = events.pipeline()
+        keys, row = np.unique(np.column_stack([pipeline, events.path]), axis=0, return_inverse=True)
         self._events = events
         self._pipeline, self._path = keys.T
         self._size = len(keys)
         self.row = row.reshape(-1)  #: of each event
+        self.requests, self.calls = events.requests(), events.calls()
         rows = {tuple(key): k for k, key in enumerate(keys.tolist())}
-        place, pairs = distinct_rows([pipeline[events.calls.near], events.calls.path])
+        place, pairs = distinct_rows([pipeline[self.calls.near], self.calls.path])
         of_pairs = [rows.get(tuple(pair), -1) for pair in pairs.tolist()]
         #: Row of the stage that made each call; -1 if it has no row.
         self.call_row = np.array(of_pairs, np.int64)[place]
-        numbers = {path: k for k, path in enumerate(events.paths)}
-        above = [numbers.get(parent_path(path)) for path in events.paths]
         # The row of the stage that consumes each stage's elements; -1 for none.
-        self._row_above = np.array([rows.get((g, above[p]), -1) for g, p in rows], np.int64)
-        start_ps = events.plane.start_ps[events.event]
-        iterators = [self.row, events.integers("id").values]
-        order = np.lexsort((start_ps, *iterators[::-1]))
-        is_new = np.any([np.diff(column[order]) != 0 for column in iterators], axis=0)
+        above = [rows.get((g, int(events.above[p])), -1) for g, p in rows]
+        self._row_above = np.array(above, np.int64)
+        order = np.argsort(events.start_ps, kind="stable")
+        iterators = pd.DataFrame({"row": self.row, "id": events.integers("id").values})
         #: Which events were the first of their iterator.
-        self.is_first = np.zeros(len(order), np.bool_)
-        self.is_first[order[np.append(True, is_new)]] = True
+        self.is_first = (~iterators.iloc[order].duplicated()).sort_index().to_numpy()
 
     def table(self, occurrences: OpOccurrences, ops: pd.DataFrame) -> pd.DataFrame:
         """Return the table, without the host."""
@@ -178,9 +172,9 @@ class _Stages:
     def _element_bytes(self) -> Ints:
         """Return the size of an element: as recorded for the last stage, or by shape and type."""
         shapes, types = (self._events.strings(stat).to_list() for stat in ("shapes", "types"))
-        requests = self._events.requests
-        known = requests.stage >= 0
-        found = self._maximum(self.row[requests.stage[known]], requests.element_bytes[known])
+        known = self.requests.stage >= 0
+        at = self.row[self.requests.stage[known]]
+        found = self._maximum(at, self.requests.element_bytes[known])
         last = last_of(self.row, np.arange(len(self.row)), np.arange(self._size))
         for k, event in enumerate(last.tolist()):  # any event of each row
             shape, type_ = shapes[event], types[event]
@@ -190,7 +184,7 @@ class _Stages:
 
     def _functions(self, occurrences: OpOccurrences, ops: pd.DataFrame) -> dict[str, Any]:
         """Return how long the stages' functions ran, and which ops ran in them."""
-        host, calls, size = occurrences.host, self._events.calls, self._size
+        host, calls, size = occurrences.host, self.calls, self._size
         is_called = self.call_row >= 0
         count = np.bincount(self.call_row[is_called], minlength=size)
         # The op occurrences within calls, and the rows of the stages that called.

@@ -11,19 +11,22 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.tables.arrays import by_line, filled, is_outermost, mask
-from traceanalyzer.tables.program_calls import inferred_steps, ops_of_runs, program_calls
+from traceanalyzer.tables.program_calls import Calls, program_calls, repeated, steps_of_threads
 from traceanalyzer.tables.vocabulary import Kind, Role
 from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.arrays import Flags, Ints
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.tables.program_calls import ProgramCalls
-    from traceanalyzer.tables.vocabulary import Names
+    from traceanalyzer.tables.program_calls import ProgramCalls, Repeated
     from traceanalyzer.trace.columns import Plane, Trace
+
+    Done = Callable[[int, int], int]
 
 REGULAR: Final = "regular"
 WARM_UP: Final = "warm_up"
@@ -46,6 +49,8 @@ _OF_EACH_STEP: Final = 0.9  # of the steps: ops that run in fewer are not part o
 _MOST_OF_THEM: Final = 0.75
 
 _STEPS_LINE: Final = "Steps"
+_MODULES_LINE: Final = "XLA Modules"
+_FINGERPRINT: Final = re.compile(r"\(\d+\)$")  # `jit_f(1219...)`
 _NUMBER: Final = re.compile(r"\s*\d+$")  # `train 108` is a step of `train`
 _STEP: Final = re.compile(r"[0-9]{1,18}")
 _COLUMNS: Final = ("step", "name", "start_ps", "duration_ps", "source", "is_inferred", "is_partial")
@@ -72,22 +77,32 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
     2. A call of the function in which Keras runs a batch.
     3. The `Steps` lines that older profilers added, one per device: a step spans the overlapping
        steps of all devices. Devices that took turns have separate steps.
-    4. Repeated calls: see `program_calls`.
+    4. Repeated executions of XLA programs, one line per TPU: as in 3.
+    5. Repeated calls of the program's threads: see `program_calls`.
 
-    A step of source 2 or 4 lasts until the next one begins, and the last one until its call has
+    A step of source 2 or 5 lasts until the next one begins, and the last one until its call has
     returned and the work that it launched on devices is done.
     """
-    calls = program_calls(host.plane, host.names)
-    ends = _Ends(host, device)
-    table = _merged(_join([_marked(plane) for plane in trace.planes]))
-    if table.empty:
-        table = _keras_steps(host, calls, ends)
-    if table.empty:
-        table = _merged(_join([_steps_line(plane) for plane in trace.planes]))
-    if table.empty:
-        table = _inferred(host, calls, ends)
+    calls = program_calls(host)
+    linked = np.flatnonzero(device.launch >= 0)
+    launch_ps, done_ps = host.plane.start_ps[device.launch[linked]], device.end_ps[linked]
+
+    def done(begin_ps: int, end_ps: int) -> int:
+        """Return when the call and all work launched in it were done."""
+        inside = (launch_ps >= begin_ps) & (launch_ps < end_ps)
+        return int(done_ps[inside].max(initial=end_ps))
+
+    sources: tuple[Callable[[], pd.DataFrame], ...] = (
+        lambda: _merged([_marked(plane) for plane in trace.planes]),
+        lambda: _keras_steps(host, calls, done),
+        lambda: _merged([_steps_line(plane) for plane in trace.planes]),
+        lambda: _merged([_modules(plane) for plane in trace.planes]),
+        lambda: _repeated_calls(host, calls, done),
+    )
+    tables = (source() for source in sources)
+    table = next((table for table in tables if len(table)), _rows())
     table = table.sort_values("start_ps", kind="stable", ignore_index=True)
-    prepared = _prepared_ps(host.plane, host.names, calls)
+    prepared = _prepared_ps(host, calls)
     kinds = np.empty(len(table), object)
     for rows in table.groupby("name", sort=False).indices.values():
         start, duration = (table[c].to_numpy(np.int64)[rows] for c in ("start_ps", "duration_ps"))
@@ -96,32 +111,14 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
     return table.assign(kind=kinds)
 
 
-class _Ends:
-    """Knows when the devices finished the work that the host launched."""
-
-    def __init__(self, host: HostOps, device: DeviceEvents) -> None:
-        linked = np.flatnonzero(device.launch >= 0)
-        self._launch_ps = host.plane.start_ps[device.launch[linked]]
-        self._end_ps = device.end_ps[linked]
-
-    def after(self, begin_ps: int, end_ps: int) -> int:
-        """Return when all work launched in a time span was done, at least the end of the span."""
-        inside = (self._launch_ps >= begin_ps) & (self._launch_ps < end_ps)
-        return int(self._end_ps[inside].max(initial=end_ps))
-
-
 def _rows(**columns: object) -> pd.DataFrame:
-    given = {"is_inferred": False, "is_partial": False, **columns}
+    given = {**dict.fromkeys(_COLUMNS, ()), "is_inferred": False, "is_partial": False, **columns}
     return pd.DataFrame({name: given[name] for name in _COLUMNS})
 
 
-def _join(parts: list[pd.DataFrame]) -> pd.DataFrame:
-    found = [part for part in parts if len(part)]
-    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=list(_COLUMNS))
-
-
-def _merged(table: pd.DataFrame) -> pd.DataFrame:
+def _merged(parts: list[pd.DataFrame]) -> pd.DataFrame:
     """Merge overlapping steps of threads or devices that have the same name and number."""
+    table = pd.concat([part for part in parts if len(part)] or [_rows()])
     table = table.sort_values(["name", "step", "start_ps"], kind="stable", ignore_index=True)
     start = table["start_ps"].to_numpy(np.int64)
     end = start + table["duration_ps"].to_numpy(np.int64)
@@ -150,11 +147,11 @@ def _marked(plane: Plane) -> pd.DataFrame:
     )
 
 
-def _keras_steps(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
+def _keras_steps(host: HostOps, calls: ProgramCalls, done: Done) -> pd.DataFrame:
     is_keras = mask(map(_KERAS_FUNCTION.fullmatch, calls.labels))
     rows = np.flatnonzero(is_keras[calls.label] & calls.is_function)
     if not len(rows):
-        return _join([])
+        return _rows()
     labels = {definition: label for label, definition in host.definitions.items()}
     names = []
     for row in rows.tolist():
@@ -165,7 +162,7 @@ def _keras_steps(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFram
     end = np.append(start[1:], 0)
     is_last = np.append(line[1:] != line[:-1], True)  # of its thread
     for k in np.flatnonzero(is_last).tolist():
-        end[k] = ends.after(int(start[k]), int(calls.end_ps[rows[k]]))
+        end[k] = done(int(start[k]), int(calls.end_ps[rows[k]]))
     return _rows(
         step=name.groupby([line, name]).cumcount(),
         name=name,
@@ -177,8 +174,7 @@ def _keras_steps(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFram
 
 
 def _steps_line(plane: Plane) -> pd.DataFrame:
-    lines = [k for k, name in enumerate(plane.lines.name) if name == _STEPS_LINE]
-    event = np.flatnonzero(np.isin(plane.line_of, lines))
+    event = _events_of(plane, _STEPS_LINE)
     own = [plane.names[k] for k in plane.name_of[event].tolist()]
     labels = zip(plane.strings("step_name", event).to_list(), own, strict=True)
     return _rows(
@@ -190,18 +186,42 @@ def _steps_line(plane: Plane) -> pd.DataFrame:
     )
 
 
-def _inferred(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
-    steps = inferred_steps(calls, ops_of_runs(host, calls))
+def _modules(plane: Plane) -> pd.DataFrame:
+    event = by_line(plane, _events_of(plane, _MODULES_LINE))
+    codes, labels = pd.factorize(
+        np.array([_FINGERPRINT.sub("", plane.names[k]) for k in plane.name_of[event]], object)
+    )
+    calls = Calls(
+        label=codes.astype(np.int32),
+        labels=tuple(labels),
+        is_function=np.ones(len(event), np.bool_),
+        start_ps=plane.start_ps[event],
+        end_ps=plane.end_ps[event],
+    )
+    return _inferred(repeated(calls), "XLA modules")
+
+
+def _events_of(plane: Plane, line: str) -> Ints:
+    return np.flatnonzero(mask(name == line for name in plane.lines.name)[plane.line_of])
+
+
+def _repeated_calls(host: HostOps, calls: ProgramCalls, done: Done) -> pd.DataFrame:
+    steps = steps_of_threads(host, calls)
+    if steps is not None:
+        steps.end_ps[-1] = done(int(steps.start_ps[-1]), int(steps.end_ps[-1]))
+    return _inferred(steps)
+
+
+def _inferred(steps: Repeated | None, source: str | None = None) -> pd.DataFrame:
     if steps is None:
-        return _join([])
-    steps.end_ps[-1] = ends.after(int(steps.start_ps[-1]), int(steps.end_ps[-1]))
+        return _rows()
     numbers = np.arange(len(steps.start_ps))
     return _rows(
         step=numbers,
         name=steps.name,
         start_ps=steps.start_ps,
         duration_ps=steps.end_ps - steps.start_ps,
-        source=steps.source,
+        source=source or steps.source,
         is_inferred=True,
         is_partial=numbers == len(numbers) - 1,
     )
@@ -236,11 +256,12 @@ def step_kinds(
     return kinds
 
 
-def _prepared_ps(plane: Plane, names: Names, calls: ProgramCalls) -> Ints:
+def _prepared_ps(host: HostOps, calls: ProgramCalls) -> Ints:
     """Return the sorted times at which a function was traced or compiled, or kernels tuned."""
+    plane = host.plane
     prepares = mask(
         kind == Kind.OTHER and not name.startswith("$") and _PREPARES.search(name)
-        for name, kind in zip(plane.names, names.kind.tolist(), strict=True)
+        for name, kind in zip(plane.names, host.names.kind.tolist(), strict=True)
     )
     at_ps = plane.start_ps[prepares[plane.name_of]]
     return np.sort(np.append(calls.start_ps[calls.traced], at_ps))

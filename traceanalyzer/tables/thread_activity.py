@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -145,16 +145,16 @@ def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActi
     """Build the thread activity of a host; `ops` are its rows of the op table."""
     host, device = occurrences.host, occurrences.device
     plane = host.plane
-    of_calls = _OfCalls(host)
-    state, row, call = _labels(host, of_calls, occurrences.of_occurrence, ops)
+    events = _Events(host)
+    state, row, call = _labels(events, occurrences.of_occurrence, ops)
     begin, start_ps, end_ps, event = flatten(nested(plane, host.order), state)
-    calls = _calls_of_host(host, device, of_calls, state)
-    marks = _step_marks(plane)
+    calls = _calls(events, device, host.event[(host.call != 0) & (state[host.event] >= 0)])
     work = np.argsort(device.direction.present, kind="stable")  # kernels, then transfers
     launch = device.launch[work]
+    marks = events.marks
     return ThreadActivity(
         name=plane.lines.name,
-        is_program=_program_threads(host),
+        is_program=_program_threads(events),
         step_thread=plane.line_of[marks].astype(np.int32),
         step_ps=plane.start_ps[marks],
         begin=begin,
@@ -165,7 +165,7 @@ def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActi
         event=plane.name_of[event].astype(np.int32),
         event_names=tuple(plane.names),
         call=call[event],
-        links=_links_of_threads(host, calls),
+        links=_links(events, calls),
         calls=calls,
         launches=Launches(
             pick(plane.line_of, launch, ON_DEVICE),
@@ -177,39 +177,64 @@ def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActi
     )
 
 
-class _OfCalls:
-    """The events of a host that have a call's step id."""
+class _Events:
+    """The events of a host that have a call's step id, and those that mark steps."""
 
     def __init__(self, host: HostOps) -> None:
         plane, ids = host.plane, host.plane.integers("id")
+        self.host, self.plane, self.id = host, plane, ids.values
+        self.all_runs = plane.named(FUNCTION_RUN, SESSION_RUN)
         turns = np.flatnonzero(host.names.is_executor[plane.name_of])
-        runs, elements = (
-            plane.named(FUNCTION_RUN, SESSION_RUN),
-            named_like(plane, GET_NEXT.fullmatch),
-        )
-        self.id = ids.values
+        elements = named_like(plane, GET_NEXT.fullmatch)
+        self.all_turns = turns
         self.turns = turns[ids.present[turns]]  # of executors
-        self.runs = runs[ids.present[runs]]  # of functions and sessions
+        self.runs = self.all_runs[ids.present[self.all_runs]]  # of functions and sessions
         self.elements = elements[ids.present[elements]]  # of a pipeline, passed to a call
+        marks = np.flatnonzero(plane.integers("step_num").present)
+        self.marks = marks[np.argsort(plane.start_ps[marks], kind="stable")]
+        # A function that is not inlined runs under a separate step id (function_ops.cc).
+        outer = host.call_of_event[self.runs]
+        inside = (outer != 0) & (outer != self.id[self.runs])
+        #: The calls that ops of other calls made, ascending, and those other calls.
+        self._nested, first = np.unique(self.id[self.runs][inside], return_index=True)
+        self._outer = outer[inside][first]
+
+    def parts(self, call: Ints) -> tuple[Ints, Ints]:
+        """Return indices into `call` with those of nested calls, and the call each is part of."""
+        entry = np.arange(len(call))
+        entries, calls = [entry], [call]
+        for _ in range(_MOST_NESTED):
+            slot = place_of(self._nested, call)
+            entry, call = entry[slot >= 0], self._outer[slot[slot >= 0]]
+            entries.append(entry)
+            calls.append(call)
+        return np.concatenate(entries), np.concatenate(calls)
 
 
-def _labels(
-    host: HostOps, of_calls: _OfCalls, row_of: Ints, ops: pd.DataFrame
-) -> tuple[NDArray[np.int8], Codes, Ints]:
+def _labels(events: _Events, row_of: Ints, ops: pd.DataFrame) -> tuple[NDArray[Any], Codes, Ints]:
     """Return the state that each event of the plane shows (-1: none), its row, and its call."""
-    plane, names = host.plane, host.names
-    name_of = plane.name_of
+    host, plane, runs = events.host, events.plane, events.all_runs
     state = np.full(len(plane), -1, np.int8)
-    state[names.is_executor[name_of]] = ThreadState.RUNTIME
-    is_call = names.kind[name_of] == Kind.FUNCTION_CALL
+    is_call = host.names.kind[plane.name_of] == Kind.FUNCTION_CALL
     state[is_call] = ThreadState.RUNTIME
-    runs = plane.named(FUNCTION_RUN, SESSION_RUN)
+    state[events.all_turns] = ThreadState.RUNTIME
     around = innermost(plane, host.order, is_call)[runs]
-    waiting = np.concatenate([runs, around[around >= 0]])
-    state[waiting] = ThreadState.CALL
-    state[names.is_pipeline[name_of]] = ThreadState.INPUT
+    state[runs] = ThreadState.CALL
+    state[around[around >= 0]] = ThreadState.CALL
+    state[host.names.is_pipeline[plane.name_of]] = ThreadState.INPUT
 
-    state[host.event] = _state_of_rows(ops)[row_of]
+    placement, role = (ops[c].astype(object).to_numpy() for c in ("placement", "role"))
+    of_row = np.select(
+        [
+            role == Role.INPUT_PIPELINE,
+            np.isin(role, (Role.RUNTIME, Role.TRANSFER)),
+            placement == "unknown",
+            np.isin(placement, _ON_THE_HOST),
+        ],
+        [ThreadState.INPUT, ThreadState.RUNTIME, ThreadState.UNPLACED, ThreadState.HOST_OP],
+        ThreadState.LAUNCH,
+    )
+    state[host.event] = of_row[row_of]
     state[host.event[host.is_handed_over]] = ThreadState.RUNTIME
     state[host.event[host.in_pipeline]] = ThreadState.INPUT
     row = np.full(len(plane), -1, np.int32)
@@ -221,160 +246,105 @@ def _labels(
     state[of_values] = ThreadState.CALL
 
     call = host.call_of_event.copy()
-    for events in (of_calls.turns, of_calls.elements, runs):
-        call[events] = of_calls.id[events]
-    call[around[around >= 0]] = of_calls.id[runs[around >= 0]]
+    for identified in (events.turns, events.elements, runs):
+        call[identified] = events.id[identified]
+    call[around[around >= 0]] = events.id[runs[around >= 0]]
     call[of_values] = 0
     return state, row, call
 
 
-def _state_of_rows(ops: pd.DataFrame) -> NDArray[np.int8]:
-    placement, role = (ops[c].astype(object).to_numpy() for c in ("placement", "role"))
-    state = np.where(np.isin(placement, _ON_THE_HOST), ThreadState.HOST_OP, ThreadState.LAUNCH)
-    state = np.where(placement == "unknown", ThreadState.UNPLACED, state)
-    state = np.where(np.isin(role, (Role.RUNTIME, Role.TRANSFER)), ThreadState.RUNTIME, state)
-    return np.where(role == Role.INPUT_PIPELINE, ThreadState.INPUT, state).astype(np.int8)
-
-
-def _program_threads(host: HostOps) -> Flags:
+def _program_threads(events: _Events) -> Flags:
     """Return which threads belong to the program: those of Python, eager ops, calls or steps."""
-    plane = host.plane
+    host, lines = events.host, events.plane.lines.name
     calls = (host.names.kind == Kind.EAGER_OP) | (host.names.kind == Kind.FUNCTION_CALL)
     # A call within an executor's event is part of that graph.
-    is_call = calls[plane.name_of] & (host.call_of_event == 0)
-    is_call[_step_marks(plane)] = True
-    found = mask(map(_PYTHON.fullmatch, plane.lines.name))
-    found[plane.line_of[is_call]] = True
-    return found & ~mask(map(is_eager_executor_line, plane.lines.name))
+    is_call = calls[events.plane.name_of] & (host.call_of_event == 0)
+    is_call[events.marks] = True
+    found = mask(map(_PYTHON.fullmatch, lines))
+    found[events.plane.line_of[is_call]] = True
+    return found & ~mask(map(is_eager_executor_line, lines))
 
 
-def _step_marks(plane: Plane) -> Ints:
-    """Return the events that mark steps, by start."""
-    marks = np.flatnonzero(plane.integers("step_num").present)
-    by_time: Ints = marks[np.argsort(plane.start_ps[marks], kind="stable")]
-    return by_time
-
-
-class _Nested(NamedTuple):
-    """The calls that ops of other calls made, ascending, and those other calls."""
-
-    call: Ints
-    outer: Ints
-
-
-def _calls_of_host(
-    host: HostOps, device: DeviceEvents, of_calls: _OfCalls, state: NDArray[np.int8]
-) -> Calls:
+def _calls(events: _Events, device: DeviceEvents, ops: Ints) -> Calls:
     """Return when and where ops and transfers ended in each call, and when the call began.
 
-    `state` is the `ThreadState` of each event of the plane, -1 for none.
+    `ops` are the events of ops that ran in calls.
     """
-    plane, runs = host.plane, of_calls.runs
-    # A function that is not inlined runs under a separate step id (function_ops.cc).
-    outer = host.call_of_event[runs]
-    is_nested = (outer != 0) & (outer != of_calls.id[runs])
-    inner, first = np.unique(of_calls.id[runs][is_nested], return_index=True)
-    nested_calls = _Nested(inner, outer[is_nested][first])
-
-    ops = host.event[(host.call != 0) & (state[host.event] >= 0)]
-    transfers = _waking_transfers(host, device, of_calls)
-    launch = device.sure_launch[transfers]
-    named = np.concatenate([of_calls.elements, runs])
-    on_host = np.concatenate([ops, named])
-    call = np.concatenate([host.call_of_event[ops], of_calls.id[named], host.call_of_event[launch]])
-    begins = np.arange(len(call)) >= len(ops) + len(of_calls.elements)
-    begins &= np.arange(len(call)) < len(on_host)
-    is_run = begins[: len(on_host)]
-    host_ps = np.where(is_run, plane.start_ps[on_host], plane.end_ps[on_host])
-    at_ps = np.concatenate([host_ps, device.end_ps[transfers]])
-    thread = np.concatenate([plane.line_of[on_host], np.full(len(transfers), ON_DEVICE, np.int32)])
-    ends = _outlast_turns(plane, of_calls, nested_calls, (call, at_ps, thread)) & ~begins
-    entry, part_of = _parts(call, nested_calls)
-    is_own = np.arange(len(entry)) < len(call)
-    order = np.lexsort((at_ps[entry], part_of))
-    entry, part_of, is_own = entry[order], part_of[order], is_own[order]
-    is_last = np.append(part_of[1:] != part_of[:-1], np.True_)[: len(part_of)]
-    return Calls(
-        part_of, at_ps[entry], thread[entry], begins[entry] & is_own, ends[entry] & is_own & is_last
+    host, plane, runs = events.host, events.plane, events.runs
+    transfers = _waking_transfers(events, device)
+    on_host = np.concatenate([ops, events.elements, runs])
+    call = np.concatenate(
+        [
+            host.call_of_event[ops],
+            events.id[on_host[len(ops) :]],
+            host.call_of_event[device.sure_launch[transfers]],
+        ]
     )
+    begins = np.zeros(len(call), np.bool_)
+    begins[len(on_host) - len(runs) : len(on_host)] = True
+    host_ps = np.where(begins[: len(on_host)], plane.start_ps[on_host], plane.end_ps[on_host])
+    at_ps = np.append(host_ps, device.end_ps[transfers])
+    thread = np.append(plane.line_of[on_host], np.full(len(transfers), ON_DEVICE, np.int32))
+
+    # Whether an event ended during or after the last executor event of its call: ops without an
+    # event can have run then. In a call without executor events, this is unknown.
+    entry, part_of = events.parts(events.id[events.turns])
+    turns = events.turns[entry]
+    order = np.argsort(plane.end_ps[turns], kind="stable")
+    last = last_of(part_of[order], turns[order], call)
+    is_in_it = (plane.line_of[last] == thread) & (plane.start_ps[last] <= at_ps)
+    ends = (last >= 0) & (is_in_it | (plane.end_ps[last] <= at_ps)) & ~begins
+
+    entry, part_of = events.parts(call)
+    order = np.lexsort((at_ps[entry], part_of))
+    is_own = order < len(call)
+    entry, part_of = entry[order], part_of[order]
+    ends = ends[entry] & is_own
+    ends[:-1] &= part_of[1:] != part_of[:-1]
+    return Calls(part_of, at_ps[entry], thread[entry], begins[entry] & is_own, ends)
 
 
-def _waking_transfers(host: HostOps, device: DeviceEvents, of_calls: _OfCalls) -> Ints:
+def _waking_transfers(events: _Events, device: DeviceEvents) -> Ints:
     """Return the transfers between host and device that ops of a call waited for.
 
     The receiving op finishes, and its executor continues, when the transfer is done
     (copy_tensor.cc). After a call's last executor event, no op waits for a transfer to a device.
     """
-    plane, launch = host.plane, device.sure_launch
+    plane, launch = events.plane, device.sure_launch
     from_device = matches(device.direction, {"d2h", "p2p"}.__contains__)
-    to_device = matches(device.direction, "h2d".__eq__)
-    transfers = np.flatnonzero((from_device | to_device) & (launch >= 0))
-    transfers = transfers[host.call_of_event[launch[transfers]] != 0]
-    turns = of_calls.turns[np.argsort(plane.start_ps[of_calls.turns], kind="stable")]
-    last = last_of(of_calls.id[turns], turns, host.call_of_event[launch[transfers]])
+    chosen = (from_device | matches(device.direction, "h2d".__eq__)) & (launch >= 0)
+    transfers = np.flatnonzero(chosen & (pick(events.host.call_of_event, launch, 0) != 0))
+    turns = events.turns[np.argsort(plane.start_ps[events.turns], kind="stable")]
+    last = last_of(events.id[turns], turns, events.host.call_of_event[launch[transfers]])
     followed = (last >= 0) & (plane.start_ps[last] >= device.end_ps[transfers])
     waking: Ints = transfers[from_device[transfers] | followed]
     return waking
 
 
-def _outlast_turns(
-    plane: Plane, of_calls: _OfCalls, nested_calls: _Nested, ended: tuple[Ints, Ints, Codes]
-) -> Flags:
-    """Return which events ended during or after the last executor event of their call.
-
-    Ops without an event can have run then. In a call without executor events, this is unknown.
-    """
-    call, at_ps, thread = ended
-    entry, part_of = _parts(of_calls.id[of_calls.turns], nested_calls)
-    turns = of_calls.turns[entry]
-    order = np.argsort(plane.end_ps[turns], kind="stable")
-    last = last_of(part_of[order], turns[order], call)
-    in_it = (plane.line_of[last] == thread) & (plane.start_ps[last] <= at_ps)
-    outlasting: Flags = (last >= 0) & (in_it | (plane.end_ps[last] <= at_ps))
-    return outlasting
-
-
-def _parts(call: Ints, nested_calls: _Nested) -> tuple[Ints, Ints]:
-    """Return indices into `call` with those of nested calls, and the call each is part of."""
-    entry = np.arange(len(call))
-    entries, calls = [entry], [call]
-    for _ in range(_MOST_NESTED):
-        slot = place_of(nested_calls.call, call)
-        inside = slot >= 0
-        if not inside.any():
-            break
-        entry, call = entry[inside], nested_calls.outer[slot[inside]]
-        entries.append(entry)
-        calls.append(call)
-    return np.concatenate(entries), np.concatenate(calls)
-
-
-def _links_of_threads(host: HostOps, calls: Calls) -> Links:
+def _links(events: _Events, calls: Calls) -> Links:
     """Return what triggered the activity of a host's threads."""
-    plane = host.plane
+    plane, turns = events.plane, events.all_turns
     giver, taker = _handed_over(plane)
     is_manager = mask(map(_EVENT_MANAGER.fullmatch, plane.lines.name))
     from_thread = plane.line_of[giver]
     from_thread = np.where(is_manager[from_thread], np.int32(ON_DEVICE), from_thread)
 
-    turns = np.flatnonzero(host.names.is_executor[plane.name_of])
     turns = turns[np.lexsort((plane.start_ps[turns], plane.line_of[turns]))]
-    ids = plane.integers("id").values[turns]
     source = begun_by_call(
-        Turns(plane.line_of[turns], plane.start_ps[turns], plane.end_ps[turns], ids),
+        Turns(plane.line_of[turns], plane.start_ps[turns], plane.end_ps[turns], events.id[turns]),
         (plane.line_of[taker], plane.start_ps[taker]),
         (calls.id, calls.at_ps),
     )
-    begun = np.concatenate([taker, turns[source >= 0]])
+    begun = np.append(taker, turns[source >= 0])
     source = source[source >= 0]
     thread, at_ps = plane.line_of[begun], plane.start_ps[begun]
     order = np.lexsort((at_ps, thread))
     return Links(
         begin=np.searchsorted(thread[order], np.arange(len(plane.lines) + 1)),
         at_ps=at_ps[order],
-        from_thread=np.concatenate([from_thread, calls.thread[source]])[order],
-        from_ps=np.concatenate([plane.start_ps[giver], calls.at_ps[source]])[order],
-        is_proved=np.concatenate([from_thread != ON_DEVICE, calls.begins[source]])[order],
+        from_thread=np.append(from_thread, calls.thread[source])[order],
+        from_ps=np.append(plane.start_ps[giver], calls.at_ps[source])[order],
+        is_proved=np.append(from_thread != ON_DEVICE, calls.begins[source])[order],
     )
 
 
@@ -383,9 +353,9 @@ def _handed_over(plane: Plane) -> tuple[Ints, Ints]:
     given, taken = plane.named(_HANDED_OVER), plane.named(_TAKEN_UP)
     keys, wanted = plane.integers("_p", given), plane.integers("_c", taken)
     given, taken = given[keys.present], taken[wanted.present]
-    key = keys.values[keys.present]
     # If several events scheduled the same work, use the first.
-    giver = last_of(key[::-1], given[::-1], wanted.values[wanted.present])
+    key = keys.values[keys.present][::-1]
+    giver = last_of(key, given[::-1], wanted.values[wanted.present])
     fits = (giver >= 0) & (plane.start_ps[giver] <= plane.start_ps[taken])
     giver, taken = giver[fits], taken[fits]
     order = np.lexsort((plane.start_ps[taken], plane.line_of[taken]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
@@ -30,16 +30,9 @@ if TYPE_CHECKING:
 
 # tensor_handle.cc, copy_to_device_node.h: the edge name of a copy of a Python tensor.
 _TENSOR: Final = "copy"
-_SIZE_DIGITS: Final = 15  # sizes of a petabyte and more are invalid; their sum could overflow
+# Sizes of a petabyte and more are invalid; their sum could overflow.
+_SIZE: Final = re.compile(r"\d{1,15}", re.ASCII)
 _EDGE_SUFFIX: Final = re.compile(r"(/_\d+)+$")  # graph_partition.cc: `X/_13` carries X's output
-
-
-class _Details(NamedTuple):
-    """The values in the stat `memcpy_details`."""
-
-    bytes: int | None
-    memory: str
-    is_async: bool | None
 
 
 def transfer_rows(
@@ -90,30 +83,26 @@ class _OpNames:
     """
 
     def __init__(self, ops: pd.DataFrame) -> None:
-        self._function = (
-            ops["function"].astype(object).where(ops["function"].notna(), None).tolist()
-        )
+        functions = ops["function"].astype(object)
+        self._function = functions.where(functions.notna(), None).tolist()
         self._rows: dict[tuple[str | None, str] | str, int] = {}
         is_op = (~ops["is_eager"] & (ops["role"] != Role.TRANSFER)).to_numpy()
-        names = ops["name"][is_op].tolist()
-        for row, name in zip(np.flatnonzero(is_op).tolist(), names, strict=True):
+        for row, name in zip(np.flatnonzero(is_op).tolist(), ops["name"][is_op], strict=True):
             for key in ((self._function[row], name), name):
                 self._rows[key] = -1 if key in self._rows else row
 
     def find_all(self, functions: Strings, names: Strings) -> Ints:
         """Return the row of each function and name, or -1; each distinct pair is looked up once."""
         number, pairs = distinct_rows([functions.codes, names.codes])
-        found = [
-            self._find(functions.values[f] if f >= 0 else None, names.values[n]) if n >= 0 else -1
-            for f, n in pairs.tolist()
-        ]
-        rows: Ints = np.array(found, np.int64)[number]
+        found = np.full(len(pairs), -1, np.int64)
+        for k, (f, n) in enumerate(pairs.tolist()):
+            if n >= 0:
+                function, name = functions.values[f] if f >= 0 else None, names.values[n]
+                single = self._rows.get(name, -1)
+                is_others = single >= 0 and None not in {function, self._function[single]}
+                found[k] = self._rows.get((function, name), -1 if is_others else single)
+        rows: Ints = found[number]
         return rows
-
-    def _find(self, function: str | None, name: str) -> int:
-        single = self._rows.get(name, -1)
-        is_others = single >= 0 and None not in {function, self._function[single]}
-        return self._rows.get((function, name), -1 if is_others else single)
 
 
 def _device_rows(
@@ -121,19 +110,20 @@ def _device_rows(
 ) -> pd.DataFrame:
     device, plane = occurrences.device, occurrences.host.plane
     rows = np.flatnonzero(device.direction.present)
-    details = [*map(_parse_details, device.details.values), _Details(None, "unknown", None)]
-    at = device.details.codes[rows] % len(details)  # the last entry is for no details
+    details = [*map(_parse_details, device.details.values), (None, "unknown", None)]
+    sizes, memory, is_async = zip(*details, strict=True)
+    at = device.details.codes[rows]  # -1, for none, is the last entry
     launch = device.sure_launch[rows]
     return pd.DataFrame(
         {
             "device": categorical(device.device.take(rows)),
             "stream": categorical(device.stream.take(rows)),
             "direction": categorical(device.direction.take(rows)),
-            "bytes": pd.array([d.bytes for d in details], dtype="Int64").take(at),
+            "bytes": pd.array(sizes, dtype="Int64")[at],
             "start_ps": device.start_ps[rows],
             "duration_ps": pd.array(device.duration_ps[rows], dtype="Int64"),
-            "memory": np.array([d.memory for d in details], dtype=object)[at],
-            "is_async": pd.array([d.is_async for d in details], dtype="boolean").take(at),
+            "memory": np.array(memory, dtype=object)[at],
+            "is_async": pd.array(is_async, dtype="boolean")[at],
             **_ends(names, placements, occurrences, rows),
             "correlation_id": device.correlation_id[rows],
             "via": categorical(_via(occurrences, rows)),
@@ -144,15 +134,13 @@ def _device_rows(
     )
 
 
-def _parse_details(text: str) -> _Details:
-    """Parse `[kind_src:pinned kind_dst:device ]size:4096 dest:0 async:1`."""
+def _parse_details(text: str) -> tuple[int | None, str, bool | None]:
+    """Return size, memory and asynchrony from `kind_src:pinned kind_dst:device size:4 async:1`."""
     pairs = dict(part.split(":", 1) for part in text.split() if ":" in part)
-    size = pairs.get("size", "")
     kinds = {pairs.get("kind_src", ""), pairs.get("kind_dst", "")}
     memory = next((m for m in ("pageable", "pinned") if m in kinds), "unknown")
-    is_async = {"0": False, "1": True}.get(pairs.get("async", ""))
-    is_size = size.isascii() and size.isdigit() and len(size) <= _SIZE_DIGITS
-    return _Details(int(size) if is_size else None, memory, is_async)
+    size = _SIZE.fullmatch(pairs.get("size", ""))
+    return size and int(size[0]), memory, {"0": False, "1": True}.get(pairs.get("async", ""))
 
 
 def _via(occurrences: OpOccurrences, rows: Ints) -> Strings:
@@ -170,17 +158,16 @@ def _via(occurrences: OpOccurrences, rows: Ints) -> Strings:
     types = [t if role_of_type(t) == Role.TRANSFER else "op" for t in occurrences.rows["type"]]
     via = filled(named, coded(owner, types))
 
-    is_known = launch >= 0
+    is_known, uses_graphs = launch >= 0, bool(host.names.is_executor.any())
     in_graph = pick(host.call_of_event, launch, 0) != 0
-    uses_graphs = bool(host.names.is_executor.any())
     is_outside = is_known & ~in_graph & (is_tensor | uses_graphs)
     # TensorFlow's threads move tensors, too: the parts of an argument for several devices.
-    is_of_pool = mask(name.startswith("tf_") for name in host.plane.lines.name)
-    of_program = ~pick(is_of_pool, pick(host.plane.line_of, launch), missing=False)
+    of_program = mask(not name.startswith("tf_") for name in host.plane.lines.name)
+    of_program = pick(of_program, pick(host.plane.line_of, launch), missing=True)
     has_function = device.function.present[rows]
-    is_call = is_outside & has_function
     is_own = ((is_outside & ~has_function) | (is_tensor & ~is_known)) & of_program
-    return filled(via, coded(np.select([is_call, is_own], [0, 1], -1), ("argument", "python")))
+    codes = np.select([is_outside & has_function, is_own], [0, 1], -1)
+    return filled(via, coded(codes, ("argument", "python")))
 
 
 def _ends(

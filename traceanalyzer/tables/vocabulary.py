@@ -111,13 +111,9 @@ _PIPELINE: Final = re.compile(
 
 def role_of_type(op_type: str) -> str:
     """Return an op's role from its type alone."""
-    if op_type in _TRANSFERS:
-        return Role.TRANSFER
-    if op_type in _RUNTIME:
-        return Role.RUNTIME
-    if _PIPELINE.fullmatch(op_type):
-        return Role.INPUT_PIPELINE
-    return Role.COMPUTE
+    if op_type in _TRANSFERS or op_type in _RUNTIME:
+        return Role.TRANSFER if op_type in _TRANSFERS else Role.RUNTIME
+    return Role.INPUT_PIPELINE if _PIPELINE.fullmatch(op_type) else Role.COMPUTE
 
 
 def op_label(text: str) -> str | None:
@@ -129,9 +125,8 @@ def op_label(text: str) -> str | None:
 def is_derived_line(name: str, line_id: int) -> bool:
     """Return whether a line only repeats events of other lines."""
     low, high = _DERIVED_IDS
-    if _DERIVED_NAMES.fullmatch(name):
-        return True
-    return -(2**31) <= line_id < 2**32 and low <= (line_id & 0xFFFFFFFF) <= high
+    is_numbered = -(2**31) <= line_id < 2**32 and low <= (line_id & 0xFFFFFFFF) <= high
+    return is_numbered or bool(_DERIVED_NAMES.fullmatch(name))
 
 
 def is_eager_executor_line(name: str) -> bool:

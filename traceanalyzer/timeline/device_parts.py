@@ -29,7 +29,14 @@ from traceanalyzer.native.walk import busy_and_idle
 from traceanalyzer.tables.thread_activity import ON_DEVICE, Launches, ThreadState
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.intervals import common, durations, union
-from traceanalyzer.timeline.walk import Parts, Phase, Spans, program_thread, walk_back
+from traceanalyzer.timeline.walk import (
+    Parts,
+    Phase,
+    Spans,
+    program_segments,
+    program_thread,
+    walk_back,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -178,11 +185,8 @@ def _ended_by(
 def _program_parts(tables: HostTables) -> Parts | None:
     """Cut the time of the program's thread, going back from its end."""
     threads = tables.threads
-    thread = program_thread(threads)
-    if threads is None or thread == ON_DEVICE:
-        return None
-    own = slice(int(threads.begin[thread]), int(threads.begin[thread + 1]))
-    if own.start == own.stop:
+    thread, own = program_thread(threads), program_segments(threads)
+    if threads is None or own.start == own.stop:
         return None
     starts = tables.steps["start_ps"].to_numpy(np.int64)
     # Each step separately: the walk does not continue into the previous step.

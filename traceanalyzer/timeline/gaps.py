@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.tables.steps import REGULAR, main_steps, regular_steps
-from traceanalyzer.tables.thread_activity import ON_DEVICE, ThreadState
-from traceanalyzer.timeline.walk import Phase, program_thread
+from traceanalyzer.tables.steps import main_steps, regular_steps
+from traceanalyzer.tables.thread_activity import ThreadState
+from traceanalyzer.timeline.walk import Phase, program_segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,10 +67,9 @@ def gaps_of(tables: HostTables, timeline: HostTimeline) -> list[Gaps]:
 def _waits(tables: HostTables) -> pd.DataFrame:
     """Return the times when the program's thread waited for others."""
     threads = tables.threads
-    thread = program_thread(threads)
-    if threads is None or thread == ON_DEVICE:
+    if threads is None:
         return _merged(np.empty(0, np.int64), np.empty(0, np.int64))
-    own = slice(int(threads.begin[thread]), int(threads.begin[thread + 1]))
+    own = program_segments(threads)
     waits = np.isin(threads.state[own], _WAITS)
     return _merged(threads.start_ps[own][waits], threads.end_ps[own][waits])
 
@@ -135,9 +134,7 @@ def _steps_at(
     regular = regular_steps(steps)
     first = regular["start_ps"].min()
     last = (regular["start_ps"] + regular["duration_ps"]).max()
-    is_regular = np.append((ordered["kind"].astype(str) == REGULAR).to_numpy(), True)
-    if len(regular) == len(ordered):
-        is_regular[:] = True
+    is_regular = np.append(ordered.index.isin(regular.index), True)
     return step, is_regular[step] & (at_ps >= first) & (at_ps < last)
 
 

@@ -124,6 +124,14 @@ def program_thread(threads: ThreadActivity | None) -> int:
     return int(segments.argmax()) if segments.any() else ON_DEVICE
 
 
+def program_segments(threads: ThreadActivity | None) -> slice:
+    """Return which segments of threads are of the program's thread; none if it is unknown."""
+    thread = program_thread(threads)
+    if threads is None or thread == ON_DEVICE:
+        return slice(0, 0)
+    return slice(int(threads.begin[thread]), int(threads.begin[thread + 1]))
+
+
 def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | None) -> Parts:
     """Attribute a device's idle spans, or the program's spans; the parts cover the spans."""
     # Nothing waits for work without duration, which does not end idle time.

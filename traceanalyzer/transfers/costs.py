@@ -16,8 +16,7 @@ from traceanalyzer.model.figures import (
     SmallTransfersRecord,
 )
 from traceanalyzer.timeline.intervals import union
-from traceanalyzer.transfers.recorded_round_trips import recorded_round_trips
-from traceanalyzer.transfers.round_trips import HostTransfers, measured_round_trips
+from traceanalyzer.transfers.round_trips import round_trips
 from traceanalyzer.units import PS_PER_S, PS_PER_US
 
 if TYPE_CHECKING:
@@ -65,27 +64,25 @@ def transfer_costs(
     traffic: Traffic, ops: pd.DataFrame, hosts: Sequence[HostFacts]
 ) -> TransferCosts:
     """Find the costs of a run's transfers."""
+    table = traffic.table
     return TransferCosts(
         small_transfers=_small_transfers(traffic),
         device_to_host_syncs=_device_to_host_syncs(traffic, ops, hosts),
-        round_trips=tuple(trip for host in hosts for trip in _round_trips(traffic, ops, host)),
+        round_trips=tuple(
+            round_trip
+            for host in hosts
+            for round_trip in round_trips(
+                table[table["host"] == host.name],
+                ops[ops["host"] == host.name],
+                host.capture_file,
+                None if host.joined is None else host.joined.records,
+            )
+        ),
     )
 
 
 def _us(ps: float | None) -> float | None:
     return None if ps is None else float(ps) / PS_PER_US
-
-
-def _round_trips(traffic: Traffic, ops: pd.DataFrame, host: HostFacts) -> list[RoundTrip]:
-    """Find the round trips of a host, from the graphs of a capture, if any, and from transfers."""
-    rows = ops[ops["host"] == host.name]
-    own = HostTransfers(traffic.table[traffic.table["host"] == host.name], rows)
-    found: list[RoundTrip] = []
-    if host.capture_file is not None and host.joined is not None:
-        found += recorded_round_trips(own, host.capture_file, host.joined.records)
-    op_ids = {op.op_id for round_trip in found for op in round_trip.ops}
-    found += measured_round_trips(own, op_ids)
-    return sorted(found, key=lambda round_trip: round_trip.order)
 
 
 # --- small transfers -----------------------------------------------------------------------------

@@ -1,50 +1,50 @@
 """Round trips: values leave a GPU for ops on the CPU and come back.
 
-With a capture, the graph that ran shows which ops are on the way (`recorded_round_trips`). Without
-one, only transfers count as proof: the values that one op takes from a GPU and sends back.
+With a capture, the graph that ran shows which ops are on the way. Without one, only transfers count
+as proof: the values that one op takes from a GPU and sends back.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.capture_file.document import is_session
+from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.model.figures import RoundTripTransfers
-from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.transfers.cheapest_move import Value, cheapest_move
+from traceanalyzer.placement.devices import CPU, DeviceNameError, parse_device
+from traceanalyzer.tables.graph_nodes import base_names
+from traceanalyzer.tables.vocabulary import Role, role_of_type
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.capture_file.function_records import Instance
     from traceanalyzer.model import Certainty
-    from traceanalyzer.transfers.cheapest_move import Move
+    from traceanalyzer.tables.graph_nodes import OpRecord
 
-_MAX_OPS: Final = 2000  # for more, the cheapest move is not computed
-_Basis: TypeAlias = Literal["bytes", "time"]
+_Place: TypeAlias = "tuple[str, str]"  # function and node
+_ByNode: TypeAlias = "Mapping[str, list[int]]"  # transfers
+_NOT_ON_THE_WAY: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "NoOp"})
+_START, _END = -1, -2  # in place of nodes
 
 
-@dataclass(frozen=True)
-class RoundTripOp:
-    """An op in a round trip, or next to one."""
+class RoundTripOp(NamedTuple):
+    """An op in a round trip."""
 
-    key: str  #: its op id, or function and node if it has no row in the op table
-    op_id: str | None
+    op_id: str | None  #: None if the trace has no event for it
     name: str
     type: str
-
-
-class Net(NamedTuple):
-    """An op in or next to a round trip, the ops that take one of its values, and its transfers."""
-
-    producer: RoundTripOp
-    consumers: tuple[RoundTripOp, ...]
-    transfers: Sequence[int]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,49 +57,45 @@ class RoundTrip:
     ops: tuple[RoundTripOp, ...]  #: in the order of the data flow, if known
     arriving: RoundTripTransfers
     leaving: RoundTripTransfers
-    basis: _Basis  #: unit of transfer costs: bytes, or time if only that is known
-    #: The values between its ops and their neighbors, with the cost of transfers.
-    values: tuple[Value[RoundTripOp], ...]
-    on_cpu: frozenset[RoundTripOp]  #: the ops on the CPU among these
-    #: Ops that stay: ops farther away, and ops whose kernels take longer than the transfers.
-    cannot_move: frozenset[RoundTripOp]
 
     @property
-    def _every_op(self) -> set[RoundTripOp]:
-        return {op for value in self.values for op in (value.producer, *value.consumers)}
-
-    @property
-    def is_weighed(self) -> bool:
-        """Whether it is small enough to compute the cheapest move."""
-        return len(self._every_op) <= _MAX_OPS
-
-    def cheapest_move(self, cannot_move: Callable[[RoundTripOp], bool]) -> Move[RoundTripOp] | None:
-        """Return the ops to move so that least is copied; None if not weighed or nothing is saved.
-
-        Args:
-            cannot_move: Whether an op must stay, such as one on the CPU without a GPU kernel.
-        """
-        if not self.is_weighed:
-            return None
-        stay = self.cannot_move | set(filter(cannot_move, self._every_op))
-        return cheapest_move(self.values, self.on_cpu, stay)
-
-    @property
-    def order(self) -> tuple[int, int, str, list[str]]:
+    def order(self) -> tuple[int, int, str, tuple[RoundTripOp, ...]]:
         """Sort key: most copied first."""
         return (
             -((self.arriving.bytes or 0) + (self.leaving.bytes or 0)),
             -((self.arriving.count or 0) + (self.leaving.count or 0)),
             self.function or "",
-            [op.key for op in self.ops],
+            tuple(op._replace(op_id=op.op_id or "") for op in self.ops),
         )
 
 
-class HostTransfers:
+def round_trips(
+    transfers: pd.DataFrame,
+    ops: pd.DataFrame,
+    capture_file: CaptureFile | None,
+    records: Sequence[OpRecord | None] | None,
+) -> list[RoundTrip]:
+    """Return the round trips of a host, most copied first.
+
+    Args:
+        transfers: The transfers of the host, measured.
+        ops: Its table of ops.
+        capture_file: Its capture file, if any.
+        records: The record in the capture file for each row of the table of ops.
+    """
+    host = _HostTransfers(transfers, ops)
+    found: list[RoundTrip] = []
+    if capture_file is not None and records is not None and len(host.leaving):
+        found += _Recorded(host, records).round_trips(capture_file)
+    known = {op.op_id for each in found for op in each.ops}
+    found += host.round_trips_of_single_ops(known)
+    return sorted(found, key=lambda round_trip: round_trip.order)
+
+
+class _HostTransfers:
     """The transfers of one host between host and device, by the ops on the host's side."""
 
     def __init__(self, transfers: pd.DataFrame, ops: pd.DataFrame) -> None:
-        """Prepare from the rows of one host."""
         self.transfers = transfers.reset_index(drop=True)
         self.ops = ops
         self.arriving: NDArray[np.int64] = np.flatnonzero(transfers["direction"] == "d2h")
@@ -108,37 +104,54 @@ class HostTransfers:
         # a device (op_kernel.cc: they are not `expensive`).
         self.is_measured = bool(transfers["device"].notna().any())
         self.row_of = {str(op_id): row for row, op_id in enumerate(ops["op_id"])}
-        self.is_member: NDArray[np.bool_] = (
-            (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE) & ~ops["is_eager"]
-        ).to_numpy()
 
     def op(self, row: int) -> RoundTripOp:
         """Return the op of a row of the op table."""
-        op_id, name, op_type = (str(self.ops[c].iloc[row]) for c in ("op_id", "name", "type"))
-        return RoundTripOp(op_id, op_id, name, op_type)
+        return RoundTripOp(*(str(self.ops[c].iloc[row]) for c in ("op_id", "name", "type")))
 
-    def op_of(self, node: str) -> RoundTripOp:
-        """Return the op at an end of a transfer."""
-        row = self.row_of.get(node)
-        return (
-            RoundTripOp(node, None, node.removeprefix("name:"), "") if row is None else self.op(row)
+    def round_trips_of_single_ops(self, known: Iterable[str | None]) -> Iterator[RoundTrip]:
+        """Yield the round trips that transfers alone prove, except those of known ops."""
+        ops = self.ops
+        computes = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE) & ~ops["is_eager"]
+        members = set(ops["op_id"][computes]).difference(known)
+        takes = self._by_op(self.arriving, "consumer")
+        gives = self._by_op(self.leaving, "producer")
+        for row in sorted(self.row_of[op_id] for op_id in members & takes.keys() & gives.keys()):
+            op = self.op(row)
+            yield self.round_trip(
+                [op],
+                takes[op.op_id],
+                gives[op.op_id],
+                certainty=ops["placement_certainty"].iloc[row],
+                function=ops["function"].iloc[row],
+            )
+
+    def _by_op(self, transfers: NDArray[np.int64], end: str) -> dict[Any, list[int]]:
+        """Return the transfers of each op at one of their ends."""
+        column = self.transfers[end].iloc[transfers]
+        found = column.groupby(column, observed=True).indices
+        return {op_id: transfers[at].tolist() for op_id, at in found.items()}
+
+    def round_trip(
+        self,
+        ops: Iterable[RoundTripOp],
+        arriving: Sequence[int],
+        leaving: Sequence[int],
+        *,
+        certainty: Certainty,
+        function: object,
+    ) -> RoundTrip:
+        """Return a round trip."""
+        return RoundTrip(
+            host=str(self.transfers["host"].iloc[leaving[0]]),
+            function=function if isinstance(function, str) else None,
+            certainty=certainty,
+            ops=tuple(ops),
+            arriving=self._totals(arriving),
+            leaving=self._totals(leaving),
         )
 
-    def function(self, row: int) -> str | None:
-        """Return the function of a row of the op table, None if it is unknown."""
-        function = self.ops["function"].iloc[row]
-        return function if isinstance(function, str) else None
-
-    def by_op(self, transfers: NDArray[np.int64], end: str) -> dict[int, list[int]]:
-        """Return the transfers at whose given end (`source` or `target`) each op table row is."""
-        column = self.transfers[end].iloc[transfers]
-        return {
-            self.row_of[op_id]: transfers[at].tolist()
-            for op_id, at in column.groupby(column, observed=True).indices.items()
-            if op_id in self.row_of
-        }
-
-    def totals(self, transfers: Iterable[int]) -> RoundTripTransfers:
+    def _totals(self, transfers: Sequence[int]) -> RoundTripTransfers:
         """Sum transfers up; None where nothing is known."""
         part = self.transfers.iloc[list(transfers)]
         sums = (part[c].sum(min_count=1) for c in ("bytes", "duration_ps", "exposed_ps"))
@@ -150,74 +163,163 @@ class HostTransfers:
             exposed_us=None if exposed is None else exposed / PS_PER_US,
         )
 
-    def round_trip(
+
+# --- in the recorded graphs ----------------------------------------------------------------------
+
+
+class _PlacedGraph:
+    """The graph of one placed instance of a function; nodes by number."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.graph = graph = instance.input
+        on_cpu = {device: _is_cpu(device) for device in set(instance.assigned)}
+        self.on_cpu = [on_cpu[device] for device in instance.assigned]  # None: not recorded
+        self.flow: nx.DiGraph[int] = nx.DiGraph()
+        self.flow.add_nodes_from(range(len(graph)))
+        self.flow.add_edges_from(
+            (n, node) for node in range(len(graph)) for n, _ in graph.sources(node)
+        )
+
+    @cached_property
+    def _passable(self) -> nx.DiGraph[int]:
+        """The part of the graph that values can pass on a CPU."""
+        ops = self.graph.ops
+        roles = {op: role_of_type(op) for op in set(ops) - _NOT_ON_THE_WAY}
+        passes = {op for op, role in roles.items() if role in {Role.COMPUTE, Role.RUNTIME}}
+        nodes = (node for node, op in enumerate(ops) if self.on_cpu[node] and op in passes)
+        passable: nx.DiGraph[int] = self.flow.subgraph(nodes).copy()
+        return passable
+
+    def find(self, name: str) -> int:
+        """Return the node of that name, or the node it was made from; -1 if there is neither."""
+        for base in (name, *base_names(name)):
+            if (at := self.graph.index(base)) != UNKNOWN:
+                return at
+        return UNKNOWN
+
+    def find_all(self, names: Iterable[str]) -> set[int]:
+        """Return the nodes with the given names that are in the graph."""
+        return {node for name in names if (node := self.find(name)) != UNKNOWN}
+
+    def parts(self, first: set[int], last: set[int]) -> Iterator[list[int]]:
+        """Yield connected parts of the nodes between arriving and leaving transfers.
+
+        Within a part, producers come before consumers; nodes of a loop have no such order, so they
+        are in the order of the graph.
+
+        Args:
+            first: Nodes that take a value from a device.
+            last: Nodes that send a value to it.
+        """
+        bounded: Any = self._passable.copy()
+        bounded.add_nodes_from((_START, _END))
+        bounded.add_edges_from((_START, node) for node in first if node in self._passable)
+        bounded.add_edges_from((node, _END) for node in last if node in self._passable)
+        members = nx.descendants(bounded, _START) & nx.ancestors(bounded, _END)
+        inside: Any = self._passable.subgraph(members)
+        for part in sorted(nx.weakly_connected_components(inside), key=min):
+            loops: Any = nx.condensation(inside.subgraph(part))
+            nodes: dict[Any, list[int]] = {
+                loop: sorted(found) for loop, found in loops.nodes(data="members")
+            }
+            order = nx.lexicographical_topological_sort(loops, key=nodes.__getitem__)
+            yield [node for loop in order for node in nodes[loop]]
+
+
+class _Recorded:
+    """A host's ops and transfers, by their function and node in the recorded graphs."""
+
+    def __init__(self, host: _HostTransfers, records: Sequence[OpRecord | None]) -> None:
+        self._host = host
+        self._place: dict[int | None, _Place] = {}
+        self._row: dict[_Place, int] = {}
+        called: dict[str, set[str]] = defaultdict(set)
+        for row, (record, label) in enumerate(zip(records, host.ops["function"], strict=True)):
+            if record is not None and record.node:
+                self._place[row] = place = (record.function, record.node)
+                self._row.setdefault(place, row)
+                if isinstance(label, str):
+                    called[label].add(record.function)
+        #: Full names of functions by their name in tables, if that is unique.
+        self._full_names = {label: min(of) for label, of in called.items() if len(of) == 1}
+
+    def round_trips(self, capture_file: CaptureFile) -> Iterator[RoundTrip]:
+        """Yield the round trips in the recorded graphs."""
+        takes = self._by_function(self._host.arriving, "consumer", "producer")
+        gives = self._by_function(self._host.leaving, "producer", "consumer")
+        seen: set[tuple[str, frozenset[str]]] = set()
+        for name in sorted(gives):
+            # Each run of a session executes a part of its graph.
+            function = None if is_session(name) else capture_file.function(name)
+            for instance in function.instances if function is not None else ():
+                placed = _PlacedGraph(instance)
+                if self._host.is_measured:
+                    first = placed.find_all(takes[name])
+                else:
+                    first = {n for source, n in placed.flow.edges if placed.on_cpu[source] is False}
+                for part in placed.parts(first, placed.find_all(gives[name])):
+                    key = (name, frozenset(placed.graph.names[node] for node in part))
+                    if key in seen:
+                        continue
+                    seen.add(key)
+                    round_trip = self._round_trip(name, placed, part, takes[name], gives[name])
+                    if round_trip.ops:  # otherwise it is only control flow of the runtime
+                        yield round_trip
+
+    def _by_function(
+        self, rows: NDArray[np.int64], end: str, far_end: str
+    ) -> dict[str, dict[str, list[int]]]:
+        """Return transfers by function and node at one of their ends."""
+        found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        row_of = self._host.row_of
+        columns = [end, f"{end}_name", "function", far_end]
+        table = self._host.transfers[columns].iloc[rows]
+        for _, part in table.groupby(columns, observed=True, dropna=False, sort=False):
+            op_id, name, label, far = part.iloc[0]
+            place = self._place.get(row_of.get(op_id))
+            if place is None and isinstance(name, str):
+                there = self._place.get(row_of.get(far))
+                function = self._full_names.get(label) or (there[0] if there else None)
+                place = None if function is None else (function, name)
+            if place is not None:
+                found[place[0]][place[1]] += part.index.tolist()
+        return found
+
+    def _round_trip(
         self,
-        certainty: Certainty,
-        ops: Sequence[RoundTripOp],
-        transfers: tuple[Sequence[int], Sequence[int]],
-        nets: Sequence[Net],
-        **fields: Any,  # noqa: ANN401 - of a round trip
+        function: str,
+        placed: _PlacedGraph,
+        part: Sequence[int],
+        takes: _ByNode,
+        gives: _ByNode,
     ) -> RoundTrip:
-        """Return a round trip with its transfers, arriving and leaving."""
-        basis, values = self._weighed(nets)
-        came, left = map(self.totals, transfers)
-        return RoundTrip(
-            host=str(self.transfers["host"].iloc[transfers[1][0]]),
-            certainty=certainty,
-            ops=tuple(ops),
-            basis=basis,
-            values=values,
-            **{"arriving": came, "leaving": left, **fields},
+        """Return a round trip; `takes` and `gives` are the transfers by node."""
+        arriving, leaving = (
+            sorted(t for name, of in side.items() if placed.find(name) in part for t in of)
+            for side in (takes, gives)
         )
-
-    def _weighed(self, nets: Sequence[Net]) -> tuple[_Basis, tuple[Value[RoundTripOp], ...]]:
-        """Return the values between ops with their bytes or, if no bytes are known, their time."""
-        bases: tuple[tuple[_Basis, str], ...] = (("bytes", "bytes"), ("time", "duration_ps"))
-        for basis, name in bases:
-            sizes = self.transfers[name].fillna(0).to_numpy(np.int64)
-            is_known = self.transfers[name].notna().to_numpy()
-            owns = [list(net.transfers) for net in nets]
-            costs = [int(sizes[own].sum()) if own and is_known[own].all() else None for own in owns]
-            values = tuple(
-                Value(net.producer, net.consumers, cost)
-                for net, cost in zip(nets, costs, strict=True)
-            )
-            if any(value.cost is not None for value in values):
-                return basis, values
-        return "bytes", values
-
-
-def measured_round_trips(
-    transfers: HostTransfers, found: Collection[str | None]
-) -> Iterator[RoundTrip]:
-    """Find the round trips of single ops that transfers alone prove.
-
-    Args:
-        transfers: The transfers of a host.
-        found: Ids of ops that are in a round trip already.
-    """
-    takes = transfers.by_op(transfers.arriving, "consumer")
-    gives = transfers.by_op(transfers.leaving, "producer")
-    for row in sorted(takes.keys() & gives.keys()):
-        op = transfers.op(row)
-        if not transfers.is_member[row] or op.op_id in found:
-            continue
-        nets = [net for own in (takes[row], gives[row]) for net in _nets(transfers, own)]
-        others = {each for net in nets for each in (net.producer, *net.consumers)} - {op}
-        yield transfers.round_trip(
-            transfers.ops["placement_certainty"].iloc[row],
-            [op],
-            (takes[row], gives[row]),
-            nets,
-            function=transfers.function(row),
-            on_cpu=frozenset({op}),
-            cannot_move=frozenset(others),
+        names = [placed.graph.names[node] for node in part]
+        rows = [self._row.get((function, name)) for name in names]
+        ops = [
+            RoundTripOp(None, name, placed.graph.ops[node]) if row is None else self._host.op(row)
+            for node, name, row in zip(part, names, rows, strict=True)
+        ]
+        row = next((each for each in rows if each is not None), None)
+        round_trip = self._host.round_trip(
+            (op for op in ops if role_of_type(op.type) == Role.COMPUTE),
+            arriving,
+            leaving,
+            # A device op's output can be in host memory already: then nothing is copied.
+            certainty="certain" if arriving else "likely",
+            function=function if row is None else self._host.ops["function"].iloc[row],
         )
+        if self._host.is_measured or arriving:
+            return round_trip
+        return replace(round_trip, arriving=replace(round_trip.arriving, count=None))
 
 
-def _nets(transfers: HostTransfers, own: Sequence[int]) -> Iterator[Net]:
-    """Yield the values that these transfers carry from op to op."""
-    table = transfers.transfers.iloc[list(own)]
-    for producer, part in table.groupby("source", observed=True, sort=False):
-        consumers = tuple(transfers.op_of(each) for each in dict.fromkeys(part["target"]))
-        yield Net(transfers.op_of(str(producer)), consumers, part.index.tolist())
+def _is_cpu(device: str) -> bool | None:
+    try:
+        return parse_device(device).type == CPU if device else None
+    except DeviceNameError:
+        return None
