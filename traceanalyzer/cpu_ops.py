@@ -18,7 +18,7 @@ from traceanalyzer.placement.explanations import (
     ReplayedExplanations,
     doubted,
 )
-from traceanalyzer.placement.keras import KerasOnAGpu
+from traceanalyzer.placement.keras import Keras
 from traceanalyzer.placement.on_a_gpu import (
     MOVED_IF_SMALL,
     OPTION,
@@ -49,14 +49,14 @@ class CpuOp:
     name: str
     type: str  #: its type, as the trace has it
     function: str  #: the function it ran in, "" for none
-    file: str | None  #: the user's file that made it, or None
-    line: int | None  #: the line in it, or None
-    host_self_ps: int  #: its time
+    file: str | None  #: the user's file that made it
+    line: int | None
+    host_self_ps: int
     requested_device: str | None  #: None if unknown
     explanation: PlacementExplanation
     #: The function that was instantiated, and its node; "" if not captured.
     node: tuple[str, str] = ("", "")
-    is_eager: bool = False  #: whether it ran eagerly
+    is_eager: bool = False
 
 
 @dataclass(eq=False, kw_only=True)
@@ -99,10 +99,8 @@ def analyse(run: Run) -> Analysis:
 def analyse_on_a_gpu(run: Run) -> Analysis | None:
     """Find what would keep the ops of a run off GPUs that its machine did not have.
 
-    One GPU is assumed, or as many as a program needs if it failed for lack of them.
-
-    Returns:
-        None if the run had a GPU, or there is no capture beside the trace.
+    One GPU is assumed, or as many as a program needs if it failed for lack of them. None if the run
+    had a GPU, or there is no capture beside the trace.
     """
     if run not in _ON_A_GPU:
         gpus = max([1, *(gpus_required(capture_file) for _, capture_file in run.captured)])
@@ -122,15 +120,14 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
     unsure = None
     if choices.is_any_unsure:
         unsure = ReplayedExplanations(capture_file, machine, unsure_as_recorded=True)
-    keras = KerasOnAGpu(capture_file)
+    keras = Keras(capture_file)
     analysis.off_the_cpu.update(_off_the_cpu(host, capture_file, explanations.program))
     for row, record in _rows(host):
         explanation = None if record is None else explanations.of(str(row.type), record)
         if record is None or (explanation is not None and explanation.basis == "none"):
             analysis.not_replayed.add(row.op_id)
-            explanation = _by_registry(run, row)
+            explanation = doubted(_by_registry(run, row), _NOT_REPLAYED)
             if explanation.blockers:
-                explanation = doubted(explanation, _NOT_REPLAYED)
                 analysis.cpu_ops[row.op_id] = _cpu_op(row, record, explanation)
             continue
         analysis.replayed += 1
@@ -153,13 +150,14 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
 
 def _why_on_host(capture_file: CaptureFile, row: Any, record: OpRecord) -> str:  # noqa: ANN401
     """Return why an op that the placer puts on a GPU may be on the host, or ""."""
+    is_of_session = is_session(record.function)
     if record.signatures:
         return ""
-    if is_session(record.function) and only_some_sessions_have_no_gpu(capture_file):
+    if is_of_session and only_some_sessions_have_no_gpu(capture_file):
         return _SESSION
-    is_on = pinned_by(capture_file, is_of_session=is_session(record.function)) is not None
-    may_be_pinned = is_on and set(_types(row.input_types) or ()) <= MOVED_IF_SMALL
-    return _MAY_BE_PINNED if may_be_pinned else ""
+    is_small = set(_types(row.input_types) or ()) <= MOVED_IF_SMALL
+    is_on = pinned_by(capture_file, is_of_session=is_of_session) is not None
+    return _MAY_BE_PINNED if is_on and is_small else ""
 
 
 def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacement) -> Iterator[str]:
@@ -190,12 +188,12 @@ def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
         yield _cpu_op(row, record, explanation)
 
 
-def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401 - a row of the op table
+def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401
     return explanation_by_registry(str(row.type), _types(row.input_types), run.tensorflow_version)
 
 
 def _rows(host: Host) -> Iterator[tuple[Any, OpRecord | None]]:
-    """Walk the rows of a host's computing ops, each with its record in the capture file."""
+    """Walk the rows of computing ops in the op table, each with its record in the capture file."""
     ops, joined = host.tables.ops, host.tables.joined
     records = (None,) * len(ops) if joined is None else joined.records
     for row, record in zip(ops.itertuples(index=False), records, strict=True):
@@ -208,11 +206,7 @@ def _types(text: object) -> list[str] | None:
     return None if UNKNOWN_TYPE in types else types
 
 
-def _cpu_op(
-    row: Any,  # noqa: ANN401 - a row of the op table
-    record: OpRecord | None,
-    explanation: PlacementExplanation,
-) -> CpuOp:
+def _cpu_op(row: Any, record: OpRecord | None, explanation: PlacementExplanation) -> CpuOp:  # noqa: ANN401
     return CpuOp(
         op_id=row.op_id,
         host=str(row.host),

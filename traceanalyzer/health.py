@@ -11,7 +11,7 @@ import numpy as np
 from traceanalyzer.capture_file.recorded_run import recorded_part
 from traceanalyzer.format import counted, duration_text, listed
 from traceanalyzer.model import Health
-from traceanalyzer.placement.keras import what_keras_compiled, without_cudnn
+from traceanalyzer.placement.keras import Keras
 from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.tables.steps import eager_loop
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Role
@@ -233,10 +233,7 @@ def _capture(host: Host) -> Iterator[_Remark]:
     yield from _session(host, capture_file)
     for note in capture_file.notes:
         yield "warning" if note.severity == "warning" else "info", note.id, note.message
-    for text in what_keras_compiled(capture_file):
-        yield "info", "keras_xla", text
-    for text in without_cudnn(capture_file):
-        yield "warning", "keras_without_cudnn", text
+    yield from Keras(capture_file).remarks()
     yield from _covered_share(host)
 
 

@@ -21,8 +21,8 @@ from traceanalyzer.placement.registry import Nearest, load, nearest, supported
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from traceanalyzer.placement.kernel_tables import OpDefinition
     from traceanalyzer.placement.kernel_types import Combination, Extent, Support, TypeSupport
-    from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
 
 _DATA_TYPES: Final = {"float32": "float", "float64": "double", "float16": "half"}

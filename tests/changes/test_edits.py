@@ -1,4 +1,4 @@
-"""Edits of single lines: what a change replaces them with."""
+"""Edits of single lines."""
 
 from dataclasses import replace
 

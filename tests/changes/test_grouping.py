@@ -103,7 +103,7 @@ def changes(*ops: CpuOp, **of_finding: Any) -> list[Change]:  # noqa: ANN401 - a
 
 
 def test_a_scope_is_one_change_whatever_its_ops_and_causes() -> None:
-    """The variable's creation, all that reads it, and what the scope holds besides."""
+    """The variable's creation, and the ops that read and write it."""
     (change,) = changes(
         op("make", "VarHandleOp", scope(4, "VarHandleOp"), at=5),
         op("read", "ResourceGather", on_cpu("items", 5, scope_at=4), at=20),

@@ -1,4 +1,4 @@
-"""Changes for what a bare trace does not explain: ops, and that there is no GPU."""
+"""Changes for ops that a bare trace does not explain, and for a missing GPU."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Hosts with steps that wait for input, written by hand: what verdicts and fixes are tried on."""
+"""Hand-written hosts with steps that wait for input, for tests of verdicts and fixes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ def asked(at: Any, *inside: Event) -> Event:  # noqa: ANN401
 
 
 def judged(*lines: Any, has_gpu: bool = True) -> HostInput | None:  # noqa: ANN401
-    """What is found of a host with these threads."""
+    """The verdict for a host with these threads."""
     tables = tables_of(host(*lines))
     return host_input(HOST, tables.stages, tables.pipelines, tables.steps, has_gpu=has_gpu)
 
@@ -31,7 +31,7 @@ def found(*lines: Any, has_gpu: bool = True) -> HostInput:  # noqa: ANN401
 
 
 def steps(period: int, wait: int, *inside: Sequence[Event], count: int = STEPS) -> Any:  # noqa: ANN401
-    """Steps of `period` µs, the first `wait` of which they wait; `inside` is a row for each."""
+    """Steps of `period` µs that wait for the first `wait` µs; `inside` has a row for each."""
     return line("python")(
         step(k, us(k * period, period))(
             asked(us(k * period, wait), *(inside[k] if inside else [_root(k * period, wait)]))
@@ -105,7 +105,7 @@ def made_ahead(  # noqa: PLR0913 - what the stage is set to
             for k in range(STEPS)
         ),
     )
-    # What a step takes is made while the step before it runs, up to the end of its own wait.
+    # The input of a step is made while the previous step runs, up to the end of the wait.
     begins = [k * period + wait - busy + c * each for k in range(STEPS + 1) for c in range(calls)]
     late = -min(begins)
     runner = thread("tf_data_iterator_resource", 1, at_ns=-1000 * late)(
@@ -126,7 +126,7 @@ def made_ahead(  # noqa: PLR0913 - what the stage is set to
 
 
 def from_source(period: int, wait: int, busy: int, source: str, *, python: bool = False) -> Any:  # noqa: ANN401
-    """Steps behind a prefetch of a source that works `busy` µs a step, of which they wait some."""
+    """Steps behind a prefetch of a source that works `busy` µs a step; they wait `wait` µs."""
     program = steps(
         period,
         wait,

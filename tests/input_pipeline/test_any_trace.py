@@ -1,4 +1,4 @@
-"""What holds of every trace: of the corpus, of the samples, and of what is drawn by chance."""
+"""Properties of stages and waits in every trace: samples and random ones."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def check(tables: HostTables, use: HostInput | None) -> None:
     assert {*zip(inside["pipeline"], inside["parent"].astype(str), strict=True)} <= places
     work = tables.pipelines.work
     assert (work.end_ps >= work.start_ps).all()
-    # What a stage on one thread did alone is its own time, to the picosecond.
+    # The time that a stage on one thread worked alone is its own time, to the picosecond.
     alone = np.bincount(
         work.row, weights=work.end_ps - work.start_ps, minlength=len(stages)
     ).astype(np.int64)

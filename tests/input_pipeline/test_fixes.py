@@ -1,4 +1,4 @@
-"""What helps against a slow stage, and the bounds of what a step gains."""
+"""Fixes for a slow stage, and the bounds of their gains."""
 
 import pytest
 from hypothesis import given
@@ -21,8 +21,8 @@ def test_a_map_on_the_steps_own_thread_is_made_ahead_or_made_by_several() -> Non
     assert "num_parallel_calls=tf.data.AUTOTUNE" in use.fixes[0].code
 
 
-def test_calls_in_turn_become_several() -> None:
-    # 10 ms of calls a step, of which the step's own 4 ms hide some already.
+def test_calls_one_after_another_can_run_at_once() -> None:
+    # 10 ms of calls a step; the step's own 4 ms hide some of them already.
     use = found(*made_ahead(10_000, 6_000, 10_000))
     assert bounds(use)["parallel"] == (pytest.approx(5.0, abs=0.1), 6.0)
 

@@ -1,4 +1,4 @@
-"""Whether pipelines keep up, and which stage is slow where they do not."""
+"""Whether pipelines keep up, and which stage is slow if not."""
 
 from collections.abc import Callable
 
@@ -26,7 +26,7 @@ def test_waits_are_clipped_to_steps_and_those_between_steps_count_for_the_next()
     assert table["wait_before_ps"].tolist() == [0, 300 * 10**6, 0, 0]
 
 
-def test_a_wait_while_the_pipeline_had_nothing_to_do_is_the_handing_over() -> None:
+def test_a_wait_while_the_pipeline_was_idle_is_the_time_to_hand_over() -> None:
     use = found(*made_ahead(10_000, 1_000, 2_000))
     assert use.verdict == "keeps_up"
     assert use.waits is not None
@@ -74,7 +74,7 @@ def test_a_wait_that_nothing_explains_names_no_stage() -> None:
     assert "does not show what the pipeline did" in use.reason
 
 
-def test_filling_a_shuffles_buffer_is_told_by_itself() -> None:
+def test_filling_a_shuffle_buffer_is_reported_separately() -> None:
     program = line("python")(
         asked(
             us(0, 5000),

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.kernel_tables.lines import Combination, combinations, encoded, type_name
 from tests.kernel_tables.tables import Extraction
-from traceanalyzer.placement.op_definitions import Argument, AttributeDefinition, OpDefinition
+from traceanalyzer.placement.kernel_tables import Argument, AttributeDefinition, OpDefinition
 from traceanalyzer.placement.registry import Kernel, Registry
 
 

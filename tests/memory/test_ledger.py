@@ -1,4 +1,4 @@
-"""The book of one allocator, against one that is kept by hand record by record."""
+"""The ledger of one allocator, compared with one that is kept record by record."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ class Record(NamedTuple):
 
 
 class History(NamedTuple):
-    """What an allocator did, and which of it was recorded."""
+    """The blocks and records of an allocator."""
 
     older: dict[int, int]  # blocks from before the first record, by address
     records: list[Record]
@@ -26,7 +26,7 @@ class History(NamedTuple):
 
 @st.composite
 def histories(draw: DrawFn) -> History:
-    """What an allocator may do: it hands out no address twice, and takes back what is live."""
+    """Draw a possible history: no address is allocated twice, and only live blocks are freed."""
     older = draw(st.dictionaries(st.integers(0, 5), st.integers(0, 9), max_size=4))
     live = dict(older)
     records = []
@@ -71,7 +71,7 @@ def test_what_is_live_and_what_is_older_is_known_after_each_record(
 
     older, live = dict(history.older), dict[int, int]()
     first = history.records[0]
-    # What the first record gives back without a size nothing tells of.
+    # The size of a block that the first record frees is unknown.
     untold = 0 if sizes_told or first.is_allocation else first.size
     assert book.at_first == sum(older.values()) - untold
     for index, record in enumerate(history.records):

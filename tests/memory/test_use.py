@@ -1,4 +1,4 @@
-"""What each allocator had in use, from traces written by hand."""
+"""The memory that each allocator had in use, in hand-written traces."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def used_in(tables: HostTables) -> tuple[AllocatorUse, ...]:
     return memory_use(tables.allocations, tables.steps)
 
 
-def only(*events: Any) -> AllocatorUse:  # noqa: ANN401  # likewise
+def only(*events: Any) -> AllocatorUse:  # noqa: ANN401  # any event
     (found,) = used(*events)
     return found
 
@@ -36,7 +36,7 @@ def holders(use: AllocatorUse) -> list[tuple[Any, ...]]:
     return rows(use.peak.holders, "op_name", "data_type", "shape", "region_type", "bytes", "count")
 
 
-def test_the_peak_is_told_with_what_holds_it() -> None:
+def test_the_peak_has_its_holders() -> None:
     use = only(
         op("dense/MatMul", "MatMul", us(0, 0.5)),
         # Of 8 KiB that were in use before, 2 KiB are given back before the peak, 1 KiB after it.
@@ -106,12 +106,12 @@ def test_allocators_are_kept_apart_those_of_devices_first() -> None:
         ("GPU_x_bfc", "unknown"),
     ],
 )
-def test_whose_memory_it_is_is_told_by_the_name(name: str, kind: str) -> None:
+def test_the_name_of_an_allocator_shows_whose_memory_it_is(name: str, kind: str) -> None:
     assert only(allocation(1, us(1), allocator=name)).kind == kind
 
 
 class TestLostRecords:
-    def test_a_deallocation_without_its_record_ends_where_the_address_is_handed_out_anew(
+    def test_a_block_whose_deallocation_is_lost_ends_when_its_address_is_reused(
         self,
     ) -> None:
         use = only(
@@ -124,7 +124,7 @@ class TestLostRecords:
         assert use.peak is not None
         assert use.peak.unaccounted_bytes == 0
 
-    def test_what_is_given_back_twice_was_handed_out_between_and_is_not_from_before(self) -> None:
+    def test_a_block_freed_twice_was_allocated_in_between(self) -> None:
         use = only(
             allocation(KIB, us(1), "x", address=A, in_use=KIB),
             deallocation(KIB, us(2), address=A, in_use=0),
@@ -136,9 +136,9 @@ class TestLostRecords:
         assert (use.peak.before_bytes, use.peak.unaccounted_bytes) == (0, 0)
 
 
-class TestWhatIsNotTold:
+class TestInvalidSizes:
     @pytest.mark.parametrize("told", [-1, 2**63 - 1])
-    def test_what_can_be_no_size_is_not_told(self, told: int) -> None:
+    def test_an_impossible_size_is_unknown(self, told: int) -> None:
         use = only(
             allocation(KIB, us(1), "x", address=A, in_use=told, available=told, peak=told),
             allocation(KIB, us(2), "y", address=B, in_use=KIB, available=told, peak=told),
@@ -153,7 +153,7 @@ class TestWhatIsNotTold:
 
 
 def leaking(steps: int, *, kept: int = KIB) -> list[Any]:
-    """Steps of 10 us, each of which takes two blocks and gives one of them back."""
+    """Steps of 10 us that allocate two blocks each and free one of them."""
     events = []
     for k in range(steps):
         before = 5 * KIB + kept * k
@@ -201,7 +201,7 @@ def test_a_rise_at_the_end_of_each_of_five_steps_is_growth() -> None:
 
 
 @pytest.mark.parametrize("kind", ["warm_up", "partial"])
-def test_a_step_that_is_no_steady_one_tells_nothing_of_growth(kind: str) -> None:
+def test_a_warm_up_or_partial_step_does_not_show_growth(kind: str) -> None:
     tables = tables_of(host(line("a")(leaking(6))))
     kinds = ["regular"] * 6
 
@@ -216,7 +216,7 @@ def test_a_step_that_is_no_steady_one_tells_nothing_of_growth(kind: str) -> None
     assert not growing()
 
 
-def test_what_grows_by_being_made_anew_is_named() -> None:
+def test_a_growing_tensor_that_is_copied_each_step_is_named() -> None:
     """A list that is copied into a longer one at each step: no block of it outlives two steps."""
     events: list[Any] = []
     for k in range(1, 7):

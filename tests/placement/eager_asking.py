@@ -26,7 +26,7 @@ from traceanalyzer.placement.eager import (
     EagerSetting,
     place_eager,
 )
-from traceanalyzer.placement.op_definitions import OpDefinition
+from traceanalyzer.placement.kernel_tables import OpDefinition
 from traceanalyzer.placement.registry import Registry, load
 
 # TensorFlow's names in Python, and those that the project shares with TensorFlow's protos.

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.placement.test_program import Program
-from traceanalyzer.placement.keras import KerasOnAGpu
+from traceanalyzer.placement.keras import Keras
 
 _LSTM = {
     "name": "encoder",
@@ -21,16 +21,16 @@ _LSTM = {
 _LOOP = "StatefulPartitionedCall/sequential_1/encoder_1/while/body/_150/sequential_1/while/add"
 
 
-def with_layer(version: str = "3.15.1", **options: Any) -> KerasOnAGpu:  # noqa: ANN401 - JSON
+def with_layer(version: str = "3.15.1", **options: Any) -> Keras:  # noqa: ANN401 - JSON
     """A program that ran a model with one LSTM."""
     model = {"name": "m", "not_compilable": [], "recurrent": [{**_LSTM, **options}]}
     return of_models(model, version=version)
 
 
-def of_models(*models: Any, version: str = "3.15.1") -> KerasOnAGpu:  # noqa: ANN401 - JSON
+def of_models(*models: Any, version: str = "3.15.1") -> Keras:  # noqa: ANN401 - JSON
     devices = {"keras_version": version, "keras_models": list(models)}
     capture_file = Program().capture_file(devices=devices)
-    return KerasOnAGpu(capture_file)
+    return Keras(capture_file)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from tests.causes.examples import Example
 from traceanalyzer.capture_file.document import Json
 from traceanalyzer.placement.by_registry import coverage_text
 from traceanalyzer.placement.devices import GPU
+from traceanalyzer.placement.kernel_tables import OpDefinition
 from traceanalyzer.placement.kernel_types import (
     Combination,
     all_on_host,
@@ -17,7 +18,6 @@ from traceanalyzer.placement.kernel_types import (
     types_computed,
     values_taken,
 )
-from traceanalyzer.placement.op_definitions import OpDefinition
 from traceanalyzer.placement.registry import Registry, load, registries
 
 

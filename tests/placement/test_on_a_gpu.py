@@ -22,7 +22,7 @@ from traceanalyzer.capture_file.document import (
 from traceanalyzer.capture_file.function_records import Definition
 from traceanalyzer.health import trace_health
 from traceanalyzer.placement.explanations import PlacementExplanation
-from traceanalyzer.placement.keras import KerasOnAGpu
+from traceanalyzer.placement.keras import Keras
 from traceanalyzer.placement.on_a_gpu import FreeChoices, differences
 from traceanalyzer.run import Run
 
@@ -50,7 +50,7 @@ def with_models(*models: Any, is_defined: bool = True, **devices: Any) -> Captur
 
 
 def doubt_on_a_gpu(capture_file: CaptureFile, function: str) -> str:
-    return KerasOnAGpu(capture_file).doubt(function, "x")
+    return Keras(capture_file).doubt(function, "x")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.placement.asking import ask, registry_of_installed
 from traceanalyzer.capture_file.document import Json
-from traceanalyzer.placement.op_definitions import (
+from traceanalyzer.placement.kernel_tables import (
     AttributeDefinition,
     AttributesError,
     InputTypesError,

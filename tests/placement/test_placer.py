@@ -194,7 +194,7 @@ def test_any_graph_is_placed_and_always_alike(graph: Written, setting: dict[str,
     assert placement.failures == again.placement.failures
     machine = {*placement.setting.machine.devices}
     assigned = placement.setting.assigned
-    failed = {failure.node for failure in placement.failures}
+    failed = {failure[0] for failure in placement.failures}
     for at, device in placement.devices.items():
         if at in assigned:
             assert (device, placement.decisions[at]) == (assigned[at], ASSIGNED)

@@ -174,7 +174,6 @@ def changes() -> b.Changes:
                 detail=(command, " records dtypes and requested devices"),
                 where=("your script",),
                 saves=(),
-                is_by_placement=False,
             ),
         )
     )

@@ -49,19 +49,15 @@ def made_timeline(lanes: Sequence[MadeLane]) -> EventTimeline:
     names, kinds, op_ids = zip(*things, strict=True)
     return EventTimeline(
         unit_ns=1,
-        end_us=int((start + took).max()) / 1000,
         lanes=tuple(
             EventLane(
                 host=lane.host,
                 name=lane.name,
                 kind=lane.kind,
                 device=lane.device,
-                plane=lane.device or "/host:CPU",
                 is_program=lane.is_program,
                 rows=len(lane.events),
                 events_total=len(lane.events),
-                busy_us=sum(event.duration_us for event in lane.events),
-                begin_us=0.0,
             )
             for lane in lanes
         ),

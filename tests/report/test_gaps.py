@@ -4,7 +4,7 @@ from tests.report.reading import records
 from tests.samples import sample
 from tests.test_costs import gemms, run_of, training
 from tests.traces import eager, event, gpu, host, kernel, line, step, stream, us
-from traceanalyzer.report.gaps import gap_table
+from traceanalyzer.report.timeline import gap_table
 from traceanalyzer.run import Run
 
 

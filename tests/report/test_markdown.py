@@ -55,13 +55,6 @@ def test_what_does_not_fit_an_issue_is_left_out_and_counted() -> None:
     assert f"{150 - shown} parts of “Each change in full”" in text
 
 
-def test_what_is_bold_is_bold_in_markdown_too() -> None:
-    found = sample("recommender")
-
-    text = page_markdown(page_of(found, [change(found)]))
-    assert "**Do this next:** Create asked as int64 (`program.py:49`)" in text
-
-
 def test_code_is_fenced_as_what_it_is_and_sentences_are_text() -> None:
     found = sample("recommender")
     advice = "Check that the driver is installed.\nunset CUDA_VISIBLE_DEVICES\nnvidia-smi"

@@ -11,7 +11,7 @@ from tests.capture_file.graph_proto import GraphDef
 from tests.capture_files import CPU, GPU, Book, Node, cpu_partition, node, partition
 from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.graph_def import AttributePool
-from traceanalyzer.placement.op_definitions import Argument, OpDefinition
+from traceanalyzer.placement.kernel_tables import Argument, OpDefinition
 from traceanalyzer.placement.registry import load, nearest, supported
 from traceanalyzer.tables.graph_nodes import NOT_KNOWN, GraphNodes, NodeTypes, OpRecord, Types
 

@@ -1,4 +1,4 @@
-"""Whatever a trace holds: parts follow on each other, and nothing counts twice."""
+"""In any trace, parts follow each other, and nothing counts twice."""
 
 from typing import Any
 

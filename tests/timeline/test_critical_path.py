@@ -1,4 +1,4 @@
-"""Critical paths through steps: hand-written traces, and what holds of every real one."""
+"""Critical paths through the steps of hand-written traces."""
 
 import pytest
 
@@ -91,8 +91,8 @@ def test_a_step_that_waits_for_nothing_stays_on_its_thread() -> None:
     assert not [part for part in found if part[2] == "COMPUTE"]
 
 
-def test_a_program_of_which_nothing_is_recorded_tells_nothing() -> None:
-    """JAX' calls are none of TensorFlow's: that the thread waited for the device is not seen."""
+def test_a_program_without_recorded_calls_is_unattributed() -> None:
+    """JAX makes no TensorFlow calls, so the trace does not show waits for the device."""
     python = line("python")(step(0, us(0, 100))(event("PjitFunction(f)", us(5, 90))))
     device = stream(13, "Compute")(gemm(us(10, 85), 1))
     planes = host(python), gpu(0, device)
@@ -109,8 +109,8 @@ def test_a_program_of_which_nothing_is_recorded_tells_nothing() -> None:
 
 
 @pytest.mark.parametrize("way", ["H2D", "D2H"])
-def test_a_turn_that_a_copy_began_is_gone_back_over_to_the_copy(way: str) -> None:
-    """Another op of the call, which ended while the copy ran, did not begin the turn."""
+def test_the_path_leads_from_a_call_to_the_copy_that_started_it(way: str) -> None:
+    """Another op, which ended while the copy ran, did not start the call."""
     python = line("python")(step(0, us(0, 100))(call("f", us(2, 96), step=-7)))
     sends = thread("tf_Compute", 2)(
         executor(us(5, 30), step=-7)(

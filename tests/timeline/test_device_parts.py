@@ -1,4 +1,4 @@
-"""What devices did, and what they waited for: hand-written traces and the parts expected."""
+"""The parts of devices' time in hand-written traces."""
 
 import numpy as np
 import pandas as pd
@@ -89,7 +89,7 @@ def test_a_device_waits_for_the_op_that_kept_its_thread() -> None:
 def test_an_op_of_unknown_placement_is_no_op_of_the_host_but_input_is_waited_for_anyway(
     op_type: str, phase: str, exposed_us: int | None
 ) -> None:
-    """Both have kernels for both devices: without one of its own nothing tells which ran."""
+    """Both ops have kernels for both devices, and the trace does not show which one ran."""
     tables = tables_of(host(between_two_launches(eager(op_type, us(20, 50)))), DEVICE)
     timeline = host_timeline(tables)
 
@@ -141,7 +141,7 @@ def test_exposed_is_not_blocking() -> None:
     assert found == [(10, 15, "COMPUTE", ""), (15, 40, "QUEUED", ""), (40, 45, "COMPUTE", "")]
 
 
-def test_a_pool_tells_who_handed_the_work_over() -> None:
+def test_a_thread_pool_shows_which_thread_handed_work_over() -> None:
     python = line("python")(
         eager("UniqueV2", us(10, 40)),
         event("ThreadpoolListener::Record", us(52), _pt=13, _p=99),
@@ -175,7 +175,7 @@ def test_that_a_thread_was_not_free_is_proved_only_if_the_handing_over_is(
     is_recorded: bool,  # noqa: FBT001  # a case
     phase: str,
 ) -> None:
-    """The work of call 7 lay ready from 20 on, if nothing else set it going."""
+    """The work of call 7 was ready from 20 on, unless something else started it."""
     given = (event("ThreadpoolListener::Record", us(20), _pt=13, _p=99),) if is_recorded else ()
     taken = (event("ThreadpoolListener::StartRegion", us(59), _ct=13, _c=99),)
     python = line("python")(call("__inference_f_1", us(0, 100), step=7)(*given))
@@ -217,8 +217,8 @@ def test_devices_clocks_that_are_early_are_set_right() -> None:
     ]
 
 
-def test_a_caller_waits_for_what_ended_last_only_where_no_turn_went_on() -> None:
-    """At tracer level 2 a turn may have run ops that leave no event."""
+def test_a_caller_surely_waits_for_the_last_op_only_if_no_other_executor_ran() -> None:
+    """At tracer level 2, an executor may have run ops that leave no event."""
 
     def parts(*turns: Line) -> list[tuple[float, float, str, str]]:
         python = line("python")(

@@ -1,4 +1,4 @@
-"""Threads and devices beside the one that is asked about: hand-written traces."""
+"""Waits for other threads and devices, in hand-written traces."""
 
 from tests.tables.reading import tables_of
 from tests.timeline.test_critical_path import path_of
@@ -46,7 +46,7 @@ def test_a_device_waits_for_another_that_the_manager_polled() -> None:
 
 
 def test_a_session_waits_for_the_ops_of_its_run() -> None:
-    """TensorFlow 1: nothing but `SessionRun` lies on the program's own thread."""
+    """In TensorFlow 1, the program's own thread shows only `SessionRun`."""
     python = line("python")(event("SessionRun", us(0, 60), id=5, _r=1))
     worker = thread("tf_Compute", 1)(
         executor(us(10, 45), step=5)(op("a/Unique", "UniqueV2", us(12, 40)))
@@ -90,7 +90,7 @@ def test_an_op_that_the_program_hands_over_does_not_compute_on_its_thread() -> N
 
 
 def test_a_wait_for_a_value_is_not_known_to_be_for_the_device() -> None:
-    """What makes it, the other thread runs until 88; the device was done long before."""
+    """The other thread computes the value until 88; the device was done long before."""
     python = line("python")(
         step(0, us(0, 100))(
             handed_over("MatMul", us(5, 5)),
@@ -140,7 +140,7 @@ def test_what_kept_the_host_from_launching_a_graph_is_waited_for_on_an_early_clo
 
 
 def test_what_a_function_within_a_function_did_is_waited_for() -> None:
-    """It runs under a step id of its own; no pool records who handed work to whom."""
+    """It has its own step id, and no thread pool records who handed work over."""
     python = line("python")(call("__inference_f_1", us(0, 100), step=7))
     inner_call = op("outer/PartitionedCall", "PartitionedCall", us(10, 8))(
         event("FunctionRun", us(11, 3), id=8, _r=1, _pt=2, _p=78)

@@ -48,7 +48,7 @@ def diagnosed(tmp_path: Path) -> Any:  # noqa: ANN401 - a function from events t
 
 
 def harms(diagnosis: Diagnosis) -> dict[str, str]:
-    """What is said of each type of op that has no GPU kernel, in the order of the findings."""
+    """The harm of each op type without a GPU kernel, in the order of the findings."""
     types = dict(zip(diagnosis.run.ops["op_id"], diagnosis.run.ops["type"], strict=True))
     return {types[f.op_ids[0]]: f.harm for f in diagnosis.findings if f.cause == "no_gpu_kernel"}
 
@@ -71,7 +71,7 @@ def test_what_ran_once_before_the_steps_does_no_harm_however_long_it_took(diagno
     [
         ([(990, 9), (1595, 4)], "harmless", ""),  # what begins each of a few fits
         ([(100 * k, 90) for k in range(9)], "harmless", "ran only outside the steps"),
-        # What comes between each two steps costs as much as a step.
+        # Work between each two steps costs as much as work in a step.
         ([(1092 + 100 * k, 6) for k in range(STEPS)], "harmful", ""),
     ],
 )
@@ -124,7 +124,7 @@ def test_what_initializes_a_session_is_not_part_of_each_step(tmp_path: Path) -> 
     }
 
 
-def test_without_steps_nothing_tells_what_recurs(tmp_path: Path) -> None:
+def test_without_steps_it_is_unknown_which_ops_recur(tmp_path: Path) -> None:
     made = xspace(
         host(line("python")(eager("RandomShuffle", us(0, 900)))),
         gpu(0)(stream(13, "Compute")(kernel("gemm", us(8, 12)))),

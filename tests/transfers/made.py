@@ -1,4 +1,4 @@
-"""Runs made of hand-written traces, as the tests of copies look at them."""
+"""Runs made of hand-written traces, for the tests of transfers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Made:
-    """The tables of a run of one host, and what is found of its copies."""
+    """The tables of a run of one host, and the costs of its transfers."""
 
     ops: pd.DataFrame
     traffic: Traffic
@@ -35,7 +35,7 @@ class Made:
 
 
 def made(*planes: Any, capture_file: CaptureFile | None = None) -> Made:  # noqa: ANN401 - words nest
-    """The run of a host whose trace holds these planes, with what a capture recorded."""
+    """The run of a host whose trace contains these planes, with its capture file."""
     trace = decode(xspace(*planes))
     tables = host_tables("worker-0", 0, trace, capture_file)
     facts = HostFacts(

@@ -1,4 +1,4 @@
-"""Scalars read back each step: whose they are, how often, and what waits for them."""
+"""Scalars read back each step: their reader, how often, and the waits for them."""
 
 import pytest
 
@@ -47,7 +47,9 @@ def predicate(at: int, size: int = 1, consumer: str = "cond/x/_6") -> Event:
 
 
 class TestReader:
-    def test_the_predicate_of_a_conditional_by_the_name_of_what_stands_in_for_it(self) -> None:
+    def test_a_predicate_is_known_by_the_name_of_the_node_that_replaces_the_conditional(
+        self,
+    ) -> None:
         (back,) = found([predicate(100), predicate(1100)])
 
         assert (back.reader, back.certainty) == ("predicate", "likely")
@@ -55,7 +57,7 @@ class TestReader:
         assert (back.count, back.count_per_step, back.bytes_each) == (2, 1.0, 1.0)
         assert back.total_us == 4
 
-    def test_a_capture_tells_that_it_is_control_flow(self) -> None:
+    def test_a_capture_proves_that_the_reader_is_control_flow(self) -> None:
         capture_file = recorded(
             "f", ("p", "Less", GPU, ()), ("my_choice/x/_6", "_SwitchN", GPU, ("p",))
         )
@@ -74,7 +76,7 @@ class TestReader:
         assert (back.reader, back.certainty) == ("cpu_op", "certain")
 
     def test_the_program_itself(self) -> None:
-        """The value of a tensor of which nothing tells what made it."""
+        """The trace does not show which op made the tensor."""
         (back,) = found(reads(100, 1100))
 
         assert (back.reader, back.certainty) == ("python", "certain")
@@ -114,7 +116,7 @@ class TestHowOften:
 
 
 class TestWaiting:
-    def test_from_the_asking_to_the_end_of_the_copy(self) -> None:
+    def test_lasts_from_the_request_to_the_end_of_the_copy(self) -> None:
         """Asked for at 50 and 1070, there at 102 and 1102: 52 + 32."""
         (back,) = found(
             [predicate(100), predicate(1100)],
@@ -123,7 +125,7 @@ class TestWaiting:
 
         assert back.wait_us == 84
 
-    def test_is_unknown_where_no_asking_is_or_the_clocks_disagree(self) -> None:
+    def test_is_unknown_without_a_request_or_if_the_clocks_disagree(self) -> None:
         (unasked,) = found([predicate(100), predicate(1100)])
         assert unasked.wait_us is None
 
@@ -133,8 +135,8 @@ class TestWaiting:
         )
         assert late.wait_us is None
 
-    def test_the_device_does_nothing_until_something_runs_on_it(self) -> None:
-        """102 to 130; after the second a kernel runs already: nothing. The last one has no end."""
+    def test_the_device_is_idle_until_its_next_work(self) -> None:
+        """Idle from 102 to 130. A kernel runs right after the second copy."""
         copies = [
             predicate(100),
             old_kernel("k", us(130, 5), "a:Neg"),

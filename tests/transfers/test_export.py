@@ -1,4 +1,4 @@
-"""The transfer graph as a file: what is in it, whatever names it holds."""
+"""The transfer graph as a file, with any names of ops."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ _TIMES = st.integers(0, 2**40)
 
 
 def filled(schema: Schema, columns: list[str], rows: list[tuple]) -> pd.DataFrame:
-    """A table of which only these columns are known."""
+    """A table with values in these columns only."""
     table = pd.DataFrame(rows, columns=columns).astype(object)
     unknown = pd.Series([None] * len(rows), dtype=object)
     parts = {c: table.get(c, unknown) for c in schema.columns}

@@ -1,4 +1,4 @@
-"""Copies by groups of ops: each is in one flow, and the large ones can be told apart."""
+"""Transfers by groups of ops: each is in one flow, and large groups are divided."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Round trips: what goes from a GPU to ops on the CPU and back."""
+"""Round trips: values go from a GPU to ops on the CPU and back."""
 
 from tests.traces import (
     Event,
@@ -20,14 +20,14 @@ from traceanalyzer.transfers.round_trips import RoundTrip
 
 
 def off(producer: str, consumer: str, size: int, at: int) -> Event:
-    """A copy off the GPU."""
+    """A transfer from the GPU."""
     return old_copy(
         "D2H", size, us(at, 2), f"{producer}/_1:_Send", producer=producer, consumer=consumer
     )
 
 
 def onto(producer: str, consumer: str, size: int, at: int) -> Event:
-    """A copy onto the GPU."""
+    """A transfer to the GPU."""
     return old_copy(
         "H2D", size, us(at, 2), f"{producer}/_2:_Send", producer=producer, consumer=consumer
     )

@@ -1,4 +1,4 @@
-"""Storms of small copies: many in a step, each of which takes far longer than its bytes need."""
+"""Many small transfers in a step, each far slower than its bytes alone."""
 
 import pytest
 
@@ -10,7 +10,7 @@ LARGE = copy("H2D", 1_000_000, us(900, 100))  # 10 GB/s
 
 
 def found_small(*copies: Event, steps: int = 2) -> tuple[SmallTransfersRecord, ...]:
-    """Of copies on a GPU, with steps at 0, 1000, ..."""
+    """Find small transfers on a GPU, with steps at 0, 1000, ..."""
     marks = [step(k, us(1000 * k, 1000)) for k in range(steps)]
     found = made(host(thread("python", 1)(*marks)), gpu(0)(stream(9)(*copies)))
     return found.costs.small_transfers
@@ -49,7 +49,7 @@ def test_a_copy_whose_bytes_take_a_quarter_of_its_time_is_not_small() -> None:
 
 
 def test_where_the_link_is_not_known_no_link_of_a_gpu_is_as_slow_as_that() -> None:
-    """At 1 GB/s 500 bytes take a quarter of 2 us; what the link would take is not said."""
+    """At 1 GB/s, 500 bytes take a quarter of 2 us. The time on the link is unknown."""
     (found,) = found_small(*small(20, size=499), steps=1)
 
     assert found.carrying_us is None

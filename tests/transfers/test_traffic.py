@@ -1,4 +1,4 @@
-"""How well copies went: what compute hid of them, and what their link could carry."""
+"""Transfers: the time that compute hides, and the rates of links."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ class TestLink:
         assert hardware_links({"/device:GPU:0": {}}, [slow | {"pcie_width": None}]) == {}
         assert hardware_links({"/device:GPU:0": {}}, [{"name": "H100"}]) == {}
 
-    def test_one_that_a_copy_outruns_is_not_the_one_it_took(self) -> None:
+    def test_a_link_slower_than_a_transfer_was_not_used(self) -> None:
         gpus: tuple[dict[str, Any], ...] = ({"pcie_generation": 1, "pcie_width": 16},)
         found = made(
             gpu(0, clock_rate=1)(stream(9)(copy("H2D", 9_000_000, us(0, 1000)))),
@@ -60,7 +60,7 @@ class TestLink:
         assert (edge["link_bytes_per_s"], edge["link_source"]) == (9e9, "seen")
 
 
-def test_an_edge_tells_all_of_its_copies() -> None:
+def test_an_edge_sums_up_its_transfers() -> None:
     found = made(
         gpu(0, memory_bandwidth=2 * 10**12)(
             stream(7)(kernel("k", us(0, 2))),

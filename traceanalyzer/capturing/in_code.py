@@ -66,7 +66,8 @@ class Capture:
         source: bool = True,
     ) -> None:
         self._logdir, self._run = Path(logdir), run
-        self._levels = {
+        self._settings = {
+            "window": {"kind": "whole"},
             "host_tracer_level": host_tracer_level,
             "python_tracer_level": python_tracer_level,
             "device_tracer_level": device_tracer_level,
@@ -105,19 +106,16 @@ class Capture:
         if self.trace is None:
             msg = "; ".join(self.notes) or "the block has not ended"
             raise TraceAnalyzerError(msg)
-        page = Path(path)
-        gathering.write_page(self.trace, page)
-        return page
+        gathering.write_page(self.trace, Path(path))
+        return Path(path)
 
     def _attach(self) -> None:
         if _OF_COMMAND in sys.modules:
             msg = "this program is being captured already, by `traceanalyzer capture`"
             raise TraceAnalyzerError(msg)
         recorder = importlib.import_module(_RECORDER)
-        more = {"window": {"kind": "whole"}, **self._levels}
-        settings = recorder.Settings(
-            **gathering.recorder_settings(self._work, self.run_path, **more)
-        )
+        given = gathering.recorder_settings(self._work, self.run_path, **self._settings)
+        settings = recorder.Settings(**given)
         journal = recorder.Journal(settings.journal)
         journal.note(
             "captured_in_code",
@@ -126,16 +124,15 @@ class Capture:
             "and graphs of functions where an op ran before, are not recorded; "
             "`traceanalyzer capture` records all of them",
         )
-        attachment = recorder.Attachment(settings, journal)
-        attachment.before_tensorflow()
+        self._attachment = recorder.Attachment(settings, journal)
+        self._attachment.before_tensorflow()
         try:
             _tensorflow()
         except TraceAnalyzerError:
-            attachment.finish("TensorFlow is not there")
+            self._attachment.finish("TensorFlow is not there")
             raise
         self._gpus.start(os.getpid())
-        attachment.after_tensorflow()
-        self._attachment = attachment
+        self._attachment.after_tensorflow()
 
     def _end(self) -> None:
         if Capture._under_way is not self:

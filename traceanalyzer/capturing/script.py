@@ -15,7 +15,6 @@ import re
 import shlex
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -90,13 +89,10 @@ class Program:
             return
         script = Path(self.target)
         try:
-            mode = script.stat().st_mode
+            (script / "__main__.py" if script.is_dir() else script).stat()
         except OSError as error:
             msg = f"{script}: {reason_of(error)}; name a Python script, or a module with -m"
             raise TraceAnalyzerError(msg) from None
-        if stat.S_ISDIR(mode) and not (script / "__main__.py").exists():
-            msg = f"{script}: this is a folder without __main__.py; name a Python script"
-            raise TraceAnalyzerError(msg)
 
 
 def interpreter(command: str | None) -> tuple[str, ...]:
@@ -113,9 +109,7 @@ def interpreter(command: str | None) -> tuple[str, ...]:
         raise TraceAnalyzerError(msg)
     found = shutil.which(words[0])
     if found is None:
-        is_there = Path(words[0]).exists()
-        reason = "this cannot be executed" if is_there else "there is no such interpreter"
-        msg = f"--python {words[0]}: {reason}; name the python of the script's environment"
+        msg = f"--python {words[0]}: this is no executable; name the script's interpreter"
         raise TraceAnalyzerError(msg)
     return (found, *words[1:])
 

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from traceanalyzer.causes import BlockedOps
 from traceanalyzer.causes.knowledge.finding_text import function_text, is_of_call, scope_text
-from traceanalyzer.changes.edits import (
-    combined_edit,
-    device_edit,
-    op_edit,
-    variable_edits,
-)
+from traceanalyzer.changes.edits import combined_edit, device_edit, op_edit, variable_edits
 from traceanalyzer.changes.remedies import STRATEGY, Blocked, Group, Remedies, Remedy
 from traceanalyzer.changes.variable_users import combinations
 from traceanalyzer.findings import CERTAINTIES

@@ -138,9 +138,7 @@ def tables(source: RunToRead, *, folder: Path, events: bool) -> None:
 @cli.command()
 @reads_a_run
 @click.option(
-    "--transfer-graph",
-    is_flag=True,
-    help="Transfers between ops as a graph, .graphml or .json.",
+    "--transfer-graph", is_flag=True, help="Transfers between ops as a graph, .graphml or .json."
 )
 @output(
     "-o",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -36,9 +36,7 @@ _FOR_S = 10.0
     metavar="DIR",
     help="Log directory, also for TensorBoard. Default: traceanalyzer-logs.",
 )
-@click.option(
-    "--run", "run_name", metavar="NAME", help="Name of the run. Default: the current time."
-)
+@click.option("--run", metavar="NAME", help="Name of the run. Default: the current time.")
 @click.option(
     "--report",
     "page",
@@ -71,32 +69,25 @@ _FOR_S = 10.0
     "--python-tracer/--no-python-tracer", help="Record calls of Python functions. Default: off."
 )
 @click.option(
-    "--device-tracer/--no-device-tracer",
-    default=True,
-    help="Record GPU activity. Default: on.",
+    "--device-tracer/--no-device-tracer", default=True, help="Record GPU activity. Default: on."
 )
 @click.option(
     "--source/--no-source",
     default=True,
     help="Keep the text of source lines that made ops, to show in reports. Default: on.",
 )
-def capture(  # noqa: PLR0913 - as many as it has options
+def capture(  # noqa: PLR0913 - options
     *,
     script: str,
     arguments: tuple[str, ...],
     is_module: bool,
     python: str | None,
-    logdir: Path,
-    run_name: str | None,
     page: Path,
     no_report: bool,
     steps: tuple[int, int] | None,
     after: float | None,
     for_s: float | None,
-    host_tracer_level: int,
-    python_tracer: bool,
-    device_tracer: bool,
-    source: bool,
+    **settings: Any,  # noqa: ANN401 - as in `Request`
 ) -> int:
     """Run a script under TensorFlow's profiler, and write a report on it.
 
@@ -121,35 +112,25 @@ def capture(  # noqa: PLR0913 - as many as it has options
     program = Program(
         interpreter=interpreter(python), target=script, is_module=is_module, arguments=arguments
     )
-    request = Request(
-        program=program,
-        logdir=logdir,
-        run=run_name,
-        host_tracer_level=host_tracer_level,
-        python_tracer=python_tracer,
-        device_tracer=device_tracer,
-        window=_window(steps, after, for_s),
-        report=None if no_report else _not_over(writable(page), program.sources),
-        source=source,
+    report = None if no_report else _not_over(writable(page), program.sources)
+    window = _window(steps, after, for_s)
+    return end_like(
+        record(Request(program=program, window=window, report=report, **settings), tell)
     )
-    return end_like(record(request, tell))
 
 
 def _window(
     steps: tuple[int, int] | None, after: float | None, for_s: float | None
 ) -> dict[str, object]:
     """Return the recorder's setting for the part of a script to record."""
-    if steps is not None and (after is not None or for_s is not None):
+    is_timed = after is not None or for_s is not None
+    if steps is not None and is_timed:
         msg = "--steps cannot be combined with --after or --for; choose steps or times"
         raise click.UsageError(msg)
     if steps is not None:
         return {"kind": "steps", "first": steps[0], "last": steps[1]}
-    if after is not None or for_s is not None:
-        return {
-            "kind": "time",
-            "after_s": 0.0 if after is None else after,
-            "for_s": _FOR_S if for_s is None else for_s,
-        }
+    if is_timed:
+        return {"kind": "time", "after_s": after or 0.0, "for_s": for_s or _FOR_S}
     return {"kind": "auto"}
 
 

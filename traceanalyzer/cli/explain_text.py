@@ -36,10 +36,6 @@ class UnknownCauseError(TraceAnalyzerError):
     """There is no such cause."""
 
 
-class NoDocumentationError(TraceAnalyzerError):
-    """Python runs without docstrings, which contain the pages."""
-
-
 def find_cause(name: str, causes: Sequence[Cause]) -> Cause:
     """Return a cause by its name.
 
@@ -65,22 +61,13 @@ def as_json(cause: Cause) -> dict[str, str]:
 
 
 def _documentation(cause: Cause) -> str:
-    """Return the page of a cause: its module's docstring.
-
-    Raises:
-        NoDocumentationError: Python runs without docstrings.
-    """
-    if cause.documentation:
-        return cause.documentation.strip()
-    msg = "Python runs with -OO or PYTHONOPTIMIZE=2, which drop the text of this page; run without"
-    raise NoDocumentationError(msg)
+    return (cause.documentation or "").strip()  # Python drops it with -OO
 
 
 def print_cause(cause: Cause, console: Console) -> None:
     """Print the page of a cause: detection, reason, fix, and certainty."""
     screen = Screen(console)
-    parts = list(_page(cause, screen))
-    screen.print(Constrain(part, _TEXT_WIDTH) for part in parts)
+    screen.print(Constrain(part, _TEXT_WIDTH) for part in _page(cause, screen))
 
 
 def _page(cause: Cause, screen: Screen) -> Iterator[RenderableType]:

@@ -1,7 +1,6 @@
 """The base of all records of the report: the unit of each figure, rounding, and tables."""
 
 import math
-import numbers
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, TypeAlias, dataclass_transform
 
@@ -16,12 +15,9 @@ Cell: TypeAlias = str | int | float | bool | None
 Certainty: TypeAlias = Literal["certain", "likely", "possible"]
 Direction: TypeAlias = Literal["h2d", "d2h", "d2d", "p2p", "h2h", "unknown"]
 
-_US_DECIMALS = 3
-_SHARE_DECIMALS = 6
 # Matched with the last part of a field's name.
 _SHARES = frozenset({"certain", "likely", "possible", "share"})
 _WHOLE = frozenset({"bytes", "count", "kernels", "line", "occurrences", "rows"})
-_PLAIN = frozenset({str, int, bool, type(None)})
 # By name, because this module must not import pandas, whose missing values are no floats.
 _PANDAS_MISSING = frozenset({"NAType", "NaTType"})
 
@@ -49,13 +45,9 @@ class Table(Record):
     def __post_init__(self) -> None:
         """Round each cell by its column's name, so that units apply in tables too."""
         columns = tuple(self.columns)
+        rows = tuple(tuple(map(_settled, columns, row)) for row in self.rows)
         object.__setattr__(self, "columns", columns)
-        rows = tuple(
-            tuple(_settled(name, cell) for name, cell in zip(columns, tuple(row), strict=True))
-            for row in self.rows
-        )
         object.__setattr__(self, "rows", rows)
-        object.__setattr__(self, "total_rows", int(self.total_rows))
 
     def records(self) -> list[dict[str, Cell]]:
         """Return the rows as dicts, column by column."""
@@ -95,24 +87,17 @@ class Gain(Record):
 
 def _settled(name: str, value: Any) -> Any:  # noqa: ANN401 - any field of any record
     """Return a value as in the report: plain, rounded, ``None`` if unknown."""
-    if type(value) in _PLAIN or isinstance(value, str | bool):
-        return value
     if isinstance(value, list | tuple):
         return tuple(_settled(name, item) for item in value)
     if type(value).__name__ in _PANDAS_MISSING:
         return None
     if hasattr(value, "item"):  # a scalar of numpy
         value = value.item()
-    if isinstance(value, numbers.Real) and not isinstance(value, int):
-        return _settled_float(name, float(value))
-    return value
-
-
-def _settled_float(name: str, value: float) -> float | int | None:
+    if not isinstance(value, float):
+        return value
     if not math.isfinite(value):
         return None
     unit = name.rsplit("_", 1)[-1]
     if unit in _WHOLE and value.is_integer():
         return int(value)  # pandas turns a column of integers with gaps into floats
-    rounded = round(value, _SHARE_DECIMALS if unit in _SHARES else _US_DECIMALS)
-    return rounded + 0.0  # turns -0.0 into 0.0
+    return round(value, 6 if unit in _SHARES else 3) + 0.0  # turns -0.0 into 0.0

@@ -286,7 +286,6 @@ class ChangeRow(_Struct, frozen=True, kw_only=True):
     saves: Text  # empty if unknown
     share: float | None = None  # of the step
     certainty: Certainty | None = None
-    is_by_placement: bool = True
 
 
 class Changes(_Struct, tag_field="block", tag="changes", frozen=True, kw_only=True):

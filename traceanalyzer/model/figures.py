@@ -115,12 +115,9 @@ class EventLane(Record):
     name: str
     kind: LaneKind
     device: str | None = None
-    plane: str | None = None
     is_program: bool = False  # the program's own thread
     rows: Count  # of the packed events
     events_total: Count  # before short ones were merged
-    busy_us: Us  # overlaps counted once, without waiting
-    begin_us: float | None = None  # origin of the offsets of `TraceWhere`
 
 
 class EventTimeline(Record):
@@ -133,7 +130,6 @@ class EventTimeline(Record):
     """
 
     unit_ns: Count
-    end_us: Us
     lanes: tuple[EventLane, ...]
     lanes_total: Count
     names: PackedTable

@@ -51,12 +51,10 @@ class Blocker:
     """
 
     kind: BlockerKind
-    #: The blocked node of the graph: the op itself, a member of its colocation group, or a node
-    #: that it follows. -1 outside the search, and for an eager op.
+    #: In the search, the blocked node of the graph: the op itself, a member of its colocation
+    #: group, or a node that it follows.
     node: int = -1
-    #: The index of an eager op's input that is a resource on another device. None outside the
-    #: search.
-    input: int | None = None
+    input: int | None = None  #: in the search, an eager op's input on another device, by index
     refused: tuple[str, ...] = ()  #: names of the attributes that no kernel accepts
     requested_device: str = ""  #: the requested, assigned, or default device
 
@@ -70,8 +68,8 @@ class Blocker:
     given: Mapping[str, Json] = field(default_factory=lambda: NO_ATTRIBUTES, hash=False)
     frame: Frame | None = None  #: the user's line that created the node
     library: Frame | None = None  #: the library's line, if the user's line called a library
-    #: The `tf.device` scope that requests the device: around the op, the creation of its resource,
-    #: or the call of its function. None if not recorded.
+    #: The scope that requests the device: around the op, the creation of its resource, or the call
+    #: of its function. None if not recorded.
     scope: str | None = None
     scope_frame: Frame | None = None  #: the line that entered the scope
     #: The node whose request `_class` copied, if no scope requests the device.

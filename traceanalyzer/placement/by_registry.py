@@ -15,8 +15,8 @@ from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.explanations import PlacementExplanation
+from traceanalyzer.placement.kernel_tables import InputTypesError
 from traceanalyzer.placement.kernel_types import support_of
-from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.registry import DEFAULT, nearest
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ def _by_types(registry: Registry, op_type: str, input_types: Sequence[str]) -> B
 def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
     """Return the data types for which an op has only CPU kernels.
 
-    If a kernel accepts any type (Cast on a CPU), only types that are named somewhere count: it
-    accepts more types than it computes.
+    Cast accepts any type on a CPU, more than it computes: only types named somewhere count.
     """
     support = support_of(registry, op_type)
     if support is None:
@@ -93,11 +92,7 @@ def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
 
 
 def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
-    """Return how many ops have types with a GPU kernel in TensorFlow's version.
-
-    For an unknown version, the nearest known one is used. The run's version may lack one of its
-    kernels, so the text claims no more than likely.
-    """
+    """Return how many ops have types with a GPU kernel in the nearest version, as a clause."""
     kernels = nearest(version)
     of = f"in TensorFlow {kernels.registry.version}"
     if kernels.requested is None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.function_records import split_input
 from traceanalyzer.placement.devices import DeviceNameError, parse_device
+from traceanalyzer.placement.kernel_tables import AttributesError
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, is_dataset
-from traceanalyzer.placement.op_definitions import AttributesError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
     from traceanalyzer.capture_file.function_records import Function, Graph, Instance
     from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.placement.op_definitions import OpDefinition
+    from traceanalyzer.placement.kernel_tables import OpDefinition
 
 # Ops that pass their inputs to the function they call, with the number of inputs before these.
 FORWARDED: Final = {
@@ -166,9 +166,9 @@ def as_bound(
 
 
 def _maker(graph: Graph, node: int, assigned: Mapping[int, str], machine: Machine) -> str | None:
-    """Return the device of the node that computes a result, through Identity ops.
+    """Return the assigned or requested device of the node that computes a result.
 
-    This is its assigned or requested device; "" if it has neither, None if no such device exists.
+    "" if it has neither, None if no such device exists.
     """
     for _ in range(len(graph)):
         source, _ = next(graph.sources(node), (-1, 0))
@@ -320,10 +320,7 @@ def _is_value(graph: Graph, node: int, capture_file: CaptureFile) -> bool:
 
 
 def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, tuple[int, int]]]:
-    """Return, by graph, the nodes that keep an earlier device, with the graph and node it is from.
-
-    These are the first graph in which the node was placed, and the node there.
-    """
+    """Return, by graph, the nodes that keep a device, with the first graph and their node there."""
     found: list[Mapping[int, tuple[int, int]]] = []
     latest: dict[str, tuple[int, int]] = {}
     for at, instance in enumerate(instances):

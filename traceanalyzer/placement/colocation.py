@@ -25,18 +25,13 @@ Types: TypeAlias = "tuple[tuple[str, int], ...]"
 
 
 class Groups:
-    """A disjoint-set forest over the nodes of a graph, whose roots have the requirements.
-
-    Attributes:
-        assigned: By root, the device that a member is assigned to.
-        resource: By root, the request for the resources in the group, which outweighs others.
-        requested: By root, the whole request; a specialisation of the other two.
-        types: By root, the types of devices that have kernels for all members.
-    """
+    """A disjoint-set forest over the nodes of a graph, whose roots have the requirements."""
 
     def __init__(
         self, types: Mapping[int, Types], machine: Machine, default_device: str, *, soft: bool
     ) -> None:
+        # By root: the device that a member is assigned to; the request for the resources in the
+        # group, which outweighs others; the whole request; the types with kernels for all members.
         self.assigned: dict[int, DeviceName] = dict.fromkeys(types, ANYWHERE)
         self.resource = dict(self.assigned)
         self.requested = dict(self.assigned)
@@ -118,11 +113,7 @@ class Groups:
         return found
 
     def _matching(self, requested: DeviceName, types: Types) -> tuple[str, ...]:
-        """Return the requested devices that have kernels, in order of preference.
-
-        See `ColocationGraph::FilterSupportedDevices`: the default device, then kernels of a
-        higher priority, then the machine's order.
-        """
+        """See `FilterSupportedDevices`: the default device, then kernels of a higher priority."""
         key = (requested, types)
         if key not in self._found:
             priorities = dict(types)

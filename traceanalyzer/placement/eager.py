@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import DeviceName, DeviceNameError, Machine, parse_device
-from traceanalyzer.placement.op_definitions import AttributesError, InputTypesError
+from traceanalyzer.placement.kernel_tables import AttributesError, InputTypesError
 from traceanalyzer.placement.registry import EVERYWHERE, SupportedTypes
 
 if TYPE_CHECKING:

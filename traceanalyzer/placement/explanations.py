@@ -81,11 +81,7 @@ class _Call(NamedTuple):
 
 
 class ReplayedExplanations:
-    """Explains the ops of a replayed program.
-
-    By default, the program is replayed on its own machine, where the replay must give the recorded
-    placement.
-    """
+    """Explains the ops of a program that is replayed, by default on its own machine."""
 
     def __init__(
         self,

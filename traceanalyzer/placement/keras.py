@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from traceanalyzer.capture_file.document import CaptureFile, Json
+    from traceanalyzer.model import Severity
 
 _FACTS: Final[dict[str, Any]] = tomllib.loads(read("keras_on_gpu.toml"))
 _CUDNN: Final = _FACTS["cudnn"]
@@ -113,19 +114,6 @@ class KerasModel(msgspec.Struct, frozen=True):
         return is_forbidden or (self.is_listed and bool(self.keeps_xla_out))
 
 
-def _models(capture_file: CaptureFile) -> list[KerasModel]:
-    version = {"keras_version": str((capture_file.devices or {}).get("keras_version"))}
-    found = []
-    for model in noted(capture_file, "keras_models"):
-        with suppress(msgspec.ValidationError, TypeError):
-            found.append(msgspec.convert({**model, **version}, KerasModel))  # type: ignore[dict-item]
-    return found
-
-
-def _layers(capture_file: CaptureFile) -> list[RecurrentLayer]:
-    return list(dict.fromkeys(each for m in _models(capture_file) for each in m.layers))
-
-
 def noted(capture_file: CaptureFile, name: str) -> list[Json]:
     """Return a list that the recorder noted with the devices; empty if damaged."""
     found = (capture_file.devices or {}).get(name)
@@ -141,124 +129,116 @@ def strategies(capture_file: CaptureFile) -> list[str]:
     ]
 
 
-# --- Keras on the program's own GPU --------------------------------------------------------------
-
-
-def what_keras_compiled(capture_file: CaptureFile) -> Iterator[str]:
-    """Walk sentences on how Keras used XLA on a machine with a GPU, one per model.
-
-    See `_resolve_auto_jit_compile` and `model_supports_jit` (keras/src/trainers/trainer.py, 3.8 and
-    3.15) for the reasons not to use it, in the order in which Keras checks them.
-    """
-    devices = capture_file.devices or {}
-    for model in _models(capture_file) if _had_gpu(capture_file) else ():
-        steps = f"the steps of the model {model.name} with XLA"
-        if model.jit_compile:
-            yield f"Keras compiles {steps}: {_LARGER}"
-        elif model.jit_compile is False:
-            reasons = {
-                f"XLA cannot compile {listed(model.keeps_xla_out)}": bool(model.keeps_xla_out),
-                "the program uses a distribution strategy": bool(strategies(capture_file)),
-                "the program requests deterministic ops": bool(devices.get("deterministic_ops")),
-                'with jit_compile="auto", Keras chose to': bool(model.is_auto),
-                "its layers can be compiled, but the program says jit_compile=False": True,
-            }
-            why = next(reason for reason, is_given in reasons.items() if is_given)
-            yield f"Keras does not compile {steps}, so their ops are placed one by one: {why}"
-
-
-def without_cudnn(capture_file: CaptureFile) -> Iterator[str]:
-    """Walk sentences on LSTM and GRU layers that ran as loops on a machine with a GPU."""
-    layers = _layers(capture_file) if _had_gpu(capture_file) else ()
-    yield from (layer.refusal for layer in layers if layer.obstacle)
-
-
-def _had_gpu(capture_file: CaptureFile) -> bool:
-    devices = noted(capture_file, "physical")
-    return any(isinstance(each, dict) and each.get("type") != CPU for each in devices)
-
-
-# --- Keras on an assumed GPU ---------------------------------------------------------------------
-
-
-def keras_differences(capture_file: CaptureFile) -> Iterator[str]:
-    """Walk sentences on how Keras would use XLA and cuDNN on a GPU, one per model or layer."""
-    if any(_STEP.match(function.name) for function in capture_file.functions):
-        yield from _step_differences(capture_file)
-    layers = _layers(capture_file)
-    fused = [layer.text for layer in layers if not (layer.obstacle or layer.is_of_keras_2)]
-    if fused:
-        yield (
-            f"With a GPU, Keras runs {listed(fused)} as one cuDNN op each ({_OP}) instead "
-            f"of the captured loop; ops of the loop are left out here. {_MASKS}, or Keras raises "
-            "an error."
-        )
-    yield from (f"{layer.refusal}." for layer in layers if layer.obstacle)
-    graphs = (instance.input for f in capture_file.functions for instance in f.instances)
-    if any(_is_unknown_loop(layers, name) for graph in graphs for name in graph.names):
-        yield (
-            f"{_FUSES} if its options allow it. {_MASKS}. The options were not recorded, because "
-            "no fit, evaluate, or predict ran the model."
-        )
-    if any(_is_loop_function(function.name) for function in capture_file.functions):
-        yield f"{_FUSES}, unless a mask is not right-padded."
-
-
-def _step_differences(capture_file: CaptureFile) -> Iterator[str]:
-    models = _models(capture_file)
-    for model in models:
-        steps = f"the steps of the model {model.name}"
-        if model.keeps_xla_out:
-            yield (
-                f"Keras does not compile {steps} with XLA on a GPU either: XLA cannot compile "
-                f"{listed(model.keeps_xla_out)}. Their ops are placed one by one. If such a layer "
-                "preprocesses input, move it out of the model, and Keras compiles the rest."
-            )
-        elif model.jit_compile:
-            yield f"Keras compiles {steps} with XLA on every machine."
-        elif model.is_auto:
-            # Versions of Keras differ in whether these keep XLA out.
-            deterministic = (capture_file.devices or {}).get("deterministic_ops")
-            may = "may compile" if strategies(capture_file) or deterministic else "compiles"
-            yield f'With a GPU, Keras {may} {steps} with XLA (jit_compile="auto"): {_LARGER}.'
-    if not models or any(m.is_auto is None and not m.is_never_compiled for m in models):
-        yield (
-            'With a GPU, Keras compiles its steps with XLA (jit_compile="auto", the default), '
-            f"unless the program says jit_compile=False or a layer cannot be compiled: {_LARGER}."
-        )
-
-
-def _layers_of(layers: list[RecurrentLayer], node: str) -> list[RecurrentLayer]:
-    """Return the layers whose loop can contain a node, by the scopes in its name."""
-    scopes = node.split("/")
-    at = next((k for k, scope in enumerate(scopes) if _LOOP.fullmatch(scope)), 0)
-    outer = {re.sub(r"_\d+$", "", scope) for scope in scopes[:at]}.union(scopes[:at])
-    return [layer for layer in layers if layer.name in outer]
-
-
-def _is_unknown_loop(layers: list[RecurrentLayer], node: str) -> bool:
-    """Return whether a node in the loop of an LSTM or GRU possibly does not exist with a GPU.
-
-    It is certain for a recorded layer. In Keras 2, a loop with such a name stays.
-    """
-    if _LOOP_NAME.search(node) is None:
-        return False
-    found = _layers_of(layers, node)
-    obstacles = {bool(layer.obstacle) for layer in found if not layer.is_of_keras_2}
-    return not found or len(obstacles) > 1
-
-
-class KerasOnAGpu:
-    """Finds the ops of a captured program that Keras would not create on a GPU machine."""
+class Keras:
+    """Keras in a captured program: its use of XLA and cuDNN, recorded and on a GPU machine."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
-        self._layers = _layers(capture_file)
-        self._models = _models(capture_file)
+        devices = capture_file.devices or {}
+        version = {"keras_version": str(devices.get("keras_version"))}
+        self._models: list[KerasModel] = []
+        for model in noted(capture_file, "keras_models"):
+            with suppress(msgspec.ValidationError, TypeError):
+                self._models.append(msgspec.convert({**model, **version}, KerasModel))  # type: ignore[dict-item]
+        self._layers = list(dict.fromkeys(each for m in self._models for each in m.layers))
+        self._is_deterministic = bool(devices.get("deterministic_ops"))
+
+    def remarks(self) -> Iterator[tuple[Severity, str, str]]:
+        """Walk severity, id, and sentence on models, LSTM and GRU layers on a machine with a GPU.
+
+        See `_resolve_auto_jit_compile` and `model_supports_jit` (keras/src/trainers/trainer.py, 3.8
+        and 3.15) for the reasons not to use XLA, in the order in which Keras checks them.
+        """
+        devices = noted(self._capture_file, "physical")
+        if not any(isinstance(each, dict) and each.get("type") != CPU for each in devices):
+            return
+        for model in self._models:
+            steps = f"the steps of the model {model.name} with XLA"
+            if model.jit_compile:
+                yield "info", "keras_xla", f"Keras compiles {steps}: {_LARGER}"
+            elif model.jit_compile is False:
+                reasons = {
+                    f"XLA cannot compile {listed(model.keeps_xla_out)}": model.keeps_xla_out,
+                    "the program uses a distribution strategy": strategies(self._capture_file),
+                    "the program requests deterministic ops": self._is_deterministic,
+                    'with jit_compile="auto", Keras chose to': model.is_auto,
+                    "its layers can be compiled, but the program says jit_compile=False": True,
+                }
+                why = next(reason for reason, is_given in reasons.items() if is_given)
+                text = f"Keras does not compile {steps}, so their ops are placed one by one: {why}"
+                yield "info", "keras_xla", text
+        for layer in self._layers:
+            if layer.obstacle:
+                yield "warning", "keras_without_cudnn", layer.refusal
+
+    def differences(self) -> Iterator[str]:
+        """Walk sentences on how Keras would use XLA and cuDNN on a GPU, one per model or layer."""
+        functions = self._capture_file.functions
+        if any(_STEP.match(function.name) for function in functions):
+            yield from self._step_differences()
+        fused = [each.text for each in self._layers if not (each.obstacle or each.is_of_keras_2)]
+        if fused:
+            yield (
+                f"With a GPU, Keras runs {listed(fused)} as one cuDNN op each ({_OP}) instead "
+                f"of the captured loop; ops of the loop are left out here. {_MASKS}, or Keras "
+                "raises an error."
+            )
+        yield from (f"{layer.refusal}." for layer in self._layers if layer.obstacle)
+        graphs = (instance.input for f in functions for instance in f.instances)
+        if any(self._is_unknown_loop(name) for graph in graphs for name in graph.names):
+            yield (
+                f"{_FUSES} if its options allow it. {_MASKS}. The options were not recorded, "
+                "because no fit, evaluate, or predict ran the model."
+            )
+        if any(_is_loop_function(function.name) for function in functions):
+            yield f"{_FUSES}, unless a mask is not right-padded."
+
+    def _step_differences(self) -> Iterator[str]:
+        for model in self._models:
+            steps = f"the steps of the model {model.name}"
+            if model.keeps_xla_out:
+                yield (
+                    f"Keras does not compile {steps} with XLA on a GPU either: XLA cannot compile "
+                    f"{listed(model.keeps_xla_out)}. Their ops are placed one by one. If such a "
+                    "layer preprocesses input, move it out of the model, and Keras compiles the "
+                    "rest."
+                )
+            elif model.jit_compile:
+                yield f"Keras compiles {steps} with XLA on every machine."
+            elif model.is_auto:
+                # Versions of Keras differ in whether these keep XLA out.
+                is_unsure = strategies(self._capture_file) or self._is_deterministic
+                may = "may compile" if is_unsure else "compiles"
+                yield f'With a GPU, Keras {may} {steps} with XLA (jit_compile="auto"): {_LARGER}.'
+        unknown = (m.is_auto is None and not m.is_never_compiled for m in self._models)
+        if not self._models or any(unknown):
+            yield (
+                'With a GPU, Keras compiles its steps with XLA (jit_compile="auto", the default), '
+                f"unless the program says jit_compile=False or a layer cannot be compiled: "
+                f"{_LARGER}."
+            )
+
+    def _layers_of(self, node: str) -> list[RecurrentLayer]:
+        """Return the layers whose loop can contain a node, by the scopes in its name."""
+        scopes = node.split("/")
+        at = next((k for k, scope in enumerate(scopes) if _LOOP.fullmatch(scope)), 0)
+        outer = {re.sub(r"_\d+$", "", scope) for scope in scopes[:at]}.union(scopes[:at])
+        return [layer for layer in self._layers if layer.name in outer]
+
+    def _is_unknown_loop(self, node: str) -> bool:
+        """Return whether a node in the loop of an LSTM or GRU possibly does not exist with a GPU.
+
+        It is certain for a recorded layer. In Keras 2, a loop with such a name stays.
+        """
+        if _LOOP_NAME.search(node) is None:
+            return False
+        found = self._layers_of(node)
+        obstacles = {bool(layer.obstacle) for layer in found if not layer.is_of_keras_2}
+        return not found or len(obstacles) > 1
 
     def gone(self, node: str) -> str:
         """Return why an op does not exist on a GPU machine, or ""."""
-        layers = _layers_of(self._layers, node)
+        layers = self._layers_of(node)
         if layers and not any(layer.obstacle or layer.is_of_keras_2 for layer in layers):
             return f"Keras runs {layers[0].text} as one cuDNN op ({_OP}) there, not as this loop"
         return ""
@@ -269,7 +249,7 @@ class KerasOnAGpu:
         Only functions defined under the recorder belong to recorded models. A layer that is created
         after `compile` does not keep XLA out.
         """
-        if _is_loop_function(function) or _is_unknown_loop(self._layers, node):
+        if _is_loop_function(function) or self._is_unknown_loop(node):
             return "Keras may run this loop as one op of cuDNN there"
         is_known = self._capture_file.definition(function) is not None
         are_all_known = is_known and 0 < len(self._models) < _MOST_MODELS

@@ -1,8 +1,8 @@
-"""The files in `data/`: plain text, a paragraph for each op, each line with its versions.
+"""The files in `data/`, and the definitions of ops that they contain.
 
-A paragraph is an op type, then a line for each fact with the TensorFlow versions that it applies
-to. Lines that begin with `#` at the top name the source. `*` stands for every version that has a
-table; `2.14-`, `-2.13`, and `2.14,2.16-2.17` for ranges of versions.
+The files are plain text, a paragraph for each op: its type, then a line for each fact with the
+TensorFlow versions that it applies to. `*` stands for every version that has a table; `2.14-`,
+`-2.13`, and `2.14,2.16-2.17` for ranges of versions.
 
 `kernels.txt`, the kernels of a device type with the values that they accept for each attribute:
 
@@ -35,13 +35,16 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from traceanalyzer.capture_file.document import Attributes, Json
 
 # (2, 21) for 2.21.0: kernels only change with minor versions, not with patches.
 Minor: TypeAlias = "tuple[int, int]"
@@ -54,11 +57,21 @@ ALL: Final = "*"
 
 _RELEASE: Final = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})*(?P<rest>.*)", re.ASCII)
 _NAMED: Final = re.compile(r"\b\d{1,4}\.\d{1,4}\b", re.ASCII)
+_ARGUMENT: Final = re.compile(
+    r"(?P<name>[^:]+):(?:\$(?P<number_attr>\w+)\*)?"
+    r"(?:\$(?P<type_list_attr>\w+)\[\]|\$(?P<type_attr>\w+)|(?P<type>\w+))(?P<is_ref>&?)"
+)
+_ATTRIBUTE: Final = re.compile(
+    r"(?P<name>[^:]+):(?P<type>[a-z()]+)(?:>=(?P<minimum>-?\d+))?"
+    r"(?:\{(?P<allowed>[^}]*)\})?(?:=(?P<default>.*))?"
+)
+_REF: Final = "_ref"
+_MOST_TENSORS: Final = 1_000_000  # per argument: a capture file can contain any number
 
 
 @cache
 def read(name: str) -> str:
-    """Return the text of a file of tables, read once."""
+    """Return the text of a file."""
     return (files("traceanalyzer.placement") / "data" / name).read_text("utf-8")
 
 
@@ -103,7 +116,7 @@ def nearest_minor(version: str | None) -> tuple[Minor, bool]:
 
 
 def text(version: Minor) -> str:
-    """Return a minor version as it is written: `2.21`."""
+    """Return a version as it is written."""
     return f"{version[0]}.{version[1]}"
 
 
@@ -140,3 +153,206 @@ def allowed_values(values: str) -> frozenset[str | int | bool]:
         json.loads(value) if value[0] in '"-0123456789' or value in {"true", "false"} else value
         for value in values.split(",")
     )
+
+
+# --- Definitions of ops ---------------------------------------------------------------------------
+#
+# The rules are TensorFlow's `InOutTypesForNode` and `AddDefaultsToNodeDef`
+# (core/framework/node_def_util.cc) of 2.12 to 2.21.
+
+
+class AttributesError(ValueError):
+    """Attributes are missing or do not match the op's definition."""
+
+
+class InputTypesError(ValueError):
+    """An op cannot have inputs of these types."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """An input or output of an op: one tensor, several of one type, or a list of types."""
+
+    name: str
+    type: str = ""  #: its type, as in the capture file; "" if an attribute gives it
+    type_attr: str = ""  #: names of the attributes that give its type, the number of tensors,
+    number_attr: str = ""
+    type_list_attr: str = ""  #: or a list of types, one per tensor
+    is_ref: bool = False
+
+    @classmethod
+    def parse(cls, specification: str) -> Argument:
+        """Parse an argument of a line of `definitions.txt`."""
+        found = _match(_ARGUMENT, specification)
+        return cls(**{**found, "is_ref": bool(found["is_ref"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeDefinition:
+    """An attribute of an op."""
+
+    type: str  #: `type`, `list(type)`, `int`, `string`, `shape`, `func` and so on
+    has_default: bool = False
+    default: Json = None  #: its default, in the capture file's encoding
+    allowed: tuple[str, ...] | None = None  #: types, or strings as plain text; None for any
+    minimum: int | None = None  #: the least value of an int or length of a list
+
+    @property
+    def is_type(self) -> bool:
+        """Whether its values are types."""
+        return self.type in {"type", "list(type)"}
+
+
+@cache
+def _attribute(specification: str) -> tuple[str, AttributeDefinition]:
+    found = _match(_ATTRIBUTE, specification)
+    allowed, default, minimum = found["allowed"], found["default"], found["minimum"]
+    return found["name"], AttributeDefinition(
+        type=found["type"],
+        has_default=bool(default),
+        default=json.loads(default) if default else None,
+        allowed=tuple(sorted(map(str, allowed_values(allowed)))) if allowed else None,
+        minimum=int(minimum) if minimum else None,
+    )
+
+
+def _match(form: re.Pattern[str], specification: str) -> dict[str, Any]:
+    found = form.fullmatch(specification)
+    if found is None:
+        msg = f"not part of a definition: {specification!r}"
+        raise ValueError(msg)
+    return found.groupdict("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpDefinition:
+    """The arguments and attributes of an op."""
+
+    name: str
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    #: Its attributes by name, in the definition's order.
+    attributes: Mapping[str, AttributeDefinition]
+    is_stateful: bool = False  #: whether it has state or effects
+
+    @classmethod
+    def parse(cls, op: str, line: str) -> OpDefinition:
+        """Parse a line of `definitions.txt` without its versions."""
+        parts: dict[str, list[str]] = {"in": [], "out": [], "attr": [], "stateful": []}
+        words = line.split()
+        for word in words:
+            if word in parts:
+                part = parts[word]
+            else:
+                part.append(word)
+        return cls(
+            name=op,
+            inputs=tuple(map(Argument.parse, parts["in"])),
+            outputs=tuple(map(Argument.parse, parts["out"])),
+            attributes=MappingProxyType(dict(map(_attribute, parts["attr"]))),
+            is_stateful="stateful" in words,
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def makes_handles(self) -> bool:
+        """Whether all outputs are handles of resources: then the op computes nothing."""
+        return bool(self.outputs) and all(output.type == "resource" for output in self.outputs)
+
+    def has_argument_of(self, attributes: Collection[str]) -> bool:
+        """Return whether any of these attributes gives the type of an argument."""
+        arguments = (*self.inputs, *self.outputs)
+        return any({a.type_attr, a.type_list_attr} & {*attributes} for a in arguments)
+
+    def complete(self, attributes: Attributes) -> Attributes:
+        """Return attributes with defaults for missing ones."""
+        given = self.attributes.items()
+        missing = {n: a.default for n, a in given if a.has_default and n not in attributes}
+        return {**attributes, **missing} if missing else attributes
+
+    def types_of(self, argument: Argument, attributes: Attributes) -> tuple[str, ...]:
+        """Return the type of each tensor of an argument; `float_ref` for a reference."""
+        name = argument.type_list_attr or argument.type_attr
+        value = argument.type or self._value(name, attributes)
+        if argument.type_list_attr:
+            listed = value if isinstance(value, list) else [None]
+        else:
+            number = self._value(argument.number_attr, attributes) if argument.number_attr else 1
+            if type(number) is not int or not 0 <= number <= _MOST_TENSORS:
+                msg = f"{self.name}: attribute {argument.number_attr} is {number!r}"
+                raise AttributesError(msg)
+            listed = [value] * number
+        types = [dtype for dtype in listed if isinstance(dtype, str)]
+        if len(types) != len(listed):
+            msg = f"{self.name}: attribute {name} is {value!r}"
+            raise AttributesError(msg)
+        return tuple(t + _REF for t in types) if argument.is_ref else tuple(types)
+
+    def _value(self, name: str, attributes: Attributes) -> Json:
+        if name in attributes:
+            return attributes[name]
+        definition = self.attributes.get(name)
+        if definition is None or not definition.has_default:
+            msg = f"{self.name}: there is no attribute {name}"
+            raise AttributesError(msg)
+        return definition.default
+
+    def input_types(self, attributes: Attributes) -> tuple[str, ...]:
+        """Return the type of each input; `float_ref` for a reference."""
+        return tuple(t for a in self.inputs for t in self.types_of(a, attributes))
+
+    def output_types(self, attributes: Attributes) -> tuple[str, ...]:
+        """Return the type of each output; `float_ref` for a reference."""
+        return tuple(t for a in self.outputs for t in self.types_of(a, attributes))
+
+    def of_inputs(self, input_types: Sequence[str], given: Attributes) -> Attributes:
+        """Return given attributes with those that the input types determine, if all are known."""
+        return {**self.attributes_of_inputs(input_types), **given} if all(input_types) else given
+
+    def attributes_of_inputs(self, input_types: Sequence[str]) -> dict[str, Json]:
+        """Return the attributes that the input types determine; a reference matches its type.
+
+        If several arguments have any number of tensors, only the inputs before them are matched.
+        """
+        sizes = [argument.number_attr or argument.type_list_attr for argument in self.inputs]
+        if len({*sizes} - {""}) > 1:
+            sizes = sizes[: next(at for at, size in enumerate(sizes) if size)]
+            input_types = input_types[: len(sizes)]
+        sized = sum(map(bool, sizes))
+        length, left = divmod(len(input_types) - len(sizes) + sized, sized or 1)
+        definitions = (self.attributes.get(size) for size in sizes)
+        minimum = max([0, *(each.minimum or 0 for each in definitions if each is not None)])
+        is_fitting = not left and length >= minimum if sized else not length
+        found: dict[str, Json] = {}
+        at = 0
+        for argument, size in zip(self.inputs, sizes, strict=False) if is_fitting else ():
+            types = input_types[at : at + (length if size else 1)]
+            is_fitting &= self._fits(argument, types, found)
+            at += len(types)
+        if not is_fitting:
+            types = ", ".join(input_types) or "no inputs"
+            msg = f"{self.name} cannot have inputs of these types: {types}"
+            raise InputTypesError(msg)
+        return found
+
+    def _fits(self, argument: Argument, types: Sequence[str], found: dict[str, Json]) -> bool:
+        """Return whether an argument can have these types, and add its attributes to `found`."""
+        plain = [t.removesuffix(_REF) for t in types]
+        new: dict[str, Json] = {}
+        if argument.type_list_attr:
+            new[argument.type_list_attr] = [*plain]
+        if argument.number_attr:
+            new[argument.number_attr] = len(plain)
+        if plain and argument.type_attr:
+            new[argument.type_attr] = plain[0]
+        is_fitting = not argument.is_ref or all(t.endswith(_REF) for t in types)
+        if not argument.type_list_attr:
+            is_fitting &= not plain or {*plain} == {argument.type or plain[0]}
+        for name, value in new.items():
+            allowed = self.attributes[name].allowed if name in self.attributes else None
+            values = value if isinstance(value, list) else [value]
+            is_fitting &= allowed is None or all(each in allowed for each in values)
+            is_fitting &= found.setdefault(name, value) == value
+        return is_fitting

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from traceanalyzer.capture_file.document import Attributes, Json
-    from traceanalyzer.placement.op_definitions import Argument, OpDefinition
+    from traceanalyzer.placement.kernel_tables import Argument, OpDefinition
     from traceanalyzer.placement.registry import Kernel, Registry
 
 # How many of the given combinations: all, some, or none.

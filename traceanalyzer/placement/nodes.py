@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.function_records import split_input
-from traceanalyzer.placement.kernel_tables import minor_of
-from traceanalyzer.placement.op_definitions import AttributesError
+from traceanalyzer.placement.kernel_tables import AttributesError, minor_of
 from traceanalyzer.placement.registry import ALWAYS_ON_HOST
 
 if TYPE_CHECKING:

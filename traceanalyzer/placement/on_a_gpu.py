@@ -21,7 +21,7 @@ from traceanalyzer.format import listed
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import machine_of
 from traceanalyzer.placement.explanations import doubted
-from traceanalyzer.placement.keras import keras_differences, noted, strategies
+from traceanalyzer.placement.keras import Keras, noted, strategies
 from traceanalyzer.placement.scopes import unsure_scopes
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def differences(capture_file: CaptureFile) -> Iterator[str]:
     if failed := failure(capture_file):
         at = f" at {failed.at}" if failed.at else ""
         yield f"The program failed{at}; later ops were not recorded."
-    yield from keras_differences(capture_file)
+    yield from Keras(capture_file).differences()
     questions = _gpu_questions(capture_file)
     chosen = sorted(capture_file.chosen)[:_MOST_LINES]
     requests = [line_text(capture_file.frames[at]) for at in chosen]

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from traceanalyzer.placement.colocation import Groups
 from traceanalyzer.placement.devices import (
@@ -44,11 +44,7 @@ class Decision(Enum):
     NONE = "none"  #: there was no candidate: TensorFlow refuses the graph
 
 
-class Failure(NamedTuple):
-    """The reason why TensorFlow refuses a graph."""
-
-    node: int
-    message: str
+Failure: TypeAlias = "tuple[int, str]"  # a node, and why TensorFlow refuses the graph for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +52,11 @@ class Setting:
     """The conditions under which a graph is placed."""
 
     machine: Machine
-    #: The device preferred to all others: that of the function's call; "" in a session of
-    #: TensorFlow 1, which has no default device.
-    default_device: str = ""
+    default_device: str = ""  #: that of the function's call, preferred to others; "" in a session
     soft: bool = True
     #: Devices of nodes that have one before the placer runs.
     assigned: Mapping[int, str] = field(default_factory=dict)
-    #: Assigned nodes whose device is a guess, and why: nodes that follow them are in doubt.
+    #: Nodes whose device is a guess, and why: nodes that follow them are in doubt.
     guessed: Mapping[int, str] = field(default_factory=dict)
     #: Requested devices that replace those in the graph; "" for none.
     requests: Mapping[int, str] = field(default_factory=dict)
@@ -109,8 +103,9 @@ class Placement:
         #: one first.
         self.candidates: dict[int, tuple[str, ...]] = {}
         self._groups = self._singletons()
-        self._bind_edges()
-        self._join_classes()
+        #: The node that represents all nodes bound to a node by a resource or a reference.
+        self.bound: dict[int, int] = {}
+        self._join()
         # See `ColocationGraph::AddHostOnlyDataTypesConstraints`.
         for node in nodes.host_lists - setting.kernels:
             if node in self.decisions:
@@ -148,9 +143,8 @@ class Placement:
         """
         nodes, guessed = self.nodes, self.setting.guessed
         if self.failures:
-            first = self.failures[0]
-            name = nodes.graph.names[first.node]
-            text = f"TensorFlow would refuse the graph: {name}: {first.message}"
+            node, message = self.failures[0]
+            text = f"TensorFlow would refuse the graph: {nodes.graph.names[node]}: {message}"
             return dict.fromkeys(range(len(nodes)), text)
         of_kernels = {at: each.doubt for at, each in enumerate(nodes.support) if each.doubt}
         found = {at: why for at, why in of_kernels.items() if at not in self.setting.kernels}
@@ -200,7 +194,7 @@ class Placement:
                 groups.assigned[at] = groups.requested[at] = self._read(at, setting.assigned[at])
                 continue
             if not types[at]:
-                self.failures.append(Failure(at, "no device here has a kernel for it"))
+                self.failures.append((at, "no device here has a kernel for it"))
             name = self._read(at, self._requested(at))
             if name is not ANYWHERE:
                 groups.requested[at] = name
@@ -213,19 +207,18 @@ class Placement:
         try:
             return parse_device(text)
         except DeviceNameError as error:
-            self.failures.append(Failure(node, str(error)))
+            self.failures.append((node, str(error)))
             return ANYWHERE
 
-    def _bind_edges(self) -> None:
-        """See `ColocationGraph::ColocateResourceAndRefEdges`."""
+    def _join(self) -> None:
+        """See `ColocateResourceAndRefEdges` and `ColocateAllNodes` of `ColocationGraph`."""
         for source, target in self.region.bound:
             try:
                 self._groups.bind(source, target)
             except DeviceConflictError as error:
-                self.failures.append(Failure(target, str(error)))
-
-    def _join_classes(self) -> None:
-        """See `ColocationGraph::ColocateAllNodes`: each node is also in the group of its name."""
+                self.failures.append((target, str(error)))
+        self.bound = {at: self._groups.root(at) for at in self.region.inside}
+        # Each node is in the groups of its `_class`, and in the group of its name.
         classes, names = self.nodes.classes, self.nodes.graph.names
         inside = self.region.inside
         wanted = {group for at in inside for group in classes.get(at, ())}
@@ -239,7 +232,7 @@ class Placement:
                     if self.setting.soft:
                         self.ignored.append((at, group))
                     else:
-                        self.failures.append(Failure(at, str(error)))
+                        self.failures.append((at, str(error)))
 
     def _choose(self, order: Sequence[int]) -> None:
         """Place the nodes with inputs in order, then those that wait for their consumers."""
@@ -284,9 +277,8 @@ class Placement:
         elif candidates:
             self._settle(node, candidates[0], Decision.FIRST)
         else:
-            requested = self._groups.requested[root]
-            message = f"no device meets {requested or 'what it needs'}"
-            self.failures.append(Failure(node, message))
+            requested = self._groups.requested[root] or "what it needs"
+            self.failures.append((node, f"no device meets {requested}"))
 
     def _settle(self, node: int, device: str, decision: Decision) -> None:
         self.devices[node] = device
@@ -297,4 +289,4 @@ class Placement:
         try:
             self._groups.assign(root, device)
         except DeviceConflictError as error:
-            self.failures.append(Failure(node, str(error)))
+            self.failures.append((node, str(error)))

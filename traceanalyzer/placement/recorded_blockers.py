@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from traceanalyzer.placement.blocker import BY_REQUEST, Blocker, BlockerKind
 from traceanalyzer.placement.calls import functions_of_steps
 from traceanalyzer.placement.devices import GPU
+from traceanalyzer.placement.kernel_tables import InputTypesError
 from traceanalyzer.placement.kernel_types import all_on_host
-from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.retyping import VariableUses
 from traceanalyzer.placement.scopes import (
     colocated_request,
@@ -21,7 +21,7 @@ from traceanalyzer.placement.scopes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from traceanalyzer.capture_file.document import (
         Attributes,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         Signature,
     )
     from traceanalyzer.placement.blocker import Link
-    from traceanalyzer.placement.nodes import Edge
     from traceanalyzer.placement.program import FunctionPlacement
     from traceanalyzer.placement.registry import Registry
 
@@ -58,9 +57,7 @@ class BlockerRecords:
     def __init__(self, capture_file: CaptureFile, registry: Registry) -> None:
         self._capture_file = capture_file
         self._registry = registry
-        self._bound: dict[int, list[int]] = {}
         self._uses = VariableUses(capture_file)
-        self._types: dict[int, tuple[str, ...] | None] = {}
         self._of_steps = functions_of_steps(capture_file)
 
     def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[Blocker]:
@@ -86,7 +83,7 @@ class BlockerRecords:
         at, kind = blocker.node, blocker.kind
         resource = self._resource(placed, blocker)
         site = self.node_site(placed, at)
-        more: dict[str, Any] = {"link": self.link(placed, node, at)}
+        more: dict[str, Any] = {"link": self._link(placed, node, at)}
         more["for_step"] = placed.function in self._of_steps
         if site.type == "VarHandleOp" and site.given.get("dtype") == _WITHOUT_KERNEL:
             more["types"] = self._uses.types_of_node(graph, at, _WITHOUT_KERNEL)
@@ -189,9 +186,7 @@ class BlockerRecords:
     def _types_of(self, resource: Resource | None) -> tuple[str, ...] | None:
         if resource is None or resource.dtype != _WITHOUT_KERNEL:
             return None
-        if id(resource) not in self._types:
-            self._types[id(resource)] = self._uses.types_of_resource(resource)
-        return self._types[id(resource)]
+        return self._uses.types_of_resource(resource)
 
     def _resource(self, placed: FunctionPlacement, blocker: Blocker) -> Resource | None:
         if blocker.kind is not BlockerKind.ASSIGNED or placed.call is None:
@@ -203,27 +198,10 @@ class BlockerRecords:
             return self._capture_file.resource_of(bound[index])
         return None
 
-    def link(self, placed: FunctionPlacement, node: int, blocked: int) -> Link:
-        """Return how a node is linked to the blocked node."""
+    def _link(self, placed: FunctionPlacement, node: int, blocked: int) -> Link:
         if blocked == node:
             return "own"
-        placement, nodes = placed.placement, placed.placement.nodes
-        if placement.roots[blocked] != placement.roots[node]:
+        roots, bound = placed.placement.roots, placed.placement.bound
+        if roots[blocked] != roots[node]:
             return "follows"
-        if id(nodes) not in self._bound:
-            self._bound[id(nodes)] = _components(len(nodes), nodes.bound)
-        bound = self._bound[id(nodes)]
         return "resource" if bound[blocked] == bound[node] else "class"
-
-
-def _components(count: int, edges: Iterable[Edge]) -> list[int]:
-    """Return a representative of each node's connected component."""
-    found = list(range(count))
-    members = {node: [node] for node in range(count)}
-    for one, other in edges:
-        small, large = sorted((found[one], found[other]), key=lambda each: len(members[each]))
-        if small != large:
-            members[large] += members[small]
-            for node in members.pop(small):
-                found[node] = large
-    return found

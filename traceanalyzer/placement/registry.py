@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.devices import CPU, GPU
-from traceanalyzer.placement.op_definitions import OpDefinition
+from traceanalyzer.placement.kernel_tables import OpDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -221,14 +221,12 @@ class Registry:
         return SupportedTypes(tuple(types), missing, doubt)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nearest:
+class Nearest(NamedTuple):
     """The registry nearest to a version."""
 
     registry: Registry
     requested: str | None  #: the version that was requested; None if unknown
-    #: Whether the registry is of exactly that minor version. Another version may lack a kernel that
-    #: is in the tables: only an exact registry proves that it existed.
+    #: Whether the registry is of exactly that minor version, and proves which kernels there were.
     exact: bool
 
     @property
@@ -258,7 +256,7 @@ def registries() -> tuple[Registry, ...]:
 def nearest(version: str | None) -> Nearest:
     """Return the registry nearest to a version; the newest if the version is unknown."""
     minor, exact = kernel_tables.nearest_minor(version)
-    return Nearest(registry=_registry(minor), requested=version, exact=exact)
+    return Nearest(_registry(minor), version, exact)
 
 
 def registry_of(capture_file: CaptureFile) -> Nearest:
@@ -269,7 +267,7 @@ def registry_of(capture_file: CaptureFile) -> Nearest:
         if each.device_type in {CPU, GPU, DEFAULT}:
             constraints = {name: frozenset(values) for name, values in each.constraints.items()}
             others.append(Kernel(**{**asdict(each), "constraints": constraints}))
-    return replace(kernels, registry=kernels.registry.with_others(others)) if others else kernels
+    return kernels._replace(registry=kernels.registry.with_others(others)) if others else kernels
 
 
 @cache

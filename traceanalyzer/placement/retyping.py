@@ -5,6 +5,7 @@ All answers hold in every version of TensorFlow from 2.12 on that has a table.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -69,13 +70,11 @@ def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], va
     """Return whether a node would compute on a GPU with other attributes, in every version."""
     changed = {**given, **dict.fromkeys(attributes, value)}
     for registry in registries():
-        definition = registry.definition(op)
+        definition, kernel = registry.definition(op), registry.find(op, GPU, changed)
         if definition is None:
             continue
-        kernel = registry.find(op, GPU, changed)
-        if kernel is None:
-            return False
-        if definition.has_argument_of(attributes) and all_on_host(kernel, definition, changed):
+        is_of_data = definition.has_argument_of(attributes)
+        if kernel is None or (is_of_data and all_on_host(kernel, definition, changed)):
             return False
     return True
 
@@ -124,13 +123,16 @@ class VariableUses:
     def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
         self._consumers: dict[int, dict[str, list[tuple[int, int]]]] = {}
+        self._types: dict[int, tuple[str, ...] | None] = {}  # of resources
 
     def types_of_resource(self, resource: Resource) -> tuple[str, ...] | None:
         """Return the types with which all uses of a variable could be on a GPU, best first.
 
         None if no use was recorded, or too many to check.
         """
-        return _types(resource.dtype, self._of_resource(resource))
+        if id(resource) not in self._types:
+            self._types[id(resource)] = _types(resource.dtype, self._of_resource(resource))
+        return self._types[id(resource)]
 
     def types_of_node(self, graph: Graph, node: int, dtype: str) -> tuple[str, ...] | None:
         """Return the same for a variable that a node of a graph creates."""
@@ -165,12 +167,11 @@ class VariableUses:
     def _taking(self, graph: Graph, node: int) -> list[tuple[int, int]]:
         """Return the nodes that take a node's output, each with the position of the input."""
         if id(graph) not in self._consumers:
-            known: dict[str, list[tuple[int, int]]] = {}
+            known = self._consumers[id(graph)] = defaultdict(list)
             for taker, inputs in enumerate(graph.inputs):
                 for slot, text in enumerate(inputs):  # control edges match no node's name
-                    known.setdefault(split_input(text)[0], []).append((taker, slot))
-            self._consumers[id(graph)] = known
-        return self._consumers[id(graph)].get(graph.names[node], [])
+                    known[split_input(text)[0]].append((taker, slot))
+        return self._consumers[id(graph)][graph.names[node]]
 
 
 def _use(op: str, attributes: Attributes, dtype: str) -> Iterator[_Use]:

@@ -77,10 +77,9 @@ def scopes_of_node(
 ) -> Iterator[tuple[Scope, str]]:
     """Walk the scopes that request the device of a node, the innermost first.
 
-    Without the innermost scope, the next one would decide. A node without a request has the device
-    of the call that it was inlined from (`InlineFunctionBody`,
-    core/common_runtime/inline_function_utils.cc). Each scope comes with the function called inside
-    it, or "" if it is around the node itself.
+    A node without a request has the device of the call that it was inlined from
+    (`InlineFunctionBody`, core/common_runtime/inline_function_utils.cc). Each scope comes with the
+    function called inside it, or "" if it is around the node itself.
     """
     definition, name = origin_of(function, graph, node)
     own, is_end = _requesting(_scopes_around(capture_file, definition, name) or (), requested)
@@ -161,8 +160,8 @@ def _innermost(scopes: Iterable[Scope]) -> Scope | None:
 class ReadDevices:
     """Returns requests as they would be on another machine.
 
-    A request for the device of a resource becomes one for the resource's device on that machine. A
-    request for the device of another object is dropped, so the next rule decides.
+    A request for the device of a resource follows the resource. A request for the device of another
+    object is dropped, so the next rule decides.
     """
 
     def __init__(

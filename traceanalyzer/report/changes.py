@@ -51,7 +51,6 @@ def changes(facts: PageFacts) -> b.Section | None:
             to=f"change-{change.id}",
             detail=prose(f"{change.detail[:1].upper()}{change.detail[1:]}" or _ops_of(change)),
             share=None if change.saving.kind == "proxy" else change.saving.share,
-            is_by_placement=change.is_by_placement,
             **_shown(change),
         )
         for change in facts.changes[:_MOST_CHANGES]

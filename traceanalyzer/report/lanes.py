@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -65,27 +64,25 @@ class Names:
         return what
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HostLane:
+class HostLane(NamedTuple):
     """A lane and its events, by start."""
 
     host: Host
-    name: str  # of the thread, stream, or kind of step
     kind: LaneKind
+    name: str  # of the thread, stream, or kind of step
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
     what: NDArray[np.int64]  # an index into `Names.rows` for each event
     busy_ps: int  # without waiting
     transfer: NDArray[np.int64] | None = None  # row of the table of transfers, -1 for a kernel
     device: str | None = None
-    shift_ps: int = 0  # added to the device's times
     is_program: bool = False  # the program's own thread
 
 
 def host_lanes(host: Host, names: Names) -> Iterator[HostLane]:
     """Yield the lanes of a host: steps, streams, transfers without a stream, threads."""
     yield from _steps(host, names)
-    yield from sorted(_streams(host, names), key=lambda lane: (lane.device, lane.name))
+    yield from sorted(_streams(host, names), key=lambda lane: (lane.device or "", lane.name))
     yield from _loose_transfers(host, names)
     yield from _threads(host, names)
 
@@ -102,18 +99,9 @@ def _steps(host: Host, names: Names) -> Iterator[HostLane]:
         end = start + own["duration_ps"].to_numpy(np.int64).clip(0)
         labels = [f"{name} {number}" for number in own["step"]]
         labels = labels if len(labels) <= _MOST_STEPS else [str(name)]
-        number = np.arange(len(own), dtype=np.int64)
-        yield HostLane(
-            host=host,
-            name=str(name),
-            kind="steps",
-            start_ps=start,
-            end_ps=end,
-            what=names.add(
-                host, labels, number % len(labels), _STEP, np.full(len(own), -1, np.int64)
-            ),
-            busy_ps=_covered(start, end),
-        )
+        label = np.arange(len(own), dtype=np.int64) % len(labels)
+        what = names.add(host, labels, label, _STEP, np.full(len(own), -1, np.int64))
+        yield HostLane(host, "steps", str(name), start, end, what, _covered(start, end))
 
 
 def _streams(host: Host, names: Names) -> Iterator[HostLane]:
@@ -134,20 +122,13 @@ def _streams(host: Host, names: Names) -> Iterator[HostLane]:
     for own in np.split(order, np.flatnonzero(np.diff(work.stream[order])) + 1):
         if not len(own):
             continue
+        start, end = work.start_ps[own], work.end_ps[own]
         table, at = (kernels, own[0]) if own[0] < split else (transfers, own[0] - split)
         device, stream = table["device"].iloc[at], table["stream"].iloc[at]
-        yield HostLane(
-            host=host,
-            name="a stream that is not named" if pd.isna(stream) else str(stream),
-            kind="stream",
-            start_ps=work.start_ps[own],
-            end_ps=work.end_ps[own],
-            what=what[own],
-            busy_ps=_covered(work.start_ps[own], work.end_ps[own]),
-            transfer=work.transfer[own],
-            device=str(device),
-            shift_ps=work.shifts_ps.get(str(device), 0),
-        )
+        name = "a stream that is not named" if pd.isna(stream) else str(stream)
+        busy_ps, transfer = _covered(start, end), work.transfer[own]
+        lane = HostLane(host, "stream", name, start, end, what[own], busy_ps, transfer)
+        yield lane._replace(device=str(device))
 
 
 def _named_transfers(
@@ -167,16 +148,11 @@ def _loose_transfers(host: Host, names: Names) -> Iterator[HostLane]:
     row = np.array([row_of.get(op_id, -1) for op_id in ends], np.int64)
     start = transfers["start_ps"].to_numpy(np.int64)
     end = start + durations(transfers).clip(0)
-    yield HostLane(
-        host=host,
-        name="transfers",
-        kind="copies",
-        start_ps=start,
-        end_ps=end,
-        what=_named_transfers(host, transfers, row, names),
-        busy_ps=_covered(start, end),
-        transfer=transfers.index.to_numpy(np.int64),
+    what, transfer = (
+        _named_transfers(host, transfers, row, names),
+        transfers.index.to_numpy(np.int64),
     )
+    yield HostLane(host, "copies", "transfers", start, end, what, _covered(start, end), transfer)
 
 
 def _threads(host: Host, names: Names) -> Iterator[HostLane]:
@@ -195,17 +171,10 @@ def _threads(host: Host, names: Names) -> Iterator[HostLane]:
     took = np.where(np.isin(state, _WAITING), 0, end - start)
     busy = np.diff(np.concatenate([[0], np.cumsum(took)])[begin])
     for number in np.lexsort((-busy, ~threads.is_program)).tolist():
-        own = slice(int(begin[number]), int(begin[number + 1]))
-        yield HostLane(
-            host=host,
-            name=threads.name[number],
-            kind="thread",
-            start_ps=start[own],
-            end_ps=end[own],
-            what=what[own],
-            busy_ps=int(busy[number]),
-            is_program=bool(threads.is_program[number]),
-        )
+        own, is_program = slice(begin[number], begin[number + 1]), threads.is_program[number]
+        segments, busy_ps = (start[own], end[own], what[own]), int(busy[number])
+        lane = HostLane(host, "thread", threads.name[number], *segments, busy_ps)
+        yield lane._replace(is_program=bool(is_program))
 
 
 def _merged(threads: ThreadActivity) -> NDArray[np.int64]:

@@ -11,7 +11,6 @@ from traceanalyzer.report.about import about, devices_of, run_info
 from traceanalyzer.report.answer import facts_of_the_bar, happened, moves_ops, to_do
 from traceanalyzer.report.changes import cards, changes
 from traceanalyzer.report.folds import folds
-from traceanalyzer.report.gaps import timeline_tab
 from traceanalyzer.report.memory import memory_tab
 from traceanalyzer.report.op_details import op_details
 from traceanalyzer.report.ops import ops_tab
@@ -19,6 +18,7 @@ from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.scopes import scopes_tab
 from traceanalyzer.report.step_sections import step_bar, steps_tab
 from traceanalyzer.report.steps import steps_of
+from traceanalyzer.report.timeline import timeline_tab
 from traceanalyzer.report.transfers import transfers_tab
 
 if TYPE_CHECKING:

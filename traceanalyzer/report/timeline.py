@@ -1,4 +1,4 @@
-"""The timeline of the report: every event, or as many as fit, and the arrows between them.
+"""The tab Timeline: every event, or as many as fit, the arrows between them, and the largest gaps.
 
 If there are too many, consecutive short events are merged. Two events are merged if
 both are shorter than a threshold, the second begins less than that after the first ended, and both
@@ -13,21 +13,26 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.model.blocks import Timeline
+from traceanalyzer.format import counted
+from traceanalyzer.model import blocks as b
 from traceanalyzer.model.figures import EventLane, EventTimeline
 from traceanalyzer.report.lanes import COPY, KINDS, EventName, HostLane, Names, host_lanes
 from traceanalyzer.report.packed import Numbers, Texts, pack
-from traceanalyzer.report.text import cut, op_label
-from traceanalyzer.tables.vocabulary import HOST_PLANE
+from traceanalyzer.report.records import to_record
+from traceanalyzer.report.steps import PARTS, shift_us
+from traceanalyzer.report.text import cut, op_label, op_link, table_of, time, transfer_words
+from traceanalyzer.timeline.gaps import gaps_of
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import PackedTable
-    from traceanalyzer.run import Run
+    from traceanalyzer.run import Host, Run
+    from traceanalyzer.timeline.gaps import Gaps
 
 _MOST_EVENTS: Final = 400_000
 _MOST_BYTES: Final = 1_100_000  # of the packed events
@@ -42,6 +47,19 @@ _FIRST_THRESHOLD_PS: Final = 1024
 _LEVEL: Final = 5
 _LIMIT_PS: Final = 2**60
 _LONGEST_PS: Final = 2**50  # longer events count as this long
+_GAPS_SHOWN: Final = 10
+_LEAST_SHARE: Final = 0.005  # of the time of all gaps
+_GAPS: Final = (
+    b.Column(name="device", title="Device", kind="code"),
+    b.Column(name="waited_for", title="Waited mostly for"),
+    b.Column(name="op", title="Op"),
+    b.Column(name="then", title="Ran next", kind="code"),
+    b.Column(name="steps", title="Steps", kind="count"),
+    b.Column(name="gaps", title="Gaps", kind="count"),
+    b.Column(name="each_us", title="Each (mean)", kind="us"),
+    b.Column(name="total_us", title="Total", kind="us"),
+)
+_WAITED_FOR: Final = {phase: part.label for part in PARTS for phase in part.phases}
 
 
 class Events(NamedTuple):
@@ -55,7 +73,32 @@ class Events(NamedTuple):
     first: NDArray[np.int64]  # the first of these
 
 
-def timeline_block(run: Run, explained: Collection[str]) -> Timeline | None:
+def timeline_tab(diagnosis: Diagnosis) -> b.Tab | None:
+    """Return the tab; None without events."""
+    run, findings = diagnosis.run, diagnosis.findings
+    if not run.gpu_used and diagnosis.on_a_gpu is not None:
+        findings = diagnosis.on_a_gpu.findings
+    # The timeline must show every event of these ops.
+    explained = {op_id for f in findings if f.harm != "by_design" for op_id in f.op_ids}
+    timeline = timeline_block(run, explained)
+    if timeline is None:
+        return None
+    blocks: list[b.Block] = [timeline]
+    events = timeline.events
+    if events.merged_below_us is not None:
+        merged = f"{counted(events.merged_total, 'event')} shorter than "
+        drawn = " are drawn merged, without names. All events: "
+        command = b.Code(text="traceanalyzer tables PATH -o DIR")
+        blocks.append(b.Note(text=(merged, time(events.merged_below_us), drawn, command)))
+    if shifted_us := shift_us(run):
+        why = ", so that nothing begins before its launch."
+        said = "Device times are shifted by up to "
+        blocks.append(b.Note(text=(said, time(shifted_us), why)))
+    blocks += gap_table(run)
+    return b.Tab(id="timeline", title="Timeline", blocks=tuple(blocks))
+
+
+def timeline_block(run: Run, explained: Collection[str]) -> b.Timeline | None:
     """Return the timeline; None without events. `explained` are ids of ops to show unmerged."""
     names = Names()
     found = [lane for host in run.hosts for lane in host_lanes(host, names) if len(lane.start_ps)]
@@ -81,8 +124,10 @@ def timeline_block(run: Run, explained: Collection[str]) -> Timeline | None:
     sizes = zip(lanes, np.diff(events.begin), np.diff(whole.begin), strict=True)
     timeline = EventTimeline(
         unit_ns=unit_ns,
-        end_us=int(whole.end_ps.max()) / PS_PER_US,
-        lanes=tuple(_lane(lane, origin_ps, int(n), int(total)) for lane, n, total in sizes),
+        lanes=tuple(
+            to_record(EventLane, lane, host=lane.host.name, rows=int(n), events_total=int(total))
+            for lane, n, total in sizes
+        ),
         lanes_total=len(found),
         names=_packed_names(called, run.ops),
         events=packed,
@@ -94,7 +139,7 @@ def timeline_block(run: Run, explained: Collection[str]) -> Timeline | None:
     arrows = np.searchsorted(events.first, _arrows(lanes, whole, called), side="right") - 1
     arrows = np.unique(arrows[arrows[:, 0] != arrows[:, 1]], axis=0)
     columns = {"from": Numbers(arrows[:, 0]), "to": Numbers(arrows[:, 1])}
-    return Timeline(events=timeline, arrows=pack(columns, len(arrows)) if len(arrows) else None)
+    return b.Timeline(events=timeline, arrows=pack(columns, len(arrows)) if len(arrows) else None)
 
 
 def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
@@ -108,23 +153,6 @@ def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
         what=np.concatenate([lane.what for lane in lanes]),
         number=np.ones(len(start), np.int64),
         first=np.arange(len(start)),
-    )
-
-
-def _lane(lane: HostLane, origin_ps: int, rows: int, total: int) -> EventLane:
-    plane = HOST_PLANE if lane.kind == "thread" else lane.device
-    begin_ps = lane.host.tables.line_begins.get((plane or "", lane.name))
-    return EventLane(
-        host=lane.host.name,
-        name=lane.name,
-        kind=lane.kind,
-        device=lane.device,
-        plane=plane,
-        is_program=lane.is_program,
-        rows=rows,
-        events_total=total,
-        busy_us=lane.busy_ps / PS_PER_US,
-        begin_us=None if begin_ps is None else (begin_ps + lane.shift_ps - origin_ps) / PS_PER_US,
     )
 
 
@@ -281,3 +309,65 @@ def _arrows(
     made = paired("producer", events.start_ps, events.end_ps)
     taken = paired("consumer", events.end_ps, events.start_ps)
     return np.concatenate([pairs.to_numpy(np.int64) for pairs in (made, taken)])
+
+
+# --- gaps ------------------------------------------------------------------------------------
+
+
+def gap_table(run: Run) -> Iterator[b.Table]:
+    """Yield the table of gaps, if there are any."""
+    found = [(host, gaps) for host in run.hosts for gaps in gaps_of(host.tables, host.timeline)]
+    found.sort(key=lambda pair: -pair[1].total_ps)
+    if not found:
+        return
+    least_ps = _LEAST_SHARE * sum(gaps.total_ps for _, gaps in found)
+    shown = [pair for pair in found[:_GAPS_SHOWN] if pair[1].total_ps >= least_ps]
+    devices = {(host.name, gaps.device) for host, gaps in found}
+    rows = [_row(host, gaps) for host, gaps in shown]
+    if len(devices) > 1:
+        for row, (host, gaps) in zip(rows, shown, strict=True):
+            device = gaps.device or "the program"
+            row["device"] = f"{host.name} {device}" if len(run.hosts) > 1 else device
+    origin_ps = min(host.start_ps for host in run.hosts)
+    longest_us = [[(ps - origin_ps) / PS_PER_US for ps in gaps.longest_ps] for _, gaps in shown]
+    is_program = all(device is None for _, device in devices)
+    what = "Time in which the program's thread waited" if is_program else "Idle time of devices"
+    yield table_of(
+        _GAPS,
+        rows,
+        len(found),
+        table_id="gaps",
+        caption=(
+            f"{what}. Gaps with the same main reason share a row, which links to the longest gap.",
+        ),
+        ids=[f"time-{start:.3f}-{end:.3f}" for start, end in longest_us],
+    )
+
+
+def _row(host: Host, gaps: Gaps) -> dict[str, b.Cell]:
+    op_ids, total_us = host.tables.ops["op_id"], gaps.total_ps / PS_PER_US
+    has_op = gaps.row >= 0
+    return {
+        "waited_for": _WAITED_FOR[gaps.phase],
+        "op": (op_link(_op(host, gaps.row), str(op_ids.iloc[gaps.row])),) if has_op else None,
+        "then": _next(host, gaps.after),
+        "steps": gaps.steps or None,
+        "gaps": gaps.count,
+        "each_us": total_us / gaps.count,
+        "total_us": total_us,
+    }
+
+
+def _op(host: Host, row: int) -> str:
+    op = host.tables.ops.iloc[row]
+    return op_label(str(op["name"]), str(op["type"]))
+
+
+def _next(host: Host, event: int) -> str | None:
+    work = host.timeline.work
+    if work is None or event < 0:
+        return None
+    transfer, row = int(work.transfer[event]), int(work.row[event])
+    if transfer >= 0:
+        return transfer_words(str(host.tables.transfers["direction"].iloc[transfer]))
+    return _op(host, row) if row >= 0 else str(host.tables.kernels["name"].iloc[event])

@@ -79,9 +79,7 @@ def transfer_graph(run: Run) -> TransferGraph | None:
         return None
     graph, costs = run.transfer_graph, run.transfer_costs
     between_ops = [_edge(*edge) for edge in graph.edges(keys=True, data=True)]
-    between_ops.sort(
-        key=lambda e: (-(e.bytes or 0), -e.count, e.source, e.target, e.direction),
-    )
+    between_ops.sort(key=lambda e: (-(e.bytes or 0), -e.count, e.source, e.target, e.direction))
     edges, syncs = between_ops[:_MAX_EDGES], costs.device_to_host_syncs[:_MAX_SYNCS]
     devices = [_edge(*edge) for edge in device_graph(run.traffic).edges(keys=True, data=True)]
     ends = [(edge.source, edge.target) for edge in edges]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from traceanalyzer.capture_file.document import SESSION, is_session
 from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.placement.calls import called_in, functions_of_steps, with_requests
-from traceanalyzer.placement.op_definitions import AttributesError
+from traceanalyzer.placement.kernel_tables import AttributesError
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.tables.vocabulary import Role, role_of_type
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -25,8 +24,6 @@ from traceanalyzer.tables.thread_activity import thread_activity
 from traceanalyzer.tables.transfers import count_transfers, transfer_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.tables.joined import Joined
     from traceanalyzer.tables.ops import OpOccurrences
@@ -54,8 +51,6 @@ class HostTables:
     joined: Joined | None = None  #: what its capture file says about the ops
     stages: pd.DataFrame = field(default_factory=no_stages)  #: stages of its input pipelines
     pipelines: Pipelines = NO_PIPELINES  #: when elements were requested and stages worked
-    #: Start of each line's clock, by plane and line; picoseconds.
-    line_begins: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 def host_tables(
@@ -97,17 +92,7 @@ def host_tables(
         joined=joined,
         stages=of_host(stages) if len(stages) else stages,
         pipelines=work,
-        line_begins=_line_begins(trace),
     )
-
-
-def _line_begins(trace: Trace) -> dict[tuple[str, str], int]:
-    """Return the start of each line's clock, except for lines of equal name that differ."""
-    found = defaultdict[tuple[str, str], set[int]](set)
-    for plane in trace.planes:
-        for name, at_ns in zip(plane.lines.name, plane.lines.timestamp_ns.tolist(), strict=True):
-            found[plane.name, name].add(1000 * at_ns)
-    return {key: at_ps.pop() for key, at_ps in found.items() if len(at_ps) == 1}
 
 
 def _kernel_rows(occurrences: OpOccurrences, ops: pd.DataFrame) -> pd.DataFrame:

@@ -15,20 +15,12 @@ from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.arrays import distinct_rows, last_of, mask, pick, place_of, self_durations
 from traceanalyzer.tables.schema import STAGES
 from traceanalyzer.tables.stage_events import COUNTED, Spans, StageEvents
-from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Kind
+from traceanalyzer.tables.vocabulary import DTYPE_BYTES, PYTHON_CALLBACKS, Kind
 
 if TYPE_CHECKING:
     from traceanalyzer.tables.arrays import Flags, Ints
     from traceanalyzer.tables.ops import OpOccurrences
 
-# Bytes per value (types.proto), by the type name that dataset.h writes.
-_BYTES_OF_TYPE: Final = {
-    **dict.fromkeys(("bool", "int8", "uint8", "qint8", "quint8"), 1),
-    **dict.fromkeys(("half", "bfloat16", "int16", "uint16"), 2),
-    **dict.fromkeys(("float", "int32", "uint32"), 4),
-    **dict.fromkeys(("double", "int64", "uint64", "complex64"), 8),
-    "complex128": 16,
-}
 # How big a stage's buffer is, by the kernel (prefetch_dataset_op.cc, shuffle_dataset_op.cc,
 # map_and_batch_dataset_op.cc).
 _BUFFER: Final = ("buffer_limit", "buffer_size", "max_batch_results")
@@ -254,11 +246,11 @@ def _size_of(shapes: str, types: str) -> int:
     """Return the bytes of an element with these shapes, `[8,3] [1]`; -1 if one is unknown."""
     sizes = re.findall(r"\[([\d,]*)\]", shapes)
     kinds = types.split()
-    is_known = len(sizes) == len(kinds) == shapes.count("[") and {*kinds} <= {*_BYTES_OF_TYPE}
+    is_known = len(sizes) == len(kinds) == shapes.count("[") and {*kinds} <= {*DTYPE_BYTES}
     if not is_known:
         return -1
     counts = [math.prod(int(n) for n in size.split(",") if n) for size in sizes]
-    return sum(n * _BYTES_OF_TYPE[kind] for n, kind in zip(counts, kinds, strict=True))
+    return sum(n * DTYPE_BYTES[kind] for n, kind in zip(counts, kinds, strict=True))
 
 
 def _known(values: Ints) -> pd.arrays.IntegerArray:

@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 HOST_PLANE: Final = "/host:CPU"
 GPU_PLANE: Final = re.compile(r"/device:(GPU|TPU):(\d+)")
 
+# Bytes per value (types.proto), by TensorFlow's own name of the dtype.
+DTYPE_BYTES: Final = {
+    **dict.fromkeys(("bool", "int8", "uint8", "qint8", "quint8"), 1),
+    **dict.fromkeys(("half", "bfloat16", "int16", "uint16"), 2),
+    **dict.fromkeys(("float", "int32", "uint32"), 4),
+    **dict.fromkeys(("double", "int64", "uint64", "complex64"), 8),
+    "complex128": 16,
+}
+
 # Host tracer level from which ops placed on a GPU leave host events, too (op_kernel.cc: a kernel on
 # a GPU is never `expensive`; executor.cc: only expensive ones are recorded below level 3).
 EVERY_OP_LEVEL: Final = 3

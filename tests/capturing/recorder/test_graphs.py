@@ -137,6 +137,16 @@ class TestResting:
         _write(tmp_path / "graphs", {last})
         _wait(lambda: not _is_on(variables))
 
+    def test_while_a_dataset_is_not_iterated(
+        self, dumps: Dumps, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(graphs, "_WAIT_FOR_DATASETS_S", 0.2)
+        dumps.ask(is_oldest=False)
+        dumps.defined("__inference_Dataset_map_parse_7")
+        _wait(lambda: not _is_on(variables))
+        dumps.iterated()
+        assert _is_on(variables)
+
     def test_although_functions_like_earlier_ones_come_all_the_time(
         self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
     ) -> None:

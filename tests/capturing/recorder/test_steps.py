@@ -9,7 +9,7 @@ import pytest
 from tensorflow.python.profiler import trace
 from tensorflow.python.profiler.internal import _pywrap_traceme
 
-from traceanalyzer.capturing.recorder.steps import StepMarks
+from traceanalyzer.capturing.recorder.evidence import StepMarks
 
 NATIVE = trace.Trace.__init__
 TRAIN = "__inference_train_17"

@@ -31,7 +31,6 @@ def clock() -> Clock:
 @pytest.fixture
 def auto(clock: Clock) -> AutoWindow:
     window = AutoWindow(clock)
-    assert window.opened() is None
     assert isinstance(window.used(), Begin)
     return window
 

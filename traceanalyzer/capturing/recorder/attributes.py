@@ -10,6 +10,7 @@ the op's outputs. If these leave it open, no dtype is written.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Iterator, Sequence
 
 from .hooks import loaded
@@ -18,7 +19,7 @@ _LONGEST = 1000
 RESOURCE = 20  # DT_RESOURCE in types.proto
 # py_seq_tensor.cc: an int becomes an int32 if it fits into one.
 _INT32, _INT64 = "int32", "int64"
-_DTYPE_OF_PYTHON = {
+_DTYPE_OF_PYTHON: dict[Any, str] = {
     _INT32: "int32",
     _INT64: "int64",
     bool: "bool",
@@ -74,12 +75,10 @@ def shape(value: Any) -> list[int] | None:
 
 def dtype_name(number: int) -> str:
     """Return the name of a dtype by its number in types.proto: `float`, `int32`, `resource`."""
-    types = loaded("tensorflow.core.framework.types_pb2")
-    try:
-        name: str = types.DataType.Name(number)
-    except ValueError:
-        return f"dtype{number}"
-    return name[3:].lower()
+    with suppress(ValueError):
+        name: str = loaded("tensorflow.core.framework.types_pb2").DataType.Name(number)
+        return name[3:].lower()
+    return f"dtype{number}"
 
 
 def text(value: Any) -> str:
@@ -99,13 +98,12 @@ def bytes_of(dtype: str | None, sizes: list[int] | None) -> int | None:
     """Return the size of a variable in bytes; None if dtype or shape are unknown."""
     if dtype is None or sizes is None or any(s < 0 for s in sizes):
         return None
-    try:
+    with suppress(TypeError, KeyError):
         total = int(loaded("tensorflow.python.framework.dtypes").as_dtype(dtype).size)
-    except (TypeError, KeyError):
-        return None
-    for size in sizes:
-        total *= size
-    return total
+        for size in sizes:
+            total *= size
+        return total
+    return None
 
 
 def python_kind(value: Any) -> Any:
@@ -136,12 +134,6 @@ class Types:
         if isinstance(value, self.variable):
             return dtype_name(value.dtype.base_dtype.as_datatype_enum)
         return None
-
-    def resources(self, result: Any) -> Iterator[Any]:
-        """Yield the resource handles in the result of an op."""
-        for value in flat((result,)):
-            if isinstance(value, self.tensor) and value._datatype_enum() == RESOURCE:
-                yield value
 
     def attributes(self, op: str, inputs: Any, given: Sequence[Any]) -> dict[str, Any]:
         """Return an op's attributes: those given, and those that follow from its inputs."""
@@ -205,11 +197,11 @@ class Types:
         if dtype is not None:
             return dtype
         if isinstance(value, self.array):
-            try:  # arrays of objects are texts, or TensorFlow refuses them (ndarray_tensor.cc)
-                as_dtype = loaded("tensorflow.python.framework.dtypes").as_dtype
-                return dtype_name(as_dtype(value.dtype).as_datatype_enum)
-            except TypeError:
-                return None
+            as_dtype = loaded("tensorflow.python.framework.dtypes").as_dtype
+            # Arrays of objects are texts, or TensorFlow refuses them (ndarray_tensor.cc).
+            with suppress(TypeError):
+                dtype = dtype_name(as_dtype(value.dtype).as_datatype_enum)
+            return dtype
         return _DTYPE_OF_PYTHON.get(python_kind(value))
 
 

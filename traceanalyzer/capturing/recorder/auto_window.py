@@ -84,6 +84,7 @@ class AutoWindow(Window):
 
     def __init__(self, clock: Clock, is_training: Callable[[], bool] = lambda: False) -> None:
         super().__init__(clock)
+        self._opened = clock()
         self._is_training = is_training  # whether Keras' `fit` makes the next call
         self._ranks: dict[str, int] = {}  # of each function that was called again and again
         # Of the current session, or the last one:
@@ -97,7 +98,7 @@ class AutoWindow(Window):
         self._is_first_call = False  # the last call of a function was its first
         self._signatures = self._ops_before = 0  # distinct ones, and all ops before the newest
         # Of the last session that was kept:
-        self._opened = self._recorded_s = 0.0
+        self._recorded_s = 0.0
         self._kept_rank = _SET_UP
         self._recorded: set[str] = set()  # functions that were called again and again by then
         self._later: dict[str, list[float]] = {}  # since then: calls, time of first and last
@@ -107,10 +108,6 @@ class AutoWindow(Window):
     @property
     def awaits_eager_ops(self) -> bool:  # type: ignore[override]
         return not (self.over or self.recording or self._rank != _SET_UP)
-
-    def opened(self) -> Action:
-        self._opened = self._clock()
-        return None
 
     def used(self) -> Action:
         return self._begin("from the program's first use of TensorFlow")

@@ -86,8 +86,8 @@ class Profiler:
         """Begin a session; when this returns, the profiler records."""
         is_default = self.requested == _DEFAULTS
         ignores = self._version >= _IGNORES_OPTIONS_SINCE
+        self.method = "server"
         if ignores and not is_default and self._start_by_service():
-            self.method = "server"
             return
         self.method = "api"
         session = self._make_session()
@@ -102,10 +102,10 @@ class Profiler:
         session, self._session = self._session, None
         try:
             with _failing():
-                if self.method == "server" and self._service is not None:
-                    self._service.stop()
-                else:
+                if session is not None:
                     session.export_to_tb()
+                elif self._service is not None:
+                    self._service.stop()
             os.makedirs(os.path.dirname(destination), exist_ok=True)
             os.replace(_only_trace(self._scratch), destination)
         except OSError as error:
@@ -115,7 +115,7 @@ class Profiler:
 
     def discard(self) -> None:
         """End the session and write nothing."""
-        if self.method == "server" and self._service is not None:
+        if self._session is None and self._service is not None:
             self._service.cancel()
             end_s = time.monotonic() + _RELEASE_S  # the next session needs the profiler
             while _is_on() and time.monotonic() < end_s:
@@ -130,10 +130,11 @@ class Profiler:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
 
     def _start_by_service(self) -> bool:
+        note = self._journal.note
         try:
             self._service = self._service or ProfilerService(self._start_server)
             if not self._service.is_local:
-                self._journal.note(
+                note(
                     "profiler_service_open",
                     "info",
                     "TensorFlow's profiler service, needed for the requested tracer level, "
@@ -142,7 +143,7 @@ class Profiler:
             self._service.start(self.requested, self._scratch, self._host)
         except (ProfilerError, ImportError, OSError) as error:
             version = ".".join(map(str, self._version))
-            self._journal.note(
+            note(
                 "profiler_options_ignored",
                 "warning",
                 f"TensorFlow {version} ignores the profiler's options, and its profiler service "

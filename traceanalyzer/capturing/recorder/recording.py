@@ -70,7 +70,7 @@ class Recording:
             os.register_at_fork(after_in_child=self._is_fork)
             watch_signals()
             self._is_idle = False
-            self._do(self._window.opened())
+            self._do(None)
             self._watch.on_first_use(self._used)
         except Exception as error:
             self._is_idle = True

@@ -21,14 +21,10 @@ _MARK = "_traceanalyzer_frame"
 _ORIGIN = "_traceanalyzer_origin"
 # Between the `with` of the caller and the functions replaced here.
 _MACHINERY = (
-    "/tensorflow/python/framework/ops.py",
-    "/tensorflow/python/framework/func_graph.py",
-    "/tensorflow/python/eager/context.py",
-    "/tensorflow/python/util/tf_contextlib.py",
-    "/tensorflow/python/util/tf_stack.py",
-    "/contextlib.py",
-    "/recorder/scopes.py",
-    "/recorder/hooks.py",
+    *("/tensorflow/python/framework/ops.py", "/tensorflow/python/framework/func_graph.py"),
+    *("/tensorflow/python/util/tf_contextlib.py", "/tensorflow/python/util/tf_stack.py"),
+    *("/tensorflow/python/eager/context.py", "/contextlib.py"),
+    *("/recorder/scopes.py", "/recorder/hooks.py"),
 )
 _NO_SCOPE = 0
 _MOST_CHAINS = 10_000
@@ -65,7 +61,7 @@ class Scopes(Part):
 
         eager, graph = context._EagerDeviceContext, ops.Graph
         self.replace(eager, "__enter__", self._enter(eager.__enter__))
-        self.replace(eager, "__exit__", self._exit(eager.__exit__))
+        self.before(eager, "__exit__", self._left)
         self.after(graph, "_add_device_to_stack", self._added)
         self.after(graph, "_snapshot_device_function_stack_metadata", self._snapshot)
         constants = importlib.import_module("tensorflow.python.framework.constant_op")
@@ -106,19 +102,9 @@ class Scopes(Part):
 
         return enter
 
-    def _exit(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _left(self, *_: Any) -> None:
         local = self.local
-
-        def leave(scope: Any, *error: Any) -> Any:
-            stack = local.stack
-            local.frame, local.chain = stack.pop() if stack else (-1, _NO_SCOPE)
-            try:
-                return original(scope, *error)
-            except BaseException as raised:
-                hide_frame(raised)
-                raise
-
-        return leave
+        local.frame, local.chain = local.stack.pop() if local.stack else (-1, _NO_SCOPE)
 
     def _chain(self, around: int, scope: Scope) -> int:
         key = (around, scope)
@@ -137,7 +123,7 @@ class Scopes(Part):
         return self._frames.add_frame(frame)
 
     def _added(self, spec: Any, *_: Any, **__: Any) -> Any:
-        if spec is not None:  # that was put on the stack
+        if spec is not None:  # it was put on the stack
             frame = self._opened_in_graph()
             setattr(spec, _MARK, frame)
             requested = getattr(spec, "_device_name_or_function", None)

@@ -10,7 +10,7 @@ from array import array
 from types import CodeType, FrameType
 from typing import Any, Iterable, Optional, Sequence, Tuple
 
-from .attributes import Types, bytes_of, flat, shape, text
+from .attributes import RESOURCE, Types, bytes_of, flat, shape, text
 from .frames import FramePool, outwards, user_and_library
 from .hooks import Journal, loaded
 from .origins import UNKNOWN, origin_of_outputs
@@ -123,14 +123,16 @@ class Signatures:
         """Describe the outputs of a new signature, and note the resources that the op returned."""
         with self._lock:
             found = self._signatures[number]
+            outputs = [v for v in flat((result,)) if isinstance(v, self.types.tensor)]
             if not found["is_function"]:
-                for handle in self.types.resources(result):
-                    self._add_resource(number, handle, text(name))
+                for handle in outputs:
+                    if handle._datatype_enum() == RESOURCE:
+                        self._add_resource(number, handle, text(name))
             if not is_new:
                 return
-            if not found["outputs"]:
-                outputs = [v for v in flat((result,)) if isinstance(v, self.types.tensor)]
-                found["outputs"] = [self._tensor(v) for v in outputs[:_MOST_TENSORS]]
+            found["outputs"] = found["outputs"] or [
+                self._tensor(v) for v in outputs[:_MOST_TENSORS]
+            ]
             unknown = self._unknown.pop(number, ())
             if unknown:
                 dtypes = [output["dtype"] for output in found["outputs"]]
@@ -210,16 +212,16 @@ class Signatures:
         )
 
     def _tensor(self, value: Any) -> dict[str, Any]:
-        if isinstance(value, self.types.variable):  # read first: the op takes its value
-            dtype, device, resource = self.types.dtype(value), text(value.handle.device), None
-            backing = device
-        elif isinstance(value, self.types.tensor):
-            dtype, device = self.types.dtype(value), text(value.device)
-            backing, resource = text(value.backing_device), self._resource_of.get(value._id)
-        else:  # a Python value, converted to a tensor in C++
-            return dict.fromkeys(_OF_A_TENSOR)
-        found = (dtype, device, backing, resource, shape(value.shape))
-        return dict(zip(_OF_A_TENSOR, found))
+        found: dict[str, Any] = dict.fromkeys(_OF_A_TENSOR)
+        dtype = self.types.dtype(value)
+        if dtype is not None:  # otherwise a Python value, converted to a tensor in C++
+            is_variable = isinstance(value, self.types.variable)  # it is read for the op
+            tensor = value.handle if is_variable else value
+            device = found["device"] = text(tensor.device)
+            found["backing_device"] = device if is_variable else text(tensor.backing_device)
+            found["resource"] = None if is_variable else self._resource_of.get(tensor._id)
+            found.update(dtype=dtype, shape=shape(value.shape))
+        return found
 
 
 class _Thread:

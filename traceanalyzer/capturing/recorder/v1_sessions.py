@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections import Counter
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 from .dumps import Dumps
 from .environment import GpuChoices
@@ -123,19 +123,16 @@ class Sessions(Part):
                 before = self._dumps.placements()
                 with unseen:
                     original(session)
-                self._placed(session, version, before)
+                with self._journal.guard("the session of a dumped graph"):
+                    setattr(session, _VERSION, version)
+                    new = self._dumps.placements() - before
+                    if new:
+                        self._dumps.are_of_graph(new, self._number(session.graph))
             finally:
                 if is_only:
                     self._placing.release()
 
         return extend
-
-    def _placed(self, session: Any, version: Any, before: set[str]) -> None:
-        with self._journal.guard("the session of a dumped graph"):
-            setattr(session, _VERSION, version)
-            new = self._dumps.placements() - before
-            if new:
-                self._dumps.are_of_graph(new, self._number(session.graph))
 
     def _number(self, graph: Any) -> int:
         """Return a graph's number. Graphs with the same lines share one."""
@@ -172,19 +169,17 @@ def _facts(session: Any) -> dict[str, Any]:
         "device_types": sorted({device.device_type for device in devices}),
         "soft_placement": config.allow_soft_placement,
         "device_count": dict(sorted(config.device_count.items())),
-        "rewrites": _rewrites(config.graph_options.rewrite_options),
+        "rewrites": dict(_rewrites(config.graph_options.rewrite_options)),
     }
 
 
-def _rewrites(options: Any) -> dict[str, Any]:
-    """Return the optimizer options that are set: choices by name, lists of names, numbers."""
-    found: dict[str, Any] = {}
+def _rewrites(options: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the optimizer options that are set: choices by name, lists of names, numbers."""
     for field, value in options.ListFields():
         if field.enum_type is not None:
             chosen = field.enum_type.values_by_number.get(value)
-            found[field.name] = chosen.name if chosen is not None else value
+            yield field.name, chosen.name if chosen is not None else value
         elif field.name == "optimizers":
-            found[field.name] = [str(each) for each in value]
+            yield field.name, list(map(str, value))
         elif isinstance(value, (bool, int, float)):
-            found[field.name] = value
-    return found
+            yield field.name, value

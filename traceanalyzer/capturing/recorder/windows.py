@@ -74,10 +74,6 @@ class Window:
         self._counts: dict[str, int] = {}
         self._labels: dict[str, str] = {}
 
-    def opened(self) -> Action:
-        """TensorFlow has been imported."""
-        return None
-
     def used(self) -> Action:
         """TensorFlow is about to create its devices, and to run its first op."""
         return None
@@ -154,32 +150,33 @@ class TimeWindow(Window):
 
     def __init__(self, clock: Clock, after_s: float, for_s: float) -> None:
         super().__init__(clock)
-        self._after_s = after_s
-        self._for_s = for_s
+        self._after_s, self._for_s = after_s, for_s
         self._begin_at = clock() + after_s
 
-    def opened(self) -> Action:
-        return self._begin_now() if self._after_s <= 0 else None
+    def used(self) -> Action:
+        return None if self.recording or self.over else self._begin_if_due()
 
     def looked(self, load: Load) -> Action:
         if self.over:
             return None
         if not self.recording:
-            return self._begin_now() if self._clock() >= self._begin_at else None
+            return self._begin_if_due()
         is_over = self._elapsed() >= self._for_s
         return self._end(f"for {self._for_s:g} s") if is_over else super().looked(load)
 
     def next_look_s(self) -> float | None:
         if self.over:
             return None
-        if not self.recording:
-            return max(0.0, self._begin_at - self._clock())
-        return max(0.0, min(LOOK_EVERY_S, self._for_s - self._elapsed()))
+        if self.recording:
+            return max(0.0, min(LOOK_EVERY_S, self._for_s - self._elapsed()))
+        return max(0.0, self._begin_at - self._clock())
 
     def why_nothing(self) -> str:
         return f"the program used TensorFlow for less than {self._after_s:g} s"
 
-    def _begin_now(self) -> Begin:
+    def _begin_if_due(self) -> Action:
+        if self._clock() < self._begin_at:
+            return None
         return self._begin(f"from {self._after_s:g} s after the import of TensorFlow")
 
 
@@ -192,8 +189,7 @@ class StepsWindow(Window):
 
     def __init__(self, clock: Clock, first: int, last: int) -> None:
         super().__init__(clock)
-        self._first = first
-        self._last = last
+        self._first, self._last = first, last
         self._leader: str | None = None
         self._marked = 0
 
@@ -211,12 +207,10 @@ class StepsWindow(Window):
         return None if self._marked and self._leader is None else self._reached(label, count)
 
     def _reached(self, label: str, count: int) -> Action:
-        where, what = f"call {count} of {label}", "call"
-        if label == _MARKED:
-            where, what = f"step {count} of the program", "step"
+        what, whose = ("step", "the program") if label == _MARKED else ("call", label)
         if self._leader is None and not self.over and count >= self._first:
             self._leader = label
-            return self._begin(f"from {where}")
+            return self._begin(f"from {what} {count} of {whose}")
         if self._leader == label and self.recording and count > self._last:
             return self._end(f"to {what} {self._last}")
         return None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.op_definitions import OpDefinition
+    from traceanalyzer.placement.kernel_tables import OpDefinition
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.run import Run
 

@@ -18,6 +18,7 @@ from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.format import size_text
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
+from traceanalyzer.tables.vocabulary import DTYPE_BYTES
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
@@ -41,13 +42,6 @@ _SOME_BYTES: Final = re.compile(
 _NOT_MEMORY: Final = re.compile(
     r"no space left on device|too many open files|larger than max|quota|disk", re.IGNORECASE
 )
-_DTYPE_BYTES: Final = {
-    **dict.fromkeys(("bool", "int8", "uint8"), 1),
-    **dict.fromkeys(("bfloat16", "half", "int16", "uint16"), 2),
-    **dict.fromkeys(("float", "int32", "uint32"), 4),
-    **dict.fromkeys(("complex64", "double", "int64", "uint64"), 8),
-    "complex128": 16,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +164,7 @@ class Exhaustion:
 def exhaustion(message: str) -> Exhaustion:
     """Read the message of a ResourceExhaustedError."""
     if (tensor := _TENSOR.search(message)) is not None:
-        size = _DTYPE_BYTES.get(tensor["type"])
+        size = DTYPE_BYTES.get(tensor["type"])
         for extent in tensor["shape"].strip("[]").split(","):
             size = size * int(extent) if size is not None and extent else size
         return Exhaustion(

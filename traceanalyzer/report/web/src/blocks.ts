@@ -34,16 +34,12 @@ export interface EventLane {
   kind: "copies" | "steps" | "stream" | "thread";
   rows: number;
   events_total: number;
-  busy_us: number;
   device?: string | null;
-  plane?: string | null;
   is_program?: boolean;
-  begin_us?: number | null;
 }
 
 export interface EventTimeline {
   unit_ns: number;
-  end_us: number;
   lanes: EventLane[];
   lanes_total: number;
   names: PackedTable;

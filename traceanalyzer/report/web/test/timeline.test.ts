@@ -18,7 +18,7 @@ function made(...lanes: Made[][]): Events {
     count: () => 1,
     lanes: lanes.map((events) => {
       const lane = {
-        host: "h", name: "l", kind: "stream" as const, rows: events.length, events_total: 0, busy_us: 0,
+        host: "h", name: "l", kind: "stream" as const, rows: events.length, events_total: 0,
         from, to: from + events.length,
         reach: events.some(([, b], k) => k && b < events[k - 1][1]) ? Math.max(...events.map(([a, b]) => b - a)) : 0,
       };
