@@ -12,13 +12,14 @@ from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.capture_file.visibility import only_some_sessions_have_no_gpu
 from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.calls import functions_of_datasets
-from traceanalyzer.placement.devices import CPU, is_of_type, machine_of, with_gpus
+from traceanalyzer.placement.devices import CPU, asks_for_cpu, is_of_type, machine_of, with_gpus
 from traceanalyzer.placement.explanations import (
     PlacementExplanation,
     ReplayedExplanations,
     doubted,
 )
 from traceanalyzer.placement.keras import Keras
+from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS
 from traceanalyzer.placement.on_a_gpu import (
     MOVED_IF_SMALL,
     OPTION,
@@ -82,6 +83,8 @@ class Analysis:
 _MAY_BE_PINNED: Final = f"{OPTION} is on, and moves ops with small tensors to the host"
 _SESSION: Final = "a session of the program has device_count={'GPU': 0}, and may run it"
 _NOT_REPLAYED: Final = "its node was not recorded, so it was not replayed"
+_OF_ANOTHER_CALL: Final = "the graph is from an events file and may be of another call"
+_BY_STRATEGY: Final = "a tf.distribute strategy may have requested the device"
 _NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
 # Cached while a run is in use: several causes need the same analysis.
 _FOUND: WeakKeyDictionary[Run, Analysis] = WeakKeyDictionary()
@@ -174,7 +177,11 @@ def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacemen
 
 
 def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
-    replayed = None if host.capture_file is None else ReplayedExplanations(host.capture_file)
+    joined = host.tables.joined
+    graphs = None if joined is None else joined.graphs
+    by_strategy = set() if graphs is None else set(_placed_by_strategies(graphs))
+    recorded = host.capture_file or graphs
+    replayed = None if recorded is None else ReplayedExplanations(recorded)
     for row, record in _rows(host):
         if row.placement != "cpu":
             continue
@@ -185,7 +192,28 @@ def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
             )
         if explanation is None or (explanation.basis == "none" and not explanation.contradiction):
             explanation = _by_registry(run, row)
+        if graphs is not None and record is not None:
+            explanation = doubted(explanation, _OF_ANOTHER_CALL)
+            if record.function in by_strategy:
+                explanation = doubted(explanation, _BY_STRATEGY, "possible")
         yield _cpu_op(row, record, explanation)
+
+
+def _placed_by_strategies(graphs: CaptureFile) -> Iterator[str]:
+    """Walk the functions whose devices a `tf.distribute` strategy may request.
+
+    It names the ops of its replicas (`mirrored_run.py` of python/distribute), and requests devices
+    by their full names.
+    """
+    for function in graphs.functions:
+        for graph in (instance.input for instance in function.instances):
+            is_full = any(
+                device.startswith("/job:") and asks_for_cpu(device)
+                for device, op in zip(graph.devices, graph.ops, strict=True)
+                if op not in ARGUMENTS and op not in RESULTS
+            )
+            if is_full or any("replica_1/" in name for name in graph.names):
+                yield function.name
 
 
 def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401

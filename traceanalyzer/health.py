@@ -220,8 +220,10 @@ def _capture(host: Host) -> Iterator[_Remark]:
             f"{host.capture_file_problem}"
         )
         yield "warning", "capture_file_foreign" if is_foreign else "capture_file_unreadable", text
-    capture_file = host.capture_file
+    capture_file, joined = host.capture_file, host.tables.joined
     if capture_file is None:
+        graphs = None if joined is None else joined.graphs
+        yield from (("info", n.id, n.message) for n in (graphs.notes if graphs else ()))
         return
     if failed := failure(capture_file):
         at = f" at {failed.at}" if failed.at else ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
+from traceanalyzer.capture_file.event_graphs import event_graphs
 from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError
 from traceanalyzer.format import encodable, printable
 from traceanalyzer.input_pipeline.verdict import host_input, input_use
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.capture_file.event_graphs import EventGraphs
     from traceanalyzer.input_pipeline.verdict import HostInput, InputUse
     from traceanalyzer.memory.use import AllocatorUse
     from traceanalyzer.tables.host_tables import HostTables
@@ -222,12 +224,14 @@ def load(
     limit = _memory_limit() if max_memory_bytes is None else max_memory_bytes
     hosts: list[Host] = []
     first_error: TraceAnalyzerError | None = None
+    version = tf_version(chosen)
+    graphs = event_graphs(chosen, version.value if version else None)
     for index, file in enumerate(kept):
         if progress:
             progress(f"reading {file.path.name}")
         try:
             near_ns = next((ns for host in hosts if (ns := host.trace.origin_ns)), 0)
-            hosts.append(_read(file, index, limit, near_ns))
+            hosts.append(_read(file, index, limit, near_ns, graphs))
         except TraceAnalyzerError as error:
             _log.warning("%s", error)
             first_error = first_error or error
@@ -240,7 +244,7 @@ def load(
         hosts=tuple(hosts),
         failures=tuple(failures),
         other_runs=tuple(encodable(r.name) for r in found if r is not chosen),
-        version=_recorded_version(hosts) or tf_version(chosen),
+        version=_recorded_version(hosts) or version,
     )
 
 
@@ -279,15 +283,21 @@ def _same_content(a: Path, b: Path) -> bool:
         return False  # the reader reports the error
 
 
-def _read(file: HostFile, index: int, max_memory_bytes: int | None, near_ns: int) -> Host:
+def _read(
+    file: HostFile,
+    index: int,
+    max_memory_bytes: int | None,
+    near_ns: int,
+    graphs: EventGraphs | None,
+) -> Host:
     trace = read_host(file, max_bytes=max_memory_bytes, near_ns=near_ns)
     start_ps, end_ps = _extent(trace)
     beside = capture_beside(file, trace)
-    tables = host_tables(file.host, index, trace, beside.capture_file, beside.session)
+    tables = host_tables(file.host, index, trace, beside.capture_file, beside.session, graphs)
     if not beside.is_timed and holds_other_ops(beside.capture_file, tables):
         problem = "it records other ops than the trace holds"
         beside = Beside(None, problem=problem, is_foreign=True)
-        tables = host_tables(file.host, index, trace)
+        tables = host_tables(file.host, index, trace, graphs=graphs)
     timeline = host_timeline(tables)
     return Host(
         name=file.host,

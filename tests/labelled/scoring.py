@@ -60,13 +60,13 @@ def on_cpu(program: LabelledProgram, run: Run) -> pd.DataFrame:
     """
     ops = run.ops
     is_labelled = pd.Series(
-        [_label_of(program, row) is not None for row in ops.itertuples()], ops.index, bool
+        [label_of(program, row) is not None for row in ops.itertuples()], ops.index, bool
     )
     in_pipeline = (ops["placement"] == "cpu") & (ops["role"] == Role.INPUT_PIPELINE) & is_labelled
     return ops[in_pipeline | ops["op_id"].isin(list(cpu_ops(run)["op_id"]))]
 
 
-def _label_of(program: LabelledProgram, row: Any) -> Label | None:  # noqa: ANN401 - a named tuple
+def label_of(program: LabelledProgram, row: Any) -> Label | None:  # noqa: ANN401 - a named tuple
     """Return the label of an op.
 
     On a CPU with AVX-512, TensorFlow replaces many ops by oneDNN's: `MatMul` by `_MklMatMul`.
@@ -86,7 +86,7 @@ def problems(program: LabelledProgram) -> list[str]:
     found = []
     seen: dict[Label, set[str]] = defaultdict(set)
     for row in on_cpu(program, captured(program)).itertuples():
-        label = _label_of(program, row)
+        label = label_of(program, row)
         if label is None:
             found.append(f"no label: {_place(row)} ({row.name})")
         else:
@@ -172,7 +172,7 @@ def score(program: LabelledProgram) -> Score:
     on_a_gpu = _by_op(f for f in predicted if f.cause != "host_memory_kernel")  # not on the CPU
     found = Score()
     for row in on_cpu(program, diagnosis.run).itertuples():
-        label = _label_of(program, row)
+        label = label_of(program, row)
         finding = findings.get(str(row.op_id))
         named = _causes(finding) | _causes(on_a_gpu.get(str(row.op_id)))
         is_right = label is not None and named == label.ids
@@ -193,7 +193,7 @@ def score_bare(program: LabelledProgram, level: int) -> Score:
     full = captured(program, level=level)
     expected: dict[tuple[bool, str, str], set[str]] = defaultdict(set)
     for row in on_cpu(program, full).itertuples():
-        if (label := _label_of(program, row)) is not None:
+        if (label := label_of(program, row)) is not None:
             expected[_kind(row)] |= label.ids
     diagnosis = ta.diagnose(_without_capture_file(full))
     findings = _by_op(diagnosis.findings)

@@ -1,7 +1,5 @@
 """The drawer of an op: why it is there, its transfers, its line."""
 
-import pytest
-
 import traceanalyzer as ta
 from tests.report.reading import only, plain, records
 from tests.report.test_transfers import ROUND_TRIP
@@ -11,7 +9,6 @@ from tests.traces import executor, gpu, host, kernel, op, stream, thread, us
 from traceanalyzer.changes import Change
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.model.blocks import Block, Bullets, Fold, KeyValues, Link, Source, Table
-from traceanalyzer.report import op_details as subject
 from traceanalyzer.report.op_details import op_details
 from traceanalyzer.report.page_facts import PageFacts
 
@@ -92,10 +89,3 @@ def test_what_is_unknown_is_not_shown() -> None:
 
     assert "Requested device" not in dict(only(blocks, KeyValues).rows)
     assert not [block for block in blocks if isinstance(block, Source | Table)]
-
-
-def test_only_some_ops_have_a_drawer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject, "_CPU_OPS", 3)
-    monkeypatch.setattr(subject, "_OTHER_OPS", 2)
-
-    assert len(op_details(PageFacts(diagnosis=sample("recommender")))) == 5

@@ -14,18 +14,18 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from traceanalyzer.capture_file.document import Note, is_session
 from traceanalyzer.capture_file.function_records import (
-    Columns,
     Function,
     Graph,
     Instance,
     Partition,
+    partition_of,
 )
 from traceanalyzer.capture_file.graph_def import parse_graph
 from traceanalyzer.format import counted, printable
@@ -159,8 +159,7 @@ class _Reader:
         if graph is None:
             return None
         named = re.sub(r"_(job|replica|task|device):", r"/\1:", device)
-        columns = {each.name: getattr(graph, each.name) for each in fields(Columns)}
-        return Partition(device=next(filter(None, graph.devices), named), **columns)
+        return partition_of(graph, named)
 
 
 def _by_instance(inputs: list[_Dump], dumps: _Dumps) -> list[list[tuple[str, _Dump]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator  # noqa: TC003 - msgspec reads the types
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Final
 
@@ -80,6 +80,12 @@ class Partition(Columns):
     """The part of a function that ran on one device, after Grappler (`after_partition_passes`)."""
 
     device: str
+
+
+def partition_of(graph: Graph, device: str = "") -> Partition:
+    """Return the graph of one device as a partition; its nodes name the device."""
+    columns = {each.name: getattr(graph, each.name) for each in fields(Columns)}
+    return Partition(device=next(filter(None, graph.devices), device), **columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ from traceanalyzer.causes.knowledge.finding_text import (
 from traceanalyzer.format import series
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
+from traceanalyzer.placement.scopes import habit_of
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -43,6 +44,8 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     device, name = device_text(blocker.scope or blocker.requested_device), blocker.name
     where = f"requested device of {name or blocker.type}"
     if frame is None:
+        if blocker.requested_device.startswith("/job:") or habit_of(blocker.name, None):
+            return None  # a strategy, another variable's device, or a library's scope
         text = f"{device} is requested for {name or blocker.type}; the line was not recorded"
         return CauseMatch(
             scope=f"{cpu_op.function} {device}",

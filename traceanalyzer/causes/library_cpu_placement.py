@@ -23,10 +23,11 @@ checkpoints: write them less often, or asynchronously, and compute their values 
 Metrics in Python: write them with TensorFlow ops. The others are small and can stay.
 
 ## How sure it is
-Certain: the capture recorded the line that opened the scope. Likely for an optimizer's variables,
-whose scope follows the model's variable. Without a capture: possible for the eager `Identity` that
-copies a value just before its summary is written; one of the possible causes for graph ops with the
-names of such code.
+Certain: the capture recorded the line that opened the scope. Likely for the variables of an
+optimizer, because their scope follows the model's variable, and where only a graph in an events
+file shows the request: the names of the ops show whose it is. Without a capture: possible for the
+eager `Identity` that copies a value just before its summary is written; for graph ops, the names of
+such code make it one of the possible causes.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from traceanalyzer.findings import Finding
 from traceanalyzer.format import listed
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
+from traceanalyzer.placement.scopes import habit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,11 +102,13 @@ def check(run: Run) -> Iterator[Finding]:
             )
 
 
-def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     frame = blocker.scope_frame
     if blocker.kind is not BlockerKind.REQUEST or blocker.link != "own" or blocker.copied_from:
         return None
-    if frame is None or frame.is_user or is_of_strategy(blocker):
+    if frame is None:
+        return _by_name(cpu_op, blocker)
+    if frame.is_user or is_of_strategy(blocker):
         return None
     code, library = _library_code(frame), library_of(frame)
     device = device_text(blocker.scope or blocker.requested_device)
@@ -120,9 +124,28 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     )
 
 
+def _by_name(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
+    """Match a request whose line was not recorded, by the name that library code gives its ops."""
+    code = _code_of_name(blocker.name)
+    if code is None:
+        return None
+    device = device_text(blocker.requested_device)
+    text = (
+        f"{device} is requested for {blocker.name}; code that {code.does} names its ops like this"
+    )
+    return CauseMatch(
+        scope=f"{code.id} {name_scope(cpu_op.name)}",
+        evidence=(observed("requested_device", text, f"node {blocker.name}"),),
+        certainty="likely",
+        sub_reason=code.id,
+    )
+
+
 def describe(ops: BlockedOps) -> FindingText:
     frames = [frame for each in ops.blockers if (frame := each.scope_frame) is not None]
-    code, library = _library_code(frames[0]), library_of(frames[0])
+    by_name = None if frames else _code_of_name(ops.blocker.name)
+    code = _library_code(frames[0]) if by_name is None else by_name
+    library = library_of(frames[0]) if frames else "a library"
     # A file of Keras is named after its layer.
     files = dict.fromkeys(file_name(frame).removesuffix(".py") for frame in frames)
     part = " or ".join(file.title().replace("_", "") for file in files)
@@ -131,11 +154,12 @@ def describe(ops: BlockedOps) -> FindingText:
     names = list(dict.fromkeys(scope.rpartition("/")[2] for scope in scopes if scope))
     named = f" ({listed(names)})" if 0 < len(names) <= _MOST_NAMES else ""
     functions = listed([f"`{name}`" for name in dict.fromkeys(frame.code for frame in frames)])
+    where = f"{lines_text(frames)}, in {functions}" if frames else "judged by the names of the ops"
     known = f" Found in the source code of {code.source}." if code.files else ""
     title = code.title.format(library=library, part=part + named, ops=types_at(ops.ops))
     why = (
-        f"{library} requests the CPU in its own scope ({lines_text(frames)}, in {functions}): it "
-        f"{code.does}. TensorFlow honors the request. {code.why}{known}"
+        f"{capitalized(library)} requests the CPU in its own scope ({where}): it {code.does}. "
+        f"TensorFlow honors the request. {code.why}{known}"
     )
     return FindingText(title=capitalized(title), why=why, harm=code.harm, fixes=code.fixes)
 
@@ -145,6 +169,12 @@ def _library_code(frame: Frame) -> _LibraryCode:
     path = f"/{frame.file}".replace("\\", "/")
     known = (code for code in LIBRARY_CODE if any(f"/{part}" in path for part in code.files))
     return next(known, LIBRARY_CODE[-1])
+
+
+def _code_of_name(name: str) -> _LibraryCode | None:
+    """Return the entry for the code that gives ops such names, if there is one."""
+    habit = habit_of(name, None)
+    return next((each for each in LIBRARY_CODE if each.id == habit), None)
 
 
 CAUSE = Cause(__name__, __doc__, needs="gpu", check=check, match=match, describe=describe)

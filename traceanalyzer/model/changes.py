@@ -81,9 +81,10 @@ class Change(Record):
 def with_distinct_ids(changes: Sequence[Change]) -> list[Change]:
     """Return changes with distinct ids: equal ids get numbers, in order."""
     used: Counter[str] = Counter()
-    ids: dict[int, str] = {}
-    for change in sorted(changes, key=lambda c: c.place or ("", 0)):
-        used[change.id] += 1
-        count = used[change.id]
-        ids[id(change)] = change.id if count == 1 else f"{change.id}-{count}"
-    return [replace(change, id=ids[id(change)]) for change in changes]
+    found = list(changes)
+    for at in sorted(range(len(found)), key=lambda k: found[k].place or ("", 0)):
+        same = found[at].id
+        used[same] += 1
+        if used[same] > 1:
+            found[at] = replace(found[at], id=f"{same}-{used[same]}")
+    return found

@@ -216,6 +216,8 @@ class ReplayedExplanations:
         if function is None or own is None:
             return "its placement was not recorded"
         assigned = function.instances[placed.instance].assigned
+        if assigned and not assigned[node]:
+            return "its placement was not recorded"
         return "" if assigned and own.placement.devices[node] == assigned[node] else _DISAGREES
 
 

@@ -144,7 +144,7 @@ class ProgramPlacement:
         placed: dict[str, tuple[FunctionPlacement, ...]] = {}
         for function in calls.callers_first(self._capture_file):
             called = known.get(function.name) or known.get(calls.called_as(function.name), {})
-            of_function = tuple(called.values()) or (self._unknown(function),)
+            of_function = tuple(called.values()) or self._unknown(function)
             placed[function.name] = tuple(self._instances(function, of_function))
             for each in placed[function.name]:
                 add(self._calls_within(each))
@@ -197,12 +197,14 @@ class ProgramPlacement:
                 found = ((callee, Call(device, arguments)) for callee in callees)
             yield from ((callee, call._replace(doubt=caller.doubt)) for callee, call in found)
 
-    def _unknown(self, function: Function) -> Call:
+    def _unknown(self, function: Function) -> tuple[Call, ...]:
+        """Return the calls that are possible if none was recorded; the usual one first."""
         if is_session(function.name):
-            return Call("")
+            return (Call(""),)
         if calls.is_of_dataset(function.name):
-            return Call(self.machine.host)
-        return Call(self.machine.devices[0], doubt=_CALL_NOT_RECORDED)
+            return (Call(self.machine.host),)
+        devices = (self.machine.devices[0], self.machine.host)[: 2 if self._is_own else 1]
+        return tuple(Call(d, doubt=_CALL_NOT_RECORDED) for d in dict.fromkeys(devices))
 
     def _instances(self, function: Function, made: Sequence[Call]) -> Iterator[FunctionPlacement]:
         """Place a function once for each different call.
@@ -216,10 +218,8 @@ class ProgramPlacement:
                 yield self._placed(function, 0, call)
         else:
             for at, instance in enumerate(function.instances):
-                placed = [self._placed(function, at, call) for call in made]
-                devices = [tuple(each.placement.devices.values()) for each in placed]
-                is_known = instance.assigned in devices
-                yield placed[devices.index(instance.assigned) if is_known else 0]
+                placed = (self._placed(function, at, call) for call in made)
+                yield min(placed, key=lambda each: _differing(each, instance.assigned))
 
     def _of_session(self, function: Function, call: Call) -> list[FunctionPlacement]:
         """Place the graphs of sessions again; a grown graph keeps its earlier devices."""
@@ -266,3 +266,9 @@ class ProgramPlacement:
             placement=Placement(self._described[name, at], setting),
             doubt=call.doubt,
         )
+
+
+def _differing(placed: FunctionPlacement, assigned: Sequence[str]) -> int:
+    """Return how many nodes a replay puts on another device than the recorded one."""
+    pairs = zip(placed.placement.devices.values(), assigned, strict=False)
+    return sum(recorded not in {"", device} for device, recorded in pairs)

@@ -73,6 +73,7 @@ _PLACES: Final = {"cpu": "the CPU", "host_memory": "a GPU, computed on the host"
 # How it is known where an op ran.
 _WITNESS: Final = {
     "capture_file": "the capture recorded it",
+    "graph": "a graph in an events file beside the trace shows it",
     "kernel": "its kernel ran there",
     "compiled": "XLA compiled it into a kernel",
     "input_pipeline": "it ran for tf.data",

@@ -65,6 +65,7 @@ class OpRecord:
     is_device_certain: bool = True  #: whether the device is proved
     is_on_host: bool = False  #: whether its device is not a CPU but all results were in host memory
     has_host_inputs: bool = False  #: whether, in that case, all its inputs were in host memory, too
+    witness: str = "capture_file"  #: what shows the device; `graph` for one in an events file
     function: str = ""  #: the instantiated function; "" for an eager op
     node: str = ""  #: node of the placer's input or, if not recorded, of the definition
     signatures: tuple[int, ...] = ()  #: of an eager op; empty for a graph op

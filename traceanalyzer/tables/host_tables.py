@@ -14,9 +14,9 @@ from traceanalyzer.tables.arrays import categorical, coded, constant, filled, ma
 from traceanalyzer.tables.device_events import device_events
 from traceanalyzer.tables.functions import with_recorded_functions
 from traceanalyzer.tables.host_ops import host_ops, host_plane
-from traceanalyzer.tables.joined import join_eager, join_rows
+from traceanalyzer.tables.joined import join_eager, join_graphs, join_rows
 from traceanalyzer.tables.ops import gather_occurrences, op_rows
-from traceanalyzer.tables.recording import tracer_facts
+from traceanalyzer.tables.recording import gpu_names, tracer_facts
 from traceanalyzer.tables.schema import ALLOCATIONS
 from traceanalyzer.tables.stages import NO_PIPELINES, no_stages, pipelines
 from traceanalyzer.tables.steps import step_rows
@@ -25,6 +25,7 @@ from traceanalyzer.tables.transfers import count_transfers, transfer_rows
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.capture_file.event_graphs import EventGraphs
     from traceanalyzer.tables.joined import Joined
     from traceanalyzer.tables.ops import OpOccurrences
     from traceanalyzer.tables.recording import TracerFacts
@@ -53,14 +54,20 @@ class HostTables:
     pipelines: Pipelines = NO_PIPELINES  #: when elements were requested and stages worked
 
 
-def host_tables(
+def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside it
     host_name: str,
     host_index: int,
     trace: Trace,
     capture_file: CaptureFile | None = None,
     session: int | None = None,
+    graphs: EventGraphs | None = None,
 ) -> HostTables:
-    """Build the tables of one host."""
+    """Build the tables of one host.
+
+    Args:
+        session: The capture file's session that wrote the trace, if known.
+        graphs: Graphs in events files beside the trace; used if there is no capture file.
+    """
     host = host_ops(host_plane(trace))
     if capture_file is not None:
         host = with_recorded_functions(host, capture_file)
@@ -69,6 +76,8 @@ def host_tables(
     facts = tracer_facts(trace, host, device, allocations, capture_file, session)
     if capture_file is None:
         occurrences, joined = gather_occurrences(host, device, facts.host_level), None
+        if graphs is not None:
+            joined = join_graphs(occurrences, graphs, gpu_names(trace))
     else:
         host, eager, calls = join_eager(host, capture_file, session)
         occurrences = gather_occurrences(host, device, facts.host_level)

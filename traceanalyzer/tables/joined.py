@@ -24,7 +24,7 @@ from traceanalyzer.native.events import Stretches, align
 from traceanalyzer.tables.arrays import coded, filled, mask, pick
 from traceanalyzer.tables.functions import CONSTANTS, TF_DATA
 from traceanalyzer.tables.graph_nodes import GraphNodes, OpRecord, as_typed
-from traceanalyzer.tables.vocabulary import EAGER, Kind
+from traceanalyzer.tables.vocabulary import EAGER, Kind, Role, role_of_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Frame,
         Signature,
     )
+    from traceanalyzer.capture_file.event_graphs import EventGraphs
     from traceanalyzer.tables.arrays import Codes, Flags, Ints
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.ops import OpOccurrences
@@ -55,6 +56,7 @@ class Joined:
     records: tuple[OpRecord | None, ...]  #: the record of each row, None if there is none
     #: The signatures with which each function was called eagerly, by its definition's name.
     calls: dict[str, tuple[int, ...]]
+    graphs: CaptureFile | None = None  #: the graphs in events files, if these were joined
 
 
 def join_rows(
@@ -79,6 +81,31 @@ def join_rows(
         return found if row.function is None else None
 
     return Joined(records=tuple(map(record, occurrences.rows.itertuples())), calls=calls)
+
+
+def join_graphs(
+    occurrences: OpOccurrences, graphs: EventGraphs, gpus: Sequence[str]
+) -> Joined | None:
+    """Find the record of each row in graphs of another call or run, which prove no device.
+
+    Args:
+        gpus: Full names of the GPUs that the trace has planes of.
+    """
+    rows = occurrences.rows
+    is_node = ~rows["is_eager"] & (rows["type"].map(role_of_type) != Role.TRANSFER)
+    definitions = occurrences.host.definitions
+    ops = rows[is_node].groupby("function", observed=True)["name"].agg(set)
+    recorded = graphs.of_functions(
+        {definitions[f]: names for f, names in ops.items() if f in definitions}, gpus
+    )
+    if recorded is None:
+        return None
+    joined = join_rows(occurrences, recorded, (), {})
+    records = tuple(
+        r and replace(r, device=as_typed(r.device), is_device_certain=False, witness="graph")
+        for r in joined.records
+    )
+    return replace(joined, records=records, graphs=recorded)
 
 
 def join_eager(

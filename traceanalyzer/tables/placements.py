@@ -4,6 +4,7 @@ These are facts in the trace itself or in its capture file. The witnesses, stron
 
 `capture_file`     the capture file: the partition that ran it, or the device and memory of an eager
                    op's results
+`graph`            a graph in an events file beside the trace, unless an event is proof
 `kernel`           a kernel launched for the op ran on that device
 `compiled`         XLA made the op part of a kernel
 `input_pipeline`   it ran on behalf of tf.data, whose functions are placed on the CPU, except for
@@ -148,6 +149,9 @@ class _Witnesses:
             return Placement("cpu", "certain", "executor", row.device)
         if record is not None and record.device is not None and not row.is_xla:
             recorded = _recorded(record, record.device, row)
+            if recorded is not None and record.witness == "graph":
+                seen = self._by_events(row) or self._by_name(row)
+                return seen if seen is not None and seen.certainty == "certain" else recorded
             if recorded is not None:
                 return recorded
         if record is not None and record.devices and row.device_assumed:
@@ -221,11 +225,11 @@ def _recorded(record: OpRecord, device: str, row: Any) -> Placement | None:  # n
         return None
     if record.is_on_host:
         sure = "certain" if record.has_host_inputs else "likely"
-        return Placement("host_memory", sure, "capture_file", device)
+        return Placement("host_memory", sure, record.witness, device)
     sure = "certain" if record.is_device_certain else "likely"
     placement = placement_of_device(device)
     for_data = row.in_pipeline and not row.is_eager and placement == "cpu"
-    return Placement(placement, sure, "input_pipeline" if for_data else "capture_file", device)
+    return Placement(placement, sure, "input_pipeline" if for_data else record.witness, device)
 
 
 def _before_a_summary(host: HostOps) -> Flags:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file import files as capture_files
 from traceanalyzer.errors import CaptureFileError
+from traceanalyzer.placement.devices import LOCAL
 from traceanalyzer.tables.arrays import mask
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.placements import placement_of_device
@@ -112,6 +113,12 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - everything that says something abo
         unread_planes=tuple(p.name for p in others if _OWN_PLANE.match(p.name)),
         handed_over=int(host.is_handed_over.sum()),
     )
+
+
+def gpu_names(trace: Trace) -> list[str]:
+    """Return TensorFlow's full names of the GPUs that a trace has planes of."""
+    found = (_GPU_DEVICE.search(plane.name) for plane in device_planes(trace))
+    return [f"{LOCAL}{match[0]}" for match in found if match]
 
 
 def logical_devices(capture_file: CaptureFile) -> tuple[str, ...] | None:

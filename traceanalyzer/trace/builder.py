@@ -88,7 +88,10 @@ class TraceBuilder:
         stats: Mapping[str, str | float],
     ) -> None:
         """Add an event to a line of a plane; times are from 0 to `LARGEST_PS`."""
-        line, plane = self._line(*place), self._planes[place[0]]
+        plane = self._planes.get(place[0]) or self._plane(place[0])
+        line = plane.events.get(place[1])
+        if line is None:
+            line = self._line(*place)
         name_id = plane.names.setdefault((name, display_name), len(plane.names))
         event = _number(1, name_id) + _number(2, start_ps) + _number(3, duration_ps)
         for stat, value in stats.items():
@@ -152,10 +155,10 @@ def _message(field: int, content: bytes) -> bytes:
     return bytes((field << 3 | LENGTH, *_varint(len(content)))) + content
 
 
-def _varint(value: int) -> bytes:
-    parts = bytearray()
+def _varint(value: int) -> list[int]:
+    parts = []
     while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
         parts.append(value & 0x7F | 0x80)
         value >>= 7
     parts.append(value)
-    return bytes(parts)
+    return parts

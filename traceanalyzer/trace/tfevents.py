@@ -1,4 +1,4 @@
-"""Finds the TensorFlow version from the events files beside a profile.
+"""Reads TensorFlow's version and recorded graphs from the events files beside a profile.
 
 A trace does not record the TensorFlow version. The graph that Keras and `tf.summary` write into
 events files does: TensorFlow increments its graph producer version every day, and a release keeps
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import printable
 from traceanalyzer.trace.discovery import time_in_name
-from traceanalyzer.trace.message import BrokenMessageError, Message
+from traceanalyzer.trace.message import BrokenMessageError, Message, as_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,11 +40,18 @@ _PRODUCER_OF_1_15: Final = 134  # cut after 2.0
 MAX_RECORDS: Final = 64
 MAX_RECORD_BYTES: Final = 128 << 20
 MAX_FILES: Final = 16
+MAX_GRAPH_RECORDS: Final = 32  # of a file
+MAX_SCANNED: Final = 200_000  # records of a file
+_SMALLEST_GRAPH_BYTES: Final = 1000  # records of metrics are smaller, and skipped
 MAX_ENTRIES: Final = 10_000  # of a directory
 
 _HEADER: Final = struct.Struct("<QI")  # a record's length, and that length's checksum
 _CHECKSUM_BYTES: Final = 4
 _GRAPH_DEF, _VERSIONS, _PRODUCER = 4, 4, 1  # fields of Event, GraphDef and VersionDef
+# Fields of Event, Summary, Summary.Value, SummaryMetadata, its PluginData, and TensorProto.
+_SUMMARY, _VALUE, _METADATA, _PLUGIN_DATA, _PLUGIN_NAME = 5, 1, 9, 1, 1
+_TENSOR, _STRING_VAL = 8, 8
+_RUN_METADATA_GRAPH: Final = "graph_run_metadata_graph"
 _EVENTS_FILE: Final = re.compile(r"events\.out\.tfevents\.(\d{1,12})\..*")
 
 
@@ -63,11 +70,7 @@ def tf_version(run: RunFiles) -> TfVersion | None:
     run's name contains that time; otherwise all versions found are returned.
     """
     recorded = time_in_name(run.path.name)
-    files = sorted(
-        _events_files(run.path),
-        key=lambda f: (abs(f[0] - recorded) if recorded else -f[0], str(f[1])),
-    )
-    seen = [(producer, file) for _, file in files[:MAX_FILES] if (producer := _producer(file))]
+    seen = [(producer, file) for file in _nearest_files(run) if (producer := _producer(file))]
     if not seen:
         return None
     versions = list(dict.fromkeys(version_of_producer(producer) for producer, _ in seen))
@@ -80,6 +83,16 @@ def tf_version(run: RunFiles) -> TfVersion | None:
             return TfVersion(value=" or ".join(versions), source=source)
         source += f", the nearest in time of {disagree}"
     return TfVersion(value=versions[0], source=source)
+
+
+def _nearest_files(run: RunFiles) -> list[Path]:
+    """Return the events files beside a run, those begun nearest to its time first."""
+    recorded = time_in_name(run.path.name)
+    files = sorted(
+        _events_files(run.path),
+        key=lambda f: (abs(f[0] - recorded) if recorded else -f[0], str(f[1])),
+    )
+    return [file for _, file in files[:MAX_FILES]]
 
 
 def version_of_producer(producer: int) -> str:
@@ -112,15 +125,45 @@ def _events_files(run: Path) -> Iterator[tuple[int, Path]]:
 
 def _producer(file: Path) -> int | None:
     """Return the producer of the first graph in an events file."""
+    for record in islice(_records(file), MAX_RECORDS):
+        with suppress(BrokenMessageError):
+            graph = Message(record).message(_GRAPH_DEF)
+            if producer := graph.message(_VERSIONS).number(_PRODUCER):
+                return producer
+    return None
+
+
+def run_metadata(run: RunFiles) -> Iterator[tuple[Path, memoryview]]:
+    """Yield each RunMetadata in the events files beside a run, with its file, nearest first.
+
+    A record of the plugin `graph_run_metadata_graph` has it (`run_metadata_graph`,
+    python/ops/summary_ops_v2.py).
+    """
+    for file in _nearest_files(run):
+        for record in islice(_records(file, _SMALLEST_GRAPH_BYTES), MAX_GRAPH_RECORDS):
+            with suppress(BrokenMessageError):
+                for value in Message(record).message(_SUMMARY).every(_VALUE):
+                    plugin = Message(value).message(_METADATA).message(_PLUGIN_DATA)
+                    if plugin.text(_PLUGIN_NAME) == _RUN_METADATA_GRAPH:
+                        for data in Message(value).message(_TENSOR).every(_STRING_VAL):
+                            yield file, as_bytes(data)
+
+
+def _records(file: Path, least_bytes: int = 1) -> Iterator[bytes]:
+    """Yield the records of an events file that are not smaller; larger ones than the limit end it.
+
+    The last record of a file that is being written can be incomplete.
+    """
     with suppress(OSError), file.open("rb") as stream:
-        for _ in range(MAX_RECORDS):
+        for _ in range(MAX_SCANNED):
             header = stream.read(_HEADER.size)
             length = _HEADER.unpack(header)[0] if len(header) == _HEADER.size else 0
             if not 0 < length <= MAX_RECORD_BYTES:
-                break
-            record = stream.read(length + _CHECKSUM_BYTES)[:length]
-            with suppress(BrokenMessageError):
-                graph = Message(record).message(_GRAPH_DEF)
-                if producer := graph.message(_VERSIONS).number(_PRODUCER):
-                    return producer
-    return None
+                return
+            if length < least_bytes:
+                stream.seek(length + _CHECKSUM_BYTES, os.SEEK_CUR)
+                continue
+            record = stream.read(length + _CHECKSUM_BYTES)
+            if len(record) < length:
+                return
+            yield record[:length]

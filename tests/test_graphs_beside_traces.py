@@ -1,0 +1,130 @@
+"""Traces without a capture file, with graphs in events files beside them, of real programs."""
+
+import shutil
+from collections import defaultdict
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+import traceanalyzer as ta
+from tests.corpus import CORPUS, needs_corpus
+from tests.emulator.oracle import the_oracle
+from tests.labelled import HELD_OUT, PROGRAMS, QUESTIONS, LabelledProgram
+from tests.labelled.scoring import label_of, on_cpu
+from traceanalyzer.capture_file.event_graphs import event_graphs
+from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.trace.discovery import find_runs
+
+_ALL: Final = {program.name: program for program in (*PROGRAMS, *HELD_OUT, *QUESTIONS)}
+_QUICK: Final = "nightly_evaluation"
+E40: Final = CORPUS / "tfgpu-e4040-2023-hd2551"
+
+
+class _Answers(NamedTuple):
+    """How many ops in functions are on the CPU; how many have an answer; how many a right one."""
+
+    ops: int
+    answered: int
+    right: int
+    certain: int
+
+
+def _captured(program: LabelledProgram, folder: Path) -> Path:
+    outcome = the_oracle().run(
+        "tests.labelled.graphs_in_fork:capture",
+        *(str(program.path), str(folder), 2),
+        gpus=program.emulated_gpus,
+        environment=program.environment,
+    )
+    assert outcome.exit_code == 0, outcome.error or outcome.stderr
+    return folder
+
+
+def _without_capture_file(captured: Path, folder: Path, events: Path | None = None) -> Path:
+    """Copy a trace and the events files beside it, or those of another program."""
+    for trace in captured.rglob("*.xplane.pb"):
+        copy = folder / trace.relative_to(captured)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(trace, copy)
+    for file in (events or captured).glob("events.out.tfevents.*"):
+        shutil.copy(file, folder)
+    return folder
+
+
+def _answers(program: LabelledProgram, captured: Path, bare: Path) -> _Answers:
+    causes: dict[tuple[str, str], frozenset[str]] = defaultdict(frozenset)
+    for row in on_cpu(program, ta.load(captured)).itertuples():
+        if (label := label_of(program, row)) is not None and not row.is_eager:
+            causes[str(row.name), str(row.type)] |= label.ids
+    run = ta.load(bare)
+    findings = {op_id: f for f in ta.diagnose(run).findings for op_id in f.op_ids}
+    ops = run.ops[(run.ops["placement"] == "cpu") & (run.ops["role"] == Role.COMPUTE)]
+    labelled = [row for row in ops.itertuples() if causes.get((row.name, row.type))]
+    found = [(causes[row.name, row.type], findings.get(row.op_id)) for row in labelled]
+    sure = [(true, f) for true, f in found if f and f.certainty in {"certain", "likely"}]
+    right = sum({f.cause, *(b.cause for b in f.blockers)} <= true for true, f in sure)
+    return _Answers(len(found), len(sure), right, sum(f.certainty == "certain" for _, f in sure))
+
+
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _captured(_ALL[_QUICK], tmp_path_factory.mktemp("captured"))
+
+
+def test_a_graph_in_an_events_file_explains_what_the_trace_does_not(
+    captured: Path, tmp_path: Path
+) -> None:
+    found = _answers(_ALL[_QUICK], captured, _without_capture_file(captured, tmp_path))
+    assert found.ops >= 6
+    assert found.right == found.answered == found.ops
+
+
+def test_graphs_of_another_program_are_not_used(captured: Path, tmp_path: Path) -> None:
+    other = _captured(_ALL["tile_counter"], tmp_path / "other")
+    bare = _without_capture_file(captured, tmp_path / "bare", events=other)
+    assert ta.load(bare).hosts[0].tables.joined is None
+
+
+def test_a_damaged_events_file_leaves_the_trace_as_it_is(captured: Path, tmp_path: Path) -> None:
+    bare = _without_capture_file(captured, tmp_path)
+    (events,) = bare.glob("events.out.tfevents.*")
+    (run,) = find_runs(bare)
+    whole = events.read_bytes()
+    assert event_graphs(run, None) is not None
+    for length in range(0, len(whole), max(1, len(whole) // 50)):
+        events.write_bytes(whole[:length])
+        event_graphs(run, None)
+        events.write_bytes(whole[:length] + bytes(reversed(whole[length:])))
+        event_graphs(run, None)
+    assert len(ta.load(bare).ops)
+
+
+@needs_corpus
+def test_each_run_in_a_folder_gets_the_graph_of_its_own_program() -> None:
+    """Seven runs lie there, of two models; two of them have no graph of their run."""
+    sizes = {}
+    for name in ta.runs(E40):
+        (host,) = ta.load(E40, name).hosts
+        graphs = None if host.tables.joined is None else host.tables.joined.graphs
+        sizes[name] = [len(f.instances[0].input) for f in graphs.functions] if graphs else []
+    assert sizes["2023_11_07_18_19_33"] == [300]
+    assert sizes["2023_11_07_18_24_27"] == sizes["2023_11_07_18_47_18"] == [473]
+    assert sizes["2023_11_07_18_18_59"] == []
+
+
+@pytest.mark.slow
+def test_nearly_all_likely_answers_are_right(tmp_path: Path) -> None:
+    """On a GPU, kernels name more ops, so more functions are recognized than here."""
+    found = []
+    for name, program in _ALL.items():
+        # Writing graphs starts TensorFlow, and then its devices cannot be configured any more.
+        if "tf.function" in program.source and "tf.config.set_" not in program.source:
+            folder = _captured(program, tmp_path / name)
+            bare = _without_capture_file(folder, tmp_path / f"{name}-bare")
+            found.append(_answers(program, folder, bare))
+    total = _Answers(*map(sum, zip(*found, strict=True)))
+    print(total)  # noqa: T201 - the calibration
+    assert total.ops > 100
+    assert total.answered >= 0.6 * total.ops
+    assert total.right >= 0.95 * total.answered
