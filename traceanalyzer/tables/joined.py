@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.native.events import Stretches, align
 from traceanalyzer.tables.arrays import coded, filled, mask, pick
 from traceanalyzer.tables.functions import CONSTANTS, TF_DATA
@@ -177,6 +178,7 @@ def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
         device=device or None,
         is_device_certain=bool(outputs),
         is_on_host=is_away and all(_CPU in t.backing_device for t in outputs),
+        is_own=frame is not None and signature.library == UNKNOWN,
     )
 
 

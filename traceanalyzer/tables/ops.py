@@ -34,6 +34,7 @@ from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.placements import decide
 from traceanalyzer.tables.vocabulary import (
     EVERY_OP_LEVEL,
+    OPTIONALS,
     PYTHON_CALLBACKS,
     Kind,
     Role,
@@ -265,12 +266,20 @@ def op_rows(
     n = len(rows)
     row_of, kernel_row = occurrences.of_occurrence, occurrences.of_device_event
     seen_in_pipeline = flags_at(row_of[host.in_pipeline], n)
-    role = np.array([role_of_type(t) for t in rows["type"]], dtype=object)
+    records: Sequence[OpRecord | None] = [None] * n if joined is None else joined.records
+    role = np.array(
+        [
+            Role.COMPUTE
+            if record is not None and record.is_own and op_type in OPTIONALS
+            else role_of_type(op_type)
+            for record, op_type in zip(records, rows["type"], strict=True)
+        ],
+        dtype=object,
+    )
     in_pipeline = seen_in_pipeline | (role == Role.INPUT_PIPELINE)
     role[in_pipeline & (role == Role.COMPUTE)] = Role.INPUT_PIPELINE
     # Whatever its type: it affects no placement of the program's ops and sends to no device.
     role[(rows["function"] == CONSTANTS).to_numpy()] = Role.RUNTIME
-    records: Sequence[OpRecord | None] = [None] * n if joined is None else joined.records
     placements = decide(occurrences, facts, allocations, seen_in_pipeline, records)
     counts = host.plane.occurrences
     number = sum_by(row_of, np.ones_like(row_of) if counts is None else counts[host.event], n)

@@ -110,11 +110,14 @@ _RUNTIME: Final = frozenset(
         "_CopyFromGpuToHost", "_CopyFromHostToGpu",
     }
 )  # fmt: skip
-# Also ops for tf.data's elements, seeds and counts (dataset_ops.cc). Keras eagerly reads an
-# iterator's next element as an optional; programs rarely create optionals themselves.
+# Keras reads an iterator's next element as an optional (optional_ops.cc). One that a program's own
+# line makes or reads is the program's value.
+OPTIONALS: Final = frozenset(
+    {"OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone"}
+)
+# Also ops for tf.data's elements, seeds and counts (dataset_ops.cc).
 _PIPELINE: Final = re.compile(
-    r"\w*Iterator\w*|\w*Dataset(V\d+)?|Optional(From|Get|Has)?(Value|None)?"
-    r"|\w*(MemoryCache|SeedGenerator)|DummyIterationCounter"
+    r"\w*Iterator\w*|\w*Dataset(V\d+)?|\w*(MemoryCache|SeedGenerator)|DummyIterationCounter"
 )
 
 
@@ -122,7 +125,8 @@ def role_of_type(op_type: str) -> str:
     """Return an op's role from its type alone."""
     if op_type in _TRANSFERS or op_type in _RUNTIME:
         return Role.TRANSFER if op_type in _TRANSFERS else Role.RUNTIME
-    return Role.INPUT_PIPELINE if _PIPELINE.fullmatch(op_type) else Role.COMPUTE
+    is_pipeline = op_type in OPTIONALS or _PIPELINE.fullmatch(op_type)
+    return Role.INPUT_PIPELINE if is_pipeline else Role.COMPUTE
 
 
 def op_label(text: str) -> str | None:
