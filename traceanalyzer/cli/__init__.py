@@ -273,7 +273,7 @@ def _with_help(error: click.ClickException) -> str:
     """Return an error's message. One of click's own does not say what to do: name the help."""
     message = error.format_message()
     command = error.ctx and error.ctx.command_path if isinstance(error, click.UsageError) else None
-    if command is None or "; " in message:
+    if command is None or "; " in message or message.endswith("?"):
         return message
     return f"{message.rstrip('.')}; see `{command} --help`"
 
