@@ -67,7 +67,8 @@ def test_a_table_that_does_not_fit_is_likely_there_for_that(report: Report) -> N
     assert found.certainty == "certain"
     assert found.modifiers == ("memory_pressure",)
     text = " ".join(e.text for e in found.evidence)
-    assert "table is 5.12 MB, GPU:0 has 4.19 MB for TensorFlow" in text
+    assert "table is 5.12 MB, and GPU:0 had " in text
+    assert "of the 4.19 MB that TensorFlow may use on it: it does not fit" in text
     assert "it does not fit, which is likely" in text
 
 
@@ -76,7 +77,7 @@ def test_of_a_small_one_memory_is_ruled_out(report: Report) -> None:
 
     assert found.modifiers == ()
     (because,) = [r.because for r in found.ruled_out if r.cause == "memory_pressure"]
-    assert because.startswith("small is 16.4 kB, GPU:0 has 4.19 MB for TensorFlow")
+    assert because.startswith("small is 16.4 kB, and GPU:0 had ")
 
 
 def test_what_the_memory_did_is_answered(report: Report) -> None:

@@ -87,9 +87,8 @@ def begun_by_call(
 ) -> NDArray[np.int64]:
     """Return what triggered each turn: the last event that ended before it in its call, or -1.
 
-    Args:
-        links: Threads with a known trigger, and when; a turn after that needs no other.
-        calls: The ends of events in calls: the call, and when.
+    `links` are the threads with a known trigger, and its time; a turn after that needs no other.
+    `calls` are the ends of events in calls: the call, and the time.
     """
     found = np.empty(len(turns.thread), np.int64)
     _begun_by_call(*turns, *links, *calls, found)
@@ -105,11 +104,8 @@ def align(
 ) -> NDArray[np.int64]:
     """Return the record of each event, -1 where it is not certain.
 
-    Args:
-        records: The records to align with each stretch of events.
-        signature: The signature of each record.
-        is_open: Whether the end of a stretch's records is unknown.
-        most_pairs: Skip a stretch if more pairs would have to be compared.
+    `signature` is that of each record; `is_open`, whether the end of a stretch's records is
+    unknown. A stretch is skipped if more than `most_pairs` would have to be compared.
     """
     found = np.full(len(events.op), -1, np.int64)
     n = np.maximum(events.end - events.begin, 0)

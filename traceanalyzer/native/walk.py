@@ -48,15 +48,10 @@ _Spans: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64]]"  # start and e
 def busy_and_idle(
     busy: _Spans, transfers: _Spans, extent: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
-    """Cut a device's time into computing, copying and idle time, which is not yet attributed.
+    """Divide a device's time into computing, copying and idle time, which is not yet attributed.
 
-    Args:
-        busy: When any kernel ran, disjoint and ascending.
-        transfers: Sorted by start.
-        extent: The first and last moment.
-
-    Returns:
-        Start, end, phase and transfer (-1: none) of each part.
+    `busy` are the disjoint times when any kernel ran; both they and `transfers` are sorted by
+    start. Returns the start, end, phase and transfer (-1: none) of each part.
     """
     room = 2 * (len(busy[0]) + len(transfers[0])) + 1
     start_ps, end_ps, transfer = (np.empty(room, np.int64) for _ in range(3))
@@ -70,9 +65,8 @@ def walk_back(
 ) -> Walked:
     """Divide each span by what its end waited for, latest part first.
 
-    Args:
-        columns: The columns of `struct walk_back` in `walk.c`, up to `device_stream`.
-        through: The columns from `device_start` on, if the walk should go through devices.
+    `columns` are those of `struct walk_back` in `walk.c`, up to `device_stream`; `through` are
+    those from `device_start` on, if the walk should go through devices.
     """
     spans, done = len(columns[0]), np.zeros(2, np.int64)
     inputs = [*columns, *(through or _NOT_THROUGH)]

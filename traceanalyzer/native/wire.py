@@ -30,11 +30,8 @@ class Space(NamedTuple):
     @classmethod
     def empty(cls, planes: int, strings: int) -> Space:
         """Allocate this many."""
-        return cls(
-            np.empty((2, planes), np.int64),
-            np.empty(strings, np.uint8),
-            np.empty(strings, np.int64),
-        )
+        bounds = np.empty((2, planes), np.int64)
+        return cls(bounds, np.empty(strings, np.uint8), np.empty(strings, np.int64))
 
 
 class PlaneTables(NamedTuple):
@@ -102,11 +99,7 @@ _FIRST_TABLE: Final = 1 << 16  # more where there are more distinct strings, few
 
 
 def scan_space(buffer: NDArray[np.uint8], space: Space) -> tuple[int, int, int, int]:
-    """Read the top level of a file into the available space.
-
-    Returns:
-        The number of planes and of strings, where reading stopped, and why.
-    """
+    """Read a file's top level; return its planes, its strings, where reading stopped, and why."""
     found = np.empty(4, np.int64)
     _scan_space(buffer, *space.planes, *space[1:], found)
     planes, strings, stop, why = found.tolist()
@@ -116,11 +109,10 @@ def scan_space(buffer: NDArray[np.uint8], space: Space) -> tuple[int, int, int, 
 def walk_planes(
     buffer: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64], tables: PlaneTables
 ) -> tuple[int, ...]:
-    """Read all of each plane but its events into the available space, up to its first damage.
+    """Read all of each plane but its events, up to its first damage.
 
-    Returns:
-        The number of lines, of entries of event and stat metadata, and of stats; the bytes that
-        could not be read, and in how many places.
+    Returns the number of lines, of entries of event and stat metadata, and of stats; the bytes that
+    could not be read, and in how many places.
     """
     found = np.empty(6, np.int64)
     _walk_planes(buffer, begin, end, *tables, found)
@@ -136,9 +128,8 @@ def scan_lines(
 ) -> tuple[int, ...]:
     """Count the events and stats of each line of a part; move its end up to its first damage.
 
-    Returns:
-        The number of aggregated events, 1 if ids are beyond 32 bits, the bytes that could not be
-        read, and in how many places.
+    Returns the number of aggregated events, 1 if ids are beyond 32 bits, the bytes that could not
+    be read, and in how many places.
     """
     found = np.empty(4, np.int64)
     _scan_lines(buffer, part.start, part.stop, *bounds, events, stats, found)
@@ -184,11 +175,8 @@ def intern_strings(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Number the distinct strings among those at some positions, in order of first appearance.
 
-    Args:
-        seed: Start of the hashes: with a secret one, no file can contain strings that all collide.
-
-    Returns:
-        The number of each string, and the position of each distinct one.
+    Returns the number of each string, and the position of each distinct one. `seed` starts the
+    hashes: if it is secret, no file can contain strings that all collide.
     """
     codes, first = np.empty(len(at), np.int32), np.empty(len(at), np.int64)
     hashes, done = np.empty(len(at), np.uint64), np.zeros(2, np.int64)

@@ -68,7 +68,6 @@ class OpRecord:
     witness: str = "capture_file"  #: what shows the device; `graph` for one in an events file
     function: str = ""  #: the instantiated function; "" for an eager op
     node: str = ""  #: node of the placer's input or, if not recorded, of the definition
-    is_own: bool = False  #: whether the program's own line ran it eagerly, not a library's
     signatures: tuple[int, ...] = ()  #: of an eager op; empty for a graph op
 
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.native.events import Stretches, align
 from traceanalyzer.tables.arrays import coded, filled, mask, pick
 from traceanalyzer.tables.functions import CONSTANTS, TF_DATA
@@ -45,6 +44,9 @@ if TYPE_CHECKING:
 
 _CPU: Final = "/device:CPU:"
 MARKER: Final = "traceanalyzer:eager"
+_AS_OPTIONAL: Final = "IteratorGetNextAsOptional"  # iterator_ops.cc
+# Of functions: keras/src/backend/tensorflow/trainer.py, `multi_step_on_iterator` (3.15).
+_KERAS_STEP: Final = "_step_on_iterator"
 # The most pairs of event and record to compare in a stretch that differs. A longer stretch must
 # have lost its markers and is left unmatched.
 _MOST_PAIRS: Final = 4_000_000
@@ -58,6 +60,8 @@ class Joined:
     #: The signatures with which each function was called eagerly, by its definition's name.
     calls: dict[str, tuple[int, ...]]
     graphs: CaptureFile | None = None  #: the graphs in events files, if these were joined
+    #: Whether optionals are values of the program, not what tf.data's elements come in.
+    has_own_optionals: bool = False
 
 
 def join_rows(
@@ -81,7 +85,23 @@ def join_rows(
             return found and OpRecord(frame=found.frame, requested_device=None)
         return found if row.function is None else None
 
-    return Joined(records=tuple(map(record, occurrences.rows.itertuples())), calls=calls)
+    return Joined(
+        records=tuple(map(record, occurrences.rows.itertuples())),
+        calls=calls,
+        has_own_optionals=_has_own_optionals(capture_file),
+    )
+
+
+def _has_own_optionals(capture_file: CaptureFile) -> bool:
+    """Return whether no library takes an iterator's elements as optionals.
+
+    Keras' steps do, and loops over distributed datasets.
+    """
+    known = {signature.op for signature in capture_file.signatures}
+    for function in capture_file.functions:
+        known.add(function.name)
+        known.update(*(instance.input.ops for instance in function.instances))
+    return not any(_AS_OPTIONAL in each or _KERAS_STEP in each for each in known)
 
 
 def join_graphs(
@@ -178,7 +198,6 @@ def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
         device=device or None,
         is_device_certain=bool(outputs),
         is_on_host=is_away and all(_CPU in t.backing_device for t in outputs),
-        is_own=frame is not None and signature.library == UNKNOWN,
     )
 
 

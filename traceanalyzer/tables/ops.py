@@ -267,15 +267,9 @@ def op_rows(
     row_of, kernel_row = occurrences.of_occurrence, occurrences.of_device_event
     seen_in_pipeline = flags_at(row_of[host.in_pipeline], n)
     records: Sequence[OpRecord | None] = [None] * n if joined is None else joined.records
-    role = np.array(
-        [
-            Role.COMPUTE
-            if record is not None and record.is_own and op_type in OPTIONALS
-            else role_of_type(op_type)
-            for record, op_type in zip(records, rows["type"], strict=True)
-        ],
-        dtype=object,
-    )
+    role = np.array([role_of_type(t) for t in rows["type"]], dtype=object)
+    if joined is not None and joined.has_own_optionals:
+        role[rows["type"].isin(OPTIONALS).to_numpy()] = Role.COMPUTE
     in_pipeline = seen_in_pipeline | (role == Role.INPUT_PIPELINE)
     role[in_pipeline & (role == Role.COMPUTE)] = Role.INPUT_PIPELINE
     # Whatever its type: it affects no placement of the program's ops and sends to no device.

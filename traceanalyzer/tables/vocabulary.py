@@ -110,8 +110,8 @@ _RUNTIME: Final = frozenset(
         "_CopyFromGpuToHost", "_CopyFromHostToGpu",
     }
 )  # fmt: skip
-# Keras reads an iterator's next element as an optional (optional_ops.cc). One that a program's own
-# line makes or reads is the program's value.
+# Libraries read an iterator's next element as an optional (optional_ops.cc); a program can make
+# optionals of its own.
 OPTIONALS: Final = frozenset(
     {"OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone"}
 )

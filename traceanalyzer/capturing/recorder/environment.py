@@ -100,6 +100,10 @@ def device_facts() -> dict[str, Any]:
             gpu.name: _plain(config.experimental.get_device_details(gpu))
             for gpu in config.list_physical_devices("GPU")
         },
+        "memory": lambda: {
+            gpu.name: _plain(config.experimental.get_memory_info(gpu.name))
+            for gpu in config.list_logical_devices("GPU")
+        },
         "memory_limit": lambda: _memory_limits(current),
         "soft_device_placement": lambda: current.soft_device_placement,
         "optimizer_options": lambda: _plain(config.optimizer.get_experimental_options()),

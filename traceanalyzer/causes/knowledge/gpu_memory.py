@@ -85,9 +85,10 @@ class GpuMemory:
     @property
     def peak_text(self) -> str:
         """How much TensorFlow had in use at the peak, and how much it can use."""
-        used = "an unknown amount" if self.peak_bytes is None else size_text(self.peak_bytes)
+        if self.peak_bytes is None:
+            return f"GPU:{self.number} has {size_text(self.room_bytes or 0)} for TensorFlow"
         room = "" if self.room_bytes is None else f", of {self.room_words('it')}"
-        return f"GPU:{self.number} had {used} in use at its peak{room}"
+        return f"GPU:{self.number} had {size_text(self.peak_bytes)} in use at its peak{room}"
 
 
 def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
