@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
 
 import pandas as pd
 
@@ -27,6 +26,7 @@ from traceanalyzer.placement.on_a_gpu import (
     gpus_required,
     pinned_by,
 )
+from traceanalyzer.run import once_per_run
 from traceanalyzer.tables.functions import TF_DATA
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.vocabulary import Role
@@ -86,33 +86,28 @@ _NOT_REPLAYED: Final = "its node was not recorded, so it was not replayed"
 _OF_ANOTHER_CALL: Final = "the graph is from an events file and may belong to another call"
 _BY_STRATEGY: Final = "a tf.distribute strategy may have requested the device"
 _NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
-# Cached while a run is in use: several causes need the same analysis.
-_FOUND: WeakKeyDictionary[Run, Analysis] = WeakKeyDictionary()
-_ON_A_GPU: WeakKeyDictionary[Run, Analysis | None] = WeakKeyDictionary()
 
 
+@once_per_run
 def analyse(run: Run) -> Analysis:
     """Find what keeps the ops of a run off its GPU; nothing if the run had no GPU."""
-    if run not in _FOUND:
-        hosts = run.hosts if run.gpu_used else ()
-        _FOUND[run] = Analysis(cpu_ops={o.op_id: o for host in hosts for o in _on_cpu(run, host)})
-    return _FOUND[run]
+    hosts = run.hosts if run.gpu_used else ()
+    return Analysis(cpu_ops={o.op_id: o for host in hosts for o in _on_cpu(run, host)})
 
 
+@once_per_run
 def analyse_on_a_gpu(run: Run) -> Analysis | None:
     """Find what would keep the ops of a run off GPUs that its machine did not have.
 
     One GPU is assumed, or as many as a program needs if it failed for lack of them. None if the run
     had a GPU, or there is no capture beside the trace.
     """
-    if run not in _ON_A_GPU:
-        gpus = max([1, *(gpus_required(capture_file) for _, capture_file in run.captured)])
-        found = Analysis()
-        for host, capture_file in () if run.gpu_used else run.captured:
-            found.machine = with_gpus(machine_of(capture_file), gpus)
-            _add_host(found, run, host, capture_file)
-        _ON_A_GPU[run] = None if found.machine is None else found
-    return _ON_A_GPU[run]
+    gpus = max([1, *(gpus_required(capture_file) for _, capture_file in run.captured)])
+    found = Analysis()
+    for host, capture_file in () if run.gpu_used else run.captured:
+        found.machine = with_gpus(machine_of(capture_file), gpus)
+        _add_host(found, run, host, capture_file)
+    return None if found.machine is None else found
 
 
 def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFile) -> None:

@@ -15,6 +15,7 @@ from traceanalyzer.format import counted
 from traceanalyzer.model import RuleStatus
 from traceanalyzer.placement.devices import GPU, parse_device
 from traceanalyzer.placement.on_a_gpu import differences
+from traceanalyzer.run import once_per_run
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.recurring import recurring
 
@@ -173,6 +174,7 @@ def _on_a_gpu(
     )
 
 
+@once_per_run
 def rare_ops(run: Run) -> dict[str, str]:
     """Return the ops that are not part of each step, by id, with when they ran."""
     found: dict[str, str] = {}

@@ -6,9 +6,10 @@ import filecmp
 import logging
 import os
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 import pandas as pd
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("traceanalyzer")
 _NO_TRACE: Final = Trace(planes=())
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +190,19 @@ class Run:
     def duration_ps(self) -> int:
         """Time from the first event to the last, on the host that was recorded longest."""
         return max((h.end_ps - h.start_ps for h in self.hosts), default=0)
+
+
+def once_per_run(function: Callable[[Run], _Answer]) -> Callable[[Run], _Answer]:
+    """Keep the answer of a function while its run is in use: several parts ask for it."""
+    found: WeakKeyDictionary[Run, _Answer] = WeakKeyDictionary()
+
+    @wraps(function)
+    def of_run(run: Run) -> _Answer:
+        if run not in found:
+            found[run] = function(run)
+        return found[run]
+
+    return of_run
 
 
 def runs(path: str | Path) -> tuple[str, ...]:

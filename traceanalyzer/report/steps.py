@@ -19,6 +19,7 @@ from traceanalyzer.model.figures import (
 )
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.report.records import to_record
+from traceanalyzer.run import once_per_run
 from traceanalyzer.tables.steps import (
     OUTLIER,
     PARTIAL,
@@ -156,6 +157,7 @@ class DeviceSteps:
         return [f"time-{begin:.3f}-{end:.3f}" for begin, end in spans]
 
 
+@once_per_run
 def step_parts(run: Run) -> tuple[DeviceSteps, ...]:
     """Return the steps of each device that computed; without one, of each program's thread."""
     origin_ps = min((host.start_ps for host in run.hosts), default=0)
