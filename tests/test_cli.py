@@ -241,8 +241,9 @@ def test_refuses_a_path_without_a_trace(traceanalyzer_: Traceanalyzer, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("explode",), ("explode",)),
-        (("report",), ("PATH",)),
+        (("explode",), ("explode", "Did you mean")),
+        (("zzz",), ("zzz", "; see `traceanalyzer --help`")),
+        (("report",), ("PATH", "; see `traceanalyzer report --help`")),
         (("report", LOGS, "--frobnicate"), ("--frobnicate",)),
         (("report", LOGS, "-o", "no/such/folder/page.html"), ("no/such/folder",)),
         (("report", LOGS, "-o", "."), ("this is a folder",)),

@@ -103,14 +103,14 @@ def test_since_when() -> None:
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        (("Matmul",), "is it MatMul"),
-        (("tf.linalg.batch_matmul",), "is it BatchMatMul"),
+        (("Matmul",), "similar: MatMul"),
+        (("tf.linalg.batch_matmul",), "similar: BatchMatMul"),
         (("qqqqqqqq",), "op types are like MatMul"),
-        (("",), "is no op"),
-        (("_MklAdd",), "but of 2.5 to 2.16; give --tf 2.16"),
-        (("StochasticCastToInt", None, "2.12"), "but of 2.13 to 2.21"),
+        (("",), "has no op"),
+        (("_MklAdd",), "but 2.5 to 2.16 has; give --tf 2.16"),
+        (("StochasticCastToInt", None, "2.12"), "but 2.13 to 2.21 has"),
         (("MatMul", "flot32"), "float32"),
-        (("MatMul", ""), "is no type of TensorFlow"),
+        (("MatMul", ""), "is not a TensorFlow type"),
         (("MatMul", None, "newest"), "is not a version of TensorFlow; write it like 2.21"),
     ],
 )

@@ -24,6 +24,13 @@ def space(*types: str, hostname: str = "a") -> Any:  # noqa: ANN401  # a protobu
     return xspace(host(line("python")(step(1, us(0, 20 * len(ops)))(ops))), hostname=hostname)
 
 
+def test_a_run_and_its_diagnosis_print_as_one_short_line(tmp_path: Path) -> None:
+    run = ta.load(write(tmp_path, space("Neg", "Abs")))
+    assert repr(run).startswith(f"Run({run.name!r}, 1 host, 2 ops)")
+    assert repr(diagnose(run)).startswith(f"Diagnosis({run!r}, ")
+    assert len(repr(diagnose(run))) < 200
+
+
 def state(folder: Path) -> dict[str, tuple[int, int]]:
     """Every entry below a folder with its size and time of change."""
     entries = [folder, *folder.rglob("*")]

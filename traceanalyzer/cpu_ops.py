@@ -83,7 +83,7 @@ class Analysis:
 _MAY_BE_PINNED: Final = f"{OPTION} is on, and moves ops with small tensors to the host"
 _SESSION: Final = "a session of the program has device_count={'GPU': 0}, and may run it"
 _NOT_REPLAYED: Final = "its node was not recorded, so it was not replayed"
-_OF_ANOTHER_CALL: Final = "the graph is from an events file and may be of another call"
+_OF_ANOTHER_CALL: Final = "the graph is from an events file and may belong to another call"
 _BY_STRATEGY: Final = "a tf.distribute strategy may have requested the device"
 _NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
 

@@ -63,7 +63,7 @@ class OnAGpu:
         return f"the same program{hidden}, on {machine} and enough memory"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Diagnosis:
     """The findings of a run."""
 
@@ -82,6 +82,9 @@ class Diagnosis:
     on_a_gpu: OnAGpu | None
     #: The cost of ops per step.
     costs: Costs
+
+    def __repr__(self) -> str:
+        return f"Diagnosis({self.run!r}, {counted(len(self.findings), 'finding')})"
 
 
 def cpu_ops(run: Run) -> pd.DataFrame:

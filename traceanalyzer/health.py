@@ -149,7 +149,7 @@ def _tracers(host: Host) -> Iterator[_Remark]:
     if facts.handed_over:
         text = (
             f"TensorFlow ran {counted(facts.handed_over, 'eager op')} asynchronously, so their "
-            "host time is that of handing them over, in older traces with that of running them; "
+            "host time is the time to enqueue them (in older traces, also the time to run them); "
             "tf.config.experimental.set_synchronous_execution(True) shows how long each takes"
         )
         yield "warning", "eager_ops_handed_over", text

@@ -169,7 +169,7 @@ def _data_type(dtype: str | None) -> str | None:
     if name not in _TYPES:
         known = sorted(map(python_name, _TYPES))
         close = get_close_matches(plain, known, n=5) or known
-        msg = f"{dtype!r} is no type of TensorFlow; give one like {', '.join(close)}"
+        msg = f"{dtype!r} is not a TensorFlow type; use one of {', '.join(close)}"
         raise QuestionError(msg)
     return name
 
@@ -179,14 +179,14 @@ def _no_such_op(op: str, registry: Registry) -> str:
     if there:
         newest = f" to {there[-1]}" if len(there) > 1 else ""
         return (
-            f"{op} is no op of TensorFlow {registry.version}, but of {there[0]}{newest};"
+            f"TensorFlow {registry.version} has no op {op}, but {there[0]}{newest} has;"
             f" give --tf {there[-1]}"
         )
     plain = {name.lower(): name for name in registry.ops if not name.startswith("_")}
     close = get_close_matches(op.rpartition(".")[2].replace("_", "").lower(), plain, n=5)
     suggested = ", ".join(plain[name] for name in close)
-    hint = f"is it {suggested}?" if close else "op types are like MatMul, ResizeArea"
-    return f"{op!r} is no op of TensorFlow {registry.version}; {hint}"
+    hint = f"similar: {suggested}" if close else "op types are like MatMul, ResizeArea"
+    return f"TensorFlow {registry.version} has no op {op!r}; {hint}"
 
 
 def _of_type(support: Support, dtype: str | None) -> tuple[Combination, ...]:
@@ -255,9 +255,8 @@ def _exceptions(support: Support, meant: Sequence[Combination]) -> str:
 def _version_notes(found: Nearest) -> Iterator[str]:
     if not found.exact:
         yield (
-            f"There is no table of TensorFlow {found.requested}; this is of "
-            f"{found.registry.version}, the nearest: a kernel that it lacks was likely missing, "
-            "one that it has may have been missing"
+            f"There is no table of TensorFlow {found.requested}: this answer is for "
+            f"{found.registry.version}, the nearest version, and some kernels may differ"
         )
 
 

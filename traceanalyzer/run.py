@@ -15,7 +15,7 @@ import pandas as pd
 
 from traceanalyzer.capture_file.event_graphs import event_graphs
 from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError
-from traceanalyzer.format import encodable, printable
+from traceanalyzer.format import counted, encodable, printable
 from traceanalyzer.input_pipeline.verdict import host_input, input_use
 from traceanalyzer.memory.use import memory_use
 from traceanalyzer.tables.arrays import mask
@@ -111,7 +111,7 @@ def _joined(schema: Schema) -> cached_property[pd.DataFrame]:
     )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Run:
     """A profiled run. Tables have the columns of `traceanalyzer.tables.schema`."""
 
@@ -121,6 +121,10 @@ class Run:
     failures: tuple[HostFailure, ...] = ()  #: those that could not, or were left out
     other_runs: tuple[str, ...] = ()  #: names of the other runs at the same path
     version: TfVersion | None = None  #: TensorFlow's version, if known
+
+    def __repr__(self) -> str:
+        hosts, ops = counted(len(self.hosts), "host"), counted(len(self.ops), "op")
+        return f"Run({self.name!r}, {hosts}, {ops})"
 
     @property
     def tensorflow_version(self) -> str | None:

@@ -194,7 +194,7 @@ def test_a_tensorflow_that_is_too_old_is_none(folder: Path, tmp_path: Path) -> N
     ("words", "names"),
     [
         (["missing.py"], "missing.py:"),
-        (["folder"], "folder:"),
+        (["folder"], "folder: this is a folder without a __main__.py; name"),
         (["--python", "no-such-python", "script.py"], "--python no-such-python:"),
         (["--python", "./script.py", "script.py"], "--python ./script.py:"),
         (["--python", "", "script.py"], "--python:"),
@@ -211,7 +211,7 @@ def test_a_tensorflow_that_is_too_old_is_none(folder: Path, tmp_path: Path) -> N
         (["--report", "folder", "script.py"], "folder:"),
         (["--report", "link.html", "script.py"], "link.html:"),
         (["--report", "script.py", "-m", "script"], "script.py:"),
-        ([], "Missing argument 'SCRIPT'"),
+        ([], "Missing argument 'SCRIPT'; see `traceanalyzer capture --help`"),
     ],
 )
 def test_is_refused_before_the_script_starts(

@@ -128,9 +128,9 @@ def test_a_turn_was_begun_by_what_ended_last_in_its_call(
         assert found[k] == (before[-1] if has_cause else -1)
 
 
-def test_an_index_that_leads_outside_is_refused() -> None:
+def test_an_index_out_of_range_is_refused() -> None:
     nested = Nested(positions([0, 7]), positions([0, 2]), positions([0, 1]), positions([3, 2]))
-    with pytest.raises(ValueError, match="innermost: columns do not fit"):
+    with pytest.raises(ValueError, match="innermost: column lengths do not match"):
         events.innermost(nested, np.ones(2, np.bool_))
-    with pytest.raises(ValueError, match="sum_by: columns do not fit"):
+    with pytest.raises(ValueError, match="sum_by: column lengths do not match"):
         events.sum_by(positions([5]), positions([1]), 5)

@@ -35,14 +35,14 @@ _OF_ONE_RUN: Final = frozenset({"shared_name", "container", "metadata"})
 _CAPTURE: Final = "tests.labelled.captured_in_fork:capture"
 
 PLACED_ANEW: Final = (
-    "a session's graph that grew is placed anew, its stateful nodes being assigned: what they ask"
-    " for is not in the graph any more, and an Identity beside one follows it if that is equal"
+    "a session's graph that grew is placed again with its stateful nodes assigned: the graph no"
+    " longer shows their requests, and an Identity beside one follows it if that is equal"
 )
-OTHER_PROGRAM: Final = "the program looks which GPUs there are, and does something else"
+OTHER_PROGRAM: Final = "the program asks which GPUs exist, and behaves differently"
 READ_DEVICE: Final = (
-    "the program asks for the device that a variable or a tensor turned out to be on: without"
-    " a GPU that is the CPU (Keras makes an optimizer's slots so, in `add_variable_from_reference`"
-    " of keras/src/backend/tensorflow/optimizer.py; tf.data the ops of an optional)"
+    "the program requests the device of a variable or tensor, which is the CPU without a GPU"
+    " (Keras does so for an optimizer's slots, in `add_variable_from_reference` of"
+    " keras/src/backend/tensorflow/optimizer.py; tf.data does so for the ops of an optional)"
 )
 LOWERED_ARGUMENT: Final = (
     "TensorFlow lowers a loop to ops that ask for the device of the argument which enters it"
@@ -50,7 +50,7 @@ LOWERED_ARGUMENT: Final = (
 )
 
 REPLAY_LIMITS: Final = {("session_variables_v1", "Identity"): PLACED_ANEW}
-"""By workload and op type: why the replay has such nodes elsewhere."""
+"""By workload and op type: why the replay puts such nodes elsewhere."""
 
 LIMITS: Final = {
     ("control_flow_v2", "__inference_go"): LOWERED_ARGUMENT,

@@ -112,7 +112,7 @@ def _read(path: Path) -> CaptureFile:
     if type(version) is not int or version != VERSION:
         stated = printable(json.dumps(version)[:20])
         msg = (
-            f"its version is {stated}, and version {VERSION} is what can be read here; use the "
+            f"its version is {stated}, but only version {VERSION} can be read here; use the "
             "traceanalyzer that recorded it, or record again"
         )
         raise CaptureFileError(msg)

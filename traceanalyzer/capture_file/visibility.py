@@ -51,7 +51,7 @@ _CERTAINTIES: Final[dict[str, tuple[Certainty, str]]] = {
     ),
     gpu_source.COMPUTED: (
         "possible",
-        "The line computes the value, from arguments or from the GPUs there are.",
+        "The line computes the value, from arguments or from the GPUs that exist.",
     ),
 }
 

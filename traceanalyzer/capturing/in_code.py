@@ -83,7 +83,7 @@ class Capture:
 
     def __enter__(self) -> Self:
         if Capture._under_way is not None:
-            msg = "another capture is under way in this program; one has to end first"
+            msg = "another capture is running in this program; end it first"
             raise TraceAnalyzerError(msg)
         with contextlib.ExitStack() as stack:
             self._work = stack.enter_context(gathering.work_folder())
@@ -111,7 +111,7 @@ class Capture:
 
     def _attach(self) -> None:
         if _OF_COMMAND in sys.modules:
-            msg = "this program is being captured already, by `traceanalyzer capture`"
+            msg = "`traceanalyzer capture` is already capturing this program"
             raise TraceAnalyzerError(msg)
         recorder = importlib.import_module(_RECORDER)
         given = gathering.recorder_settings(self._work, self.run_path, **self._settings)

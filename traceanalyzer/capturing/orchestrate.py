@@ -165,7 +165,8 @@ class _Capture:
         if program.obstacle:
             return program.obstacle
         if "started" not in known:
-            return f"{program.interpreter[0]} did not start the recorder"
+            given = program.interpreter[0]
+            return f"{given} did not start the recorder (is it a Python interpreter?)"
         if "attached" in known:
             return "TensorFlow could not be recorded"
         if status != 0:  # it might have imported it further on

@@ -88,10 +88,12 @@ class Program:
         if self.is_module or self.target == "-":
             return
         script = Path(self.target)
+        is_folder = script.is_dir()
         try:
-            (script / "__main__.py" if script.is_dir() else script).stat()
+            (script / "__main__.py" if is_folder else script).stat()
         except OSError as error:
-            msg = f"{script}: {reason_of(error)}; name a Python script, or a module with -m"
+            why = "this is a folder without a __main__.py" if is_folder else reason_of(error)
+            msg = f"{script}: {why}; name a Python script, or a module with -m"
             raise TraceAnalyzerError(msg) from None
 
 
@@ -109,7 +111,7 @@ def interpreter(command: str | None) -> tuple[str, ...]:
         raise TraceAnalyzerError(msg)
     found = shutil.which(words[0])
     if found is None:
-        msg = f"--python {words[0]}: this is no executable; name the script's interpreter"
+        msg = f"--python {words[0]}: there is no such program; give the script's Python interpreter"
         raise TraceAnalyzerError(msg)
     return (found, *words[1:])
 

@@ -1,4 +1,4 @@
-"""Changes against losses not caused by placement: input, values read back, launches, Python."""
+"""Changes for time lost other than by placement: input, values read back, launches, Python."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _CLOSED_TO_XLA: Final = frozenset(
 _KERAS: Final = re.compile("train_function|one_step_on_data|(multi|one)_step_on_iterator")
 _PREDICT: Final = re.compile("predict_function|one_step_on_data_distributed")  # of Keras 2 and 3
 _DATASET_OF_KERAS: Final = "RangeDataset"  # of the batches of arrays
-_FEWEST_CALLS: Final = 4  # `fit` and its validation create two
+_FEWEST_CALLS: Final = 4  # `fit` with validation creates two
 _FASTER: Final = "Make the input pipeline faster"
 _PREPARES: Final = "The device waits while Python or the TensorFlow runtime prepares its next work."
 _DEPENDS: Final = "the step waits this long; how much a change saves depends on the program"
@@ -78,7 +78,7 @@ def _change(kind: Kind, scope: str, title: str, saving: Saving, **fields: Any) -
 
 @dataclass(frozen=True, eq=False)
 class _Steps:
-    """The regular steps of a host, as one device or, without one, the program spent them."""
+    """A host's regular steps, and how one device (or the program, if there is none) spent them."""
 
     host: Host
     parts: Parts
@@ -121,7 +121,7 @@ def _timelines(host: Host) -> list[Parts]:
 
 
 def _input(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
-    """Yield the change against steps that wait for input."""
+    """Yield the change for steps that wait for input."""
     use = diagnosis.run.input_pipeline
     waits = None if use is None else use.worst.waits
     if use is not None and waits is not None and use.worst.verdict == "too_slow":
@@ -208,7 +208,7 @@ def _place(rows: pd.DataFrame) -> Place | None:
 
 
 def _copied_batches(steps: list[_Steps]) -> Iterator[Change]:
-    """Yield the change against steps that wait while their batch is copied to the GPU."""
+    """Yield the change for steps that wait while their batch is copied to the GPU."""
     waits = []
     for step in steps:
         ops, transfers = step.host.tables.ops, step.host.tables.transfers
@@ -222,7 +222,7 @@ def _copied_batches(steps: list[_Steps]) -> Iterator[Change]:
             "input",
             "copied batches",
             "Copy batches to the GPU ahead of the step",
-            at_most(waited_ps, step_ps, "the GPU does nothing but copy batches this long"),
+            at_most(waited_ps, step_ps, "the GPU only copies batches during this time"),
             detail="make this the last stage of the dataset, instead of `prefetch`",
             instead='dataset = dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))',
             why="Steps wait while their batch is copied. The waiting batches take GPU memory.",
@@ -241,7 +241,7 @@ def _callbacks(diagnosis: Diagnosis, savings: Savings) -> Iterator[Change]:
         if finding.cause != _CALLBACK or finding.sub_reason or RAN_ONCE in finding.modifiers:
             continue
         if placed & set(finding.op_ids):
-            continue  # a change of the placement is about them
+            continue  # a placement change covers them
         saving = savings.of_placement(
             finding.op_ids, finding.op_ids, is_prediction=not diagnosis.run.gpu_used
         )
@@ -275,7 +275,7 @@ def _callbacks(diagnosis: Diagnosis, savings: Savings) -> Iterator[Change]:
 
 
 def _read_back(run: Run) -> Iterator[Change]:
-    """Yield the change against values that Python reads in each step."""
+    """Yield the change for values that Python reads in each step."""
     syncs = [
         each
         for each in run.transfer_costs.device_to_host_syncs
@@ -294,7 +294,7 @@ def _read_back(run: Run) -> Iterator[Change]:
         at_most(
             idle_ps,
             step_ps,
-            "the GPU is idle this long right after the copies, which need not be the reason",
+            "the GPU is idle this long right after the copies, which may not be the reason",
         ),
         detail=f"{counted(max(1, number), 'value')} per step",
         instead="if step % 100 == 0:\n    print(float(loss))",
@@ -307,7 +307,7 @@ def _read_back(run: Run) -> Iterator[Change]:
 
 
 def _iterators(run: Run) -> Iterator[Change]:
-    """Yield the change against datasets that `model.predict` creates at each call."""
+    """Yield the change for datasets that `model.predict` creates at each call."""
     functions = set(run.ops["function"].dropna().astype(str))
     creates = run.ops["is_eager"] & (run.ops["type"] == _DATASET_OF_KERAS)
     calls = run.ops[creates & (run.ops["occurrences"] >= _FEWEST_CALLS)]
@@ -328,7 +328,7 @@ def _iterators(run: Run) -> Iterator[Change]:
             "runtime",
             "iterators",
             "Call the model directly instead of `model.predict` in a loop",
-            at_most(made_ps, whole_ps, "time in which iterators are created", per="run"),
+            at_most(made_ps, whole_ps, "time spent creating iterators", per="run"),
             detail=f"{counted(call['occurrences'].iloc[0], 'call')}, each with its own dataset",
             place=_place(call),
             instead="outputs = model(inputs, training=False)",
@@ -337,7 +337,7 @@ def _iterators(run: Run) -> Iterator[Change]:
 
 
 def _overhead(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
-    """Yield the changes against waits for Python and for the TensorFlow runtime."""
+    """Yield the changes that shorten waits for Python and the TensorFlow runtime."""
     run = diagnosis.run
     took = [(s.took_ps(Phase.LAUNCH, Phase.RUNTIME), s.took_ps(Phase.PROGRAM), s) for s in steps]
     if not took:

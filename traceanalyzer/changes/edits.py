@@ -194,7 +194,7 @@ def _combining(source: Source, other: Combination) -> Sequence[ast.expr]:
 def op_edit(  # noqa: PLR0913, PLR0917 - a line and what to do there
     sources: Sources, file: str, line: int, op: str, advice: str, result: str = ""
 ) -> Edit | None:
-    """Return the edit that applies a cause's advice to the line that creates an op, if it can.
+    """Return the edit that applies a cause's advice to the line that creates an op, if possible.
 
     Args:
         sources: The program.

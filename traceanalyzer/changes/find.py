@@ -1,4 +1,4 @@
-"""Finds the changes that a user can make, most saving first."""
+"""Finds the changes that a user can make, largest saving first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SETTLED: Final = frozenset({"find_cause", "gpu"})  # by a capture
 
 
 def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> tuple[Change, ...]:
-    """Return what a user of a run can change, most saving first."""
+    """Return what the user of a run can change, largest saving first."""
     failed = {each.cause for each in diagnosis.outcomes if each.status == "failed"}
     causes = [c for c in (all_causes() if causes is None else causes) if c.id not in failed]
     run = diagnosis.run

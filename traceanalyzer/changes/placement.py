@@ -284,7 +284,7 @@ def _result_dtype(blocker: Blocker) -> str:
 
 
 def _instead(group: Group) -> str:
-    """Return code or text for a change without edits: never the line as it is now."""
+    """Return code or text for a change without edits; never the unchanged line."""
     fix = group.fixes[0] if group.fixes else None
     if fix is None:
         return ""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.diagnosis import Diagnosis
 
-LEAST: Final = 0.02  # of the step, or of the recording: less is not worth a change
+LEAST: Final = 0.02  # of the step or the recording; a smaller saving is not worth a change
 _NEXT_TO_NOTHING: Final = 0.05  # of the upper bound: a smaller lower bound is meaningless
 _HOST_TIME: Final = "host time of these ops; what a GPU would save is not in this trace"
 _ONCE: Final = "host time of these ops, which run once"
@@ -87,6 +87,6 @@ class Savings:
 
 
 def at_most(ps: float, whole_ps: float, note: str, per: Literal["step", "run"] = "step") -> Saving:
-    """Return a saving with only an upper bound, of a step or run that takes `whole_ps`."""
+    """Return a saving that has only an upper bound, for a step or run that takes `whole_ps`."""
     us, share = ps / PS_PER_US, min(1.0, ps / whole_ps)
     return Saving(kind="upper_bound", high_us=us, share=share, per=per, note=note)

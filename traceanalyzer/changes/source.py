@@ -82,7 +82,7 @@ class Source:
 
     @cached_property
     def _lines(self) -> list[str]:
-        """The lines after one that an indented statement can be in."""
+        """The statement's lines, after an `if` that makes an indented statement valid."""
         return ["if 1:" if self._indent else "", *self.statement.text]
 
     @cached_property

@@ -115,8 +115,8 @@ def _parts(ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]) -> dict[
     """Group ops by name scope or line, and optimizer updates with the scope of their variable.
 
     The name of an update usually does not contain the variable's. If only one scope of a function
-    uses variables on the CPU, the update belongs to that scope. Beyond the parts that take longest,
-    all others are one.
+    uses variables on the CPU, the update belongs to that scope. The parts that take longest stay
+    separate; all others are merged into one.
     """
     every: dict[_Part, list[CpuOp]] = defaultdict(list)
     for op in ops:

@@ -252,7 +252,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted", _INTERRUPTED)
     except click.ClickException as error:
-        _fail(error.format_message())
+        _fail(_with_help(error))
     except TraceAnalyzerError as error:
         _fail(str(error))
     except (BrokenPipeError, SystemExit):
@@ -261,12 +261,21 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(_DONE)
     except OSError as error:
-        room = "; make room, or write elsewhere" if error.errno in _NO_ROOM else ""
+        advice = "make room, or write elsewhere" if error.errno in _NO_ROOM else "use another path"
         name = printable(error.filename or "output")
-        _fail(f"{name}: {(error.strerror or str(error)).lower()}{room}")
+        _fail(f"{name}: {(error.strerror or str(error)).lower()}; {advice}")
     except MemoryError:
         _fail("out of memory; set --max-memory, or record fewer steps")
     sys.exit(code or _DONE)  # click returns the exit code of `capture`
+
+
+def _with_help(error: click.ClickException) -> str:
+    """Return an error's message. One of click's own does not say what to do: name the help."""
+    message = error.format_message()
+    command = error.ctx and error.ctx.command_path if isinstance(error, click.UsageError) else None
+    if command is None or "; " in message or message.endswith("?"):
+        return message
+    return f"{message.rstrip('.')}; see `{command} --help`"
 
 
 def _fail(message: str, code: int = _ERROR) -> None:

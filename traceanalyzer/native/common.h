@@ -1,5 +1,5 @@
-/* Shared by the native functions. They are C11 without a library: they allocate nothing, do no I/O,
- * and have no global state, so any number of threads can call them.
+/* Shared by the native functions. They are C11 without dependencies. They allocate nothing, do no
+ * I/O, and have no global state, so any number of threads can call them.
  *
  * Each function takes one struct, which `native/__init__.py` lays out slot by slot: a pointer and a
  * length for each column, or a 64-bit number. The columns of a call do not overlap. No function
@@ -40,7 +40,7 @@ static inline bool are_bounds(const int64_t *begin, int64_t n, int64_t size)
     return true;
 }
 
-/* Return the first of the rising `values` from `low` on that is at least `value`, or above it. */
+/* Return the first index from `low` on whose value is at least `value`, or above it. */
 static inline int64_t
 search(const int64_t *values, int64_t low, int64_t high, int64_t value, bool above)
 {
@@ -55,7 +55,7 @@ search(const int64_t *values, int64_t low, int64_t high, int64_t value, bool abo
     return low;
 }
 
-/* Return the last entry of `call` up to a moment, or -1; entries go by id, then by time. */
+/* Return the last entry of `call` up to a time, or -1; entries are sorted by id, then by time. */
 static inline int64_t
 last_of_call(const int64_t *id, const int64_t *ps, int64_t n, int64_t call, int64_t at_ps)
 {

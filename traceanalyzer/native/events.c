@@ -9,8 +9,8 @@ struct innermost {
     COLUMN(int64_t) found;
 };
 
-/* Find the innermost container around each event, -1 for none. Events that are not in `order` are
- * unchanged. Takes linear time. */
+/* Find the innermost container of each event, -1 for none. Events that are not in `order` keep
+ * their entry. Takes linear time. */
 EXPORT int64_t innermost(const struct innermost *c)
 {
     int64_t n = c->start_ps.size;
@@ -139,8 +139,8 @@ struct begun_by_call {
     COLUMN(int64_t) found;
 };
 
-/* Find the trigger of each executor event: the last event of its call that ended before. -1 if a
- * link shows the trigger, if the executor event is within another, or if no event ended before. */
+/* Find the trigger of each executor event: the last event of its call that ended before it began.
+ * -1 if a link shows the trigger, if another event contains this one, or if none ended before. */
 EXPORT int64_t begun_by_call(const struct begun_by_call *c)
 {
     int64_t n = c->turn_thread.size, links = c->link_thread.size, link = 0, busy_until = LONG_AGO;
@@ -179,7 +179,7 @@ struct align {
     COLUMN(const int32_t) record_op, record_signature;
     COLUMN(const int64_t) record_begin, record_end; /* of each stretch */
     COLUMN(const uint8_t) is_open; /* whether the end of a stretch's records is unknown */
-    int64_t most_pairs;            /* stretches that differ and are longer are skipped */
+    int64_t most_pairs;            /* skip a stretch that differs if it needs more comparisons */
     COLUMN(int32_t) before, after; /* scratch space: (events + 1) * (records + 1) of a stretch */
     COLUMN(int64_t) found;         /* the record of each event; unchanged if unknown */
 };
@@ -235,8 +235,8 @@ static void align_uncertain(const struct align *c, int64_t e, int64_t n, int64_t
     }
 }
 
-/* Find the record of each event, stretch by stretch; see `tables/joined.py`. Takes linear time, and
- * at most `most_pairs` comparisons for each stretch that differs. */
+/* Find the record of each event, stretch by stretch; see `tables/joined.py`. Takes linear time
+ * plus at most `most_pairs` comparisons for each stretch that differs. */
 EXPORT int64_t align(const struct align *c)
 {
     int64_t stretches = c->event_begin.size;

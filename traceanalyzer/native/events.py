@@ -1,4 +1,4 @@
-"""Loops over events, see `events.c`."""
+"""Loops over events; see `events.c`."""
 
 from __future__ import annotations
 

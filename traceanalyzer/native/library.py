@@ -77,6 +77,6 @@ class Function:
                 slots.append(column.itemsize)
         result: int = self._run((ctypes.c_int64 * len(slots))(*slots))
         if result < 0:
-            msg = f"{self._name}: columns do not fit each other, or an index leads outside"
+            msg = f"{self._name}: column lengths do not match, or an index is out of range"
             raise ValueError(msg)
         return result

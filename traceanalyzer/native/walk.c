@@ -26,7 +26,7 @@ struct busy_and_idle {
 };
 
 /* Divide a device's time into computing, copying, and idle time, which is not attributed; return
- * the number of parts. They are adjacent. Of transfers at once, the one that began first counts. */
+ * the number of parts. They are adjacent. If transfers overlap, the one that began first counts. */
 EXPORT int64_t busy_and_idle(const struct busy_and_idle *c)
 {
     int64_t busy = c->busy_start.size, transfers = c->transfer_start.size, room = c->start_ps.size;
@@ -93,8 +93,8 @@ struct walk_back {
     COLUMN(const int32_t) link_from_thread;
     COLUMN(const int64_t) link_from;
     COLUMN(const uint8_t) link_is_proved;
-    /* Ends of events in calls, by call, then by time; whether it is instead the beginning of the
-     * call, and whether no event of the call continued after it. */
+    /* Ends of events in calls, by call, then by time; whether the entry is the beginning of the
+     * call instead, and whether no event of the call continued after it. */
     COLUMN(const int64_t) call_id, call_ps;
     COLUMN(const int32_t) call_thread;
     COLUMN(const uint8_t) call_begins, call_ends;
@@ -190,7 +190,7 @@ static int64_t last_device_event(const struct walk_back *c, int64_t at_ps)
 }
 
 /* Return whether all device events that ended after `since`, up to `last`, are of one stream. A
- * stream runs one event after another, so all that the host could wait for had ended by then. */
+ * stream runs one event after another, so everything the host could wait for had ended by then. */
 static bool is_of_one_stream(const struct walk_back *c, int64_t since, int64_t last)
 {
     for (int64_t k = last - 1; k >= 0 && c->device_end.at[k] > since; k--) {
@@ -255,7 +255,7 @@ follow_device(const struct walk_back *c, const place *here, int64_t floor, part 
     }
 }
 
-/* Go back over a segment or, if the thread waited, to the event that ended last. */
+/* Go back to the start of a segment or, if the thread waited, to the event that ended last. */
 static void
 follow_segment(const struct walk_back *c, const place *here, int64_t k, part *p, place *next)
 {
@@ -311,7 +311,7 @@ static void follow_thread(const struct walk_back *c, const place *here, part *p,
     } else if (w >= first_link && c->link_at.at[w] >= ended) {
         p->phase = RUNTIME;
         p->is_proved = next->is_proved &= c->link_is_proved.at[w] != 0;
-        p->since = ended; /* if handed over earlier, the thread was busy */
+        p->since = ended; /* if the work was handed over earlier, the thread was busy */
         if (c->link_from.at[w] >= ended) {
             p->since = c->link_from.at[w];
             next->thread = c->link_from_thread.at[w];
@@ -332,7 +332,7 @@ static void follow_thread(const struct walk_back *c, const place *here, part *p,
     }
 }
 
-/* Add a part that ends at `t`, or extend the previous part if equal; false if there is no room. */
+/* Add a part that ends at `t`, or extend an equal previous part. False if there is no room. */
 static bool add_part(const struct walk_back *c, int64_t first, int64_t *n, const part *p, int64_t t)
 {
     int64_t k = *n - 1;
@@ -379,7 +379,7 @@ static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
         } else {
             follow_thread(c, &here, &p, &next);
         }
-        p.since = least(most(p.since, floor), here.t); /* never forward, so that the walk ends */
+        p.since = least(most(p.since, floor), here.t); /* never go forward, so that the walk ends */
         jumps = p.since < here.t ? 0 : jumps + 1;
         if (jumps > MOST_JUMPS) {
             p = (part){floor, -1, -1, UNATTRIBUTED, p.is_proved};
@@ -397,7 +397,7 @@ static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
  *
  * The parts of a span are in descending order of time. Stops early if the columns have no room for
  * the parts of a span: call it again, with more room, to continue with that span. A walk ends: each
- * step goes further back, or is one of MOST_JUMPS.
+ * step either goes further back or is one of MOST_JUMPS jumps.
  */
 EXPORT int64_t walk_back(const struct walk_back *c)
 {

@@ -1,15 +1,15 @@
 /* The protobuf encoding of an XSpace, read straight into columns.
  *
- * The only place that knows the encoding. Field numbers are those of
- * tsl/profiler/protobuf/xplane.proto. Reading has five stages, each over the whole file, so that
+ * Only this file knows the encoding. Field numbers are those of
+ * tsl/profiler/protobuf/xplane.proto. Reading has six passes over the whole file, so that
  * every column is allocated once, at its final size: scan_space and walk_planes, each called twice,
  * to count and to fill, then scan_lines and fill_lines. A function writes as much as its columns
  * have room for, and counts the rest: with empty columns, it only counts.
  *
- * The counting stages also move the end of a plane or a line up to its first damage. A string is
+ * The counting passes also move the end of a plane or a line up to its first damage. A string is
  * kept as the position of its length.
  *
- * The bytes can be arbitrary, and can change between the stages if the file is being written. The
+ * The bytes can be arbitrary, and can change between the passes if the file is being written. The
  * result is then nonsense, but nothing is read or written outside the columns.
  */
 #include "common.h"
@@ -399,7 +399,7 @@ read_plane_field(const struct walk_planes *c, message *m, counts *n, int64_t pla
     return true;
 }
 
-/* Write a plane's own stats, which can be scattered among its metadata, without gaps. */
+/* Write a plane's own stats without gaps; in the file they can be scattered among its metadata. */
 static void put_own_stats(const struct walk_planes *c, message m, int64_t row, int64_t end)
 {
     uint64_t field;
@@ -520,7 +520,7 @@ read_event(message m, const uint8_t *bytes, progress *now, const struct fill_lin
             if (field == 1) {
                 metadata_id = (int64_t)value;
                 now->is_wide |= metadata_id != (int32_t)metadata_id;
-            } else if (field == 2) { /* a oneof with field 5: the last one counts */
+            } else if (field == 2) { /* a oneof with field 5: the last value counts */
                 offset_ps = value;
                 occurrences = 1;
             } else if (field == 3) {
@@ -628,7 +628,7 @@ EXPORT int64_t scan_lines(const struct scan_lines *c)
 
 /* Write the events and stats of the lines from `first` up to `last`, each line in its own rows.
  *
- * Threads may share the columns, each with lines of its own. A start is timestamp_ns * 1000 +
+ * Threads may share the columns if each has its own lines. A start is timestamp_ns * 1000 +
  * offset_ps modulo 2^64; `clock.on_one_clock` undoes that.
  */
 EXPORT int64_t fill_lines(const struct fill_lines *c)
@@ -682,7 +682,7 @@ EXPORT int64_t find_stat(const struct find_stat *c)
         }
         for (int64_t s = begin; s < end; s++) {
             int64_t id = id_at(c->stat_id, s), slot = 0;
-            if (several > 1) { /* a name has one id, but a file can give it a million */
+            if (several > 1) { /* a name should have one id, but a file can give it a million */
                 slot = search(c->wanted.at, 0, several, id, false);
             }
             if (slot < several && c->wanted.at[slot] == id) {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.registry import Kernel
 
 # How the blocked node relates to the op: it is the op itself; both share a resource or a reference;
-# a `_class` attribute puts both into one group; the op follows it.
+# a `_class` attribute puts both into one group; or the op follows it.
 Link: TypeAlias = Literal["own", "resource", "class", "follows"]
 
 

@@ -71,7 +71,7 @@ def _find(attempt: _Attempt) -> Blockers:
 
 
 def _tried_together(found: Iterable[Blocker]) -> Iterator[set[Blocker]]:
-    """Walk blockers one by one, but many similar ones together.
+    """Yield blockers one by one, but many similar ones together.
 
     If hundreds of nodes of a group request the same device, trying each takes quadratic time.
     """
@@ -183,7 +183,7 @@ class BlockerFinder:
         return self._last[1]
 
     def _deciding(self, node: int) -> Iterator[int]:
-        """Walk a node, the nodes that it follows, and all others that affect these."""
+        """Yield a node, the nodes that it follows, and all others that affect these."""
         yield node
         for followed in self._placement.trail(node):
             if self._placement.decisions[node] is Decision.CONSUMERS:
@@ -220,7 +220,7 @@ def without(setting: Setting, removed: Sequence[Blocker], device: str) -> Settin
 
 
 def _next(placement: Placement, node: int) -> Iterator[Blocker]:
-    """Walk the node's next blockers: all blockers of the first kind that it has."""
+    """Yield the node's next blockers: all blockers of the first kind that it has."""
     if node in placement.region.around:  # its blockers are outside the region
         return
     setting, support = placement.setting, placement.nodes.support

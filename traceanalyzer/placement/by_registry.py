@@ -77,7 +77,7 @@ def _by_types(registry: Registry, op_type: str, input_types: Sequence[str]) -> B
 def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
     """Return the data types for which an op has only CPU kernels.
 
-    Cast accepts any type on a CPU, more than it computes: only types named somewhere count.
+    On a CPU, Cast accepts any type, even if it cannot compute it: only named types count.
     """
     support = support_of(registry, op_type)
     if support is None:

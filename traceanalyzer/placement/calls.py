@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.devices import Machine
     from traceanalyzer.placement.kernel_tables import OpDefinition
 
-# Ops that pass their inputs to the function they call, with the number of inputs before these.
+# Ops that pass their inputs to the function they call, with the number of inputs that they skip.
 FORWARDED: Final = {
     **dict.fromkeys(("PartitionedCall", "StatefulPartitionedCall", "While", "StatelessWhile"), 0),
     **dict.fromkeys(("If", "StatelessIf", "Case", "StatelessCase"), 1),
@@ -44,7 +44,7 @@ class Call(NamedTuple):
 def calls_of(
     graph: Graph, attributes: Sequence[Attributes]
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Walk the nodes of a graph that call functions, each with the names of these functions."""
+    """Yield the nodes of a graph that call functions, each with the names of these functions."""
     by_set: dict[int, tuple[str, ...]] = {-1: ()}
     for node, at in enumerate(graph.attributes):
         if at not in by_set:
@@ -54,7 +54,7 @@ def calls_of(
 
 
 def called_in(values: Iterable[Json]) -> Iterator[str]:
-    """Walk the names of functions in the values of attributes."""
+    """Yield the names of functions that attribute values contain."""
     for value in values:
         if isinstance(value, list):
             yield from called_in(value)
@@ -65,7 +65,7 @@ def called_in(values: Iterable[Json]) -> Iterator[str]:
 def resources_into(
     graph: Graph, node: int, attributes: Sequence[Attributes], devices: Mapping[int, str]
 ) -> tuple[str, ...]:
-    """Return the device of each data input of a node that is a resource, "" for the others."""
+    """Return the device of each data input of a node: "" unless the input is a resource."""
     found = []
     for text in graph.inputs[node]:
         if not text.startswith("^"):
@@ -129,7 +129,7 @@ def argument_nodes(graph: Graph, attributes: Sequence[Attributes]) -> dict[int, 
 
 
 def as_recorded(graph: Graph) -> tuple[dict[int, str], list[int]]:
-    """Return the devices of arguments and results on the recorded machine; arguments without one.
+    """Return the recorded devices of arguments and results, and the arguments without a device.
 
     A graph dump shows the device of an assigned node instead of its requested device.
     """
@@ -142,7 +142,7 @@ def as_recorded(graph: Graph) -> tuple[dict[int, str], list[int]]:
 def as_bound(
     graph: Graph, attributes: Sequence[Attributes], call: Call, machine: Machine
 ) -> tuple[dict[int, str], list[int]]:
-    """Return the devices of arguments and results on another machine; arguments with a guess.
+    """Return the devices of arguments and results elsewhere, and which arguments are guesses.
 
     An argument whose device is unknown is on the host if its type always is; otherwise on the
     default device, or on the device of the calling dataset.
@@ -209,7 +209,7 @@ def dataset_calls(
     inputs: Sequence[str],
     device: str,
 ) -> Iterator[tuple[str, Call]]:
-    """Walk the functions that a dataset calls, each with its call.
+    """Yield the functions that a dataset calls, each with its call.
 
     The last arguments of a function are the tensors that it captured. Only devices of inputs that
     are resources matter; they are "" for the other inputs.
@@ -280,7 +280,7 @@ def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
 
 
 def _computing(graph: Graph, capture_file: CaptureFile) -> Iterator[str]:
-    """Walk the dataset functions that compute for a graph's function."""
+    """Yield the dataset functions that compute for a graph's function."""
     left = [at for at, op in enumerate(graph.ops) if op == _REDUCES]
     seen = set(left)
     while left:
@@ -296,7 +296,7 @@ def _computing(graph: Graph, capture_file: CaptureFile) -> Iterator[str]:
 
 
 def _sources(graph: Graph, node: int) -> Iterator[int]:
-    """Walk the nodes that compute a node's inputs, past the ends of inlined functions."""
+    """Yield the nodes that compute a node's inputs, past the ends of inlined functions."""
     for source, _ in graph.sources(node):
         if graph.ops[source] == "Identity":
             yield from _sources(graph, source)

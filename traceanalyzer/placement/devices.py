@@ -20,7 +20,7 @@ CPU: Final = "CPU"
 GPU: Final = "GPU"
 NO_SCOPE: Final = frozenset({"", "None"})
 """The recorded device of `tf.device(None)`, inside which no outer scope counts."""
-# Types with a higher priority come first (priorities of their factories: GPU 210, CPU 60).
+# Types with a higher priority come first (the factories' priorities: GPU 210, CPU 60).
 _ORDER: Final = (GPU, CPU)
 
 _PART = re.compile(
@@ -122,7 +122,7 @@ def parse_device(text: str) -> DeviceName:
         given = part.groupdict()
         if given["short"] is not None:
             given |= {"type": given["short"].upper(), "id": given["short_id"]}
-        if given["type"] is not None:  # the last type counts, together with its number
+        if given["type"] is not None:  # the last type counts, with its number
             found |= {"type": given["type"], "id": given["id"]}
         found |= {key: given[key] for key in _ADDRESS if given[key] is not None}
         at = part.end()

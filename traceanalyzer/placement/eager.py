@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.registry import Registry
 
 _PINS_SMALL: Final = "TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING"
-# Not in `IsPinnableOp`: these ops can make much data from small inputs.
+# Not in `IsPinnableOp`: these ops can make large outputs from small inputs.
 _NOT_PINNED: Final = frozenset(
     {
         *("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "StatelessRandomUniform"),
@@ -120,7 +120,7 @@ def place_eager(
 def _completed(
     op: str, attributes: Attributes, inputs: Sequence[EagerInput], registry: Registry
 ) -> tuple[Mapping[str, Json] | None, str]:
-    """Return an op's attributes, including those that its inputs determine, and a doubt."""
+    """Return an op's attributes, given or implied by its inputs, and why they may be wrong."""
     definition = registry.definition(op)
     if definition is None:
         return attributes, ""

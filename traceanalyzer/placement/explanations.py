@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # See `InlineFunctionBody` (core/common_runtime/inline_function_utils.cc).
 _END: Final = re.compile(r"Func/.*/(?:input|output)/_\d+$")
 _RESOURCE_CODE: Final = "tensorflow/python/ops/resource_variable_ops.py"
-_DISAGREES: Final = "a replay on its own machine does not give the recorded placement"
+_DISAGREES: Final = "a replay on the program's own machine does not give the recorded placement"
 _CALLS_DIFFER: Final = "its calls do not all have the same blockers"
 # The basis of an explanation: a replay of the placement; the kernel registry; nothing.
 Basis: TypeAlias = Literal["replay", "registry", "none"]
@@ -254,7 +254,7 @@ def _reads_handle(blocker: Blocker) -> bool:
 
 
 def _groups_others(blocker: Blocker) -> bool:
-    """Return whether this is the request of a `NoOp` that no line of the user's created."""
+    """Return whether this is the request of a `NoOp` that no user line created."""
     by_user = blocker.scope_frame is not None and blocker.scope_frame.is_user
     return blocker.type == "NoOp" and blocker.kind is BlockerKind.REQUEST and not by_user
 
@@ -262,7 +262,7 @@ def _groups_others(blocker: Blocker) -> bool:
 def doubted(
     explanation: PlacementExplanation, doubt: str, certainty: Certainty = "likely"
 ) -> PlacementExplanation:
-    """Return an explanation with its certainty lowered by a doubt, if there is one."""
+    """Return an explanation, less certain if there is a doubt."""
     if not doubt:
         return explanation
     if certainty == "possible" != explanation.certainty:

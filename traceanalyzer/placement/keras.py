@@ -39,7 +39,7 @@ _LOOP: Final = re.compile(r"while(?:_\d+)?")
 _LOOP_FUNCTION: Final = re.compile(  # in Keras 2, or its gradient
     r"__(?:inference|forward)_(?:__backward_)?standard_(?:lstm|gru)(?:_\d+)+"
 )
-_MOST_MODELS: Final = 20  # that the recorder looks at
+_MOST_MODELS: Final = 20  # that the recorder examines
 
 
 class RecurrentLayer(NamedTuple):
@@ -76,7 +76,7 @@ class RecurrentLayer(NamedTuple):
 
     @property
     def refusal(self) -> str:
-        """The sentence that it is a loop on a GPU too, with the options that cause it."""
+        """The sentence that says it is a loop on a GPU too, and which options cause that."""
         return (
             f"{self.text} is a loop of small ops on a GPU too: {self.obstacle} rules out cuDNN, "
             "which would run the layer as one op"
@@ -144,7 +144,7 @@ class Keras:
         self._is_deterministic = bool(devices.get("deterministic_ops"))
 
     def remarks(self) -> Iterator[tuple[Severity, str, str]]:
-        """Walk severity, id, and sentence on models, LSTM and GRU layers on a machine with a GPU.
+        """Yield severity, id, and text of remarks on models and LSTM and GRU layers, given a GPU.
 
         See `_resolve_auto_jit_compile` and `model_supports_jit` (keras/src/trainers/trainer.py, 3.8
         and 3.15) for the reasons not to use XLA, in the order in which Keras checks them.
@@ -172,7 +172,7 @@ class Keras:
                 yield "warning", "keras_without_cudnn", layer.refusal
 
     def differences(self) -> Iterator[str]:
-        """Walk sentences on how Keras would use XLA and cuDNN on a GPU, one per model or layer."""
+        """Yield sentences on how Keras would use XLA and cuDNN on a GPU, one per model or layer."""
         functions = self._capture_file.functions
         if any(_STEP.match(function.name) for function in functions):
             yield from self._step_differences()
@@ -226,7 +226,7 @@ class Keras:
         return [layer for layer in self._layers if layer.name in outer]
 
     def _is_unknown_loop(self, node: str) -> bool:
-        """Return whether a node in the loop of an LSTM or GRU possibly does not exist with a GPU.
+        """Return whether a node in the loop of an LSTM or GRU may not exist with a GPU.
 
         It is certain for a recorded layer. In Keras 2, a loop with such a name stays.
         """
@@ -244,13 +244,13 @@ class Keras:
         return ""
 
     def doubt(self, function: str, node: str) -> str:
-        """Return why an op possibly does not exist on a GPU machine, or "".
+        """Return why an op may not exist on a GPU machine, or "".
 
         Only functions defined under the recorder belong to recorded models. A layer that is created
         after `compile` does not keep XLA out.
         """
         if _is_loop_function(function) or self._is_unknown_loop(node):
-            return "Keras may run this loop as one op of cuDNN there"
+            return "Keras may run this loop as one cuDNN op there"
         is_known = self._capture_file.definition(function) is not None
         are_all_known = is_known and 0 < len(self._models) < _MOST_MODELS
         is_excluded = are_all_known and all(model.is_never_compiled for model in self._models)

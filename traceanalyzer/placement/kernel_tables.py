@@ -134,12 +134,12 @@ def covers(range_: str, version: Minor) -> bool:
 
 
 def words(text: str) -> Iterator[str]:
-    """Walk the lines of a text without empty lines and comments."""
+    """Yield the lines of a text without empty lines and comments."""
     return (line for line in text.splitlines() if line and not line.startswith("#"))
 
 
 def lines_of(lines: str, version: Minor) -> Iterator[str]:
-    """Walk the lines that apply to a version, without their ranges; they can be empty then."""
+    """Yield the lines that apply to a version, without their ranges; they can be empty then."""
     for line in words(lines):
         versions, _, rest = line.partition(" ")
         if covers(versions, version):

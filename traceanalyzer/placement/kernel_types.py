@@ -237,7 +237,7 @@ def inputs_of(op: str, attribute: str) -> tuple[str, ...]:
 
 @cache
 def is_for_cpus_alone(op: str) -> bool:
-    """Return whether an op has kernels, and in no version one that a GPU can take."""
+    """Return whether an op has kernels, but in no version one for a GPU."""
     of_all = [load(version) for version in supported()]
     return any(r.kernels(op) for r in of_all) and not any(r.gpu_kernels(op) for r in of_all)
 

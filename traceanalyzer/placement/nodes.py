@@ -221,7 +221,7 @@ def classes_of(attributes: Attributes | None) -> tuple[str, ...]:
 def _of_host_elements(
     sources: Mapping[int, Sequence[int]], elements: Mapping[int, str]
 ) -> Iterator[int]:
-    """Walk the nodes that take a list whose elements are always in host memory.
+    """Yield the nodes that take a list whose elements are always in host memory.
 
     `sources` are the nodes that make a node's variant inputs. TensorFlow visits the makers of the
     last input first and keeps the last element type that it finds. After the first one, it only

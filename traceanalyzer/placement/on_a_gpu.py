@@ -34,7 +34,7 @@ _MOST_LINES: Final = 3  # in one sentence
 
 
 def differences(capture_file: CaptureFile) -> Iterator[str]:
-    """Walk sentences on what the program may do differently with a GPU."""
+    """Yield sentences on what the program may do differently with a GPU."""
     if failed := failure(capture_file):
         at = f" at {failed.at}" if failed.at else ""
         yield f"The program failed{at}; later ops were not recorded."
@@ -100,7 +100,7 @@ class FreeChoices:
         self._questions = _gpu_questions(capture_file)
         # Whether the program continued after an error that its machine's devices caused.
         self._went_on = any(error.where in _BY_MACHINE for error in capture_file.errors)
-        #: Whether the program requests a device that is possibly not the CPU on a GPU machine.
+        #: Whether the program requests a device that may not be the CPU on a GPU machine.
         self.is_any_unsure = bool(self._unsure)
         #: Why any op of a graph may be different on a GPU machine, or "".
         self.doubt = ""

@@ -124,7 +124,7 @@ class Placement:
         return found
 
     def trail(self, node: int) -> Iterator[int]:
-        """Walk the node that a node follows, the node that this one follows, and so on."""
+        """Yield the node that a node follows, the node that this one follows, and so on."""
         seen = {node}
         while self.decisions.get(node) in {Decision.INPUT, Decision.CONSUMERS}:
             node = self.followed[node]

@@ -181,7 +181,7 @@ class ProgramPlacement:
         return calls.dataset_calls(file, definition, known, inputs, device)
 
     def _calls_within(self, caller: FunctionPlacement) -> Iterator[tuple[str, Call]]:
-        """Walk the calls that a placed function makes.
+        """Yield the calls that a placed function makes.
 
         See `PartitionedCallOp` (core/kernels/partitioned_function_ops.cc): the op's device is the
         default device and the device of its arguments, except for those in host memory.

@@ -61,7 +61,7 @@ class BlockerRecords:
         self._of_steps = functions_of_steps(capture_file)
 
     def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[Blocker]:
-        """Walk a blocker of an eager op, once for each scope that requests the CPU."""
+        """Yield a blocker of an eager op, once for each scope that requests the CPU."""
         capture_file = self._capture_file
         resource, link = None, "own"
         if blocker.input is not None:
@@ -78,7 +78,7 @@ class BlockerRecords:
         return self._recorded(blocker, site, resource, [(scope, "") for scope in scopes], more)
 
     def of_node(self, placed: FunctionPlacement, node: int, blocker: Blocker) -> Iterator[Blocker]:
-        """Walk a blocker of a node, once for each scope that requests the CPU."""
+        """Yield a blocker of a node, once for each scope that requests the CPU."""
         capture_file, graph = self._capture_file, placed.placement.nodes.graph
         at, kind = blocker.node, blocker.kind
         resource = self._resource(placed, blocker)
@@ -108,7 +108,7 @@ class BlockerRecords:
         scopes: Sequence[tuple[Scope, str]],
         more: dict[str, Any],
     ) -> Iterator[Blocker]:
-        """Walk a blocker once for each scope, with the function called inside the scope."""
+        """Yield a blocker once for each scope, with the function called inside the scope."""
         made_at, made_in = self._maker_of(resource)
         facts: dict[str, Any] = {
             **site._asdict(),

@@ -231,7 +231,7 @@ class Nearest(NamedTuple):
 
     @property
     def certainty(self) -> Literal["certain", "likely"]:
-        """How sure it is that a kernel missing from the tables never existed: few are removed."""
+        """How certain it is that a kernel missing here never existed: few are ever removed."""
         return "certain" if self.exact else "likely"
 
 

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class Target(NamedTuple):
-    """A type to cast to, and what it does to the values: "" if it keeps them."""
+    """A type to cast to, and what it does to the values ("" if it keeps them)."""
 
     dtype: str
     loss: str = ""
 
     @property
     def in_brackets(self) -> str:
-        """The loss, for the end of a clause."""
+        """The loss, for the end of a clause; "" if there is none."""
         return f" ({self.loss})" if self.loss else ""
 
 
@@ -135,7 +135,7 @@ class VariableUses:
         return self._types[id(resource)]
 
     def types_of_node(self, graph: Graph, node: int, dtype: str) -> tuple[str, ...] | None:
-        """Return the same for a variable that a node of a graph creates."""
+        """Return these types for a variable that a node of a graph creates."""
         return _types(dtype, self._of_node(graph, node, dtype))
 
     def _of_resource(self, resource: Resource) -> Iterator[_Use]:
@@ -154,7 +154,7 @@ class VariableUses:
                         yield from self._of_node(instance.input, arguments[at], dtype)
 
     def _of_node(self, graph: Graph, node: int, dtype: str) -> Iterator[_Use]:
-        """Walk the ops that take a handle, and the ops that take the values read through it."""
+        """Yield the ops that take a handle, and the ops that take the values read through it."""
         for user, _ in self._taking(graph, node):
             op = graph.ops[user]
             yield from _use(op, self._capture_file.attribute_set(graph.attributes[user]), dtype)

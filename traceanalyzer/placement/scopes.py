@@ -75,7 +75,7 @@ def _scopes_around(capture_file: CaptureFile, function: str, node: str) -> list[
 def scopes_of_node(
     capture_file: CaptureFile, function: str, graph: Graph, node: int, requested: str
 ) -> Iterator[tuple[Scope, str]]:
-    """Walk the scopes that request the device of a node, the innermost first.
+    """Yield the scopes that request the device of a node, the innermost first.
 
     A node without a request has the device of the call that it was inlined from
     (`InlineFunctionBody`, core/common_runtime/inline_function_utils.cc). Each scope comes with the
@@ -233,7 +233,7 @@ class ReadDevices:
 
 
 def unsure_scopes(capture_file: CaptureFile) -> Iterator[Scope]:
-    """Walk the program's scopes that may request a different device on another machine.
+    """Yield the program's scopes that may request a different device on another machine.
 
     Such a scope requests the device of a function's result or of an unknown object, or a device
     chosen by the GPUs found. An imported graph may have been built on a machine without a GPU.

@@ -197,7 +197,7 @@ def _moves(row: Any, there: Analysis) -> str:  # noqa: ANN401
     if row.op_id in there.unsure:
         return f"It may be on the CPU there too: {there.unsure[row.op_id]}."
     if row.op_id in there.not_replayed:
-        return "Where it would be there is unknown: its node is not in the capture."
+        return "Its device there is unknown: its node is not in the capture."
     return _CALLS_PYTHON if row.type in PYTHON_CALLBACKS else "It would not be on the CPU there."
 
 

@@ -190,7 +190,7 @@ def by_line(plane: Plane, event: Ints) -> Ints:
 
 
 def is_outermost(plane: Plane, event: Ints) -> Flags:
-    """Return which of the given events none of the others encloses; sorted as by `by_line`."""
+    """Return the given events that no other one encloses, in the order of `by_line`."""
     line = plane.line_of[event]
     latest = pd.Series(plane.end_ps[event]).groupby(line).cummax()
     before = latest.groupby(line).shift(fill_value=np.iinfo(np.int64).min)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _QUOTED_MESSAGES: Final = 3  # of an empty profile's own messages; one usually says it
 _MANGLED: Final = (
-    "its bytes were destroyed: a program treated it as text and replaced bytes by U+FFFD; copy the "
+    "the file is corrupt: a program treated it as text and replaced bytes with U+FFFD; copy the "
     "original again as binary"
 )
 

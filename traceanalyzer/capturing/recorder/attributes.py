@@ -206,7 +206,7 @@ class Types:
 
 
 def _tensors_of(arg: Any, value: Any) -> Iterator[Any]:
-    """Yield the values that become tensors; for an argument that takes one, a list is one value."""
+    """Yield the values that become tensors. A list is one value if its argument is one tensor."""
     if arg is not None and not arg.number_attr and not arg.type_list_attr:
         return iter((value,))
     return flat((value,))

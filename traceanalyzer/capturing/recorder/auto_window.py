@@ -2,15 +2,15 @@
 
 Its bounds come from measurements at host tracer level 3 (TensorFlow 2.18 and 2.21, two cores). A
 running session becomes a file of a quarter of its size in memory, and the conversion at its end
-takes 3.5 times the memory and 20 s per GB: a loop of 100,000 rounds in a graph is 0.9 GB of memory,
-a 205 MB file and 18 s. So a session ends when the heap has grown by 512 MB: its file has at most
-about 150 MB. A session without steps ends after 64 MB: most often it shows data being prepared,
-element by element. A map over 300,000 elements then takes 1.17 times as long as alone; with 256 MB
-it is 1.3 times. Heap growth while a function is traced and first called is not counted: it is the
-program's graphs, 530 MB for Keras' MobileNetV2. The program's tensors cannot be separated from the
-recording and do count. If the trace is then too small for the counted memory, recording begins
-again with a higher limit. An eager op takes 143 bytes of the file, a training step of a small
-convolutional network 30 kB.
+takes 3.5 times the memory and 20 s per GB: a loop of 100,000 iterations in a graph takes 0.9 GB of
+memory, a 205 MB file, and 18 s. So a session ends when the heap has grown by 512 MB; its file then
+has at most about 150 MB. A session without steps ends after 64 MB: it usually shows data being
+prepared, element by element. A map over 300,000 elements then takes 1.17 times as long as
+unrecorded; with 256 MB, it takes 1.3 times as long. Heap growth while a function is traced and
+first called is not counted: it is the program's graphs, 530 MB for Keras' MobileNetV2. The
+program's tensors cannot be separated from the recording and do count. If the trace is then too
+small for the counted memory, recording begins again with a higher limit. An eager op takes 143
+bytes of the file, a training step of a small convolutional network 30 kB.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from .windows import (
     label_of,
 )
 
-WHOLE_S = 20.0  # a program that ends within this is recorded whole
+WHOLE_S = 20.0  # a program that ends within this time is recorded in full
 LOOK_FOR_EAGER_S = 1.0
 HEAP_BYTES = 512 << 20
 SET_UP_BYTES = 64 << 20  # of a session that shows no steps
 GRAPHS_BYTES = 512 << 20  # not counted, at most
 EAGER_OPS = 200_000
-# Of a session without functions: each op takes a third longer, and as long again to write. Fewer
-# show enough of a loop.
+# Limits for a session without functions: recording makes each op take a third longer, and writing
+# it takes as long again. A loop needs fewer ops.
 SET_UP_EAGER_OPS, EAGER_LOOP_OPS = 50_000, 10_000
-NEXT_CALL = 3  # of a function, which is a step; the first calls trace it
+NEXT_CALL = 3  # from this call on, a function is a step; the first calls trace it
 STEADY_CALLS, SILENT_S = 5, 1.0
-STEADY_EAGER_OPS = 1_000  # that are like earlier ones: a loop
+STEADY_EAGER_OPS = 1_000  # this many in a row that are like earlier ones are a loop
 # A session that begins with steps ends after this many calls and seconds. Another one continues
 # for some seconds of steps, and for some steps, unless they take too long.
 NEXT_CALLS, LEAST_STEPS_S = 100, 2.0
 STEPS, STEPS_S, LONGEST_STEPS_S = 3, 10.0, 60.0
 LONGEST_WAIT_S = 300.0
 LEAST_MISSED_S = 5.0
-HEAP_PER_BYTE = 10  # of a trace: usually 4, and more if the memory was the program's
+HEAP_PER_BYTE = 10  # of the trace; usually 4, more if the program itself took memory
 
-_SET_UP, _EAGER, _FUNCTION, _FIT = range(4)  # ranks of what a session shows
-# Keras 2 trains by `train_function`. In Keras 3 training and evaluation share these names.
+_SET_UP, _EAGER, _FUNCTION, _FIT = range(4)  # ranks of what a session shows, lowest first
+# Keras 2 trains with `train_function`. In Keras 3 training and evaluation share these names.
 _KERAS_STEP = re.compile(r"_(?:one|multi)_step_on_")
 
 
@@ -72,12 +72,12 @@ class _Heap:
 class AutoWindow(Window):
     """All of a short program; some steps of a long one.
 
-    Recording begins at once, and continues until steps are found: a function that is called again
-    and again, the training of Keras' `fit`, or, if no function repeats, an eager loop. The part
-    before is set-up. A short set-up is in the same trace. A set-up that fills its smaller share of
-    memory becomes a separate trace, and recording begins again with the steps. One that only takes
-    long is then dropped. Training outranks other functions, and these outrank eager loops: steps
-    that rank higher are recorded too if they come later.
+    Recording begins immediately and continues until steps are found: a function that is called
+    repeatedly, the training of Keras' `fit`, or, if no function repeats, an eager loop. The part
+    before that is set-up. A short set-up stays in the same trace. If a set-up reaches its own,
+    lower memory limit, it becomes a separate trace, and recording begins again with the steps. If
+    it only takes a long time, its trace is then dropped. Training outranks other functions, which
+    outrank eager loops: steps of a higher rank are recorded even if they come later.
     """
 
     counts_on = True
@@ -86,7 +86,7 @@ class AutoWindow(Window):
         super().__init__(clock)
         self._opened = clock()
         self._is_training = is_training  # whether Keras' `fit` makes the next call
-        self._ranks: dict[str, int] = {}  # of each function that was called again and again
+        self._ranks: dict[str, int] = {}  # of each function that was called repeatedly
         # Of the current session, or the last one:
         self._rank = _SET_UP
         self._steps_at = 0.0  # when the steps began, and the counts of calls then
@@ -100,9 +100,9 @@ class AutoWindow(Window):
         # Of the last session that was kept:
         self._recorded_s = 0.0
         self._kept_rank = _SET_UP
-        self._recorded: set[str] = set()  # functions that were called again and again by then
+        self._recorded: set[str] = set()  # functions that had been called repeatedly
         self._later: dict[str, list[float]] = {}  # since then: calls, time of first and last
-        self._ended_at_bytes = 0  # if it ended for its memory
+        self._ended_at_bytes = 0  # if it reached a memory limit
         self._allowed_bytes = 0  # after a trace was too small for the memory; 0 before
 
     @property
@@ -121,7 +121,7 @@ class AutoWindow(Window):
         return None if self.over else super().called(definition)
 
     def looked(self, load: Load) -> Action:
-        """Begin or end with an eager loop, or end the session if it shows enough."""
+        """Begin or end a session at an eager loop, or end it once it shows enough."""
         if not self.recording:
             is_loop = self.awaits_eager_ops and load.eager_ops >= STEADY_EAGER_OPS
             return self._begin_with(_EAGER, "from where eager ops repeat") if is_loop else None
@@ -146,7 +146,7 @@ class AutoWindow(Window):
         return ended
 
     def written(self, size: int) -> Action:
-        """Begin again if the trace is small: the memory was the program's own."""
+        """Begin again if the trace is small: the program itself had taken the memory."""
         ended_at = self._ended_at_bytes
         if size * HEAP_PER_BYTE >= ended_at:
             return None
@@ -200,7 +200,7 @@ class AutoWindow(Window):
         self._steps_at = self._called_at = self._clock()
 
     def _label_of(self, definition: str) -> str:
-        # Training and evaluation are functions of one name.
+        # Training and evaluation functions have the same name.
         return definition if _KERAS_STEP.search(definition) else label_of(definition)
 
     def _counted(self, label: str, count: int) -> Action:
@@ -246,7 +246,7 @@ class AutoWindow(Window):
         return self._calls() >= STEADY_CALLS or not is_silent
 
     def _calls(self) -> int:
-        """Return the most calls of one function since the steps began."""
+        """Return how often the most-called function was called since the steps began."""
         before, counts = self._before, list(self._counts.items())
         ranked = (n - before.get(k, 0) for k, n in counts if self._ranks.get(k) == self._rank)
         return max(ranked, default=0)

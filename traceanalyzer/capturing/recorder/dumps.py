@@ -1,10 +1,10 @@
 """TensorFlow's dumps of the placer's input and output graphs, and of the graphs that ran.
 
-From some release after 2.12 on, TensorFlow writes a function's graph at every stage of its
-instantiation where `TF_DUMP_GRAPH_NAME_FILTER` is set (util/debug_data_dumper.cc; seen with 2.18
-and 2.21), as protos with `TF_DUMP_GRAPH_FMT=BIN` (util/dump_graph.cc). Of some twenty stages three
-are kept: the placer's input, its answer, and the partitions that ran. TensorFlow 2.12 dumps the
-placer's input and output, as text, where `TF_CPP_VMODULE` raises the placer's log level; see
+Since some release after 2.12, TensorFlow writes a function's graph at every stage of its
+instantiation where `TF_DUMP_GRAPH_NAME_FILTER` is set (util/debug_data_dumper.cc; tested with 2.18
+and 2.21), as protos with `TF_DUMP_GRAPH_FMT=BIN` (util/dump_graph.cc). Of about twenty stages,
+three are kept: the placer's input, its answer, and the partitions that ran. TensorFlow 2.12 dumps
+the placer's input and output, as text, where `TF_CPP_VMODULE` raises the placer's log level; see
 `text_dumps`.
 
 TensorFlow logs every dump at level INFO. So a captured program does not log that level, which also
@@ -35,7 +35,7 @@ from .ending import OwnDescriptor
 from .hooks import Journal
 
 OF_DATASETS = "__inference_Dataset_"  # prefix of the names of dataset functions
-SESSION = "unknown_graph"  # what newer versions call the graph that a v1 session runs
+SESSION = "unknown_graph"  # the name of a v1 session's graph in newer versions
 _KEPT = re.compile(
     r"\.main\.(?:before_placer|before_post_placement_passes|after_partition_passes)\.pb"
     # A v1 session has no stages of function instantiation; these are the nearest to them.
@@ -86,7 +86,7 @@ class Dumps:
         self._expected_at = 0.0
         self._first_calls = 0  # that are running
         self._awaited: set[str] = set()  # functions of datasets not instantiated so far
-        self._repeated: set[str] = set()  # functions whose dumps nobody needs
+        self._repeated: set[str] = set()  # functions whose dumps are not needed
         self._log_variables = [_LOG_LEVEL]
         self._of_graph: dict[str, int] = {}  # the numbers of the sessions' graphs, by dump
         self._process = os.getpid()
@@ -127,7 +127,7 @@ class Dumps:
         if not self._never_rests:
             self._switch = dump_switch()
         for name in self._log_variables:
-            if name in os.environ:  # the C library sees it again as the program does
+            if name in os.environ:  # give the C library the program's value back
                 os.putenv(name, os.environ[name])
             else:
                 os.unsetenv(name)
@@ -158,7 +158,7 @@ class Dumps:
     def repeated(self, function: str) -> None:
         """Note that a function like earlier ones was defined."""
         if len(self._repeated) >= _MOST_REPEATED:
-            self._repeated.clear()  # the first are long over
+            self._repeated.clear()  # the first instantiations ended long ago
         self._repeated.add(_in_file_names(function))
 
     def __enter__(self) -> None:
@@ -259,7 +259,7 @@ class Dumps:
         return bool(self._first_calls) or is_recent or self._never_rests
 
     def _are_whole(self, names: set[str]) -> bool:
-        """Return whether every awaited function was dumped, with all stages."""
+        """Return whether every awaited function was dumped at all stages."""
         stages = Counter(match.groups() for match in map(_STAGE.fullmatch, names) if match)
         self._awaited -= {name for name, _ in stages}
         has_waited = time.monotonic() - self._expected_at > _WAIT_FOR_DATASETS_S

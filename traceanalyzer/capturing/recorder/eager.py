@@ -1,10 +1,10 @@
 """Records every eager op and every call of a function, in order.
 
-All generated op functions of TensorFlow run an eager op by `pywrap_tfe.TFE_Py_FastPathExecute`.
-Calls of functions, and ops for which that falls back, run by `TFE_Py_Execute` or
+TensorFlow's generated op functions run an eager op with `pywrap_tfe.TFE_Py_FastPathExecute`.
+Calls of functions, and ops for which that falls back, run with `TFE_Py_Execute` or
 `TFE_Py_ExecuteCancelable` (python/eager/execute.py). These are replaced by functions that note a
 *signature*: op, attributes, dtypes, the requested device, and the line of the user's code. Each
-distinct signature is described once; of each thread only the sequence of their numbers is kept.
+distinct signature is described once; for each thread, only the sequence of numbers is kept.
 That takes about 2 µs per op. (TensorFlow's own op callbacks take some 100 µs.)
 
 Outside of sessions only the few modules that create resources are watched, because the device of a
@@ -96,7 +96,7 @@ class EagerRecorder(Part):
         self._sequences.end()
 
     def count(self, *, on: bool) -> None:
-        """Begin or stop to count ops outside of sessions."""
+        """Start or stop counting ops outside of sessions."""
         if not self._undo or self._sequences.is_on:
             return
         is_on = self._pywrap.TFE_Py_FastPathExecute is self._counting
@@ -118,7 +118,7 @@ class EagerRecorder(Part):
         from tensorflow.python.framework import dtypes, tensor_shape
 
         plain = frozenset({*_PLAIN, dtypes.DType, tensor_shape.TensorShape})
-        # Locals of the closure: an attribute look-up for each op would be felt.
+        # Locals of the closure: looking up attributes for each op would be slow.
         local, numbers = self._sequences.local, self._signatures.numbers
         mark = self._sequences.mark
         first_attribute, creates = self._first_attribute, self._creates
@@ -217,7 +217,7 @@ class EagerRecorder(Part):
 
     def _execute(self, original: Callable[..., Any]) -> Callable[..., Any]:  # noqa: C901
         op_def = self._types.op_def
-        functions = self._functions  # the registry takes some µs for a name that is no op
+        functions = self._functions  # the registry takes some µs for a name that is not an op
 
         def execute(*args: Any) -> Any:
             # (context, device, op, inputs, attributes, [cancellation,] number of outputs)
@@ -265,7 +265,7 @@ class EagerRecorder(Part):
         """Return the number of a call's signature, and whether it is new."""
         tensor_type = self._types.tensor
         scope, inputs, attributes = args[1], args[3], args[4]
-        # The resources that a call binds decide on placements; the values of tensors do not.
+        # The resources passed to a call affect placement; the values of tensors do not.
         positions = self._functions.get(name)
         if positions is None:
             positions = tuple(
@@ -304,7 +304,7 @@ class EagerRecorder(Part):
     def _unusual(
         self, value: Any, sequence: array[int], frame: FrameType | None, place: Any, scope: Any
     ) -> Any:
-        """Return the part of a key for an input that is no plain tensor; note a variable's read."""
+        """Return the key part of an input that is not a plain tensor; note reads of variables."""
         category = self._categories.get(type(value))
         if category is None:
             category = self._categories[type(value)] = self._category(value)

@@ -41,7 +41,7 @@ class OwnDescriptor:
         return self._file is not None and _file_of(self.number) == self._file
 
     def point_to(self, other: int) -> None:
-        """Redirect it to `other`, unless the program reuses the number by now."""
+        """Redirect it to `other`, unless the program now reuses the number."""
         if self.is_ours():
             os.dup2(other, self.number, inheritable=False)
             self._file = _file_of(self.number)
@@ -72,12 +72,12 @@ def watch_ending(finish: Callable[[str], None]) -> None:
 
 
 def watch_signals() -> None:
-    """Finish the recording when SIGTERM or SIGHUP end the program, however busy it is.
+    """Finish the recording when SIGTERM or SIGHUP ends the program, however busy it is.
 
-    Call this when there is something to finish: until then, these signals are left alone.
-    Without a handler they end a program at once. Our handler is a Python function, which waits for
-    the main thread to return from TensorFlow; for a loop in a graph that can take an hour. So a
-    thread that sleeps until a signal comes takes over if the main thread does not react.
+    Call this only when there is something to finish: until then, these signals are left alone.
+    Without a handler, they end a program immediately. Our handler is a Python function, which waits
+    for the main thread to return from TensorFlow; for a loop in a graph, that can take an hour. So
+    a thread that sleeps until a signal comes takes over if the main thread does not react.
     """
     if _Ending.current is not None:
         _Ending.current.listen()
@@ -85,9 +85,9 @@ def watch_signals() -> None:
 
 @contextlib.contextmanager
 def shielded(*, drop: bool = False) -> Iterator[None]:
-    """Keep signals from interrupting the recorder in the main thread; they are handled after.
+    """Keep signals from interrupting the recorder in the main thread; handle them afterwards.
 
-    With `drop`, Ctrl-C is forgotten: the program has ended already.
+    With `drop`, ignore Ctrl-C: the program has already ended.
     """
     arrived: list[int] = []
     handlers: dict[signal.Signals, Any] = {}
@@ -200,7 +200,7 @@ class _Ending:
         return 0
 
     def in_child(self) -> None:
-        """Remove our hooks in a fork, so that it ends as without the recorder."""
+        """Remove our hooks in a fork, so that it ends as if there were no recorder."""
         atexit.unregister(self.at_exit)
         with contextlib.suppress(ValueError, OSError):
             for number in _FATAL:

@@ -1,7 +1,7 @@
-"""What the program ran with: variables, devices, options, and kernels of other libraries.
+"""The program's environment: variables, devices, options, and kernels of other libraries.
 
-Also the lines that choose the GPUs that TensorFlow sees, or ask which there are. A line that hides
-a GPU here hides one on a machine with GPUs too, and a program that asks for one may behave
+Also the lines that choose which GPUs TensorFlow sees, or ask which ones exist. A line that hides a
+GPU here also hides one on a machine with GPUs, and a program that asks for GPUs may behave
 differently there. So a report must name the line.
 """
 
@@ -18,7 +18,7 @@ from .attributes import as_json, dtype_name
 from .frames import is_user_file, place_of, user_places
 from .hooks import Journal, Part, followed, loaded
 
-# Variables that decide on devices, kernels or rewrites. They are named one by one or by narrow
+# Variables that affect devices, kernels, or rewrites. They are named one by one or by narrow
 # prefixes, because an environment contains secrets too (`TF_VAR_...` is Terraform's).
 _VARIABLES = (
     *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_CACHE_PATH", "CUDA_HOME"),
@@ -58,7 +58,7 @@ _CPU = "CPU"  # the type of device in a question that is not about GPUs
 
 
 def variables() -> dict[str, str]:
-    """Return the environment variables that can decide on devices, kernels or rewrites.
+    """Return the environment variables that can affect devices, kernels, or rewrites.
 
     Call this before TensorFlow is imported: its packages set some themselves (2.12).
     """
@@ -123,7 +123,7 @@ def _devices(devices: list[Any]) -> list[dict[str, str]]:
 
 
 def _memory_limits(context: Any) -> dict[str, int]:
-    """Return how much memory TensorFlow's allocator may take of each GPU, in bytes."""
+    """Return how much memory TensorFlow's allocator may use on each GPU, in bytes."""
     from tensorflow.python import pywrap_tfe
     from tensorflow.python.client import pywrap_tf_session
 
@@ -153,7 +153,7 @@ def _plain_value(value: Any) -> Any:
 def foreign_kernels(types: Iterable[str]) -> list[dict[str, Any]]:
     """Return the kernels of the ops that other libraries define.
 
-    The process that has loaded the library knows them, also without a GPU
+    The process that loaded the library has them registered, even without a GPU
     (python/framework/kernels.py, `get_registered_kernels_for_op`, of 2.12 and 2.21).
     """
     own = loaded("tensorflow").raw_ops

@@ -38,7 +38,7 @@ _NO_DEVICE = (
     "Unable to find any devices for spec",
     "Cannot assign a device for operation",
 )
-# Python warns when it parses an invalid escape. Switching off its warning filters meanwhile would
+# Python warns when it parses an invalid escape. Disabling its warning filters for the parse would
 # make it forget earlier warnings, and the program's other threads share the filters.
 _ESCAPE = re.compile(r"\\(?:N\{[^}\n]*\}|[^{}\n]|(?=[{}]))")
 _TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*`, since Python 3.11
@@ -115,7 +115,7 @@ def _handler(innermost: FrameType, error: type) -> tuple[str, int, str] | None:
         if found is None:
             continue
         file, line, name = found
-        # A `try` around the definition of the function does not guard its calls.
+        # A `try` around a function's definition does not catch errors of its calls.
         first = code.co_firstlineno if file == code.co_filename else 0
         for node in _tries(file):
             is_inside = node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)

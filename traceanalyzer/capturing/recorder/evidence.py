@@ -1,4 +1,4 @@
-"""All facts that are recorded about a program beside the trace, and its steps."""
+"""Everything recorded about a program in addition to the trace, and its steps."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Evidence:
         self._dumps.finish(self._functions.definitions, self._called_at)
 
     def _called(self, name: str, thread: int) -> None:
-        """A function is about to be called, by the thread of that number."""
+        """Note that the thread of that number is about to call a function."""
         self._steps.ended(name, thread)
         self._before_call(name)  # a session may begin or end with it
         self._steps.began(name, thread)
@@ -147,7 +147,7 @@ class StepMarks(Part):
         self._program_marks = False
 
     def install(self) -> None:
-        """Notice from now on whether the program marks its steps itself."""
+        """From now on, notice whether the program marks its own steps."""
         from tensorflow.python.framework import constant_op
         from tensorflow.python.profiler import trace
 
@@ -170,13 +170,13 @@ class StepMarks(Part):
             self._open = None
 
     def ended(self, name: str, thread: int) -> None:
-        """Mark the end of a step, if the next call, of that function by that thread, ends it."""
+        """Mark the end of a step if the next call (that function, by that thread) ends it."""
         if self._open is not None and self._leader == (thread, name):
             self._open.Stop()
             self._open = None
 
     def began(self, name: str, thread: int) -> None:
-        """Mark the beginning of a step, if the next call is one."""
+        """Mark the beginning of a step if the next call begins one."""
         key = (thread, name)
         count = self._counts[key] = self._counts.get(key, 0) + 1
         if not self._is_marking or self._program_marks:
@@ -188,7 +188,7 @@ class StepMarks(Part):
             self._open = traceme("step", step_num=count, _r=1, graph_type=label_of(name))
 
     def _made(self, *_: Any, **keywords: Any) -> None:
-        """Note that a step is marked, by the program or by a callback of Keras."""
+        """Note that a step is marked, by the program or by a Keras callback."""
         if "step_num" in keywords:
             self._program_marks = True
             maker = os.path.basename(sys._getframe(2).f_code.co_filename)

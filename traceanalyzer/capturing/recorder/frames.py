@@ -79,7 +79,7 @@ def _absolute(file: str) -> str:
 
 
 def _tensorflow_folder() -> str:
-    # TensorFlow may be used from a build folder. No path begins with "\0".
+    # TensorFlow may run from a build folder. No path begins with "\0".
     file = getattr(sys.modules.get("tensorflow"), "__file__", None)
     return os.path.dirname(os.path.abspath(file)) + os.sep if file else "\0"
 

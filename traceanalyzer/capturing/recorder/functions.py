@@ -3,7 +3,7 @@
 A graph is read when TensorFlow turns it into a function's definition (atomic_function.py,
 `from_func_graph`; in TensorFlow 2.12 monomorphic_function.py, `_EagerDefinedFunction`). Its nodes
 then still have their Python tracebacks, which the definition lacks. The graphs of v1 sessions
-never become definitions; they are read at the end, the first of them under the empty name.
+never become definitions; they are read at the end. The first one gets the empty name.
 
 `model.predict` in a loop makes three datasets each time, under new names, and TensorFlow traces and
 places their functions again. The first few show everything; recording all takes longer than
@@ -88,7 +88,7 @@ class FunctionRecorder(Part):
 
 
 def _contents(graph: Any) -> tuple[Any, ...]:
-    """Return the facts that decide the placement of a function's nodes, and a line of it.
+    """Return the facts that decide the placement of a function's nodes, and one of its lines.
 
     The line of one op is enough to keep functions of different lines apart. Reading it takes longer
     than all the rest, and `model.predict` defines three functions.
@@ -103,7 +103,7 @@ def _contents(graph: Any) -> tuple[Any, ...]:
 
 
 def _captured(tensor: Any) -> tuple[Any, ...]:
-    """Return the facts that decide where a captured tensor is: of a resource, its identity.
+    """Return the facts that decide where a captured tensor is; for a resource, its identity.
 
     Without a GPU all resources are on the CPU, so their devices show nothing.
     """

@@ -1,8 +1,8 @@
-"""The journal, and replacing functions of the program's TensorFlow without its notice.
+"""The journal, and hooks that replace TensorFlow functions without the program noticing.
 
-An error of the program that passes through our code keeps the traceback that it has without us:
-what is caught and raised again goes on with the traceback that it has by then. Before Python 3.11
-it goes on with the one that it had when it was caught, so our frames stay.
+A program's error that passes through our code must keep its usual traceback, so our frames are
+removed before it is raised again. Before Python 3.11 they stay: the error continues with the
+traceback that it had when it was caught.
 """
 
 from __future__ import annotations
@@ -180,10 +180,10 @@ def loaded(name: str) -> Any:
 def watch_import(
     name: str, after: Callable[[], None], before: Callable[[], None] = lambda: None
 ) -> None:
-    """Call back around the import of a module; at once, if it is imported already.
+    """Call back around the import of a module, or now if it is already imported.
 
-    `before` is called before its code runs for the first time, `after` when it has been imported
-    without error; only in this process, not in a fork of it.
+    `before` is called before its code runs for the first time, and `after` once it has been
+    imported without an error. Neither is called in a fork.
     """
     if name in sys.modules:
         before()
@@ -197,9 +197,10 @@ def watch_import(
 class _Finder:
     """Finds one module through the other finders, until that module has been imported.
 
-    Not only until it is found: programs ask for a module's spec, to learn whether it is installed,
-    long before they import it. This class and the loader have no base classes: `importlib.abc`
-    would import a dozen modules before the program could put modules of these names on its path.
+    It stays until then because programs ask for a module's spec, to find out whether it is
+    installed, long before they import it. This class and the loader have no base classes:
+    `importlib.abc` would import a dozen modules before the program could put modules of these
+    names on its path.
     """
 
     def __init__(self, name: str, before: Callable[[], None], after: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ import time
 # profiler's: it keeps its events in small blocks of the C heap.
 _EXACT_FROM = 64 << 20
 _PATIENCE = 100
-_UORDBLKS = 7  # bytes in use, among glibc's figures
+_UORDBLKS = 7  # index of the bytes in use
 
 # A container may have less memory than its machine: current use and limit, of cgroups v2 and v1.
 _CGROUPS = (
@@ -30,8 +30,8 @@ class HeapGrowth:
     """Growth of the C heap since this object was created.
 
     glibc knows how much of the heap is in use, but walks all free blocks to find out, and delays
-    threads that allocate meanwhile (50 ms after some epochs of Keras). So the kernel is asked
-    first, which only knows pages (0.2 ms), and glibc at most a hundredth of the time.
+    threads that allocate during that time (50 ms after some epochs of Keras). So the kernel,
+    which only knows pages, is asked first (0.2 ms), and glibc at most 1% of the time.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class HeapGrowth:
         self._next_s = 0.0
 
     def bytes(self) -> int:
-        """Return the growth; too small by at most what was free before or was freed since."""
+        """Return the growth. Memory that was free before or was freed since may not be counted."""
         now = _anonymous_bytes()
         self._pages = min(self._pages, now)  # pages that were given back will be taken again
         pages = now - self._pages
@@ -60,9 +60,9 @@ class HeapGrowth:
 def give_back() -> None:
     """Make glibc return free memory of the C heap to the system.
 
-    It keeps the small blocks of a session: 1.8 GB for 120,000 rounds of a loop in a graph
-    (TensorFlow 2.21). Returning these takes a quarter of a second of a core; on a busy machine no
-    thread that allocated meanwhile waited for more than 40 ms.
+    It keeps the small blocks of a session: 1.8 GB for 120,000 iterations of a loop in a graph
+    (TensorFlow 2.21). Returning them takes 0.25 s on one core; on a busy machine, no thread that
+    allocated during that time waited for more than 40 ms.
     """
     with contextlib.suppress(AttributeError, OSError):  # another C library
         ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))

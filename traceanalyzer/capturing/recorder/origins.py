@@ -1,8 +1,8 @@
-"""The origin of a requested device: spelt out, or the device of a variable, tensor or machine.
+"""The origin of a requested device: named in code, or taken from a variable, tensor, or machine.
 
 `tf.device(v.device)` requests the device of `v`, which may differ on another machine. So while the
-recorder is installed, `.device` of tensors returns a separate text for each owner: an ordinary
-`str` that differs from equal ones by identity, which survives until TensorFlow enters the scope.
+recorder is installed, `.device` of tensors returns a separate string for each owner: an ordinary
+`str` with an identity of its own, which survives until TensorFlow enters the scope.
 
 A tensor is on the device of the op that made it. That op is noted on the tensor itself, for as long
 as the tensor exists. No op makes constants, which are on the device of their scope (see `scopes`),

@@ -38,7 +38,7 @@ _SO_BINDTODEVICE = 25  # asm-generic/socket.h; Python's `socket` does not name i
 
 
 class ProfilerError(Exception):
-    """There is no session, or no trace; the message says why."""
+    """The profiler has no session or wrote no trace; the message says why."""
 
 
 class Levels(NamedTuple):
@@ -283,9 +283,9 @@ class ProgramWatch(Part):
     """Notices the first use of TensorFlow, and the program's own sessions of the profiler."""
 
     def on_first_use(self, used: Callable[[], None]) -> None:
-        """Call back, once, just before TensorFlow creates its devices; at once if it has them.
+        """Call back once, just before TensorFlow creates its devices, or now if it has them.
 
-        A profiler must not begin sooner: CUPTI initialises CUDA, which then ignores the
+        A profiler must not begin earlier: CUPTI initializes CUDA, which then ignores the
         CUDA_VISIBLE_DEVICES that a program may set between import and first use.
         """
         from tensorflow.python import pywrap_tfe

@@ -85,13 +85,13 @@ class Attachment:
         return Dumps(self._settings.graphs, self._journal)
 
     def before_tensorflow(self) -> None:
-        """TensorFlow is about to be imported: request its graphs."""
+        """Request TensorFlow's graphs, before it is imported."""
         with self._journal.guard("the program"):
             self._variables = variables()
             self._dumps.ask(is_oldest=_is_oldest_installed())
 
     def after_tensorflow(self) -> None:
-        """TensorFlow has been imported: install the recorder, and begin."""
+        """Install the recorder and begin, after TensorFlow was imported."""
         with self._journal.guard("the program"):
             self._attach()
 

@@ -1,4 +1,4 @@
-"""Begins and ends sessions as the window decides, and gives way to the program's own profiler."""
+"""Begins and ends sessions as the window decides, and stops for the program's own profiler."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _TRAINING = ("fit", "train_on_batch")  # methods of Keras' models
 _ENDS = {
     "exit": "until the program ended",
     "signal": "until a signal ended the program",
-    "os._exit": "until the program left by os._exit",
-    "os.exec": "until another program took this one's place",
+    "os._exit": "until the program called os._exit",
+    "os.exec": "until another program replaced it (exec)",
 }
 
 
@@ -35,7 +35,7 @@ class _Session(NamedTuple):
 
 
 class Recording:
-    """Records sessions of a program. No method raises; only `begin` takes time when idle."""
+    """Records sessions of a program. No method raises. When idle, only `begin` takes time."""
 
     def __init__(self, settings: Settings, journal: Journal) -> None:
         self._settings = settings
@@ -44,7 +44,7 @@ class Recording:
         self._watch = ProgramWatch()
         self._evidence: Any = None
         self._profiler: Any = None
-        # The lock guards the following.
+        # The lock protects the following.
         self._lock = threading.RLock()
         self._session: _Session | None = None
         self._script: ScriptSession | None = None
@@ -62,7 +62,7 @@ class Recording:
         self._is_writing = False
 
     def begin(self, evidence: Evidence) -> None:
-        """TensorFlow has been imported: record from its first use, if the window says so."""
+        """Record from TensorFlow's first use if the window says so; call this after its import."""
         try:
             self._evidence = evidence
             self._profiler = Profiler(self._settings, self._journal)
@@ -77,7 +77,7 @@ class Recording:
             self._journal.failed("a trace", error)
 
     def before_function_call(self, name: str) -> None:
-        """A function of that definition is about to be called eagerly."""
+        """Act on a function, by its definition, that is about to be called eagerly."""
         if self._is_idle or self._is_writing:
             return
         action = self._window.called(name)
@@ -134,7 +134,7 @@ class Recording:
             self._look_if_needed()
 
     def _script_begins(self, script: ScriptSession) -> None:
-        """The program's own profiler is about to begin: there can be only one."""
+        """End our session: the program's own profiler is about to begin, and only one can run."""
         with self._shielded():
             self._scripts += 1
             if self._session is not None:
@@ -154,7 +154,7 @@ class Recording:
                 self._look_if_needed()
 
     def _is_fork(self) -> None:
-        """This process is a fork: it has our state, but not our threads."""
+        """Stop in a fork, which has our state but not our threads."""
         self._is_idle = True
         self._window.over = True
         self._lock = threading.RLock()  # its owner is not in the fork

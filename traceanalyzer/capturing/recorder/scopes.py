@@ -19,7 +19,7 @@ from .origins import MACHINE, Locations, Origins, Scope
 
 _MARK = "_traceanalyzer_frame"
 _ORIGIN = "_traceanalyzer_origin"
-# Between the `with` of the caller and the functions replaced here.
+# Frames between the caller's `with` and the functions replaced here.
 _MACHINERY = (
     *("/tensorflow/python/framework/ops.py", "/tensorflow/python/framework/func_graph.py"),
     *("/tensorflow/python/util/tf_contextlib.py", "/tensorflow/python/util/tf_stack.py"),

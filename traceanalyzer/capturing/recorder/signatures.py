@@ -73,7 +73,7 @@ class Signatures:
     # and the chain of scopes.
 
     def add_op(self, key: Key, frame: Caller, inputs: Iterable[Any], given: Sequence[Any]) -> int:
-        """Describe an op; the given attributes are names and values in turn."""
+        """Describe an op; the given attributes alternate names and values."""
         inputs = tuple(inputs)
         known = self.types.attributes(key[0], inputs, given)
         takes: list[dict[str, Any]] = []
@@ -89,7 +89,7 @@ class Signatures:
         return number
 
     def add_call(self, key: Key, frame: Caller, inputs: Iterable[Any]) -> int:
-        """Describe a call of a function; its inputs are bound to the function's `_Arg`s in turn."""
+        """Describe a call of a function; its inputs go to the function's `_Arg`s in order."""
         return self._add(key, frame, list(map(self._tensor, inputs)), {}, is_function=True)
 
     def add_read(self, key: Key, frame: Caller, variable: Any) -> int:

@@ -23,13 +23,13 @@ from .environment import GpuChoices
 from .functions import line_of
 from .hooks import Journal, Part, loaded, unseen
 
-_CONFIG = 2  # its place among the arguments of a session
-_MOST_CONFIGS = 20  # different ones of one program
+_CONFIG = 2  # the index of this argument of a session
+_MOST_CONFIGS = 20  # distinct configurations of one program
 _MARKER = "traceanalyzer:session"
 _NUMBER = "_traceanalyzer_number"  # on a graph
 _VERSION = "_traceanalyzer_version"  # on a session: that of the graph it last placed
-_MOST_GRAPHS = 20  # later ones count as the last of these
-_MOST_LIKE = 20  # graphs of the same ops that differ by lines
+_MOST_GRAPHS = 20  # later graphs count as the last of these
+_MOST_LIKE = 20  # graphs of the same ops that differ in their lines
 _LONGEST_WAIT_S = 1.0
 
 

@@ -61,7 +61,7 @@ def bound_reached(load: Load, heap_bytes: int, eager_ops: int | None) -> str | N
 
 
 class Window:
-    """The base of all windows. Each counts calls or steps, and is over at some time."""
+    """The base of all windows. A window counts calls or steps, and ends at some point."""
 
     counts_on = False  # whether calls are counted after the last recording
     awaits_eager_ops = False  # whether to count eager ops while nothing is recorded
@@ -75,11 +75,11 @@ class Window:
         self._labels: dict[str, str] = {}
 
     def used(self) -> Action:
-        """TensorFlow is about to create its devices, and to run its first op."""
+        """Note that TensorFlow is about to create its devices and run its first op."""
         return None
 
     def called(self, definition: str) -> Action:
-        """A function is about to be called: count it as a call of its Python function."""
+        """Count a call of a Python function; its graph is about to run."""
         label = self._labels.get(definition)
         if label is None:
             label = self._labels[definition] = self._label_of(definition)
@@ -87,16 +87,16 @@ class Window:
         return self._counted(label, count)
 
     def stepped(self) -> Action:
-        """The program itself marks the beginning of a step."""
+        """Note that the program itself marks the beginning of a step."""
         return None
 
     def looked(self, load: Load) -> Action:
-        """Some time has passed: end a session before it slows down the program."""
+        """End a session before it slows down the program; called at intervals."""
         bound = bound_reached(load, MOST_HEAP_BYTES, None) if self.recording else None
         return self._end(bound) if bound else None
 
     def written(self, size: int) -> Action:  # noqa: ARG002
-        """The last session wrote a trace of `size` bytes, 0 for none."""
+        """Note that the last session wrote a trace of `size` bytes, 0 for none."""
         return None
 
     def next_look_s(self) -> float | None:
@@ -112,7 +112,7 @@ class Window:
         return False
 
     def missed(self) -> str | None:
-        """Name a function that ran for longer than was recorded, if there is one."""
+        """Return a note on a function that ran for longer than was recorded, if there is one."""
         return None
 
     def _label_of(self, definition: str) -> str:
