@@ -1,6 +1,8 @@
 """Traces without a capture file, with graphs in events files beside them, of real programs."""
 
 import shutil
+import struct
+import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -98,6 +100,20 @@ def test_a_damaged_events_file_leaves_the_trace_as_it_is(captured: Path, tmp_pat
         events.write_bytes(whole[:length] + bytes(reversed(whole[length:])))
         event_graphs(run, None)
     assert len(ta.load(bare).ops)
+
+
+def test_events_files_of_many_gigabytes_are_not_read(captured: Path, tmp_path: Path) -> None:
+    bare = _without_capture_file(captured, tmp_path)
+    record = struct.pack("<QI", 64 << 20, 0)
+    for number in range(16):
+        with (bare / f"events.out.tfevents.{number}.host").open("wb") as file:
+            for at in range(16):
+                file.seek(at * ((64 << 20) + 16))
+                file.write(record)
+    (run,) = find_runs(bare)
+    begin = time.process_time()
+    event_graphs(run, None)
+    assert time.process_time() - begin < 10
 
 
 @needs_corpus

@@ -30,11 +30,11 @@ _CHANGES: Final = tuple(
     b.Column(name=title, title=title) for title in ("#", "Change", "Where", "Saves", "Certainty")
 )
 _BARS: Final = (
-    b.Column(name="part", title=""),
-    b.Column(name="value", title="", kind="us"),
-    b.Column(name="share", title="", kind="share"),
-    b.Column(name="drawn", title=""),
+    b.Column(name="part", title="Part"),
+    b.Column(name="value", title="Value", kind="us"),
+    b.Column(name="share", title="Share", kind="share"),
 )
+_DRAWN: Final = (*(replace(column, title="") for column in _BARS), b.Column(name="drawn", title=""))
 
 
 class Quiet(NamedTuple):
@@ -144,7 +144,7 @@ class Form(NamedTuple):
 
     def step_bar(self, block: b.StepBar, most: int | None = None) -> Iterator[Simple]:
         """Yield all bars, or the given number of them, as tables."""
-        columns = _BARS if self.draws_bars else _BARS[:3]
+        columns = _DRAWN if self.draws_bars else _BARS
         for bar in block.bars[:most]:
             yield Quiet((f"{bar.label}: {quantity(bar.total, block.unit)}",))
             longest = max((part.value for part in bar.parts), default=0.0) or 1.0

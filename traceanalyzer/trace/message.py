@@ -12,6 +12,7 @@ _FIXED_BYTES: Final = {FIXED64: 8, FIXED32: 4}
 _LAST: Final = 0x80  # a byte below it is the last one of a varint
 _MAX_SHIFT: Final = 63
 _BITS: Final = 2**64 - 1
+_MOST_FIELDS: Final = 1_000_000  # of a message; a node of a graph is one field
 _EMPTY: Final = memoryview(b"")
 
 
@@ -32,7 +33,9 @@ class Message:
 
     def __init__(self, data: int | bytes | memoryview) -> None:
         self.values: dict[int, list[int | memoryview]] = {}
-        for number, value, _ in fields(as_bytes(data)):
+        for count, (number, value, _) in enumerate(fields(as_bytes(data))):
+            if count >= _MOST_FIELDS or not number:
+                raise BrokenMessageError
             self.values.setdefault(number, []).append(value)
 
     def every(self, field: int) -> Sequence[int | memoryview]:

@@ -38,7 +38,7 @@ _PRODUCER_OF_1_15: Final = 134  # cut after 2.0
 
 # The graph is among the first records; gigabytes of metrics can follow it in a long training.
 MAX_RECORDS: Final = 64
-MAX_RECORD_BYTES: Final = 128 << 20
+MAX_RECORD_BYTES: Final = 128 << 20  # of all records of a file that are read
 MAX_FILES: Final = 16
 MAX_GRAPH_RECORDS: Final = 32  # of a file
 MAX_SCANNED: Final = 200_000  # records of a file
@@ -125,8 +125,8 @@ def _events_files(run: Path) -> Iterator[tuple[int, Path]]:
 
 def _producer(file: Path) -> int | None:
     """Return the producer of the first graph in an events file."""
-    for record in islice(_records(file), MAX_RECORDS):
-        with suppress(BrokenMessageError):
+    with suppress(BrokenMessageError):
+        for record in islice(_records(file), MAX_RECORDS):
             graph = Message(record).message(_GRAPH_DEF)
             if producer := graph.message(_VERSIONS).number(_PRODUCER):
                 return producer
@@ -140,8 +140,8 @@ def run_metadata(run: RunFiles) -> Iterator[tuple[Path, memoryview]]:
     python/ops/summary_ops_v2.py).
     """
     for file in _nearest_files(run):
-        for record in islice(_records(file, _SMALLEST_GRAPH_BYTES), MAX_GRAPH_RECORDS):
-            with suppress(BrokenMessageError):
+        with suppress(BrokenMessageError):
+            for record in islice(_records(file, _SMALLEST_GRAPH_BYTES), MAX_GRAPH_RECORDS):
                 for value in Message(record).message(_SUMMARY).every(_VALUE):
                     plugin = Message(value).message(_METADATA).message(_PLUGIN_DATA)
                     if plugin.text(_PLUGIN_NAME) == _RUN_METADATA_GRAPH:
@@ -150,15 +150,17 @@ def run_metadata(run: RunFiles) -> Iterator[tuple[Path, memoryview]]:
 
 
 def _records(file: Path, least_bytes: int = 1) -> Iterator[bytes]:
-    """Yield the records of an events file that are not smaller; larger ones than the limit end it.
+    """Yield the records of an events file that are not smaller; too many bytes end it.
 
     The last record of a file that is being written can be incomplete.
     """
+    left_bytes = MAX_RECORD_BYTES
     with suppress(OSError), file.open("rb") as stream:
         for _ in range(MAX_SCANNED):
             header = stream.read(_HEADER.size)
             length = _HEADER.unpack(header)[0] if len(header) == _HEADER.size else 0
-            if not 0 < length <= MAX_RECORD_BYTES:
+            left_bytes -= length if length >= least_bytes else 0
+            if not length or left_bytes < 0:
                 return
             if length < least_bytes:
                 stream.seek(length + _CHECKSUM_BYTES, os.SEEK_CUR)
