@@ -85,7 +85,10 @@ def check(run: Run) -> Iterator[Finding]:
         ops = host.tables.ops
         found = ops[(ops["placement_source"] == "summary") & (ops["placement"] == "cpu")]
         types = listed(sorted(set(found["type"].astype(str))))
-        why = f"TensorFlow requests the CPU where it {_SUMMARY.does}, so an `Identity` copies the value there first."
+        why = (
+            f"TensorFlow requests the CPU where it {_SUMMARY.does}, so an `Identity` copies the "
+            "value there first."
+        )
         text = f"each {types} recorded is immediately followed by a WriteSummary"
         if len(found):
             yield Finding(
