@@ -142,5 +142,5 @@ def test_nearly_all_likely_answers_are_right(tmp_path: Path) -> None:
     total = _Answers(*map(sum, zip(*found, strict=True)))
     print(total)  # noqa: T201 - the calibration
     assert total.ops > 100
-    assert total.answered >= 0.6 * total.ops
+    assert total.answered >= 0.55 * total.ops
     assert total.right >= 0.95 * total.answered

@@ -77,8 +77,8 @@ def _of_run(run: Run) -> Iterator[_Remark]:
         yield "info", "eager_loop", text
     if run.version is None:
         text = (
-            "the version of TensorFlow is unknown, as no event file with a graph is beside the "
-            f"profile; {_CAPTURE} records it"
+            "the version of TensorFlow is unknown, because no events file with a graph lies beside "
+            f"the profile; {_CAPTURE} records it"
         )
         yield "info", "tf_version_unknown", text
     unknown = run.ops[(run.ops["placement"] == "unknown") & (run.ops["role"] == Role.COMPUTE)]

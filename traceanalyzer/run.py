@@ -6,7 +6,7 @@ import filecmp
 import logging
 import os
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
+from functools import cache, cached_property, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
@@ -243,8 +243,8 @@ def load(
     limit = _memory_limit() if max_memory_bytes is None else max_memory_bytes
     hosts: list[Host] = []
     first_error: TraceAnalyzerError | None = None
-    version = tf_version(chosen)
-    graphs = event_graphs(chosen, version.value if version else None)
+    version = cache(partial(tf_version, chosen))
+    graphs = cache(lambda: event_graphs(chosen, version()))
     for index, file in enumerate(kept):
         if progress:
             progress(f"reading {file.path.name}")
@@ -263,7 +263,7 @@ def load(
         hosts=tuple(hosts),
         failures=tuple(failures),
         other_runs=tuple(encodable(r.name) for r in found if r is not chosen),
-        version=_recorded_version(hosts) or version,
+        version=_recorded_version(hosts) or version(),
     )
 
 
@@ -307,16 +307,17 @@ def _read(
     index: int,
     max_memory_bytes: int | None,
     near_ns: int,
-    graphs: EventGraphs | None,
+    graphs: Callable[[], EventGraphs | None],
 ) -> Host:
     trace = read_host(file, max_bytes=max_memory_bytes, near_ns=near_ns)
     start_ps, end_ps = _extent(trace)
     beside = capture_beside(file, trace)
-    tables = host_tables(file.host, index, trace, beside.capture_file, beside.session, graphs)
+    others = graphs() if beside.capture_file is None else None
+    tables = host_tables(file.host, index, trace, beside.capture_file, beside.session, others)
     if not beside.is_timed and holds_other_ops(beside.capture_file, tables):
         problem = "it records other ops than the trace holds"
         beside = Beside(None, problem=problem, is_foreign=True)
-        tables = host_tables(file.host, index, trace, graphs=graphs)
+        tables = host_tables(file.host, index, trace, graphs=graphs())
     timeline = host_timeline(tables)
     return Host(
         name=file.host,

@@ -25,15 +25,17 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Attributes
     from traceanalyzer.trace.discovery import RunFiles
+    from traceanalyzer.trace.tfevents import TfVersion
 
 # Fields of RunMetadata and FunctionGraphs (config.proto).
 _FUNCTION_GRAPHS: Final = 4
 _PARTITIONS, _BEFORE = 1, 2
 _PLACED_BY_CALLER: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
-# pin_to_host_optimizer.cc moves ops of these types after the placer; the graphs do not show it.
+# Grappler can move small tensors after the placer, mostly integers (pin_to_host_optimizer.cc; it is
+# off by default). The graphs do not show it, so the placer's choice for such ops is unknown.
 _MAY_BE_PINNED: Final = frozenset({"int32", "int64"})
 _LEAST_SHARE: Final = 0.9  # of a function's ops that a graph must have
-_FEWEST_OPS: Final = 3  # of all functions that have a graph
+_FEWEST_OPS: Final = 3  # of at least one function that has a graph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +62,8 @@ class EventGraphs:
             for name, instance in found.items()
             if instance is not None
         )
-        # Few ops can have the names of another program's.
-        if sum(len(ops_of_function[function.name]) for function in functions) < _FEWEST_OPS:
+        # Few ops of a function can have the names of another program's.
+        if not any(len(ops_of_function[f.name]) >= _FEWEST_OPS for f in functions):
             return None
         used = {part.device for f in functions for i in f.instances for part in i.partitions}
         return CaptureFile(
@@ -78,9 +80,9 @@ class EventGraphs:
 
     def _note(self, found: int, functions: int) -> Note:
         message = (
-            f"graphs of {found} of {counted(functions, 'function')} were found by the names of "
-            f"their ops in {self.file}, beside the trace; they may be of other calls, so no answer "
-            "from them is certain"
+            f"{self.file}, beside the trace, has graphs whose ops have the names of "
+            f"{counted(found, 'function')} of {functions}; they may belong to other calls, so no "
+            "answer from them is certain"
         )
         return Note(id="event_graphs", severity="info", message=message)
 
@@ -94,7 +96,7 @@ class EventGraphs:
         return self.instances[min(sizes)[1]] if sizes else None
 
 
-def event_graphs(run: RunFiles, version: str | None) -> EventGraphs | None:
+def event_graphs(run: RunFiles, version: TfVersion | None) -> EventGraphs | None:
     """Read the graphs in the events files beside a run; None if there are none."""
     pool = AttributePool()
     instances: list[Instance] = []
@@ -113,7 +115,7 @@ def event_graphs(run: RunFiles, version: str | None) -> EventGraphs | None:
         file=first,
         instances=tuple(instances),
         attributes=tuple(pool.sets),
-        version=version,
+        version=None if version is None else version.value,
     )
 
 

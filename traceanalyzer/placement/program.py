@@ -218,8 +218,12 @@ class ProgramPlacement:
                 yield self._placed(function, 0, call)
         else:
             for at, instance in enumerate(function.instances):
-                placed = (self._placed(function, at, call) for call in made)
-                yield min(placed, key=lambda each: _differing(each, instance.assigned))
+                found: list[tuple[int, FunctionPlacement]] = []
+                for placed in (self._placed(function, at, call) for call in made):
+                    found.append((_differing(placed, instance.assigned), placed))
+                    if not found[-1][0]:
+                        break
+                yield min(found, key=lambda each: each[0])[1]
 
     def _of_session(self, function: Function, call: Call) -> list[FunctionPlacement]:
         """Place the graphs of sessions again; a grown graph keeps its earlier devices."""

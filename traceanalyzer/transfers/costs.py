@@ -188,6 +188,7 @@ def _with_consumers(
     return table.assign(
         recorded_type=recorded_type.astype(object),
         consumer_placement=consumer.map(by_id["placement"].astype(object).to_dict().get),
+        consumer_certainty=consumer.map(by_id["placement_certainty"].astype(object).to_dict().get),
         is_predicate=types.isin(_CONTROL_FLOW) | recorded_type.isin(_CONTROL_FLOW),
     )
 
@@ -216,7 +217,7 @@ def _reader(transfer: pd.Series[Any]) -> tuple[Reader, Certainty]:
     if name is not None and is_bool and not is_typed and _LOWERED.fullmatch(name):
         return "predicate", "likely"
     if transfer["consumer_placement"] == "cpu":
-        return "cpu_op", "certain"
+        return "cpu_op", transfer["consumer_certainty"]
     if transfer["via"] in _ON_HOST and name is not None:
         return "host_argument", "likely"
     return "unknown", "possible"
