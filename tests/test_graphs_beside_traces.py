@@ -15,6 +15,7 @@ from tests.emulator.oracle import the_oracle
 from tests.labelled import HELD_OUT, PROGRAMS, QUESTIONS, LabelledProgram
 from tests.labelled.scoring import label_of, on_cpu
 from traceanalyzer.capture_file.event_graphs import event_graphs
+from traceanalyzer.changes import changes_of
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.trace.discovery import find_runs
 
@@ -80,6 +81,8 @@ def test_a_graph_in_an_events_file_explains_what_the_trace_does_not(
     found = _answers(_ALL[_QUICK], captured, _without_capture_file(captured, tmp_path))
     assert found.ops >= 6
     assert found.right == found.answered == found.ops
+    first, *_, last = changes_of(ta.diagnose(ta.load(tmp_path)))
+    assert (first.certainty, last.kind) == ("likely", "record")
 
 
 def test_graphs_of_another_program_are_not_used(captured: Path, tmp_path: Path) -> None:

@@ -80,9 +80,9 @@ class EventGraphs:
 
     def _note(self, found: int, functions: int) -> Note:
         message = (
-            f"{self.file}, beside the trace, has graphs whose ops have the names of "
-            f"{counted(found, 'function')} of {functions}; they may belong to other calls, so no "
-            "answer from them is certain"
+            f"{self.file}, beside the trace, has graphs with the op names of {found} of "
+            f"{counted(functions, 'function')}; they may belong to other calls, so no answer from "
+            "them is certain"
         )
         return Note(id="event_graphs", severity="info", message=message)
 

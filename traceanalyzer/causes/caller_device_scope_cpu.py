@@ -15,8 +15,9 @@ Call the function outside the scope. Ops that must run on the CPU can request it
 function.
 
 ## How sure it is
-Certain if the capture recorded the call and its scope. Likely if another function made the call: a
-replay shows that the call was placed on the CPU, but not why.
+Certain if the capture recorded the call and its scope. Likely if another function made the call, or
+if only a graph in an events file shows the placement: a replay shows that the call was on the CPU,
+but not why.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     function, scope, frame = function_text(cpu_op, blocker), _scope(blocker), blocker.scope_frame
     if scope is None:
         where = f"function {blocker.function or function}"
-        text = f"another function's call of {function} was placed on the CPU"
+        text = f"the call of {function} was placed on the CPU"
         return CauseMatch(
             scope=f"{function} called within a function",
             evidence=(observed("default_device", text, where),),
             certainty="likely",
-            sub_reason="called_within_a_function",
+            sub_reason="call_on_the_cpu",
         )
     where = f"call of {function if blocker.call is None else blocker.call.op}"
     text = f"{function} was called inside {scope_text(blocker)}"
@@ -63,7 +64,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 def describe(ops: BlockedOps) -> FindingText:
     if _scope(ops.blocker) is None:
-        return ops.described("caller_device_scope_cpu/within_a_function")
+        return ops.described("caller_device_scope_cpu/call_on_the_cpu")
     lines = lines_text(blocker.scope_frame for blocker in ops.blockers)
     return ops.described(
         "caller_device_scope_cpu",
@@ -73,7 +74,7 @@ def describe(ops: BlockedOps) -> FindingText:
 
 
 def _scope(blocker: Blocker) -> str | None:
-    """Return the device of the scope around the call; None if another function called it."""
+    """Return the device of the scope around the call; None if no scope was recorded."""
     if blocker.call is not None:
         return blocker.call.scope
     return str(blocker.scope) if blocker.called_in else None

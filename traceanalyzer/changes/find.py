@@ -51,8 +51,9 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
         found = [replace(c, needs=(*c.needs, gpu.id)) if c.is_prediction else c for c in found]
     found += [*unknown, *([] if gpu is None else [gpu]), *changes_beside(diagnosis, savings)]
     found = sorted(with_distinct_ids(found), key=_order)
-    if run.hosts and not capture_files and (unknown or gpu is not None):
-        at = next((k for k, c in enumerate(found) if c.kind in _SETTLED), -1)
+    needs_lines = any(each.is_by_placement and each.place is None for each in found)
+    if run.hosts and not capture_files and needs_lines:
+        at = next((k for k, c in enumerate(found) if c.kind in _SETTLED), len(found))
         found.insert(at + 1, _record(bool(unknown)))
     return tuple(_shown(found, run))
 

@@ -168,8 +168,7 @@ class Reasoner:
         named = {cause: self._titles.get(cause, "") for cause in self._candidates.of(cpu_op)}
         if "dtype_unsupported" in named and cpu_op.explanation.types_missing:
             named["dtype_unsupported"] = f"if its dtype is {_types_missing(cpu_op)}"
-        known = named.items()
-        if known:
+        if named:
             causes = listed(
                 [f"{cause} ({said})" if said else cause for cause, said in named.items()]
             )

@@ -221,7 +221,7 @@ def place_of(evidence: Evidence) -> str:
         case SourceWhere(file=file, line=line):
             return file if line is None else f"{file}:{line}"
         case CaptureFileWhere(capture_file=name):
-            return f"capture file: {name}"
+            return f"recorded: {name}"
         case TraceWhere(plane=plane, line=thread):
             return f"trace: {plane}" + ("" if thread is None else f", {thread}")
     return ""
