@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.input_pipeline.throughput import StepWaits
     from traceanalyzer.input_pipeline.verdict import HostInput
-    from traceanalyzer.model.changes import Kind, Place
+    from traceanalyzer.model.changes import Place
     from traceanalyzer.run import Host, Run
     from traceanalyzer.timeline.walk import Parts
 
@@ -47,9 +49,9 @@ _KERAS: Final = re.compile("train_function|one_step_on_data|(multi|one)_step_on_
 _PREDICT: Final = re.compile("predict_function|one_step_on_data_distributed")  # of Keras 2 and 3
 _DATASET_OF_KERAS: Final = "RangeDataset"  # of the batches of arrays
 _FEWEST_CALLS: Final = 4  # `fit` with validation creates two
-_FASTER: Final = "Make the input pipeline faster"
-_PREPARES: Final = "The device waits while Python or the TensorFlow runtime prepares its next work."
-_DEPENDS: Final = "the step waits this long; how much a change saves depends on the program"
+_TEXTS: Final[dict[str, dict[str, Any]]] = tomllib.loads(
+    (files("traceanalyzer.changes") / "data" / "beside.toml").read_text("utf-8")
+)
 
 
 def changes_beside(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
@@ -69,16 +71,28 @@ def changes_beside(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
     ]
 
 
-def _change(kind: Kind, scope: str, title: str, saving: Saving, **fields: Any) -> Change:  # noqa: ANN401
-    usual = {"certainty": "likely", "effort": "few lines", "is_by_placement": False}
-    return Change(
-        id=finding_id(kind, scope), kind=kind, title=title, saving=saving, **{**usual, **fields}
-    )
+def _change(
+    case: str,
+    lost_ps: float,
+    whole_ps: float,
+    per: Literal["step", "run"] = "step",
+    **fields: Any,  # noqa: ANN401 - of the change
+) -> Change:
+    """Return the change of a case in `beside.toml` that saves at most the lost time."""
+    texts = dict(_TEXTS[case])
+    known: dict[str, Any] = {
+        "id": finding_id(texts["kind"], texts.pop("scope")),
+        "saving": at_most(lost_ps, whole_ps, texts.pop("note"), per),
+        "certainty": "likely",
+        "effort": "few lines",
+        "is_by_placement": False,
+    }
+    return Change(**{**known, **texts, **fields})
 
 
 @dataclass(frozen=True, eq=False)
 class _Steps:
-    """A host's regular steps, and how one device (or the program, if there is none) spent them."""
+    """A host's regular steps, and how one device spent them; without a device, the program."""
 
     host: Host
     parts: Parts
@@ -132,47 +146,39 @@ def _input(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
     waited_ps, step = max(idle, key=lambda found: found[0], default=(0.0, None))
     if step is None or waited_ps < LEAST * step.step_ps:
         return
-    title, code = _FASTER, "dataset = dataset.prefetch(tf.data.AUTOTUNE)"
-    why = "The GPU waits for input. The trace does not show which stage is slow."
     if use is not None and use.worst.is_handing_over:
-        title, code = "Fetch the batches of several steps per call", step.several_per_call
-        why = (
-            "Batches are ready, but each step waits until its batch is handed over. Larger batches "
-            "also spread that time over more work."
-        )
-    saving = at_most(waited_ps, step.step_ps, "the GPU waits this long for input")
-    yield _change("input", "waits", title, saving, instead=code, why=why)
+        code = step.several_per_call
+        yield _change("handed_over", waited_ps, step.step_ps, instead=code)
+    else:
+        yield _change("waits", waited_ps, step.step_ps)
 
 
 def _faster(diagnosis: Diagnosis, host: HostInput, waits: StepWaits) -> Change:
     """Return the change of the stage that is too slow."""
     run, slow, first = diagnosis.run, host.slow, next(iter(host.fixes), None)
-    step_ps = waits.mean_ps + waits.other_ps
-    saving = at_most(
-        waits.mean_ps, waits.mean_ps / waits.share, "the steps wait this long for input"
-    )
+    fields: dict[str, Any] = {}
     if first is not None:
-        saving = Saving(
+        fields["saving"] = Saving(
             kind="estimated",
             low_us=first.low_ps / PS_PER_US,
             high_us=first.high_ps / PS_PER_US,
-            share=min(1.0, first.high_ps / step_ps),
+            share=min(1.0, first.high_ps / (waits.mean_ps + waits.other_ps)),
             note=first.basis,
         )
+        fields |= {"title": first.title, "instead": first.code}
+        fields["why"] = f"{_TEXTS['too_slow']['why']} {first.text}"
+        fields["effort"] = "few lines" if "\n" in first.code else "one line"
     return _change(
-        "input",
-        "too slow",
-        _FASTER if first is None else first.title,
-        saving,
+        "too_slow",
+        waits.mean_ps,
+        waits.mean_ps / waits.share,
         detail="" if slow is None else f"stage `{slow.stage}`",
         place=_stage_line(run, host),
-        instead="" if first is None else first.code,
-        why=" ".join(["Steps wait for the input pipeline.", *(f.text for f in host.fixes[:1])]),
         finding_ids=tuple(
             f.id for f in diagnosis.findings if f.cause == _PIPELINE and f.harm == "harmful"
         ),
         certainty="certain",
-        effort="one line" if first is not None and "\n" not in first.code else "few lines",
+        **fields,
         candidates=tuple(  # alternatives, whose gains do not add up
             Candidate(
                 cause=_PIPELINE,
@@ -218,16 +224,7 @@ def _copied_batches(steps: list[_Steps]) -> Iterator[Change]:
         waits.append((step.took_ps(Phase.COPY, among=of_batches), step.step_ps))
     waited_ps, step_ps = max(waits, default=(0.0, 0.0))
     if waited_ps and waited_ps >= LEAST * step_ps:
-        yield _change(
-            "input",
-            "copied batches",
-            "Copy batches to the GPU ahead of the step",
-            at_most(waited_ps, step_ps, "the GPU only copies batches during this time"),
-            detail="make this the last stage of the dataset, instead of `prefetch`",
-            instead='dataset = dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))',
-            why="Steps wait while their batch is copied. The waiting batches take GPU memory.",
-            effort="one line",
-        )
+        yield _change("copied_batches", waited_ps, step_ps)
 
 
 # --- Python within a graph -----------------------------------------------------------------------
@@ -252,22 +249,14 @@ def _callbacks(diagnosis: Diagnosis, savings: Savings) -> Iterator[Change]:
         yield Change(
             id=finding.id,
             kind="edit",
-            title="Write the Python function with TensorFlow ops",
             detail=f"{counted(len(ops), 'op')}: {series(types)}",
             place=_place(ops.sort_values("host_self_ps")),
-            why=(
-                "Python runs on the host, one call at a time, whatever device the op is placed on. "
-                "A GPU that needs the result waits for it."
-            ),
-            around=(
-                "`tf.function` translates Python loops and conditions. If the function needs no "
-                "results of the model, call it in `dataset.map` instead."
-            ),
             saving=saving,
             certainty=finding.certainty,
             effort="few lines",
             finding_ids=(finding.id,),
             op_ids=finding.op_ids,
+            **_TEXTS["callback"],
         )
 
 
@@ -288,20 +277,10 @@ def _read_back(run: Run) -> Iterator[Change]:
         return
     number = round(sum(each.count_per_step or 0.0 for each in syncs))
     yield _change(
-        "sync",
-        "python",
-        "Read values back less often",
-        at_most(
-            idle_ps,
-            step_ps,
-            "the GPU is idle this long right after the copies, which may not be the reason",
-        ),
+        "read_back",
+        idle_ps,
+        step_ps,
         detail=f"{counted(max(1, number), 'value')} per step",
-        instead="if step % 100 == 0:\n    print(float(loss))",
-        why=(
-            "Python reads a value from the GPU in each step. It waits until the GPU has computed "
-            "it, and then the GPU waits until Python launches more work."
-        ),
         op_ids=tuple(run.ops["op_id"][run.ops["op_id"].isin({each.source for each in syncs})]),
     )
 
@@ -324,16 +303,8 @@ def _iterators(run: Run) -> Iterator[Change]:
             waits.append((int(made_ps), int(whole_ps)))
     made_ps, whole_ps = next((w for w in waits if w[1] and w[0] >= LEAST * w[1]), (0, 0))
     if made_ps:
-        yield _change(
-            "runtime",
-            "iterators",
-            "Call the model directly instead of `model.predict` in a loop",
-            at_most(made_ps, whole_ps, "time spent creating iterators", per="run"),
-            detail=f"{counted(call['occurrences'].iloc[0], 'call')}, each with its own dataset",
-            place=_place(call),
-            instead="outputs = model(inputs, training=False)",
-            why="Each call of `model.predict` creates an input pipeline, which takes time.",
-        )
+        detail = f"{counted(call['occurrences'].iloc[0], 'call')}, each with its own dataset"
+        yield _change("iterators", made_ps, whole_ps, "run", detail=detail, place=_place(call))
 
 
 def _overhead(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
@@ -343,40 +314,23 @@ def _overhead(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
     if not took:
         return
     runtime_ps, program_ps, step = max(took, key=lambda each: each[0] + each[1])
-    loop, least_ps = eager_loop(run.ops, run.steps), LEAST * step.step_ps
-
-    def change(scope: str, title: str, lost_ps: float, detail: str, code: str) -> Change:
-        saving, words = (
-            at_most(lost_ps, step.step_ps, _DEPENDS),
-            {"why": _PREPARES, "detail": detail},
-        )
-        return _change("runtime", scope, title, saving, instead=code, effort="one line", **words)
-
-    if loop is not None and program_ps + runtime_ps >= least_ps:
+    loop, step_ps = eager_loop(run.ops, run.steps), step.step_ps
+    if loop is not None and program_ps + runtime_ps >= LEAST * step_ps:
         at = f" ({loop.place})" if loop.place else ""
         detail = f"Python runs {counted(loop.ops, 'op')} of a step one by one{at}"
-        title, code = (
-            "Run the training step under @tf.function",
-            "@tf.function\ndef step(batch): ...",
-        )
-        yield change("eager loop", title, program_ps + runtime_ps, detail, code)
+        yield _change("eager_loop", program_ps + runtime_ps, step_ps, detail=detail)
         return
     if not run.gpu_used:
-        return  # what the runtime costs beside a GPU is not in this trace
-    if program_ps >= least_ps:
-        detail = "between the steps, Python runs your program, callbacks, and Keras"
-        yield change(
-            "python", "Run several steps per call", program_ps, detail, step.several_per_call
-        )
-    if runtime_ps >= least_ps and not _is_closed_to_xla(diagnosis):
-        detail = "the TensorFlow runtime launches ops one by one"
-        code = "jit_compile=True"
-        code = f"model.compile(..., {code})" if step.is_keras else f"@tf.function({code})"
-        yield change("launch", "Compile the step with XLA", runtime_ps, detail, code)
+        return  # the trace does not show what the runtime costs beside a GPU
+    if program_ps >= LEAST * step_ps:
+        yield _change("program", program_ps, step_ps, instead=step.several_per_call)
+    if runtime_ps >= LEAST * step_ps and not _is_closed_to_xla(diagnosis):
+        code = "model.compile(..., {})" if step.is_keras else "@tf.function({})"
+        yield _change("launches", runtime_ps, step_ps, instead=code.format("jit_compile=True"))
 
 
 def _is_closed_to_xla(diagnosis: Diagnosis) -> bool:
-    """Return whether a graph has ops for which `jit_compile=True` may fail, such as a callback."""
+    """Return whether a graph has ops with which `jit_compile=True` may fail, such as a callback."""
     ops = diagnosis.run.ops
     found = {o for f in diagnosis.findings if f.cause in _CLOSED_TO_XLA for o in f.op_ids}
     in_graph = ops["op_id"].isin(found) & ~ops["is_eager"] & ~ops["in_input_pipeline"]

@@ -1,4 +1,4 @@
-"""What keeps an op off the GPU: one record, for nodes of graphs and for eager ops."""
+"""The record of a blocker: one thing that keeps an op off the GPU."""
 
 from __future__ import annotations
 
@@ -45,16 +45,12 @@ BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocker:
-    """One thing that keeps an op off the GPU.
-
-    The search for blockers fills in the first fields. The others are added from the capture file.
-    """
+    """One thing that keeps an op off the GPU."""
 
     kind: BlockerKind
-    #: In the search, the blocked node of the graph: the op itself, a member of its colocation
-    #: group, or a node that it follows.
-    node: int = -1
-    input: int | None = None  #: in the search, an eager op's input on another device, by index
+    # For the search, which sets the fields up to `requested_device`. Records set the others.
+    node: int = -1  #: the blocked node of the graph
+    input: int | None = None  #: index of an eager op's input that is on another device
     refused: tuple[str, ...] = ()  #: names of the attributes that no kernel accepts
     requested_device: str = ""  #: the requested, assigned, or default device
 
@@ -68,8 +64,8 @@ class Blocker:
     given: Mapping[str, Json] = field(default_factory=lambda: NO_ATTRIBUTES, hash=False)
     frame: Frame | None = None  #: the user's line that created the node
     library: Frame | None = None  #: the library's line, if the user's line called a library
-    #: The scope that requests the device: around the op, the creation of its resource, or the call
-    #: of its function. None if not recorded.
+    #: The scope, around the op, the creation of its resource, or the call of its function, that
+    #: requests the device; None if not recorded.
     scope: str | None = None
     scope_frame: Frame | None = None  #: the line that entered the scope
     #: The node whose request `_class` copied, if no scope requests the device.
@@ -77,10 +73,9 @@ class Blocker:
     resource: Resource | None = None  #: the resource on another device
     made_at: Frame | None = None  #: the user's line that created the resource
     made_in: Frame | None = None  #: the library's line that created it
-    #: For a variable, the types with which all ops that use it could be on a GPU, the best first.
+    #: The types that a variable can have so that all ops that use it can be on a GPU, best first.
     types: tuple[str, ...] | None = None
     call: Signature | None = None  #: the call that sets the default device
     called_in: str = ""  #: the called function, if the scope is around a call in another function
-    #: Whether a dataset calls the node's function to compute for a step.
-    for_step: bool = False
+    for_step: bool = False  #: whether the node belongs to a dataset that a step computes
     kernel: Kernel | None = None  #: the GPU kernel that has all data in host memory

@@ -1,8 +1,7 @@
 """Finds the blockers of a node or an eager op by replaying its placement without them.
 
-Several blockers can stack: cast an op's input, and a request still pins the op. They are removed in
-the order in which they take effect, until the op moves. Then the blockers that need not have been
-removed are dropped. Each remaining blocker alone keeps the op on the CPU.
+Blockers are removed in the order in which they take effect, until the op moves. Then those that
+need not have been removed are dropped. Each remaining blocker alone keeps the op on the CPU.
 """
 
 from __future__ import annotations
@@ -71,10 +70,7 @@ def _find(attempt: _Attempt) -> Blockers:
 
 
 def _tried_together(found: Iterable[Blocker]) -> Iterator[set[Blocker]]:
-    """Yield blockers one by one, but many similar ones together.
-
-    If hundreds of nodes of a group request the same device, trying each takes quadratic time.
-    """
+    """Yield blockers one by one, but many similar ones together: each would take too long."""
     kinds: dict[tuple[object, ...], list[Blocker]] = defaultdict(list)
     for each in found:
         kinds[each.kind, each.refused, each.requested_device].append(each)
@@ -101,11 +97,10 @@ def _first_gpu(machine: Machine) -> str:
 
 
 class BlockerFinder:
-    """Finds what keeps the nodes of one placement off the GPU.
+    """Finds the blockers of the nodes of one placement.
 
-    To try a placement without a blocker, a node is placed with its colocation group and the groups
-    of all nodes that it follows or whose choice it follows. No other node affects it. Nodes outside
-    this region keep their devices.
+    Without a blocker, only a region is placed again: the node's colocation group, and the groups of
+    the nodes that it follows or whose choice it follows. No other node affects it.
     """
 
     def __init__(self, placement: Placement) -> None:
@@ -118,15 +113,15 @@ class BlockerFinder:
         self._last: tuple[frozenset[int], Placement | None] = (frozenset(), None)
 
     def of(self, node: int) -> Blockers:
-        """Find all that keeps a node off the GPU."""
+        """Find the blockers of a node."""
         found = self._of_group(node) or self._searched(node)[0]
         return replace(found, follows=tuple(self._placement.trail(node)))
 
     def _of_group(self, node: int) -> Blockers | None:
-        """Return the blockers of the first such member of a node's group, if they block the node.
+        """Return the blockers of the first member of a node's group, if they also block the node.
 
-        This saves searching for each of hundreds of members. Two members of a group need not be in
-        one group without a blocker: soft placement may have ignored another colocation.
+        Without a blocker, two members may be in different groups: soft placement ignores some
+        colocations.
         """
         decisions, root = self._placement.decisions, self._placement.roots[node]
         if decisions[node] is not Decision.FIRST:
@@ -145,11 +140,9 @@ class BlockerFinder:
         return replace(found, found=tuple(of_node))
 
     def _searched(self, node: int) -> tuple[Blockers, set[int]]:
-        """Search in the region of a node; in the whole graph if that does not suffice.
+        """Return a node's blockers, and the members of its group that have the same blockers.
 
-        Returns:
-            The blockers, and the group members that got the node's device in each attempt: they
-            have the same blockers.
+        The search covers the whole graph if the node's region does not suffice.
         """
         for placement in filter(None, (self._region(node), self._placement)):
             alike = {*placement.members[placement.roots[node]]}
@@ -159,10 +152,7 @@ class BlockerFinder:
         return found, alike
 
     def _region(self, node: int) -> Placement | None:
-        """Place only the region that decides where a node is.
-
-        None if its nodes are not placed as in the whole graph: then other nodes affect it.
-        """
+        """Place the region of a node; return None if other nodes affect where its nodes are."""
         whole = self._placement
         roots = frozenset(whole.roots[deciding] for deciding in self._deciding(node))
         if self._last[0] == roots:
@@ -271,7 +261,7 @@ def _elsewhere(placement: Placement, node: int) -> Blocker | None:
 
 
 def eager_blockers(op: EagerOp, setting: EagerSetting) -> Blockers:
-    """Find all that keeps an eager op off the GPU."""
+    """Find the blockers of an eager op."""
     gpu = _first_gpu(setting.machine)
 
     def attempt(removed: Sequence[Blocker]) -> Iterable[Blocker] | None:

@@ -60,7 +60,7 @@ def explanation_by_registry(
 
 
 def _by_types(registry: Registry, op_type: str, input_types: Sequence[str]) -> Blocker | None:
-    """Return the types that no GPU kernel accepts; other attributes may have any value."""
+    """Return the blocker if no GPU kernel accepts the types, whatever the other attributes."""
     definition = registry.definition(op_type)
     try:
         known = {} if definition is None else definition.attributes_of_inputs(input_types)
@@ -75,10 +75,7 @@ def _by_types(registry: Registry, op_type: str, input_types: Sequence[str]) -> B
 
 
 def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
-    """Return the data types for which an op has only CPU kernels.
-
-    On a CPU, Cast accepts any type, even if it cannot compute it: only named types count.
-    """
+    """Return the data types that kernels name and that only CPU kernels accept."""
     support = support_of(registry, op_type)
     if support is None:
         return ()
@@ -123,12 +120,10 @@ def _has_gpu_kernel(registry: Registry, op: str) -> bool:
 
 # --- Ops that no program creates ----------------------------------------------------------------
 #
-# TensorFlow's rewrites replace the program's ops with them. Such an op often has no GPU kernel
-# because it only replaces ops that were already placed on the CPU; its blockers are those of the
-# replaced ops. The rewrites are those of grappler (`core/grappler/optimizers/remapper.cc`,
-# `arithmetic_optimizer.cc`), of oneDNN (`core/common_runtime/mkl_layout_pass.cc`, in eager mode
-# `eager/mkl_eager_op_rewrite.cc`), and of passes over graphs (`nccl_rewrite`,
-# `parallel_concat_optimizer.cc`, `variable_merger_pass.cc`), of 2.12 to 2.21.
+# TensorFlow's rewrites replace the program's ops with them, often only on the CPU: their blockers
+# are those of the replaced ops. The rewrites of 2.12 to 2.21 are in grappler (remapper.cc,
+# arithmetic_optimizer.cc), oneDNN (mkl_layout_pass.cc, mkl_eager_op_rewrite.cc), and passes over
+# graphs (nccl_rewrite, parallel_concat_optimizer.cc, variable_merger_pass.cc).
 
 
 class Rewritten(NamedTuple):
@@ -153,10 +148,7 @@ _QUANTIZED: Final = "Quantized"  # its ops have names that contain the fused ops
 
 
 def original(op: str) -> Rewritten | None:
-    """Return the ops that an op replaces.
-
-    None if a program or the runtime creates such ops, and if no version of TensorFlow has it.
-    """
+    """Return the ops that an op of a rewrite replaces; None for any other op."""
     if not op.startswith("_") or op in RUNTIMES_OWN or op in PROGRAMS_OWN:
         return None
     if op not in kernel_tables.paragraphs(kernel_tables.DEFINITIONS):

@@ -142,7 +142,7 @@ def as_recorded(graph: Graph) -> tuple[dict[int, str], list[int]]:
 def as_bound(
     graph: Graph, attributes: Sequence[Attributes], call: Call, machine: Machine
 ) -> tuple[dict[int, str], list[int]]:
-    """Return the devices of arguments and results elsewhere, and which arguments are guesses.
+    """Return the devices of arguments and results on a machine, and the arguments that are guesses.
 
     An argument whose device is unknown is on the host if its type always is; otherwise on the
     default device, or on the device of the calling dataset.
@@ -166,9 +166,9 @@ def as_bound(
 
 
 def _maker(graph: Graph, node: int, assigned: Mapping[int, str], machine: Machine) -> str | None:
-    """Return the assigned or requested device of the node that computes a result.
+    """Return the assigned or requested device of the node that computes a result, or "".
 
-    "" if it has neither, None if no such device exists.
+    None if the machine has no such device.
     """
     for _ in range(len(graph)):
         source, _ = next(graph.sources(node), (-1, 0))
@@ -211,8 +211,8 @@ def dataset_calls(
 ) -> Iterator[tuple[str, Call]]:
     """Yield the functions that a dataset calls, each with its call.
 
-    The last arguments of a function are the tensors that it captured. Only devices of inputs that
-    are resources matter; they are "" for the other inputs.
+    `inputs` has the devices of the inputs that are resources, and "" for the others. The last
+    arguments of a function are the tensors that it captured.
     """
     if definition is None:
         return
@@ -261,9 +261,8 @@ def functions_of_datasets(capture_file: CaptureFile) -> frozenset[str]:
 def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
     """Return the functions of datasets that compute for a step instead of preparing its input.
 
-    These are functions that reduce a dataset, and bodies of loops over one. Earlier stages prepare
-    input, unless they get a value from the function that builds the dataset: they may search for
-    candidates, for example. Prefetched data and data created outside the function are input.
+    These reduce a dataset, are the body of a loop over one, or are stages before it that get a
+    value from the function that builds the dataset. Prefetched data are input.
     """
     reducing = (each.attributes for each in capture_file.signatures if each.op == _REDUCES)
     sets = map(capture_file.attribute_set, reducing)

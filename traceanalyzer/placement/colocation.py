@@ -25,7 +25,7 @@ Types: TypeAlias = "tuple[tuple[str, int], ...]"
 
 
 class Groups:
-    """A disjoint-set forest over the nodes of a graph, whose roots have the requirements."""
+    """A disjoint-set forest over the nodes of a graph; its roots store what a group requires."""
 
     def __init__(
         self, types: Mapping[int, Types], machine: Machine, default_device: str, *, soft: bool
@@ -60,7 +60,7 @@ class Groups:
             return
         for names in (self.assigned, self.resource):
             names[a].merged(names[b])  # raises an error if they conflict
-        if not self.requested[a].agrees(self.requested[b]):
+        if self.requested[a].differing(self.requested[b]):
             overridden = self.requested[a].overridden(self.assigned[b])
             self.requested[b] = overridden.overridden(self.resource[b])
         self.join(a, b)
@@ -104,7 +104,7 @@ class Groups:
     def candidates(self, root: int) -> tuple[str, ...]:
         """Return the devices that a group may be on, the preferred one first.
 
-        See `ColocationGraph::GetDevicesForNode` and `GetSoftDeviceCandidates`.
+        See `GetDevicesForNode` and `GetSoftDeviceCandidates` of `ColocationGraph`.
         """
         requested, assigned = self.requested[root], self.assigned[root]
         found = self._matching(requested, self.types[root])

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 CPU: Final = "CPU"
 GPU: Final = "GPU"
+# The recorded device of `tf.device(None)`, inside which no outer scope counts.
 NO_SCOPE: Final = frozenset({"", "None"})
-"""The recorded device of `tf.device(None)`, inside which no outer scope counts."""
 # Types with a higher priority come first (the factories' priorities: GPU 210, CPU 60).
 _ORDER: Final = (GPU, CPU)
 
@@ -65,22 +65,22 @@ class DeviceName(NamedTuple):
         """Return whether a device meets this request."""
         return all(mine is None or mine == its for mine, its in zip(self, device, strict=True))
 
-    def agrees(self, other: DeviceName) -> bool:
-        """Return whether no part differs (`AreCompatibleDevNames`)."""
-        return _agree(self, other)
+    def differing(self, other: DeviceName) -> set[str]:
+        """Return the parts that two names require to be different (`AreCompatibleDevNames`)."""
+        parts = zip(self._fields, self, other, strict=True)
+        return {part for part, mine, its in parts if None not in {mine, its} and mine != its}
 
     def merged(self, other: DeviceName, *, soft: bool = False) -> DeviceName:
         """Return the request that meets both (`MergeDevNames`); if soft, drop differing types."""
         if self == other:
             return self
-        both = other.overridden(self)
-        is_soft = soft and _agree(self[:3], other[:3])
-        if not is_soft and not self.agrees(other):
+        both, differing = other.overridden(self), self.differing(other)
+        if differing and not (soft and differing <= {"type", "id"}):
             msg = f"{self} and {other} cannot both be met"
             raise DeviceConflictError(msg)
-        if not _agree(self[3:4], other[3:4]):
+        if "type" in differing:
             return both._replace(type=None, id=None)  # the number goes with the type
-        return both if self.agrees(other) else both._replace(id=None)
+        return both._replace(id=None) if differing else both
 
     def overridden(self, other: DeviceName) -> DeviceName:
         """Return this name with its parts replaced by another's (`EnsureSpecification`)."""
@@ -99,17 +99,9 @@ class DeviceName(NamedTuple):
 ANYWHERE: Final = DeviceName()
 
 
-def _agree(one: Sequence[object], other: Sequence[object]) -> bool:
-    pairs = zip(one, other, strict=True)
-    return all(mine is None or its is None or mine == its for mine, its in pairs)
-
-
 @lru_cache(maxsize=4096)
 def parse_device(text: str) -> DeviceName:
-    """Parse a full or partial name, or `/gpu:0`, as `DeviceNameUtils::ParseFullName` does.
-
-    "" requests nothing.
-    """
+    """Parse a full or partial name, or `/gpu:0`, as `DeviceNameUtils::ParseFullName` does."""
     if text == "/":
         return ANYWHERE
     found: dict[str, str | None] = {}
@@ -191,10 +183,7 @@ class Machine:
 
 
 def machine_of(capture_file: CaptureFile) -> Machine:
-    """Return the devices that the captured program had.
-
-    A TensorFlow 1 program without an eager context lists none. Its nodes then name the devices.
-    """
+    """Return the devices that the captured program had: in TensorFlow 1, those of its nodes."""
     logical = (capture_file.devices or {}).get("logical")
     listed = logical if isinstance(logical, list) else []
     names = [str(each.get("name")) for each in listed if isinstance(each, dict)]

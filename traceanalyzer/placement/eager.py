@@ -73,8 +73,8 @@ class EagerPlacement(NamedTuple):
     """The device of an eager op, and the reason."""
 
     device: str  #: full name; "" if TensorFlow raises an error
-    #: The reason: a resource that the op uses, which outweighs any scope; its small inputs; the
-    #: request of its scope, met or dropped; or only the existing kernels (`PRIORITY`).
+    #: The reason: a resource (which outweighs any scope), small inputs, the request of the scope
+    #: (met or dropped), or only the kernels (`PRIORITY`).
     decided_by: BlockerKind
     support: SupportedTypes  #: which types of devices have a kernel for it
     doubt: str = ""  #: why this may be wrong, or ""

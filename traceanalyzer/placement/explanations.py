@@ -52,10 +52,8 @@ class PlacementExplanation:
     types_missing: tuple[str, ...] = ()
     #: Whether a replay puts the op on a GPU without the blockers: nothing else keeps it off.
     is_complete: bool = False
-    #: The types of devices that have a kernel for the op; None without a replay.
-    kernels: tuple[str, ...] | None = None
-    #: The library line that created the op; None if the program's own code did.
-    library: Frame | None = None
+    kernels: tuple[str, ...] | None = None  #: types of devices with a kernel; None if unknown
+    library: Frame | None = None  #: the library line that created it; None for the program's code
 
 
 class RecordedOp(Protocol):
@@ -103,8 +101,8 @@ class ReplayedExplanations:
     def of(self, op_type: str, record: RecordedOp) -> PlacementExplanation | None:
         """Explain an op, or return None if the replay does not put it on the CPU.
 
-        An op whose calls are placed differently is on the CPU if any of them is. Unless all have
-        the same blockers, the blockers of one call are not certain for the op.
+        It is on the CPU if any of its calls is. Unless all calls have the same blockers, these are
+        not certain.
         """
         calls = self._calls(record)
         if not calls:
@@ -122,7 +120,7 @@ class ReplayedExplanations:
         return most if is_one else doubted(most, _CALLS_DIFFER)
 
     def on_host(self, record: RecordedOp) -> PlacementExplanation | None:
-        """Explain an op that each of its calls puts on a GPU but computes on the host."""
+        """Explain an op that is on a GPU in all its calls, but is computed on the host."""
         calls = self._calls(record)
         found = []
         for call in calls:
@@ -147,7 +145,7 @@ class ReplayedExplanations:
         )
 
     def _calls(self, record: RecordedOp) -> list[_Call]:
-        """Return the calls of an eager op, or a node in each instance of its function.
+        """Return the calls of an eager op, or of a node in all instances of its function.
 
         If a session's graph grew, only the newest graph counts.
         """
@@ -222,14 +220,12 @@ class ReplayedExplanations:
 
 
 def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
-    """Leave out requests that TensorFlow copied from a node whose request is also a blocker.
+    """Leave out requests that TensorFlow copied from another blocker: they go away with it.
 
-    They disappear with that request. All nodes that an optimizer creates for a variable have the
-    variable's request (`colocate_with`). The nodes at the ends of an inlined function have the
-    requests of the nodes there. The node that `tf.group` creates for ops of one device requests
-    that device (`group`, python/ops/control_flow_ops.py). A variable's initial value is assigned in
-    a scope of `handle.device`, so it follows the handle (`_init_from_args`,
-    python/ops/resource_variable_ops.py).
+    It copies a variable's request to the nodes that an optimizer creates for it (`colocate_with`)
+    and to the assignment of its initial value (`_init_from_args`, resource_variable_ops.py);
+    requests inside an inlined function to the nodes at its ends; and the device of a group of ops
+    to the node that `tf.group` creates (`group`, control_flow_ops.py).
     """
     blockers = [b for b in blockers if not _groups_others(b)] or blockers
     ends = [b for b in blockers if b.kind is BlockerKind.REQUEST and _END.match(b.name)]
@@ -262,7 +258,7 @@ def _groups_others(blocker: Blocker) -> bool:
 def doubted(
     explanation: PlacementExplanation, doubt: str, certainty: Certainty = "likely"
 ) -> PlacementExplanation:
-    """Return an explanation, less certain if there is a doubt."""
+    """Return an explanation that is at most as certain as a doubt allows, if there is one."""
     if not doubt:
         return explanation
     if certainty == "possible" != explanation.certainty:

@@ -76,7 +76,7 @@ class RecurrentLayer(NamedTuple):
 
     @property
     def refusal(self) -> str:
-        """The sentence that says it is a loop on a GPU too, and which options cause that."""
+        """A sentence that the layer is a loop on a GPU too, because of its options."""
         return (
             f"{self.text} is a loop of small ops on a GPU too: {self.obstacle} rules out cuDNN, "
             "which would run the layer as one op"
@@ -144,10 +144,10 @@ class Keras:
         self._is_deterministic = bool(devices.get("deterministic_ops"))
 
     def remarks(self) -> Iterator[tuple[Severity, str, str]]:
-        """Yield severity, id, and text of remarks on models and LSTM and GRU layers, given a GPU.
+        """Yield severity, id, and text of remarks on XLA and cuDNN in a run with a GPU.
 
-        See `_resolve_auto_jit_compile` and `model_supports_jit` (keras/src/trainers/trainer.py, 3.8
-        and 3.15) for the reasons not to use XLA, in the order in which Keras checks them.
+        The reasons not to use XLA are in the order in which Keras checks them
+        (`_resolve_auto_jit_compile` and `model_supports_jit`, keras/src/trainers/trainer.py, 3.15).
         """
         devices = noted(self._capture_file, "physical")
         if not any(isinstance(each, dict) and each.get("type") != CPU for each in devices):
@@ -226,10 +226,7 @@ class Keras:
         return [layer for layer in self._layers if layer.name in outer]
 
     def _is_unknown_loop(self, node: str) -> bool:
-        """Return whether a node in the loop of an LSTM or GRU may not exist with a GPU.
-
-        It is certain for a recorded layer. In Keras 2, a loop with such a name stays.
-        """
+        """Return whether a node belongs to the loop of a layer that was not recorded."""
         if _LOOP_NAME.search(node) is None:
             return False
         found = self._layers_of(node)
@@ -237,18 +234,15 @@ class Keras:
         return not found or len(obstacles) > 1
 
     def gone(self, node: str) -> str:
-        """Return why an op does not exist on a GPU machine, or ""."""
+        """Return why Keras would not create an op on a GPU machine, or ""."""
         layers = self._layers_of(node)
         if layers and not any(layer.obstacle or layer.is_of_keras_2 for layer in layers):
             return f"Keras runs {layers[0].text} as one cuDNN op ({_OP}) there, not as this loop"
         return ""
 
     def doubt(self, function: str, node: str) -> str:
-        """Return why an op may not exist on a GPU machine, or "".
-
-        Only functions defined under the recorder belong to recorded models. A layer that is created
-        after `compile` does not keep XLA out.
-        """
+        """Return why Keras may not create an op on a GPU machine, or ""."""
+        # Only functions defined under the recorder belong to recorded models.
         if _is_loop_function(function) or self._is_unknown_loop(node):
             return "Keras may run this loop as one cuDNN op there"
         is_known = self._capture_file.definition(function) is not None

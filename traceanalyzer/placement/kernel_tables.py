@@ -102,9 +102,8 @@ def minor_of(version: str) -> Minor:
 def nearest_minor(version: str | None) -> tuple[Minor, bool]:
     """Return the nearest version with tables, and whether it is exactly the given one.
 
-    A release of another build (`2.13.0+nv23.7`), a nightly, a candidate, or a commit after a
-    release is only near its minor version: its changes are unknown. Of several versions (`between
-    2.4 and 2.5`), the last one counts. Without any, the newest is returned.
+    Another build (`2.13.0+nv23.7`), a nightly, or a candidate is only near its minor version. Of
+    several versions (`between 2.4 and 2.5`), the last one counts; without any, the newest.
     """
     oldest, *_, newest = tabulated()
     found = _RELEASE.fullmatch(version.strip()) if version is not None else None
@@ -139,7 +138,7 @@ def words(text: str) -> Iterator[str]:
 
 
 def lines_of(lines: str, version: Minor) -> Iterator[str]:
-    """Yield the lines that apply to a version, without their ranges; they can be empty then."""
+    """Yield the lines that apply to a version, without the range of versions; some are empty."""
     for line in words(lines):
         versions, _, rest = line.partition(" ")
         if covers(versions, version):
@@ -175,9 +174,10 @@ class Argument:
 
     name: str
     type: str = ""  #: its type, as in the capture file; "" if an attribute gives it
-    type_attr: str = ""  #: names of the attributes that give its type, the number of tensors,
-    number_attr: str = ""
-    type_list_attr: str = ""  #: or a list of types, one per tensor
+    # Names of attributes:
+    type_attr: str = ""  #: gives its type
+    number_attr: str = ""  #: gives the number of tensors
+    type_list_attr: str = ""  #: gives a list of types, one per tensor
     is_ref: bool = False
 
     @classmethod

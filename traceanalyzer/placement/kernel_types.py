@@ -56,7 +56,7 @@ class Combination(NamedTuple):
 
 
 class TypeSupport(NamedTuple):
-    """How many of some combinations have kernels."""
+    """How many of some combinations of values have kernels."""
 
     cpu: Extent
     gpu: Extent
@@ -97,9 +97,8 @@ class Support:
     def of_type(self, dtype: str, attribute: str | None = None) -> tuple[Combination, ...]:
         """Return the combinations whose data have a type, or in which an attribute has it.
 
-        An op without constrained types has the same kernels for each type that it accepts. If a
-        kernel accepts any type (Cast on a CPU), its other attributes are types that are named
-        somewhere, because it accepts types that it cannot compute.
+        If a kernel accepts any type, even those that it cannot compute (Cast on a CPU), its other
+        attributes are types that are named somewhere.
         """
         names = self.main if attribute is None else (attribute,)
         if not names:
@@ -191,8 +190,7 @@ def _choices(name: str, kernels: Sequence[Kernel], definition: OpDefinition) -> 
 def all_on_host(kernel: Kernel, definition: OpDefinition, attributes: Attributes) -> bool:
     """Return whether a GPU kernel has all data in host memory, so that the host computes the op.
 
-    Handles of resources are not data: an op that only makes or takes handles (`VarHandleOp`)
-    computes nothing. An op that only needs a shape does not read its input's data.
+    Handles of resources are not data, and an op that only needs a shape reads no data.
     """
     if definition.outputs and all(_is_all(a, attributes, _HANDLES) for a in definition.outputs):
         return False
@@ -296,11 +294,10 @@ def casts_on_gpu(source: str, target: str) -> bool:
 
 @cache
 def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
-    """Return the sorted types or strings for which an op has a kernel that computes on the GPU.
+    """Return the values of an attribute with which an op computes on a GPU, sorted.
 
-    The attribute is the one that rules out each of the node's nearest GPU kernels; the others can
-    have any values. A kernel with all arguments in host memory does not count, unless it has no
-    data of that type at all (`VarHandleOp`).
+    `value` is the value that rules out the nearest GPU kernels of a node. Kernels with all data in
+    host memory do not count, unless they have no data of that type (`VarHandleOp`).
     """
     each = (_taken_in(registry, op, attribute, value) for registry in registries())
     known = [values for values in each if values is not None]

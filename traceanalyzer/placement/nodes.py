@@ -1,7 +1,6 @@
 """The facts that the placer needs about each node of a graph: types, neighbors, and kernels.
 
-They depend only on the graph and the kernel registry, not on requests or the machine, so they are
-computed once for any number of placements. The origin of the graph does not matter.
+They do not depend on requests or the machine, so one graph's facts serve all its placements.
 """
 
 from __future__ import annotations
@@ -62,11 +61,9 @@ class Nodes:
     bound: Sequence[Edge]  #: edges that bind two nodes to one device, in order of their targets
     #: Nodes without inputs that have one output: placed with their consumers.
     generators: frozenset[int]
-    #: Metadata ops, and Identity ops where they have one input and one consumer, with the node they
-    #: follow.
+    #: By node, the node that it follows: for metadata ops, and Identity ops between two nodes.
     followers: Mapping[int, int]
-    #: Nodes without inputs whose output is a resource or a reference: their requested device
-    #: applies to all nodes that use it.
+    #: Nodes without inputs that make a resource or a reference: their request binds its users.
     resource_makers: frozenset[int]
     #: Nodes that take a list of strings or resources, which keeps them on the CPU.
     host_lists: frozenset[int]
@@ -223,9 +220,8 @@ def _of_host_elements(
 ) -> Iterator[int]:
     """Yield the nodes that take a list whose elements are always in host memory.
 
-    `sources` are the nodes that make a node's variant inputs. TensorFlow visits the makers of the
-    last input first and keeps the last element type that it finds. After the first one, it only
-    visits the nodes already queued.
+    `sources` are the nodes that make a node's variant inputs. Like TensorFlow, visit the last input
+    first, keep the last element type found, and after the first one visit only queued nodes.
     """
     for node in sources if not ALWAYS_ON_HOST.isdisjoint(elements.values()) else ():
         found = ""

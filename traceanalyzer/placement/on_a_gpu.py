@@ -1,8 +1,4 @@
-"""Finds code of a captured program that behaves differently on a machine with a GPU.
-
-A replay places the captured graphs. If code builds other graphs when it sees a GPU, the prediction
-for the captured ops does not apply.
-"""
+"""Finds code of a captured program that may build other graphs on a machine with a GPU."""
 
 from __future__ import annotations
 
@@ -108,13 +104,9 @@ class FreeChoices:
             self.doubt = "the program's distribution strategy depends on the machine's devices"
 
     def weighed(self, explanation: PlacementExplanation) -> PlacementExplanation:
-        """Return an explanation with its certainty on a machine with a GPU.
-
-        An op without a GPU kernel is on the CPU of that machine, too.
-        """
-        kinds = {blocker.kind for blocker in explanation.blockers}
-        if kinds == {BlockerKind.NO_KERNEL}:
-            return explanation
+        """Return an explanation with its certainty on a machine with a GPU."""
+        if {blocker.kind for blocker in explanation.blockers} == {BlockerKind.NO_KERNEL}:
+            return explanation  # whatever the program chooses
         at = _line(explanation, self._chosen)
         if at and self._questions:
             return doubted(explanation, _choice_by_gpus(self._questions, [at]), "possible")
@@ -129,10 +121,7 @@ class FreeChoices:
         return doubted(explanation, doubt)
 
     def why_unsure(self, explanation: PlacementExplanation) -> str:
-        """Return why an op that is expected on a GPU may be on the CPU.
-
-        The explanation assumes that every uncertain device is the CPU.
-        """
+        """Return why an op may be on the CPU, if its explanation takes unknown devices for CPUs."""
         if at := _line(explanation, self._unsure & self._chosen):
             return _choice_by_gpus(self._questions, [at])
         at = _line(explanation, self._unsure) or "a line that was not recorded"
@@ -142,7 +131,7 @@ class FreeChoices:
 
 
 def _line(explanation: PlacementExplanation, frames: Collection[Frame]) -> str:
-    """Return the first of some lines that requests the device, or ""."""
+    """Return the first of the given lines that requests the op's device, or ""."""
     found = (b.scope_frame for b in explanation.blockers if b.scope_frame in frames)
     return next((line_text(frame) for frame in found if frame is not None), "")
 
@@ -162,7 +151,7 @@ MOVED_IF_SMALL: Final = frozenset({"int32", "int64", "float", "string"})
 def pinned_by(
     capture_file: CaptureFile, *, is_of_session: bool
 ) -> Literal["program", "session"] | None:
-    """Return what switched it on for a session's graph, or for a function; None if it is off."""
+    """Return what switched the optimizer on for a session's graph or a function, if anything."""
     configs = capture_file.session_configs if is_of_session else ()
     for rewrites in (config.rewrites for config in configs if config.is_own):
         named = rewrites.get("optimizers")  # if given, all that runs
@@ -177,10 +166,7 @@ def pinned_by(
 
 
 def pins_nothing(capture_file: CaptureFile) -> bool:
-    """Return whether it is known to be off everywhere.
-
-    The program's options are recorded as it ends; if it was killed they are unknown.
-    """
+    """Return whether the optimizer is known to be off; if the program was killed, it is not."""
     is_known = isinstance((capture_file.devices or {}).get("optimizer_options"), dict)
     return is_known and not any(pinned_by(capture_file, is_of_session=of) for of in (False, True))
 

@@ -52,7 +52,7 @@ class Setting:
     """The conditions under which a graph is placed."""
 
     machine: Machine
-    default_device: str = ""  #: that of the function's call, preferred to others; "" in a session
+    default_device: str = ""  #: the device of the function's call; "" in a session
     soft: bool = True
     #: Devices of nodes that have one before the placer runs.
     assigned: Mapping[int, str] = field(default_factory=dict)
@@ -64,10 +64,8 @@ class Setting:
     kernels: frozenset[int] = frozenset()
 
     def requested(self, graph: Graph, node: int) -> str:
-        """Return the device that the program requests for a node (`Node::requested_device`).
-
-        A graph dump shows the device of an assigned node instead of its requested device.
-        """
+        """Return the device that the program requests for a node (`Node::requested_device`)."""
+        # A graph dump shows the device of an assigned node instead of its requested device.
         recorded = "" if node in self.assigned else graph.devices[node]
         return self.requests.get(node, recorded)
 
@@ -87,8 +85,7 @@ class Placement:
         self.nodes = nodes
         self.setting = setting
         self.region = region or Region(range(len(nodes)), {}, nodes.bound)
-        #: Why TensorFlow would have refused the graph. The rest of the graph is placed anyway, but
-        #: is in doubt.
+        #: Why TensorFlow would have refused the graph, which is placed anyway, but is in doubt.
         self.failures: list[Failure] = []
         #: Nodes that soft placement took out of their colocation group.
         self.ignored: list[tuple[int, str]] = []
@@ -135,11 +132,10 @@ class Placement:
 
     @cached_property
     def doubts(self) -> Mapping[int, str]:
-        """Why the replay may be wrong, by node; nodes without an entry are not in doubt.
+        """Why the replay may be wrong, for each node in doubt.
 
         A doubt spreads to the node's colocation group, unless a member was assigned before the
-        placer ran; and to nodes that may follow a node in doubt, if they have a choice. If
-        TensorFlow would refuse the graph, all of it is in doubt.
+        placer ran; and to nodes that may follow a node in doubt, if they have a choice.
         """
         nodes, guessed = self.nodes, self.setting.guessed
         if self.failures:

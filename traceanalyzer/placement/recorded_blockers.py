@@ -128,7 +128,7 @@ class BlockerRecords:
             yield found
 
     def in_host_memory(self, site: Site, device: str) -> Blocker | None:
-        """Return why the host computes an op that is on a GPU; None if the GPU computes it."""
+        """Return the blocker of an op on a GPU that the host computes; None if the GPU does."""
         definition = self._registry.definition(site.type)
         kernel = self._registry.find(site.type, GPU, site.given)
         if definition is None or kernel is None:

@@ -80,7 +80,7 @@ def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], va
 
 
 def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
-    """Return the type with which a variable is on a GPU and its users compute there."""
+    """Return the fix for a variable that has no GPU kernel: another type, or a cast."""
     taken = values_taken("VarHandleOp", "dtype", "int32")
     for target in TARGETS.get(dtype, ()):
         if target.dtype in taken and (types is None or target.dtype in types):
@@ -126,7 +126,7 @@ class VariableUses:
         self._types: dict[int, tuple[str, ...] | None] = {}  # of resources
 
     def types_of_resource(self, resource: Resource) -> tuple[str, ...] | None:
-        """Return the types with which all uses of a variable could be on a GPU, best first.
+        """Return the types with which all ops that use a variable can be on a GPU, best first.
 
         None if no use was recorded, or too many to check.
         """
@@ -135,7 +135,7 @@ class VariableUses:
         return self._types[id(resource)]
 
     def types_of_node(self, graph: Graph, node: int, dtype: str) -> tuple[str, ...] | None:
-        """Return these types for a variable that a node of a graph creates."""
+        """Return the same as `types_of_resource`, for a variable that a node creates."""
         return _types(dtype, self._of_node(graph, node, dtype))
 
     def _of_resource(self, resource: Resource) -> Iterator[_Use]:
@@ -154,7 +154,7 @@ class VariableUses:
                         yield from self._of_node(instance.input, arguments[at], dtype)
 
     def _of_node(self, graph: Graph, node: int, dtype: str) -> Iterator[_Use]:
-        """Yield the ops that take a handle, and the ops that take the values read through it."""
+        """Yield the ops that use a handle, and the ops that use the values read through it."""
         for user, _ in self._taking(graph, node):
             op = graph.ops[user]
             yield from _use(op, self._capture_file.attribute_set(graph.attributes[user]), dtype)

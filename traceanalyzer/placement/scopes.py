@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file import document
 from traceanalyzer.capture_file.document import OF_OP, Scope
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, Resource, Signature
     from traceanalyzer.capture_file.function_records import Graph
     from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.placement.kernel_tables import Minor
 
 _BY_TENSORFLOW: Final = Scope(device="", frame=-1, origin=-1)
 _IMPORTER: Final = "tensorflow/python/framework/importer.py"
@@ -136,7 +135,7 @@ def _of_owners(
 
 
 def _requesting(scopes: Iterable[Scope], requested: str) -> tuple[tuple[Scope, ...], bool]:
-    """Return which scopes, innermost first, request a type of device; whether another ends them."""
+    """Return the scopes that request a type of device, and whether another type ends them."""
     found = []
     for scope in scopes:
         kind = type_in_scope(scope.device)
@@ -148,7 +147,7 @@ def _requesting(scopes: Iterable[Scope], requested: str) -> tuple[tuple[Scope, .
 
 
 def _innermost(scopes: Iterable[Scope]) -> Scope | None:
-    """Return the innermost of scopes that names a type of device."""
+    """Return the innermost scope that requests a type of device, or None."""
     deciding = (s for s in scopes if s.device in NO_SCOPE or type_in_scope(s.device))
     found = next(deciding, None)
     return None if found is None or found.device in NO_SCOPE else found
@@ -158,10 +157,10 @@ def _innermost(scopes: Iterable[Scope]) -> Scope | None:
 
 
 class ReadDevices:
-    """Returns requests as they would be on another machine.
+    """Returns the requests of a program on another machine.
 
     A request for the device of a resource follows the resource. A request for the device of another
-    object is dropped, so the next rule decides.
+    object is dropped.
     """
 
     def __init__(
@@ -186,10 +185,7 @@ class ReadDevices:
         return self._on_machine(_innermost(scopes), signature.scope)
 
     def of_graph(self, function: str, graph: Graph, host: str) -> Graph:
-        """Return a graph with the requested devices on the machine.
-
-        TensorFlow's own requests contain the full name of the recorded machine's CPU.
-        """
+        """Return a graph with its requested devices on the machine; `host` is the recorded CPU."""
         devices = list(graph.devices)
         for node, device in enumerate(graph.devices):
             is_bound = graph.ops[node] in ARGUMENTS or graph.ops[node] in RESULTS
@@ -252,27 +248,23 @@ def _is_unknown(capture_file: CaptureFile, scope: Scope) -> bool:
     return capture_file.signatures[OF_OP - scope.origin].is_function
 
 
-class LibraryScope(NamedTuple):
-    """The name scope of library code that requests the CPU, with the versions that have it."""
-
-    habit: str
-    name: re.Pattern[str]
-    first: Minor
-    last: Minor
-
-
-SCOPES: Final = tuple(
-    LibraryScope(
+# Library code that requests the CPU: its id, the names of its ops, the versions that have it.
+_LIBRARY_SCOPES: Final = [
+    (
         entry["habit"],
         re.compile(entry["name"].replace("{number}", r"(?:_\d+)*")),
-        *map(tuple, entry.get("versions", [[0, 0], [999, 0]])),
+        entry.get("versions", [[0, 0], [999, 0]]),
     )
     for entry in tomllib.loads(kernel_tables.read("library_scopes.toml"))["scope"]
-)
+]
 
 
 def habit_of(name: str, version: str | None) -> str:
-    """Return the library code that an op's name shows; "" for none."""
-    minor, _ = kernel_tables.nearest_minor(version)
-    of_version = (each for each in SCOPES if each.first <= minor <= each.last)
-    return next((each.habit for each in of_version if each.name.search(name)), "")
+    """Return the id of the library code that an op's name shows, or ""."""
+    minor = [*kernel_tables.nearest_minor(version)[0]]
+    found = (
+        habit
+        for habit, names, (first, last) in _LIBRARY_SCOPES
+        if first <= minor <= last and names.search(name)
+    )
+    return next(found, "")
