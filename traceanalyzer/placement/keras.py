@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 _FACTS: Final[dict[str, Any]] = tomllib.loads(read("keras_on_gpu.toml"))
 _CUDNN: Final = _FACTS["cudnn"]
 _STEP: Final = re.compile(_FACTS["steps"]["function"])
+_TEXTS: Final[dict[str, str]] = _FACTS["texts"]
 _OP: Final = "CudnnRNNV3"
-_LARGER: Final = "their ops are part of larger kernels and are not placed one by one"
-_FUSES: Final = "With a GPU, Keras runs an LSTM or GRU as one cuDNN op instead of the captured loop"
-_MASKS: Final = "A mask must be right-padded there"
 _LOOP_NAME: Final = re.compile(r"(?:^|/)(lstm|gru)(?:_\d+)?/(?:.*/)?while(?:_\d+)?/", re.IGNORECASE)
 _LOOP: Final = re.compile(r"while(?:_\d+)?")
 _LOOP_FUNCTION: Final = re.compile(  # in Keras 2, or its gradient
@@ -77,10 +75,7 @@ class RecurrentLayer(NamedTuple):
     @property
     def refusal(self) -> str:
         """A sentence that the layer is a loop on a GPU too, because of its options."""
-        return (
-            f"{self.text} is a loop of small ops on a GPU too: {self.obstacle} rules out cuDNN, "
-            "which would run the layer as one op"
-        )
+        return _TEXTS["refusal"].format(layer=self.text, obstacle=self.obstacle)
 
 
 class KerasModel(msgspec.Struct, frozen=True):
@@ -112,6 +107,11 @@ class KerasModel(msgspec.Struct, frozen=True):
         """Whether the program or a layer rules XLA out for its steps on every machine."""
         is_forbidden = self.is_auto is False and self.jit_compile is False
         return is_forbidden or (self.is_listed and bool(self.keeps_xla_out))
+
+
+def _of_steps(case: str, model: KerasModel, **values: str) -> str:
+    steps = f"the steps of the model {model.name}"
+    return _TEXTS[case].format(steps=steps, larger=_TEXTS["larger"], **values)
 
 
 def noted(capture_file: CaptureFile, name: str) -> list[Json]:
@@ -153,9 +153,8 @@ class Keras:
         if not any(isinstance(each, dict) and each.get("type") != CPU for each in devices):
             return
         for model in self._models:
-            steps = f"the steps of the model {model.name} with XLA"
             if model.jit_compile:
-                yield "info", "keras_xla", f"Keras compiles {steps}: {_LARGER}"
+                yield "info", "keras_xla", _of_steps("compiled", model)
             elif model.jit_compile is False:
                 reasons = {
                     f"XLA cannot compile {listed(model.keeps_xla_out)}": model.keeps_xla_out,
@@ -165,8 +164,7 @@ class Keras:
                     "its layers can be compiled, but the program says jit_compile=False": True,
                 }
                 why = next(reason for reason, is_given in reasons.items() if is_given)
-                text = f"Keras does not compile {steps}, so their ops are placed one by one: {why}"
-                yield "info", "keras_xla", text
+                yield "info", "keras_xla", _of_steps("not_compiled", model, why=why)
         for layer in self._layers:
             if layer.obstacle:
                 yield "warning", "keras_without_cudnn", layer.refusal
@@ -178,45 +176,28 @@ class Keras:
             yield from self._step_differences()
         fused = [each.text for each in self._layers if not (each.obstacle or each.is_of_keras_2)]
         if fused:
-            yield (
-                f"With a GPU, Keras runs {listed(fused)} as one cuDNN op each ({_OP}) instead "
-                f"of the captured loop; ops of the loop are left out here. {_MASKS}, or Keras "
-                "raises an error."
-            )
+            yield _TEXTS["fused"].format(layers=listed(fused), op=_OP)
         yield from (f"{layer.refusal}." for layer in self._layers if layer.obstacle)
         graphs = (instance.input for f in functions for instance in f.instances)
         if any(self._is_unknown_loop(name) for graph in graphs for name in graph.names):
-            yield (
-                f"{_FUSES} if its options allow it. {_MASKS}. The options were not recorded, "
-                "because no fit, evaluate, or predict ran the model."
-            )
+            yield _TEXTS["fused_if_allowed"]
         if any(_is_loop_function(function.name) for function in functions):
-            yield f"{_FUSES}, unless a mask is not right-padded."
+            yield _TEXTS["fused_function"]
 
     def _step_differences(self) -> Iterator[str]:
         for model in self._models:
-            steps = f"the steps of the model {model.name}"
             if model.keeps_xla_out:
-                yield (
-                    f"Keras does not compile {steps} with XLA on a GPU either: XLA cannot compile "
-                    f"{listed(model.keeps_xla_out)}. Their ops are placed one by one. If such a "
-                    "layer preprocesses input, move it out of the model, and Keras compiles the "
-                    "rest."
-                )
+                yield _of_steps("never_compiled", model, layers=listed(model.keeps_xla_out))
             elif model.jit_compile:
-                yield f"Keras compiles {steps} with XLA on every machine."
+                yield _of_steps("always_compiled", model)
             elif model.is_auto:
                 # Versions of Keras differ in whether these keep XLA out.
                 is_unsure = strategies(self._capture_file) or self._is_deterministic
                 may = "may compile" if is_unsure else "compiles"
-                yield f'With a GPU, Keras {may} {steps} with XLA (jit_compile="auto"): {_LARGER}.'
+                yield _of_steps("compiled_there", model, may=may)
         unknown = (m.is_auto is None and not m.is_never_compiled for m in self._models)
         if not self._models or any(unknown):
-            yield (
-                'With a GPU, Keras compiles its steps with XLA (jit_compile="auto", the default), '
-                f"unless the program says jit_compile=False or a layer cannot be compiled: "
-                f"{_LARGER}."
-            )
+            yield _TEXTS["unknown"].format(larger=_TEXTS["larger"])
 
     def _layers_of(self, node: str) -> list[RecurrentLayer]:
         """Return the layers whose loop can contain a node, by the scopes in its name."""
