@@ -38,11 +38,11 @@ _STAYS: Final = Fix(
 _EACH_NEEDED: Final = Fix(
     text="These ops have several blockers. Fix all of them: removing one is not enough."
 )
-_MOST_EVIDENCE: Final = 20  # per blocker, because evidence of many ops repeats
+_MOST_EVIDENCE: Final = 20  # per blocker: that of many ops is much alike
 
 
 class _Key(NamedTuple):
-    """The cause of a blocker, the key by which ops are grouped."""
+    """The key of a blocker: ops whose blockers have the same keys share a finding."""
 
     cause: str
     scope: str = ""
@@ -68,12 +68,10 @@ class _Matched(NamedTuple):
 def attribute(
     run: Run, cpu_ops: Sequence[CpuOp], causes: Sequence[Cause], failed: dict[str, str]
 ) -> list[Finding]:
-    """Make findings from the blockers of ops.
+    """Group ops by their blockers, and return a finding for each group, of the first's cause.
 
-    Each op is in at most one finding: that of its first blocker's cause. Ops with the same blockers
-    share a finding. An op stays unexplained if one of its blockers belongs to no cause, or if the
-    replay contradicts what was recorded. `failed` gets the causes that raise an error, with the
-    reason: they have no findings.
+    An op stays unexplained if one of its blockers belongs to no cause, or if the replay contradicts
+    the recording. Causes that raise an error get no findings, and an entry in `failed`.
     """
     groups: dict[_Keys, list[list[_Matched]]] = defaultdict(list)
     op_of_node = {op.node: op.op_id for op in cpu_ops if op.node[1]}
@@ -108,9 +106,9 @@ def contained(cause: str, failed: dict[str, str]) -> Iterator[None]:
 
 
 def _led(known: list[_Matched]) -> tuple[list[_Matched], _Keys]:
-    """Move a leading match to the front; return all matches and the keys to group by.
+    """Move the match that leads, if any, to the front; return all matches and the keys to group by.
 
-    With a leading match, ops share a finding if their other blockers have the same causes.
+    Ops with the same leading match share a finding if their other blockers have the same causes.
     """
     leading = next((each for each in known if each.match.leads), None)
     if leading is None:
@@ -143,11 +141,8 @@ def _match(
 
 
 def _scopes(groups: Iterable[_Keys]) -> dict[_Keys, str]:
-    """Return the scope of each finding, the same when the program is recorded again.
-
-    An edit moves lines but keeps their order. So findings that differ only by their line are
-    numbered from the second on.
-    """
+    """Return the scope of each finding; findings that differ only by their line are numbered."""
+    # An edit of the program moves lines, but keeps their order.
     scopes: dict[_Keys, str] = {}
     used: Counter[str] = Counter()
     for keys in sorted(groups, key=lambda keys: [key.line for key in keys]):
@@ -216,9 +211,8 @@ def _described(matched: Sequence[_Matched]) -> FindingText:
 def _fixes(text: FindingText, groups: Sequence[Sequence[_Matched]]) -> tuple[Fix, ...]:
     """Return the fixes that together move the ops to the GPU.
 
-    Each blocker alone keeps the ops on the CPU. If a library's code requests the CPU, only the
-    fixes around that code help. If an op has no GPU kernel, or its data is on the host by design,
-    the other blockers do not matter.
+    If a library's code requests the CPU, only its fixes help. If an op has no GPU kernel, or its
+    data is on the host by design, the other blockers do not matter.
     """
     every = [each for group in groups for each in group]
     by_device = all(each.blocker.kind in _BY_DEVICE for each in every)

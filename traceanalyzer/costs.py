@@ -1,13 +1,11 @@
 """The cost of CPU ops: how long devices waited for them, and how much a fix can save.
 
 The gain of a fix has bounds. The upper bound is the time in which any device of the host was idle
-because of the ops: the rest of their time is hidden already, and if devices wait for each other,
-gains of one can add to gains of another. A step ends when its last device does, so the lower bound
-is the gain of the device that gains least. That is its waiting time minus all doubtful parts: links
-that the walk back did not prove; transfers, because a neighbor of the op may need them next; times
-when other CPU ops ran as well, for which the device might wait instead; and the cost of the ops on
-the device itself, which is a launch each and a quarter of their host time. The gain is also limited
-by other work in the step: the input pipeline, and the device that computes most.
+because of the ops. A step ends when its last device does, so the lower bound is the gain of the
+device that gains least: its waiting time without links that the walk back did not prove; transfers,
+because a neighbor of the op may need them next; times when other CPU ops ran as well, for which the
+device might wait instead; and the cost of the ops on the device, a launch each and a quarter of
+their host time. Other work in the step also limits it: input, and the device that computes most.
 """
 
 from __future__ import annotations
@@ -33,8 +31,7 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Host, Run
     from traceanalyzer.timeline.walk import Parts
 
-# Time of an op on the device, as a share of its host time. No trace shows it. Ops that are slower
-# on a GPU are better left alone, and a lower bound of 0 says so.
+# The assumed time of an op on the device, as a share of its host time: no trace shows it.
 _DEVICE_SHARE: Final = 0.25
 _LAUNCH_QUANTILE: Final = 0.25  # of times from launch to start: queued kernels take longer
 
@@ -47,11 +44,11 @@ class GainBounds:
     high_ps: float = 0  #: at most: the time in which some device waited
     others_ps: float = 0  #: the part of `high_ps` in which only other devices waited
     # Parts of the waiting time of the device that gains least; `low_ps` is the rest.
-    unproved_ps: float = 0  #: the walk back did not prove a link
-    copied_ps: float = 0  #: transfers, which may move elsewhere
+    unproved_ps: float = 0  #: a link that the walk back did not prove
+    copied_ps: float = 0  #: transfers, which may still be needed
     shared_ps: float = 0  #: other CPU ops ran as well
     own_ps: float = 0  #: the cost of the ops on the device
-    beside_ps: float = 0  #: the input pipeline or another device takes this time anyway
+    beside_ps: float = 0  #: input, or work of another device, takes this time anyway
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -111,10 +108,7 @@ class Costs:
 
     @cached_property
     def exposed_by_op_ps(self) -> pd.Series[float] | None:
-        """How long devices waited for each op per step, by op id; the mean over devices.
-
-        None without a device that computed, or without steps.
-        """
+        """How long devices waited for each op per step, by op id: the mean over devices, if any."""
         return _mean_by_op([device.exposed_by_op_ps for device in self._devices])
 
     @cached_property
@@ -141,13 +135,10 @@ class Costs:
         return sum(took) / len(took) if took else None
 
     def gain(self, op_ids: Iterable[str]) -> GainBounds | None:
-        """Return how much moving ops to the device can save.
+        """Return how much moving ops to the device can save; None without devices or steps.
 
-        Hosts run their steps together: with several, the bounds are those of the host that can gain
-        most and of the one that gains least.
-
-        Returns:
-            None without a device that computed, or without steps.
+        Hosts run their steps together: the upper bound is that of the host that can gain most, the
+        lower bound that of the host that gains least.
         """
         if not self._devices:
             return None

@@ -99,8 +99,8 @@ def analyse(run: Run) -> Analysis:
 def analyse_on_a_gpu(run: Run) -> Analysis | None:
     """Find what would keep the ops of a run off GPUs that its machine did not have.
 
-    One GPU is assumed, or as many as a program needs if it failed for lack of them. None if the run
-    had a GPU, or there is no capture beside the trace.
+    One GPU is assumed, or as many as a program needs if it failed for lack of them. Return None if
+    the run had a GPU, or there is no capture beside the trace.
     """
     gpus = max([1, *(gpus_required(capture_file) for _, capture_file in run.captured)])
     found = Analysis()
@@ -159,7 +159,7 @@ def _why_on_host(capture_file: CaptureFile, row: Any, record: OpRecord) -> str: 
 
 
 def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacement) -> Iterator[str]:
-    """Walk the ids of input pipeline ops with a node that may be on another device than a CPU."""
+    """Yield the ids of input pipeline ops with a node that may not be on a CPU."""
     nodes = {
         placed.placement.nodes.graph.names[at]
         for function in functions_of_datasets(capture_file)
@@ -195,10 +195,10 @@ def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
 
 
 def _placed_by_strategies(graphs: CaptureFile) -> Iterator[str]:
-    """Walk the functions whose devices a `tf.distribute` strategy may request.
+    """Yield the functions whose devices a `tf.distribute` strategy may request.
 
-    It names the ops of its replicas (`mirrored_run.py` of python/distribute), and requests devices
-    by their full names.
+    A strategy names the ops of its replicas (`mirrored_run.py` of python/distribute), and requests
+    devices by their full names.
     """
     for function in graphs.functions:
         for graph in (instance.input for instance in function.instances):
@@ -216,7 +216,7 @@ def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401
 
 
 def _rows(host: Host) -> Iterator[tuple[Any, OpRecord | None]]:
-    """Walk the rows of computing ops in the op table, each with its record in the capture file."""
+    """Yield the rows of computing ops in the op table, each with its record in the capture file."""
     ops, joined = host.tables.ops, host.tables.joined
     records = (None,) * len(ops) if joined is None else joined.records
     for row, record in zip(ops.itertuples(index=False), records, strict=True):

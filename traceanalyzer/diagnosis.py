@@ -42,15 +42,11 @@ class OnAGpu:
     """The findings for an assumed machine with GPUs."""
 
     machine: Machine
-    #: The placement of the run's ops on that machine.
-    analysis: Analysis
-    #: Findings about ops that would still be on the CPU, the most expensive first, and about ops
-    #: on the GPU that the host computes (`host_memory_kernel`).
+    analysis: Analysis  #: the placement of the run's ops on that machine
+    #: About ops that would be on the CPU, or computed there; the most expensive first.
     findings: tuple[Finding, ...]
-    #: Ids of ops that would be on the CPU without a known cause.
-    unexplained: tuple[str, ...]
-    #: Differences in what the program itself would do on that machine.
-    program_differs: tuple[str, ...]
+    unexplained: tuple[str, ...]  #: ids of ops that would be on the CPU without a known cause
+    program_differs: tuple[str, ...]  #: sentences on what the program itself would do differently
     #: Whether the program itself hides every GPU. The other findings apply once it no longer does.
     hides_gpus: bool
 
@@ -68,20 +64,15 @@ class Diagnosis:
     """The findings of a run."""
 
     run: Run
-    #: Sorted by how long devices waited, then by host time.
-    findings: tuple[Finding, ...]
-    #: One for each cause.
-    outcomes: tuple[RuleStatus, ...]
-    #: The best certainty with which each op is explained, by op id.
-    explained: dict[str, Certainty]
+    findings: tuple[Finding, ...]  #: sorted by how long devices waited, then by host time
+    outcomes: tuple[RuleStatus, ...]  #: one for each cause
+    explained: dict[str, Certainty]  #: the best certainty with which each op is explained, by id
     #: Rows of the op table on the CPU that no finding names, the most expensive first.
     unexplained: pd.DataFrame
-    #: The ops on the CPU by id; empty if no GPU was used.
-    cpu_ops: dict[str, CpuOp]
+    cpu_ops: dict[str, CpuOp]  #: the ops on the CPU by id; empty if no GPU was used
     #: The prediction for a machine with a GPU, if the run had none and a capture allows one.
     on_a_gpu: OnAGpu | None
-    #: The cost of ops per step.
-    costs: Costs
+    costs: Costs  #: the cost of ops per step
 
     def __repr__(self) -> str:
         return f"Diagnosis({self.run!r}, {counted(len(self.findings), 'finding')})"
@@ -190,7 +181,7 @@ def rare_ops(run: Run) -> dict[str, str]:
 def _judged(finding: Finding, rare: Mapping[str, str], costs: Costs) -> Finding:
     """Return a finding with its harm in this run.
 
-    It is harmless if none of its ops is part of each step. A setting that only moves small ops is
+    It is harmless if its ops are not part of each step. A setting that only moves small ops is
     harmful if devices wait for them.
     """
     if finding.harm == "harmful" and finding.op_ids and rare.keys() >= set(finding.op_ids):

@@ -19,29 +19,22 @@ class FindingText:
     title: str
     why: str
     harm: Harm
-    #: Fixes that only help under a condition come last.
-    fixes: tuple[Fix, ...] = ()
-    #: Accompanying facts, such as `soft_placement_fallback`.
-    modifiers: tuple[str, ...] = ()
+    fixes: tuple[Fix, ...] = ()  #: those that only help under a condition come last
+    modifiers: tuple[str, ...] = ()  #: accompanying facts, such as `soft_placement_fallback`
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding(FindingText):
     """Why some ops ran on the CPU."""
 
-    #: Id of the cause.
-    cause: str
-    #: Distinguishes findings of one cause. It is part of the finding's id, so it contains nothing
-    #: that changes from one recording to the next.
+    cause: str  #: id of the cause
+    #: Distinguishes findings of one cause, and is the same when the program is recorded again.
     scope: str
     certainty: Certainty
-    #: Rows of the op table that it explains.
-    op_ids: tuple[str, ...]
-    #: Observations; at least one.
-    evidence: tuple[Evidence, ...]
+    op_ids: tuple[str, ...]  #: rows of the op table that it explains
+    evidence: tuple[Evidence, ...]  #: at least one observation
     sub_reason: str | None = None
-    #: Other rows that are on the CPU because of these ops.
-    dragged_along: tuple[str, ...] = ()
+    dragged_along: tuple[str, ...] = ()  #: other rows that are on the CPU because of these ops
     #: All blockers of the ops in order, the cause first; empty if it is the only one.
     blockers: tuple[Blocker, ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def shown_files(files: Iterable[object], run: Run) -> list[str | None]:
-    """Name source files relative to the program's folder or its working directory.
+    """Return the paths of files relative to the program's folder or its working directory.
 
-    Files elsewhere keep their full path: no shorter name identifies them.
+    Files elsewhere keep their full path.
     """
     roots = list(_roots(run))
     known: dict[str, str] = {}

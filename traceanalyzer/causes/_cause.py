@@ -59,7 +59,7 @@ class BlockedOps:
 
     @property
     def library(self) -> Frame | None:
-        """The library line that makes the first op, if libraries make all of them."""
+        """The library line that creates the first op, if libraries create all of them."""
         lines = [op.explanation.library for op in self.ops]
         return None if None in lines else lines[0]
 
@@ -90,10 +90,7 @@ class BlockedOps:
         modifiers: tuple[str, ...] = (),
         **values: str,
     ) -> FindingText:
-        """Return the text of a case in `texts.toml` for these ops, by default with its fixes.
-
-        The cause fills in the names in the text that `texts.toml` does not list.
-        """
+        """Return the text of a case in `texts.toml`, with its fixes unless others are given."""
         first = self.blocker
         known = {
             "ops": types_at(self.ops),
@@ -111,7 +108,7 @@ class BlockedOps:
         return replace(text, modifiers=modifiers)
 
     def checked(self, fixes: Iterable[Fix]) -> tuple[Fix, ...]:
-        """Return fixes, unchecked where another blocker remains or a replay still finds the CPU."""
+        """Return fixes that are checked only if no blocker remains once they are applied."""
         is_enough = all(
             len(op.explanation.blockers) <= 1
             and (op.explanation.is_complete or op.explanation.basis != "replay")
@@ -122,18 +119,17 @@ class BlockedOps:
 
 @dataclass(frozen=True, kw_only=True)
 class CauseMatch:
-    """A blocker belongs to a cause."""
+    """How a blocker belongs to a cause."""
 
     #: Ops with equal scopes share a finding. It must be the same when the program is recorded
     #: again, so it contains no line numbers and no counters.
     scope: str
     evidence: tuple[Evidence, ...]
-    #: The highest certainty that this cause allows.
-    certainty: Certainty = "certain"
+    certainty: Certainty = "certain"  #: the highest that this cause allows
     sub_reason: str | None = None
     #: File and line of the cause, if a scope can have several: each has its own finding.
     line: tuple[str, int] | None = None
-    #: Whether the finding of its ops names this cause, whatever other blockers some of them have.
+    #: Whether the finding names this cause, whatever other blockers come first.
     leads: bool = False
 
     @classmethod
@@ -172,11 +168,8 @@ class Cause:
     Each blocker belongs to exactly one cause.
     """
 
-    #: The name of its module, whose last part is the cause's id.
-    module: str
-    #: The module's docstring: the title, what it detects, why it happens, how to fix it, how sure
-    #: it is.
-    documentation: str
+    module: str  #: the name of its module, whose last part is the cause's id
+    documentation: str  #: the docstring of its module
     _: KW_ONLY
     check: Callable[[Run], Iterable[Finding]] = _finds_nothing
     #: Returns how a blocker of an op belongs to this cause, or None.
@@ -200,10 +193,7 @@ class Cause:
         return known.strip().partition("\n")[0].rstrip(".")
 
     def why_not(self, run: Run) -> str | None:
-        """Return why the cause cannot apply to a run, or None.
-
-        Single blockers are found in a run only if it used a GPU; otherwise in the prediction.
-        """
+        """Return why the cause cannot apply to a run, or None."""
         needs_gpu = self.needs == "gpu" or self.check is _finds_nothing
         if needs_gpu and not run.gpu_used:
             return "TensorFlow used no GPU: see the prediction for one"

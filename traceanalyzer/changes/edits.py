@@ -153,7 +153,7 @@ def _spelled(call: ast.Call, dtype: str) -> str:
 def combined_edit(sources: Sources, other: Combination, dtype: str) -> tuple[Edit | None, bool]:
     """Return the edit that casts the value combined with a variable, and whether it is complete.
 
-    A literal needs no edit: Python converts it. A constant from a call (`tf.ones(n)`) does.
+    A literal needs no edit, because Python converts it.
     """
     source = sources.at(*other.place)
     values = [] if source is None else _combining(source, other)
@@ -196,13 +196,8 @@ def op_edit(  # noqa: PLR0913, PLR0917 - a line and what to do there
 ) -> Edit | None:
     """Return the edit that applies a cause's advice to the line that creates an op, if possible.
 
-    Args:
-        sources: The program.
-        file: Its file.
-        line: The line.
-        op: The type of the op.
-        advice: `x = tf.cast(x, tf.float32)` for each input to cast, or `argument=value`.
-        result: The dtype to cast the result back to, as Python spells it; "" for none.
+    The advice is `x = tf.cast(x, tf.float32)` for each input to cast, or `argument=value`. `result`
+    is the dtype to cast the result back to, as Python spells it; "" for none.
     """
     source = sources.at(file, line)
     if source is None:

@@ -260,7 +260,8 @@ class PlacementChanges:
 def _merge(groups: dict[Remedy, Group], edits: Mapping[Remedy, _Edits]) -> Mapping[Remedy, Remedy]:
     """Merge groups with the same edit, such as that of a constant that two scopes use.
 
-    Return the remedy of the group that each belongs to now.
+    Returns:
+        The remedy of the merged group, by the remedy of each group.
     """
     first: dict[object, Remedy] = {}
     in_order = sorted(groups, key=lambda remedy: (remedy.file, remedy.line, remedy.advice))

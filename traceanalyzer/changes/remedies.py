@@ -1,7 +1,6 @@
-"""Finds the remedy for each blocker that keeps ops on the CPU; many ops can share one.
+"""Finds the remedy for each blocker. Ops with the same remedy share a change, whatever the cause.
 
-Ops whose blockers have the same remedy share a change, whatever the causes: one `tf.device` scope
-puts a variable, its initial value, and all ops that read it on the CPU.
+One `tf.device` scope can put a variable, its initial value, and all ops that read it on the CPU.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal
 
-from traceanalyzer.causes import BlockedOps
+from traceanalyzer.attribution import cause_of
 from traceanalyzer.format import counted, series
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
@@ -41,17 +40,14 @@ _KEEP_THE_DATA: Final = Fix.of(
 
 @dataclass(frozen=True)
 class Remedy:
-    """What to change, and where. Equal remedies make one change.
+    """What to change, and where. Equal remedies make one change."""
 
-    It is the line that enters a `tf.device` scope; the dtype in the line that creates a variable;
-    the cause's advice for a line (`fix`); or its advice for a line that calls a library.
-    """
-
+    #: Change the line that enters a `tf.device` scope, or the dtype in the line that creates a
+    #: variable, or follow the cause's advice for a line, or for a line that calls a library.
     kind: Literal["scope", "variable", "fix", "library"]
     file: str = ""  #: "" if unknown
     line: int = 0
-    #: The advice, or else the cause: it distinguishes different changes of one line.
-    advice: str = ""
+    advice: str = ""  #: the advice, or else the cause: one line can need several changes
 
     @property
     def at(self) -> str:
@@ -87,7 +83,7 @@ class Remedies:
         """Return the remedies for an op; none if a blocker belongs to no cause.
 
         If a library's code requests the CPU, only avoiding that code helps. If an op has no GPU
-        kernel, or works on the host by design, its other blockers do not matter.
+        kernel, or is on the host by design, its other blockers do not matter.
         """
         blockers = cpu_op.explanation.blockers
         if any(blocker.kind in _PLACED for blocker in blockers):
@@ -106,23 +102,21 @@ class Remedies:
         return decisive or found
 
     def _blocked(self, cpu_op: CpuOp, blocker: Blocker) -> Blocked | None:
-        for cause in self._causes:
-            match = cause.match(cpu_op, blocker)
-            if match is not None and cause.describe is not None:
-                text = cause.describe(BlockedOps(((cpu_op, blocker),)))
-                leader = self._leader(cpu_op, blocker)
-                own = _remedy(cpu_op, blocker, cause.id, text)
-                return Blocked(
-                    cpu_op=cpu_op,
-                    blocker=blocker,
-                    cause=cause,
-                    match=match,
-                    text=text,
-                    remedy=own if leader is None else leader.remedy,
-                    fixes=text.fixes if leader is None else leader.fixes,
-                    is_dragged_along=leader is not None,
-                )
-        return None
+        found = cause_of(cpu_op, blocker, self._causes)
+        if found is None:
+            return None
+        cause, match, text = found
+        leader = self._leader(cpu_op, blocker)
+        return Blocked(
+            cpu_op=cpu_op,
+            blocker=blocker,
+            cause=cause,
+            match=match,
+            text=text,
+            remedy=_remedy(cpu_op, blocker, cause.id, text) if leader is None else leader.remedy,
+            fixes=text.fixes if leader is None else leader.fixes,
+            is_dragged_along=leader is not None,
+        )
 
     def _leader(self, cpu_op: CpuOp, blocker: Blocker) -> Blocked | None:
         """Return the blocker of the op that this one follows, or is colocated with."""

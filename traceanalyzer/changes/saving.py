@@ -45,13 +45,7 @@ class Savings:
     def of_placement(
         self, op_ids: Collection[str], alone: Collection[str], *, is_prediction: bool = False
     ) -> Saving:
-        """Return what moving ops to the GPU saves.
-
-        Args:
-            op_ids: The ops.
-            alone: The ops that move without another change.
-            is_prediction: Whether the run had no GPU.
-        """
+        """Return what moving ops to the GPU saves; `alone` are those that need no other change."""
         bounds = None if is_prediction else self._costs.gain(op_ids)
         if bounds is None:
             return self._proxy(op_ids)

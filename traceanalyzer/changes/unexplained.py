@@ -114,9 +114,8 @@ def _find_cause(
 def _parts(ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]) -> dict[_Part, list[CpuOp]]:
     """Group ops by name scope or line, and optimizer updates with the scope of their variable.
 
-    The name of an update usually does not contain the variable's. If only one scope of a function
-    uses variables on the CPU, the update belongs to that scope. The parts that take longest stay
-    separate; all others are merged into one.
+    If only one scope of a function uses variables on the CPU, the function's updates belong to it.
+    The parts that take longest stay separate; all others are merged into one.
     """
     every: dict[_Part, list[CpuOp]] = defaultdict(list)
     for op in ops:

@@ -1,9 +1,8 @@
 """Finds values that a program combines with a variable: they need the variable's new dtype, too.
 
 In a function's graph, values that depend on the variable get its new dtype, up to an op whose
-result has another dtype, such as a cast or a comparison. The other inputs of these ops have the
-old dtype and need a cast, except for numbers in the same line, which Python converts.
-Eager ops have no graph: only those that use the variable directly are known.
+result has another dtype, such as a comparison. The other inputs of these ops need a cast, except
+for numbers in the same line. Of eager ops, only those that use the variable directly are known.
 """
 
 from __future__ import annotations
@@ -96,9 +95,9 @@ class _Uses:
                     yield Combination(op, place, slot, made_at, is_constant)
 
     def _changed(self) -> tuple[set[int], dict[int, str]]:
-        """Return the nodes whose results get another dtype, and the nodes that take these results.
+        """Return the nodes whose results get another dtype, and their users.
 
-        The latter come with the attribute that gives the dtype.
+        Each user comes with the attribute that gives the dtype.
         """
         takers: dict[int, list[int]] = {}
         for node in range(len(self._graph.ops)):

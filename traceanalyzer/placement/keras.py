@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import tomllib
 from contextlib import suppress
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 _FACTS: Final[dict[str, Any]] = tomllib.loads(read("keras_on_gpu.toml"))
 _CUDNN: Final = _FACTS["cudnn"]
 _STEP: Final = re.compile(_FACTS["steps"]["function"])
-_TEXTS: Final[dict[str, str]] = _FACTS["texts"]
+TEXTS: Final[dict[str, dict[str, str]]] = tomllib.loads(
+    (files("traceanalyzer.placement") / "texts.toml").read_text("utf-8")
+)
+_TEXTS: Final = TEXTS["keras"]
 _OP: Final = "CudnnRNNV3"
 _LOOP_NAME: Final = re.compile(r"(?:^|/)(lstm|gru)(?:_\d+)?/(?:.*/)?while(?:_\d+)?/", re.IGNORECASE)
 _LOOP: Final = re.compile(r"while(?:_\d+)?")

@@ -17,7 +17,7 @@ from traceanalyzer.format import listed
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import machine_of
 from traceanalyzer.placement.explanations import doubted
-from traceanalyzer.placement.keras import Keras, noted, strategies
+from traceanalyzer.placement.keras import TEXTS, Keras, noted, strategies
 from traceanalyzer.placement.scopes import unsure_scopes
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
     from traceanalyzer.placement.explanations import PlacementExplanation
 
+_TEXTS: Final = TEXTS["on_a_gpu"]
 _MOST_LINES: Final = 3  # in one sentence
 
 
 def differences(capture_file: CaptureFile) -> Iterator[str]:
     """Yield sentences on what the program may do differently with a GPU."""
     if failed := failure(capture_file):
-        at = f" at {failed.at}" if failed.at else ""
-        yield f"The program failed{at}; later ops were not recorded."
+        yield _TEXTS["failed"].format(at=f" at {failed.at}" if failed.at else "")
     yield from Keras(capture_file).differences()
     questions = _gpu_questions(capture_file)
     chosen = sorted(capture_file.chosen)[:_MOST_LINES]
@@ -41,33 +41,19 @@ def differences(capture_file: CaptureFile) -> Iterator[str]:
     if questions and requests:
         yield f"T{_choice_by_gpus(questions, requests)[1:]}."
     elif questions:
-        yield (
-            f"{listed(questions)} {'asks' if len(questions) == 1 else 'ask'} which GPUs there are: "
-            "the program may do something else if there is one."
-        )
+        verb = "asks" if len(questions) == 1 else "ask"
+        yield _TEXTS["asks"].format(questions=listed(questions), verb=verb)
     elif requests:
-        yield (
-            f"The device requested at {listed(requests)} is computed or conditional: the program "
-            "may request another one on a GPU machine."
-        )
+        yield _TEXTS["computed"].format(requests=listed(requests))
     if only_some_sessions_have_no_gpu(capture_file):
-        yield (
-            "One session of the program has device_count={'GPU': 0}, another does not. The capture "
-            "does not show which of them ran an op. This prediction applies to the other session."
-        )
+        yield _TEXTS["sessions"]
     if by_gpus := _strategies_by_gpus(capture_file):
-        yield (
-            f"{listed(by_gpus)} runs the program once per GPU. This prediction applies to one GPU; "
-            "with more, the program builds other graphs."
-        )
+        yield _TEXTS["strategies"].format(strategies=listed(by_gpus))
 
 
 def _choice_by_gpus(questions: Sequence[str], requests: Sequence[str]) -> str:
-    return (
-        f"the program asks whether there is a GPU ({listed(questions[:_MOST_LINES])}), and its "
-        f"request for the CPU ({listed(requests)}) is computed or conditional; on a machine with a "
-        "GPU it may request the GPU instead"
-    )
+    lines = listed(questions[:_MOST_LINES])
+    return _TEXTS["choice"].format(questions=lines, requests=listed(requests))
 
 
 def _gpu_questions(capture_file: CaptureFile) -> list[str]:

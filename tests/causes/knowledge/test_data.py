@@ -8,7 +8,7 @@ import pytest
 import traceanalyzer.causes
 import traceanalyzer.placement
 from traceanalyzer.causes.library_cpu_placement import LIBRARY_CODE
-from traceanalyzer.placement.scopes import SCOPES
+from traceanalyzer.placement import kernel_tables
 
 FILES = [
     file
@@ -30,6 +30,7 @@ def test_names_of_library_code_are_unique_and_known_to_name_scopes() -> None:
     names = [code.id for code in LIBRARY_CODE]
 
     assert len({*names}) == len(names)
-    assert {scope.habit for scope in SCOPES} <= {*names, "embedding"}
+    scopes = tomllib.loads(kernel_tables.read("library_scopes.toml"))["scope"]
+    assert {scope["habit"] for scope in scopes} <= {*names, "embedding"}
     assert LIBRARY_CODE[-1].id == "other"
     assert all(code.files for code in LIBRARY_CODE[:-1])

@@ -1,4 +1,4 @@
-"""What to do about ops, by `causes/data/*.toml`: each entry has a source."""
+"""Advice on ops and libraries, from `causes/data/*.toml`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _value(value: Any) -> Any:  # noqa: ANN401 - a TOML value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to do about some ops; each TOML file describes the fields that its entries have."""
+    """Advice on some ops; each TOML file describes the fields that its entries have."""
 
     source: str
     fix: Fix
@@ -66,7 +66,7 @@ SUBSTITUTES: Final = {
 
 
 def host_work(op: str) -> Advice | None:
-    """Return why an op's work belongs on the host, or None if it does not."""
+    """Return the advice for an op whose work belongs on the host; None for other ops."""
     definition = definition_of(op)
     arguments = () if definition is None else (*definition.inputs, *definition.outputs)
     uses_strings = any(argument.type == "string" for argument in arguments)
@@ -77,9 +77,9 @@ def host_work(op: str) -> Advice | None:
 
 
 def substitute(op: str, nodes: Sequence[Attributes], function: str = "") -> Fix | None:
-    """Return code for nodes that a library function makes, if it fits their types.
+    """Return code that replaces an op, in a library's function or your own, if it suits its types.
 
-    It is checked if a test ran the code with the results of the op.
+    It is checked if a test ran the code with the same results.
     """
     entry = SUBSTITUTES.get((op, function)) or SUBSTITUTES.get((op, ""))
     if entry is None:
@@ -116,10 +116,10 @@ def _inside(frame: Frame) -> str:
 
 
 def fixes_of_variables(dtype: str, blockers: Iterable[Blocker]) -> Iterator[Fix]:
-    """Yield the fixes for variables of a type that a GPU cannot store or cannot compute with.
+    """Yield the fixes for variables of a type that a GPU cannot store or compute with.
 
-    There is one for each set of types that suits all users of a variable, with the lines that
-    create these variables; and one if a library creates some.
+    There is one for each set of types that suits all users of a variable, and one if a library
+    creates some of the variables.
     """
     by_types: dict[tuple[str, ...] | None, list[Blocker]] = {}
     in_libraries: list[Frame] = []

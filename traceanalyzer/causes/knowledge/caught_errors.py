@@ -1,7 +1,4 @@
-"""Recorded errors: where each was raised and caught, the ops that its handler put on the CPU.
-
-For errors of exhausted memory, also the allocation that failed.
-"""
+"""Recorded errors: where they were raised and caught, and the ops that handlers put on the CPU."""
 
 from __future__ import annotations
 
@@ -52,8 +49,7 @@ class SeenError:
     handler: Frame | None  #: the line of the `except` that caught it; None if nothing did
     #: Ops that only CPU scopes inside the handler keep on the CPU, each with its first blocker.
     ops: BlockedOps | None
-    #: Certain if the handler's source shows the scopes, and a replay that nothing else keeps the
-    #: ops on the CPU. Without the source, scopes further down in the same function count: likely.
+    #: Likely if the handler's source is unknown: scopes below it in the same function count then.
     certainty: Certainty
     evidence: tuple[Evidence, ...]  #: the error, its handler, and the scopes
 

@@ -58,7 +58,7 @@ def observed(kind: str, text: str, place: str = "", *, line: Frame | None = None
 
 
 def made_at(cpu_op: CpuOp) -> tuple[Evidence, ...]:
-    """Return the line that makes an op, and the library line behind it; none if not recorded."""
+    """Return the line that creates an op, and the library line behind it, if recorded."""
     if cpu_op.file is None or cpu_op.line is None:
         return ()
     op_type, library = cpu_op.explanation.type, cpu_op.explanation.library
@@ -83,7 +83,7 @@ def node_where(blocker: Blocker) -> str:
 
 
 def types_at(cpu_ops: Sequence[CpuOp]) -> str:
-    """Return the types of ops, with the line if all are made on one."""
+    """Return the types of ops, with the line if one line creates all of them."""
     types = listed(list(dict.fromkeys(op.explanation.type for op in cpu_ops)))
     places = {(op.file, op.line) for op in cpu_ops}
     file, line = places.pop() if len(places) == 1 else (None, None)
@@ -91,7 +91,7 @@ def types_at(cpu_ops: Sequence[CpuOp]) -> str:
 
 
 def at_lines(cpu_ops: Sequence[CpuOp]) -> str:
-    """Return the lines of ops, and the library behind all, for a title; "" if none is known."""
+    """Return the lines of ops, and their library if they share one, for the end of a title."""
     lines = [(op.file, op.line) for op in cpu_ops if op.file is not None and op.line is not None]
     lines = list(dict.fromkeys(lines))
     if not lines:
@@ -111,14 +111,14 @@ def _file_line(file: str, line: int) -> str:
 
 
 def name_scope(node: str) -> str:
-    """Return the name scope that a program or its layers opened around a node; "" for none."""
+    """Return the name scope that a program or a layer opened around a node, or ""."""
     parts = [part for part in node.split("/")[:-1] if part not in _CALLS]
     named = takewhile(lambda part: _LAYER.fullmatch(part) and part not in _FLOW, parts)
     return "/".join(named)
 
 
 def capitalized(text: str) -> str:
-    """Return a text that starts a sentence; the other letters stay."""
+    """Return a text with its first letter in upper case."""
     return text[:1].upper() + text[1:]
 
 
@@ -145,10 +145,7 @@ def scope_text(blocker: Blocker) -> str:
 
 
 def is_of_strategy(blocker: Blocker) -> bool:
-    """Return whether a `tf.distribute` strategy requests the device, by the scope's line.
-
-    The scope of an eager op says nothing about the resource that it uses.
-    """
+    """Return whether the scope that requests the device is in code of `tf.distribute`."""
     frame = blocker.scope_frame
     if frame is None or blocker.kind not in _BY_SCOPE:
         return False
@@ -222,7 +219,7 @@ def given_text(attributes: Mapping[str, Json]) -> str:
 
 
 def value_text(value: Json) -> str:
-    """Return the value of an attribute, with dtypes as Python has them."""
+    """Return the value of an attribute, with dtypes as Python spells them."""
     if isinstance(value, dict):
         return f'"{value["s"]}"' if isinstance(value.get("s"), str) else str(value)
     names = [python_name(dtype) for dtype in dtypes_in(value)]

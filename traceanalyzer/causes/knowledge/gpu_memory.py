@@ -1,8 +1,7 @@
 """The memory of each GPU, and whether the data that the program keeps on the CPU would fit.
 
-The sources are the allocator events of the trace and, in a capture, `get_memory_info`, TensorFlow's
-log, and the driver. A CPU scope shows what its author requested, not why. If the data is too large
-for the GPU, that is the likely reason; if it is small, it is not.
+The sources are the trace's allocator events and, in a capture, `get_memory_info`, TensorFlow's log,
+and the driver. If the data is too large for the GPU, that is likely why a scope requests the CPU.
 """
 
 from __future__ import annotations
@@ -50,9 +49,7 @@ class GpuMemory:
     """The memory of one GPU of a host; None for unknown values."""
 
     number: int  #: TensorFlow's number of the GPU
-    #: The most that TensorFlow had in use. It takes nearly all memory from the driver, unless
-    #: memory growth is on.
-    peak_bytes: int | None = None
+    peak_bytes: int | None = None  #: the most that TensorFlow had in use
     limit_bytes: int | None = None  #: how much TensorFlow may use
     total_bytes: int | None = None  #: how much the GPU has
     others: tuple[OtherProcess, ...] = ()
@@ -162,20 +159,16 @@ def _count(value: object) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryNote:
-    """The conclusion from sizes on why the program keeps data on the CPU."""
+    """Whether lack of memory may be why the program keeps data on the CPU."""
 
-    #: That it does not fit is the reason: never certain, because it is an intention; None if sizes
-    #: do not suggest it.
+    #: How certain that is, by the sizes: None if they do not suggest it.
     certainty: Literal["likely", "possible"] | None = None
     evidence: tuple[Evidence, ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()
 
 
 def memory_note(run: Run, ops: BlockedOps) -> MemoryNote:
-    """Compare the data that the program keeps on the CPU with the memory of the GPU.
-
-    The note is empty if no scope of the program keeps the ops there, or sizes are not known.
-    """
+    """Compare the data that the program's scopes keep on the CPU with the memory of the GPU."""
     captured = next((each for each in run.captured if each[0].name == ops.ops[0].host), None)
     kept = None if captured is None else _kept(captured[1], ops)
     if captured is None or kept is None:
@@ -204,7 +197,7 @@ def memory_note(run: Run, ops: BlockedOps) -> MemoryNote:
 
 
 def _kept(capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
-    """Return the data on the CPU: resources of the ops, or resources created in their scopes."""
+    """Return the data of the ops, or else of their scopes, and its bytes; None if unknown."""
     scopes = {frame for blocker in ops.blockers if (frame := _own_scope(blocker)) is not None}
     used = [b.resource for b in ops.blockers if _own_scope(b) and b.resource and b.resource.bytes]
     created = [
@@ -222,7 +215,7 @@ def _kept(capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
     lines = listed(sorted(line_text(scope) for scope in scopes))
     of_largest = f"{largest.name or 'unnamed'} with {size_text(largest.bytes or 0)}"
     content = f"{counted(len(resources), 'variable')}, the largest {of_largest}"
-    return f"the scope at {lines} holds {size_text(total)} ({content})", total
+    return f"the scope at {lines} contains {size_text(total)} ({content})", total
 
 
 def _own_scope(blocker: Blocker) -> Frame | None:
