@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from traceanalyzer.causes import BlockedOps
+from traceanalyzer.causes import BlockedOps, Cause, CauseMatch, FindingText
 from traceanalyzer.causes.knowledge.gpu_memory import memory_note
+from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.model import Blocker as ReportedBlocker
-from traceanalyzer.model import Evidence, Fix
-from traceanalyzer.placement.blocker import BlockerKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from traceanalyzer.causes import Cause, CauseMatch, FindingText
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.model import Certainty
-    from traceanalyzer.placement.blocker import Blocker
-    from traceanalyzer.run import Run
+from traceanalyzer.model import Certainty, Evidence, Fix
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.run import Run
 
 _log = logging.getLogger("traceanalyzer")
 

@@ -10,26 +10,21 @@ their host time. Other work in the step also limits it: input, and the device th
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from traceanalyzer.native.events import sum_by
+from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.steps import regular_steps
 from traceanalyzer.tables.thread_activity import ON_DEVICE, ThreadState
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
-from traceanalyzer.timeline.walk import Phase, critical_path, program_thread
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.run import Host, Run
-    from traceanalyzer.timeline.walk import Parts
+from traceanalyzer.timeline.walk import Parts, Phase, critical_path, program_thread
 
 # The assumed time of an op on the device, as a share of its host time: no trace shows it.
 _DEVICE_SHARE: Final = 0.25

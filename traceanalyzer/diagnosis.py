@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.attribution import attribute, contained
-from traceanalyzer.causes import all_causes
+from traceanalyzer.causes import Cause, all_causes
 from traceanalyzer.causes.no_gpu_visible import hidden_there
 from traceanalyzer.costs import Costs
-from traceanalyzer.cpu_ops import analyse, analyse_on_a_gpu
-from traceanalyzer.findings import CERTAINTIES
+from traceanalyzer.cpu_ops import Analysis, CpuOp, analyse, analyse_on_a_gpu
+from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.format import counted
-from traceanalyzer.model import RuleStatus
-from traceanalyzer.placement.devices import GPU, parse_device
+from traceanalyzer.model import Certainty, RuleState, RuleStatus
+from traceanalyzer.placement.devices import GPU, Machine, parse_device
 from traceanalyzer.placement.on_a_gpu import differences
-from traceanalyzer.run import once_per_run
+from traceanalyzer.run import Run, once_per_run
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.recurring import recurring
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     import pandas as pd
-
-    from traceanalyzer.causes import Cause
-    from traceanalyzer.cpu_ops import Analysis, CpuOp
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.model import Certainty, RuleState
-    from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.run import Run
 
 RAN_ONCE: Final = "ran_once"  # a modifier of findings
 # Settings that only move small ops: harmful only if a device waits for these ops.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from traceanalyzer.model import Blocker, Certainty, Evidence, Fix, Harm, RuledOut
+from traceanalyzer.model import Blocker, Certainty, Evidence, Fix, Harm, RuledOut
 
 CERTAINTIES: Final[tuple[Certainty, ...]] = ("certain", "likely", "possible")
 

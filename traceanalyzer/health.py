@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
 from itertools import chain
@@ -10,23 +11,19 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.recorded_run import recorded_part
 from traceanalyzer.format import counted, duration_text, listed
-from traceanalyzer.model import Health
+from traceanalyzer.model import Health, Severity
 from traceanalyzer.placement.keras import Keras
 from traceanalyzer.placement.on_a_gpu import failure
+from traceanalyzer.run import Host, Run
+from traceanalyzer.tables.recording import TracerFacts
 from traceanalyzer.tables.steps import eager_loop
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Role
 from traceanalyzer.trace.clock import LONGEST_PS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.model import Severity
-    from traceanalyzer.run import Host, Run
-    from traceanalyzer.tables.recording import TracerFacts
-
     _Remark: TypeAlias = tuple[Severity, str, str]  # severity, id, message
 
 _TEXTS: Final = tomllib.loads((files("traceanalyzer") / "health.toml").read_text("utf-8"))

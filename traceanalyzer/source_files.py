@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 
 def shown_files(files: Iterable[object], run: Run) -> list[str | None]:

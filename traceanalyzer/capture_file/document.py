@@ -14,13 +14,13 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-import numpy as np  # noqa: TC002
+import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray  # noqa: TC002
+from numpy.typing import NDArray
 
 from traceanalyzer.capture_file.function_records import UNKNOWN, Definition, Function
 from traceanalyzer.format import listed
-from traceanalyzer.trace.xplane import ProfileOptions  # noqa: TC001
+from traceanalyzer.trace.xplane import ProfileOptions
 
 # What TensorFlow calls the graph of a session of TensorFlow 1. A program's further ones have a
 # number after it: `unknown_graph#1`.

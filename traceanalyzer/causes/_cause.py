@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from traceanalyzer.capture_file.document import lines_text, same_place
+from traceanalyzer.capture_file.document import Frame, lines_text, same_place
 from traceanalyzer.causes.knowledge.finding_text import (
     COPIED,
     at_lines,
@@ -21,15 +22,10 @@ from traceanalyzer.causes.knowledge.finding_text import (
 )
 from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.findings import Finding, FindingText
+from traceanalyzer.model import Certainty, Evidence, Fix
 from traceanalyzer.placement.blocker import Blocker
 from traceanalyzer.placement.devices import device_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from traceanalyzer.capture_file.document import Frame
-    from traceanalyzer.model import Certainty, Evidence, Fix
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 __all__ = ["BlockedOps", "Blocker", "Cause", "CauseMatch", "CpuOp", "FindingText"]
 

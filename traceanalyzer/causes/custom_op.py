@@ -22,21 +22,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import at_lines, made_at, observed
 from traceanalyzer.cpu_ops import analyse
+from traceanalyzer.findings import Finding
 from traceanalyzer.format import listed
+from traceanalyzer.model import Evidence
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.model import Evidence
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 # Op names (op_def_builder.cc), without those that begin with an underscore: TensorFlow's own.
 _OP: Final = re.compile(r"[A-Z][A-Za-z0-9_.>]*")

@@ -27,7 +27,8 @@ Without a capture, the dtypes of the inputs are needed: only host tracer level 3
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import HOST_WORK, around, fixes_of_variables
@@ -51,9 +52,6 @@ from traceanalyzer.placement.kernel_types import (
 )
 from traceanalyzer.placement.retyping import TARGETS, XLA_REFUSES, Target, works_as
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _ONLY_ON_HOST: Final = frozenset({"resource", "string", "string_ref", "variant"})
 _OF_DATA: Final = frozenset({"T", "dtype", "DT", "Tparams", "element_dtype"})

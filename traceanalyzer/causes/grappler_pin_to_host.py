@@ -23,22 +23,19 @@ if the option was on, no op that it may move is said to run on the GPU for certa
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from traceanalyzer.capture_file.document import CaptureFile, is_session
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.finding_text import observed
+from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
+from traceanalyzer.model import Evidence
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
 from traceanalyzer.placement.on_a_gpu import OPTION, pinned_by
+from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.vocabulary import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.model import Evidence
-    from traceanalyzer.run import Host, Run
 
 # How the option was set: the evidence, its place in the capture file, and code that undoes it.
 _SET_BY: Final = {

@@ -25,10 +25,12 @@ part of that is known.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import at_lines, given_text, made_at, observed
+from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
@@ -38,12 +40,7 @@ from traceanalyzer.placement.kernel_types import (
     is_never_computed,
     types_computed,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 _SUGGESTED: Final = {"int64": "int64", "float32": "float"}
 

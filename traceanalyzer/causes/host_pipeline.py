@@ -24,24 +24,22 @@ put an iterator on a GPU.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import FASTER_PIPELINE, observed, runs_for_dataset
 from traceanalyzer.cpu_ops import analyse_on_a_gpu
+from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, duration_text, listed, percent_text
+from traceanalyzer.input_pipeline.verdict import HostInput
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.run import Run
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pandas as pd
-
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.input_pipeline.verdict import HostInput
-    from traceanalyzer.run import Run
 
 _FEWEST_FILLS: Final = 2  # of a shuffle buffer: one fill is no repetition
 _NOTICEABLE: Final = 0.05  # of the steps' time: a fill that takes less is not mentioned

@@ -32,10 +32,11 @@ such code make it one of the possible causes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from traceanalyzer.capture_file.document import file_name, library_of, lines_text, same_place
+from traceanalyzer.capture_file.document import Frame, file_name, library_of, lines_text, same_place
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import read
 from traceanalyzer.causes.knowledge.finding_text import (
@@ -47,16 +48,11 @@ from traceanalyzer.causes.knowledge.finding_text import (
 )
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import listed
+from traceanalyzer.model import Fix, Harm
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.scopes import habit_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.capture_file.document import Frame
-    from traceanalyzer.model import Fix, Harm
-    from traceanalyzer.run import Run
+from traceanalyzer.run import Run
 
 _MOST_NAMES: Final = 3  # layers named in a title
 

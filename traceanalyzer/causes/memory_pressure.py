@@ -23,23 +23,17 @@ same function. The cause of ops in other scopes is `explicit_cpu_placement` or `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from traceanalyzer.capture_file.document import line_text, same_place
+from traceanalyzer.capture_file.document import CaptureFile, CaughtError, line_text, same_place
 from traceanalyzer.causes._cause import Cause
-from traceanalyzer.causes.knowledge.caught_errors import exhaustion, seen_error
+from traceanalyzer.causes.knowledge.caught_errors import Exhaustion, exhaustion, seen_error
 from traceanalyzer.causes.knowledge.finding_text import observed, types_at
 from traceanalyzer.causes.knowledge.gpu_memory import BFC, gpu_memory
+from traceanalyzer.findings import Finding
 from traceanalyzer.format import size_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.capture_file.document import CaptureFile, CaughtError
-    from traceanalyzer.causes.knowledge.caught_errors import Exhaustion
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.model import Evidence
-    from traceanalyzer.run import Host, Run
+from traceanalyzer.model import Evidence
+from traceanalyzer.run import Host, Run
 
 
 def check(run: Run) -> Iterator[Finding]:

@@ -26,10 +26,9 @@ versions: a kernel that is missing today was almost certainly missing then.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
-from traceanalyzer.causes.knowledge.advice import SUBSTITUTES, around, host_work, substitute
+from traceanalyzer.causes.knowledge.advice import SUBSTITUTES, Advice, around, host_work, substitute
 from traceanalyzer.causes.knowledge.finding_text import (
     COPIED,
     FASTER_PIPELINE,
@@ -40,9 +39,6 @@ from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
-
-if TYPE_CHECKING:
-    from traceanalyzer.causes.knowledge.advice import Advice
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:

@@ -26,10 +26,11 @@ only possible: a GPU may have been used.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.document import line_text
+from traceanalyzer.capture_file.document import CaptureFile, line_text
 from traceanalyzer.capture_file.visibility import (
     Obstacle,
     obstacles,
@@ -46,15 +47,11 @@ from traceanalyzer.format import counted
 from traceanalyzer.model import Evidence, Fix, TraceWhere
 from traceanalyzer.placement.by_registry import coverage_text
 from traceanalyzer.placement.on_a_gpu import failure
+from traceanalyzer.run import Run
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     import pandas as pd
-
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.run import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

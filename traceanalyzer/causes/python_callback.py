@@ -20,20 +20,16 @@ Certain: the op type shows it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import made_at, observed
+from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.run import Run
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.run import Run
 
 
 def check(run: Run) -> Iterator[Finding]:

@@ -23,19 +23,16 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.finding_text import observed
+from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
+from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.vocabulary import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.run import Host, Run
 
 # The job of a program outside a cluster is `localhost`.
 _TASK: Final = re.compile(r"/job:(?!localhost/)([^/]+)(?:/replica:\d+)?/task:(\d+)")

@@ -22,9 +22,9 @@ shares it and has no GPU kernel.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from traceanalyzer.capture_file.document import library_of, lines_text
+from traceanalyzer.capture_file.document import Frame, library_of, lines_text
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import HOST_WORK, fixes_of_variables, host_work
 from traceanalyzer.causes.knowledge.finding_text import (
@@ -37,9 +37,6 @@ from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.retyping import XLA_REFUSES
-
-if TYPE_CHECKING:
-    from traceanalyzer.capture_file.document import Frame
 
 _PLACED: Final = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
 _INT32: Final = "int32"  # `VarHandleOp` has no GPU kernel for it

@@ -28,19 +28,15 @@ put on the CPU: certain if its source shows the scope, otherwise likely.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
-from traceanalyzer.capture_file.document import line_text, same_place
+from traceanalyzer.capture_file.document import CaptureFile, CaughtError, line_text, same_place
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.caught_errors import seen_error
 from traceanalyzer.causes.knowledge.finding_text import observed, types_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.capture_file.document import CaptureFile, CaughtError
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.run import Host, Run
+from traceanalyzer.findings import Finding
+from traceanalyzer.run import Host, Run
 
 # Nodes at the ends of a function.
 _ENDS: Final = {

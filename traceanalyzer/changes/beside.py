@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from traceanalyzer.changes.saving import LEAST, at_most
-from traceanalyzer.diagnosis import RAN_ONCE
+from traceanalyzer.changes.saving import LEAST, Savings, at_most
+from traceanalyzer.diagnosis import RAN_ONCE, Diagnosis
 from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted, series
-from traceanalyzer.model.changes import Candidate, Change, Saving
+from traceanalyzer.input_pipeline.throughput import StepWaits
+from traceanalyzer.input_pipeline.verdict import HostInput
+from traceanalyzer.model.changes import Candidate, Change, Place, Saving
+from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.steps import eager_loop, regular_steps
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.timeline.intervals import covered, inside_ps
-from traceanalyzer.timeline.walk import Phase
+from traceanalyzer.timeline.walk import Parts, Phase
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pandas as pd
-    from numpy.typing import NDArray
-
-    from traceanalyzer.changes.saving import Savings
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.input_pipeline.throughput import StepWaits
-    from traceanalyzer.input_pipeline.verdict import HostInput
-    from traceanalyzer.model.changes import Place
-    from traceanalyzer.run import Host, Run
-    from traceanalyzer.timeline.walk import Parts
 
 _FEWEST_STEPS: Final = 3  # fewer may be the first ones, which trace and compile
 _CALLBACK: Final = "python_callback"

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from traceanalyzer.changes.source import argument, around, name_of, over, root_of
+from traceanalyzer.changes.source import (
+    Source,
+    Sources,
+    Span,
+    argument,
+    around,
+    name_of,
+    over,
+    root_of,
+)
+from traceanalyzer.changes.variable_users import Combination
+from traceanalyzer.model.changes import Edit
 from traceanalyzer.placement.kernel_types import definition_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from traceanalyzer.changes.source import Source, Sources, Span
-    from traceanalyzer.changes.variable_users import Combination
-    from traceanalyzer.model.changes import Edit
 
 _CPU: Final = re.compile(r"\bcpu(:\d+)?", re.IGNORECASE)
 _MAKERS: Final = ("Variable", "VariableV1", "get_variable", "add_weight", "add_variable")

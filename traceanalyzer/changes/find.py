@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from traceanalyzer.capture_file.document import is_session
-from traceanalyzer.causes import all_causes
+from traceanalyzer.capture_file.document import CaptureFile, is_session
+from traceanalyzer.causes import Cause, all_causes
 from traceanalyzer.changes.beside import changes_beside
 from traceanalyzer.changes.placement import PlacementChanges
 from traceanalyzer.changes.saving import Savings
 from traceanalyzer.changes.source import Sources
 from traceanalyzer.changes.unexplained import find_cause_changes, gpu_change
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.findings import finding_id
-from traceanalyzer.model.changes import Change, with_distinct_ids
+from traceanalyzer.model.changes import Change, Place, with_distinct_ids
+from traceanalyzer.run import Run
 from traceanalyzer.source_files import shown_files
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.causes import Cause
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model.changes import Place
-    from traceanalyzer.run import Run
-
 
 _MATTERS: Final = 0.02  # of the step
 _SETTLED: Final = frozenset({"find_cause", "gpu"})  # by a capture

@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from traceanalyzer.causes import BlockedOps
+from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.causes import BlockedOps, Cause
 from traceanalyzer.causes.knowledge.finding_text import function_text, is_of_call, scope_text
 from traceanalyzer.changes.edits import combined_edit, device_edit, op_edit, variable_edits
 from traceanalyzer.changes.remedies import STRATEGY, Blocked, Group, Remedies, Remedy
+from traceanalyzer.changes.saving import Savings
+from traceanalyzer.changes.source import Sources
 from traceanalyzer.changes.variable_users import combinations
-from traceanalyzer.findings import CERTAINTIES
+from traceanalyzer.cpu_ops import CpuOp
+from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.format import counted, series
-from traceanalyzer.model import SourceWhere
-from traceanalyzer.model.changes import Change, with_distinct_ids
-from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.model import Fix, SourceWhere
+from traceanalyzer.model.changes import Change, Edit, Effort, Place, with_distinct_ids
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of, python_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.causes import Cause
-    from traceanalyzer.changes.saving import Savings
-    from traceanalyzer.changes.source import Sources
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.model import Fix
-    from traceanalyzer.model.changes import Edit, Effort, Place
-    from traceanalyzer.placement.blocker import Blocker
 
 #: The edits of a change, and lines without an edit that must change too.
 _Edits: TypeAlias = "tuple[tuple[Edit, ...], tuple[Place, ...]]"

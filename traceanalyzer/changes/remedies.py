@@ -6,26 +6,22 @@ One `tf.device` scope can put a variable, its initial value, and all ops that re
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from traceanalyzer.attribution import cause_of
+from traceanalyzer.capture_file.document import Frame
+from traceanalyzer.causes import Cause, CauseMatch, FindingText
+from traceanalyzer.cpu_ops import CpuOp
+from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, series
 from traceanalyzer.model import Fix
-from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.retyping import TARGETS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from traceanalyzer.capture_file.document import Frame
-    from traceanalyzer.causes import Cause, CauseMatch, FindingText
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.placement.blocker import Blocker
 
 _SCOPED: Final = frozenset({BlockerKind.REQUEST, BlockerKind.DEFAULT_DEVICE})
 _PLACED: Final = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Collection
+from typing import Final, Literal
 
-from traceanalyzer.diagnosis import rare_ops
+from traceanalyzer.diagnosis import Diagnosis, rare_ops
 from traceanalyzer.model.changes import Saving
 from traceanalyzer.tables.steps import regular_steps
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from traceanalyzer.diagnosis import Diagnosis
 
 LEAST: Final = 0.02  # of the step or the recording; a smaller saving is not worth a change
 _NEXT_TO_NOTHING: Final = 0.05  # of the upper bound: a smaller lower bound is meaningless

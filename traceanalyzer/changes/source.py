@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from traceanalyzer.model.changes import Edit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from traceanalyzer.capture_file.document import CaptureFile, Statement
-    from traceanalyzer.model.changes import Place
+from traceanalyzer.capture_file.document import CaptureFile, Statement
+from traceanalyzer.model.changes import Edit, Place
 
 _Position: TypeAlias = tuple[int, int]  # line and column
 Span: TypeAlias = tuple[_Position, _Position, str]

@@ -5,29 +5,25 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from traceanalyzer.capture_file.visibility import obstacles
 from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.causes.knowledge.finding_text import name_scope
 from traceanalyzer.causes.no_gpu_visible import is_doubtful, obstacle_fix
 from traceanalyzer.changes.edits import unhiding_edit
-from traceanalyzer.findings import finding_id
+from traceanalyzer.changes.saving import Savings
+from traceanalyzer.changes.source import Sources
+from traceanalyzer.cpu_ops import CpuOp
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.findings import Finding, finding_id
 from traceanalyzer.format import counted, series
 from traceanalyzer.model.changes import Candidate, Change, Saving
 from traceanalyzer.placement.kernel_tables import nearest_minor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from traceanalyzer.changes.saving import Savings
-    from traceanalyzer.changes.source import Sources
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.findings import Finding
 
 _RESOURCE: Final = "resource_on_cpu"
 _FOLLOWS: Final = "follows_neighbour"

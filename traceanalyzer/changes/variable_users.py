@@ -7,19 +7,15 @@ for numbers in the same line. Of eager ops, only those that use the variable dir
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
-from traceanalyzer.capture_file.function_records import UNKNOWN
+from traceanalyzer.capture_file.document import Attributes, CaptureFile, Frame, Signature
+from traceanalyzer.capture_file.function_records import UNKNOWN, Graph
+from traceanalyzer.model.changes import Place
 from traceanalyzer.placement.calls import argument_nodes
 from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.placement.retyping import READS, attribute_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Frame, Signature
-    from traceanalyzer.capture_file.function_records import Graph
-    from traceanalyzer.model.changes import Place
 
 _DTYPE: Final = "int32"
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from traceanalyzer.model._record import Certainty, PackedTable  # noqa: TC001 - msgspec reads the annotations
+from traceanalyzer.model._record import Certainty, PackedTable
 from traceanalyzer.model.figures import EventTimeline, StepPart
 
 Unit: TypeAlias = Literal["us", "bytes", "share", "count", "bytes_per_s"]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from traceanalyzer.capture_file.document import NO_ATTRIBUTES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traceanalyzer.capture_file.document import Frame, Json, Resource, Signature
-    from traceanalyzer.placement.registry import Kernel
+from traceanalyzer.capture_file.document import NO_ATTRIBUTES, Frame, Json, Resource, Signature
+from traceanalyzer.placement.registry import Kernel
 
 # How the blocked node relates to the op: it is the op itself; both share a resource or a reference;
 # a `_class` attribute puts both into one group; or the op follows it.

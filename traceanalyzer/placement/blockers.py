@@ -7,9 +7,10 @@ need not have been removed are dropped. Each remaining blocker alone keeps the o
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from traceanalyzer.placement.blocker import BY_REQUEST, Blocker, BlockerKind
 from traceanalyzer.placement.devices import (
@@ -21,15 +22,10 @@ from traceanalyzer.placement.devices import (
     is_of_type,
     parse_device,
 )
-from traceanalyzer.placement.eager import place_eager
+from traceanalyzer.placement.eager import EagerOp, EagerSetting, place_eager
+from traceanalyzer.placement.nodes import Edge
 from traceanalyzer.placement.placer import Decision, Placement, Region, Setting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from traceanalyzer.placement.eager import EagerOp, EagerSetting
-    from traceanalyzer.placement.nodes import Edge
-    from traceanalyzer.placement.registry import SupportedTypes
+from traceanalyzer.placement.registry import SupportedTypes
 
 _MANY: Final = 32  # similar blockers
 _OF_KERNELS: Final = frozenset(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -17,14 +18,10 @@ from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.kernel_tables import InputTypesError
 from traceanalyzer.placement.kernel_types import support_of
-from traceanalyzer.placement.registry import DEFAULT, nearest
+from traceanalyzer.placement.registry import DEFAULT, Registry, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pandas as pd
-
-    from traceanalyzer.placement.registry import Registry
 
 
 def explanation_by_registry(

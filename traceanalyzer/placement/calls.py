@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from traceanalyzer.capture_file.function_records import split_input
-from traceanalyzer.placement.devices import DeviceNameError, parse_device
-from traceanalyzer.placement.kernel_tables import AttributesError
+from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
+from traceanalyzer.capture_file.function_records import Function, Graph, Instance, split_input
+from traceanalyzer.placement.devices import DeviceNameError, Machine, parse_device
+from traceanalyzer.placement.kernel_tables import AttributesError, OpDefinition
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, is_dataset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
-    from traceanalyzer.capture_file.function_records import Function, Graph, Instance
-    from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.placement.kernel_tables import OpDefinition
 
 # Ops that pass their inputs to the function they call, with the number of inputs that they skip.
 FORWARDED: Final = {

@@ -5,7 +5,8 @@ See `ColocationGraph` (core/common_runtime/colocation_graph.cc).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from traceanalyzer.placement.devices import (
     ANYWHERE,
@@ -16,9 +17,6 @@ from traceanalyzer.placement.devices import (
     Machine,
     parse_device,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # (type, priority of its kernel), the preferred type first.
 Types: TypeAlias = "tuple[tuple[str, int], ...]"

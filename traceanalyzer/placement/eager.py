@@ -7,19 +7,15 @@ See `EagerOperation::Execute`, `MaybePinToResourceDevice` and `MaybePinSmallOpsT
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import DeviceName, DeviceNameError, Machine, parse_device
 from traceanalyzer.placement.kernel_tables import AttributesError, InputTypesError
-from traceanalyzer.placement.registry import EVERYWHERE, SupportedTypes
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
-    from traceanalyzer.placement.registry import Registry
+from traceanalyzer.placement.registry import EVERYWHERE, Registry, SupportedTypes
 
 _PINS_SMALL: Final = "TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING"
 # Not in `IsPinnableOp`: these ops can make large outputs from small inputs.

@@ -6,26 +6,19 @@ The placement is replayed, and blockers are found by replaying it again without 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from traceanalyzer.capture_file.document import is_session
+from traceanalyzer.capture_file.document import CaptureFile, Frame, is_session
+from traceanalyzer.model import Certainty
 from traceanalyzer.placement.blocker import BY_REQUEST, Blocker, BlockerKind
 from traceanalyzer.placement.blockers import BlockerFinder, eager_blockers
 from traceanalyzer.placement.calls import newest
-from traceanalyzer.placement.devices import CPU, GPU, is_of_type
-from traceanalyzer.placement.program import ProgramPlacement
-from traceanalyzer.placement.recorded_blockers import BlockerRecords
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from traceanalyzer.capture_file.document import CaptureFile, Frame
-    from traceanalyzer.model import Certainty
-    from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.placement.program import FunctionPlacement
-    from traceanalyzer.placement.recorded_blockers import Site
-    from traceanalyzer.placement.registry import SupportedTypes
+from traceanalyzer.placement.devices import CPU, GPU, Machine, is_of_type
+from traceanalyzer.placement.program import FunctionPlacement, ProgramPlacement
+from traceanalyzer.placement.recorded_blockers import BlockerRecords, Site
+from traceanalyzer.placement.registry import SupportedTypes
 
 # See `InlineFunctionBody` (core/common_runtime/inline_function_utils.cc).
 _END: Final = re.compile(r"Func/.*/(?:input|output)/_\d+$")

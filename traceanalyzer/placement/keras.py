@@ -11,22 +11,19 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from traceanalyzer.capture_file.document import CaptureFile, Json
 from traceanalyzer.format import listed
+from traceanalyzer.model import Severity
 from traceanalyzer.placement.calls import called_as
 from traceanalyzer.placement.devices import CPU
 from traceanalyzer.placement.kernel_tables import read
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from traceanalyzer.capture_file.document import CaptureFile, Json
-    from traceanalyzer.model import Severity
 
 _FACTS: Final[dict[str, Any]] = tomllib.loads(read("keras_on_gpu.toml"))
 _CUDNN: Final = _FACTS["cudnn"]

@@ -35,16 +35,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from traceanalyzer.capture_file.document import Attributes, Json
+from traceanalyzer.capture_file.document import Attributes, Json
 
 # (2, 21) for 2.21.0: kernels only change with minor versions, not with patches.
 Minor: TypeAlias = "tuple[int, int]"

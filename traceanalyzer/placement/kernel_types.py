@@ -6,20 +6,23 @@ that they constrain. Combinations that no CPU or GPU kernel accepts do not count
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
+from traceanalyzer.capture_file.document import Attributes, Json
 from traceanalyzer.placement.devices import CPU, GPU
-from traceanalyzer.placement.registry import ALWAYS_ON_HOST, load, registries, supported
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from traceanalyzer.capture_file.document import Attributes, Json
-    from traceanalyzer.placement.kernel_tables import Argument, OpDefinition
-    from traceanalyzer.placement.registry import Kernel, Registry
+from traceanalyzer.placement.kernel_tables import Argument, OpDefinition
+from traceanalyzer.placement.registry import (
+    ALWAYS_ON_HOST,
+    Kernel,
+    Registry,
+    load,
+    registries,
+    supported,
+)
 
 # How many of the given combinations: all, some, or none.
 Extent: TypeAlias = Literal["all", "some", "none"]

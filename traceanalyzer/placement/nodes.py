@@ -5,20 +5,15 @@ They do not depend on requests or the machine, so one graph's facts serve all it
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from traceanalyzer.capture_file.function_records import split_input
+from traceanalyzer.capture_file.document import Attributes
+from traceanalyzer.capture_file.function_records import Graph, split_input
 from traceanalyzer.placement.kernel_tables import AttributesError, minor_of
-from traceanalyzer.placement.registry import ALWAYS_ON_HOST
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from traceanalyzer.capture_file.document import Attributes
-    from traceanalyzer.capture_file.function_records import Graph
-    from traceanalyzer.placement.registry import Registry, SupportedTypes
+from traceanalyzer.placement.registry import ALWAYS_ON_HOST, Registry, SupportedTypes
 
 ARGUMENTS: Final = frozenset({"_Arg", "_DeviceArg"})
 RESULTS: Final = frozenset({"_Retval", "_DeviceRetval"})

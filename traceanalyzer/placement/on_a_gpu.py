@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PureWindowsPath
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-from traceanalyzer.capture_file.document import line_text
+from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame, line_text
 from traceanalyzer.capture_file.visibility import (
     obstacles,
     only_some_sessions_have_no_gpu,
@@ -16,15 +17,9 @@ from traceanalyzer.capture_file.visibility import (
 from traceanalyzer.format import listed
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import machine_of
-from traceanalyzer.placement.explanations import doubted
+from traceanalyzer.placement.explanations import PlacementExplanation, doubted
 from traceanalyzer.placement.keras import TEXTS, Keras, noted, strategies
 from traceanalyzer.placement.scopes import unsure_scopes
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
-    from traceanalyzer.placement.explanations import PlacementExplanation
 
 _TEXTS: Final = TEXTS["on_a_gpu"]
 _MOST_LINES: Final = 3  # in one sentence

@@ -7,12 +7,14 @@ tested against TensorFlow with an emulated GPU.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from traceanalyzer.placement.colocation import Groups
+from traceanalyzer.capture_file.function_records import Graph
+from traceanalyzer.placement.colocation import Groups, Types
 from traceanalyzer.placement.devices import (
     ANYWHERE,
     CPU,
@@ -22,15 +24,8 @@ from traceanalyzer.placement.devices import (
     Machine,
     parse_device,
 )
-from traceanalyzer.placement.nodes import METADATA
+from traceanalyzer.placement.nodes import METADATA, Edge, Nodes
 from traceanalyzer.placement.registry import EVERYWHERE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from traceanalyzer.capture_file.function_records import Graph
-    from traceanalyzer.placement.colocation import Types
-    from traceanalyzer.placement.nodes import Edge, Nodes
 
 
 class Decision(Enum):

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from traceanalyzer.placement.blocker import BY_REQUEST, Blocker, BlockerKind
+from traceanalyzer.capture_file.document import (
+    Attributes,
+    CaptureFile,
+    Frame,
+    Resource,
+    Scope,
+    Signature,
+)
+from traceanalyzer.placement.blocker import BY_REQUEST, Blocker, BlockerKind, Link
 from traceanalyzer.placement.calls import functions_of_steps
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_tables import InputTypesError
 from traceanalyzer.placement.kernel_types import all_on_host
+from traceanalyzer.placement.program import FunctionPlacement
+from traceanalyzer.placement.registry import Registry
 from traceanalyzer.placement.retyping import VariableUses
 from traceanalyzer.placement.scopes import (
     colocated_request,
@@ -19,21 +30,6 @@ from traceanalyzer.placement.scopes import (
     scopes_of_making,
     scopes_of_node,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from traceanalyzer.capture_file.document import (
-        Attributes,
-        CaptureFile,
-        Frame,
-        Resource,
-        Scope,
-        Signature,
-    )
-    from traceanalyzer.placement.blocker import Link
-    from traceanalyzer.placement.program import FunctionPlacement
-    from traceanalyzer.placement.registry import Registry
 
 # The type whose variables are always on the CPU: others can have a GPU kernel.
 _WITHOUT_KERNEL: Final = "int32"

@@ -7,20 +7,16 @@ TensorFlow's `FindKernelRegistration`, and device types as in `SupportedDeviceTy
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
 from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.devices import CPU, GPU
-from traceanalyzer.placement.kernel_tables import OpDefinition
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
-    from traceanalyzer.placement.kernel_tables import Minor
+from traceanalyzer.placement.kernel_tables import Minor, OpDefinition
 
 DEFAULT: Final = "DEFAULT"  # for every device type without a matching kernel
 # `DataTypeAlwaysOnHost` in core/framework/types.cc

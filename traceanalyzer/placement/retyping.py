@@ -6,10 +6,12 @@ All answers hold in every version of TensorFlow from 2.12 on that has a table.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from traceanalyzer.capture_file.function_records import split_input
+from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json, Resource
+from traceanalyzer.capture_file.function_records import Graph, split_input
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.calls import argument_nodes
 from traceanalyzer.placement.devices import GPU
@@ -20,12 +22,6 @@ from traceanalyzer.placement.kernel_types import (
     values_taken,
 )
 from traceanalyzer.placement.registry import registries
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json, Resource
-    from traceanalyzer.capture_file.function_records import Graph
 
 
 class Target(NamedTuple):

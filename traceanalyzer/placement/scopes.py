@@ -12,21 +12,16 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from traceanalyzer.capture_file import document
-from traceanalyzer.capture_file.document import OF_OP, Scope
+from traceanalyzer.capture_file.document import OF_OP, CaptureFile, Resource, Scope, Signature
+from traceanalyzer.capture_file.function_records import Graph
 from traceanalyzer.placement import kernel_tables
-from traceanalyzer.placement.devices import CPU, NO_SCOPE, type_in_scope
+from traceanalyzer.placement.devices import CPU, NO_SCOPE, Machine, type_in_scope
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, classes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from traceanalyzer.capture_file.document import CaptureFile, Resource, Signature
-    from traceanalyzer.capture_file.function_records import Graph
-    from traceanalyzer.placement.devices import Machine
 
 _BY_TENSORFLOW: Final = Scope(device="", frame=-1, origin=-1)
 _IMPORTER: Final = "tensorflow/python/framework/importer.py"

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from traceanalyzer.capture_file.document import library_of, line_text, lines_text
+from traceanalyzer.capture_file.document import Attributes, Frame, library_of, line_text, lines_text
 from traceanalyzer.causes.knowledge.finding_text import fix_of
 from traceanalyzer.model import Fix
+from traceanalyzer.placement.blocker import Blocker
 from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.placement.retyping import variable_fix
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from traceanalyzer.capture_file.document import Attributes, Frame
-    from traceanalyzer.placement.blocker import Blocker
 
 _T = TypeVar("_T")
 

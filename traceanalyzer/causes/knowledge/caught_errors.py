@@ -6,22 +6,19 @@ import ast
 import re
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
 from traceanalyzer.capture_file.source_lines import syntax_of
 from traceanalyzer.causes._cause import BlockedOps
 from traceanalyzer.causes.knowledge.finding_text import observed, scope_text
 from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.format import size_text
-from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.model import Certainty, Evidence
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
+from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.vocabulary import DTYPE_BYTES
-
-if TYPE_CHECKING:
-    from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
-    from traceanalyzer.model import Certainty, Evidence
-    from traceanalyzer.placement.blocker import Blocker
-    from traceanalyzer.run import Host, Run
 
 _LONGEST: Final = 200  # characters of a message in evidence
 

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from traceanalyzer.capture_file.document import (
+    Frame,
+    Json,
     is_below,
     library_of,
     line_text,
     lines_text,
     shown_path,
 )
+from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, SourceWhere
-from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, SourceWhere, Where
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.calls import is_of_dataset
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.tables.functions import TF_DATA
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from traceanalyzer.capture_file.document import Frame, Json
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.model import Where
-    from traceanalyzer.placement.blocker import Blocker
 
 COPIED: Final = "Inputs on the GPU are copied to the host, and results are copied back."
 FASTER_PIPELINE: Final = Fix.of(

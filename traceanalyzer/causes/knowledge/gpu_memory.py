@@ -7,24 +7,19 @@ and the driver. If the data is too large for the GPU, that is likely why a scope
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from traceanalyzer.capture_file.document import line_text
+from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource, line_text
+from traceanalyzer.causes._cause import BlockedOps
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import Evidence, RuledOut
-from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu
 from traceanalyzer.placement.scopes import scopes_of_making
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource
-    from traceanalyzer.causes._cause import BlockedOps
-    from traceanalyzer.placement.blocker import Blocker
-    from traceanalyzer.run import Host, Run
+from traceanalyzer.run import Host, Run
 
 # `GPUProcessState::GetGPUAllocator` (gpu_process_state.cc) names them so.
 BFC: Final = re.compile(r"GPU_(\d+)_bfc")
