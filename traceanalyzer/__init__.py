@@ -17,6 +17,7 @@ from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError, TraceNotF
 
 if TYPE_CHECKING:
     from traceanalyzer.capturing.in_code import Capture, capture, capture_callback
+    from traceanalyzer.check.assertion import assert_placement
     from traceanalyzer.diagnosis import Diagnosis, diagnose
     from traceanalyzer.report.document import write_report
     from traceanalyzer.run import Run, load, runs
@@ -29,6 +30,7 @@ __all__ = [
     "TraceFormatError",
     "TraceNotFoundError",
     "__version__",
+    "assert_placement",
     "capture",
     "capture_callback",
     "diagnose",
@@ -44,6 +46,7 @@ _HOMES = {
     "Capture": "traceanalyzer.capturing.in_code",
     "Diagnosis": "traceanalyzer.diagnosis",
     "Run": "traceanalyzer.run",
+    "assert_placement": "traceanalyzer.check.assertion",
     "capture": "traceanalyzer.capturing.in_code",
     "capture_callback": "traceanalyzer.capturing.in_code",
     "diagnose": "traceanalyzer.diagnosis",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _IRREGULAR: Final = {
+    "breach": "breaches",
     "copy": "copies",
     "directory": "directories",
     "more": "more",

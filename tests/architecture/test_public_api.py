@@ -16,6 +16,7 @@ PUBLIC = [
     "TraceFormatError",
     "TraceNotFoundError",
     "__version__",
+    "assert_placement",
     "capture",
     "capture_callback",
     "diagnose",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.cli.capture import PAGE, capture
+from traceanalyzer.cli.check import check
 from traceanalyzer.cli.parameters import STDOUT, RunToRead, output, reads_a_run, regex
 from traceanalyzer.cli.terminal import complain, console, echo_json, progress
 from traceanalyzer.errors import TraceAnalyzerError
@@ -241,6 +242,7 @@ def explain(cause: str | None, *, terms: bool, as_data: bool) -> None:
 
 
 cli.add_command(capture)
+cli.add_command(check)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,0 +1,1 @@
+"""Whether a run stays within limits: a budget, and a baseline."""

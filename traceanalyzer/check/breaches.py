@@ -1,0 +1,192 @@
+"""Compare a report with a budget and a baseline."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import asdict
+
+from traceanalyzer.compare.step_times import step_time_change, step_times
+from traceanalyzer.format import counted, duration, series, share
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from datetime import date
+
+    from traceanalyzer.check.budget import Accepted, Budget, Forbidden, Limits
+    from traceanalyzer.model import Finding, OpRef, Report
+
+_MOST_NAMED: Final = 3  # ops of a line
+
+
+@dataclass(frozen=True)
+class Breach:
+    """A limit that the run exceeds, or that cannot be checked."""
+
+    rule: str  # the key in the budget, such as `limits.step_time`, or `baseline`
+    message: str  # one line
+    file: str | None = None
+    line: int | None = None
+    finding_id: str | None = None
+    is_unknown: bool = False  # the report lacks what the rule needs
+
+
+def breaches(
+    report: Report, budget: Budget, baseline: Report | None, today: date
+) -> tuple[Breach, ...]:
+    """Return all breaches: of limits, of what is forbidden, and against the baseline.
+
+    In a run without a GPU, `harmful` and `cpu_ops` are about the ops predicted to stay on the CPU
+    of a machine with one.
+    """
+    accepted = {each.id: each for each in budget.accepted if each.expires >= today}
+    expired = {each.id: each for each in budget.accepted if each.expires < today}
+    counting = [finding for finding in findings_of(report) if finding.id not in accepted]
+    return (
+        *_limits(report, budget.limits),
+        *_forbidden(report, budget.forbidden, counting, accepted.keys(), expired),
+        *(() if baseline is None else _against(report, baseline, counting)),
+    )
+
+
+def rules_of(budget: Budget, *, has_baseline: bool) -> tuple[str, ...]:
+    """Return the rules that a budget and a baseline check."""
+    limits = [f"limits.{key}" for key, limit in asdict(budget.limits).items() if limit is not None]
+    forbidden = [f"forbidden.{key}" for key, value in asdict(budget.forbidden).items() if value]
+    return (*limits, *forbidden, *(["baseline"] if has_baseline else []))
+
+
+def unused(report: Report, budget: Budget) -> tuple[Accepted, ...]:
+    """Return accepted findings that the report does not have."""
+    ids = {finding.id for finding in findings_of(report)}
+    return tuple(each for each in budget.accepted if each.id not in ids)
+
+
+def findings_of(report: Report) -> tuple[Finding, ...]:
+    """Return all findings, also the predicted ones."""
+    there = report.on_a_gpu
+    return report.findings if there is None else (*report.findings, *there.findings)
+
+
+# --- limits ----------------------------------------------------------------------------------
+
+
+def _limits(report: Report, limits: Limits) -> Iterator[Breach]:
+    summary = report.summary
+    step = None if summary.step_us is None else summary.step_us.median
+    busy_us = [device.busy_us for device in report.run.devices if device.kind != "cpu"]
+    all_us = summary.cpu_op_us + sum(time or 0 for time in busy_us)
+    cpu_share = summary.cpu_op_us / all_us if all_us and any(busy_us) else None
+    no_gpu = "no GPU ran in it"
+    rows = (
+        ("step_time", "The median step takes", step, duration, "it has no steps"),
+        (
+            "exposed_time_per_step",
+            "The GPU waits for ops on the CPU, per step,",
+            summary.exposed_us_per_step,
+            duration,
+            f"it has no steps, or {no_gpu}",
+        ),
+        ("cpu_op_share", "Of all op time, ops on the CPU take", cpu_share, share, no_gpu),
+        (
+            "explained_share",
+            "Of the time of CPU ops, a cause is known for",
+            summary.explained_share,
+            share,
+            no_gpu,
+        ),
+    )
+    for key, said, value, shown, why in rows:
+        limit = getattr(limits, key)
+        rule = f"limits.{key}"
+        if limit is None:
+            continue
+        if value is None:
+            message = f"{rule} cannot be checked on this run: {why}"
+            yield Breach(rule, message, is_unknown=True)
+        elif value < limit if key == "explained_share" else value > limit:
+            bound = "at least" if key == "explained_share" else "at most"
+            message = f"{said} {shown(value)}; the budget allows {bound} {shown(limit)}"
+            yield Breach(rule, message.replace("\N{NO-BREAK SPACE}", " "))
+
+
+# --- what is forbidden -----------------------------------------------------------------------
+
+
+def _forbidden(
+    report: Report,
+    forbidden: Forbidden,
+    counting: Sequence[Finding],
+    accepted_ids: Collection[str],
+    expired: Mapping[str, Accepted],
+) -> Iterator[Breach]:
+    there = report.on_a_gpu
+    about_a_gpu = [f for f in counting if there is None or f in there.findings]
+    for finding in counting:
+        late = expired.get(finding.id)
+        note = "" if late is None else f" (its acceptance expired on {late.expires})"
+        if finding.cause in forbidden.causes:
+            message = f"{finding.cause}: {finding.title}{note}"
+            yield _of(finding, report, "forbidden.causes", message)
+        elif forbidden.harmful and finding.harm == "harmful" and finding in about_a_gpu:
+            yield _of(finding, report, "forbidden.harmful", f"{finding.title}{note}")
+    for pattern in forbidden.cpu_ops:
+        yield from _matching(report, pattern, about_a_gpu, accepted_ids)
+
+
+def _of(finding: Finding, report: Report, rule: str, message: str) -> Breach:
+    """Return the breach of a finding, at the line to edit."""
+    change = next((c for c in report.changes if finding.id in c.finding_ids), None)
+    place: tuple[str | None, int | None] = (None, None)
+    if change is not None and change.place is not None:
+        place = change.place
+    elif change is None or change.kind != "gpu":
+        place = next(((op.file, op.line) for op in finding.ops if op.file), place)
+    return Breach(rule, message, *place, finding_id=finding.id)
+
+
+def _matching(
+    report: Report, pattern: str, counting: Sequence[Finding], accepted_ids: Collection[str]
+) -> Iterator[Breach]:
+    """Yield one breach per finding with ops on the CPU that match, and one for the others."""
+    rule, there = "forbidden.cpu_ops", report.on_a_gpu
+    left = report.unexplained if there is None else there.unexplained
+    accepted = {op.op_id for f in findings_of(report) if f.id in accepted_ids for op in f.ops}
+    groups: list[tuple[Finding | None, Sequence[OpRef], int]] = [
+        (f, f.ops, f.ops_total or len(f.ops)) for f in counting
+    ]
+    groups.append((None, left.ops, left.ops_total or len(left.ops)))
+    for finding, ops, total in groups:
+        found = [
+            op
+            for op in ops
+            if op.op_id not in accepted
+            and (re.search(pattern, op.name) or re.search(pattern, op.type))
+        ]
+        if found:
+            names = series(list(dict.fromkeys(op.name for op in found)), _MOST_NAMED)
+            where = "would be on the CPU" if there is not None else "on the CPU"
+            because = "for an unknown cause" if finding is None else f"({finding.title})"
+            message = f"{names} {where} {because}; the budget forbids {pattern!r} there"
+            id_ = None if finding is None else finding.id
+            yield Breach(rule, message, found[0].file, found[0].line, id_)
+        elif total > len(ops):
+            message = f"{pattern!r}: the report lists only {len(ops):,} of {counted(total, 'op')}"
+            yield Breach(rule, message, is_unknown=True)
+
+
+# --- the baseline ----------------------------------------------------------------------------
+
+
+def _against(report: Report, base: Report, counting: Sequence[Finding]) -> Iterator[Breach]:
+    before = {finding.id for finding in findings_of(base)}
+    for finding in counting:
+        if finding.harm == "harmful" and finding.id not in before:
+            yield _of(finding, report, "baseline", f"new since the baseline: {finding.title}")
+    change = step_time_change(step_times(base), step_times(report))
+    if change is not None and change.is_seen and change.low > 0:
+        times = " instead of ".join(str(duration(us)) for us in (change.new_us, change.base_us))
+        message = f"Steps are {change} than in the baseline: {times}"
+        yield Breach("baseline", message.replace("\N{NO-BREAK SPACE}", " "))

@@ -1,0 +1,130 @@
+"""Budgets: limits, what is forbidden, and accepted findings, from TOML."""
+
+from __future__ import annotations
+
+import re
+from datetime import date  # noqa: TC003 - msgspec reads the annotations
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.format import printable, series
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+_US: Final = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
+_FIGURE: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(\D*)")
+
+
+class Duration(float):
+    """Microseconds, written with a unit: "12 ms"."""
+
+    __slots__ = ()
+
+
+class Percentage(float):
+    """A fraction of one, written in percent: "5 %"."""
+
+    __slots__ = ()
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The base of all tables of a budget."""
+
+
+class Limits(_Table, frozen=True):
+    """Limits of figures; None: no limit."""
+
+    step_time: Duration | None = None  # of the median regular step, at most
+    exposed_time_per_step: Duration | None = None  # GPU wait for ops on the CPU, at most
+    cpu_op_share: Percentage | None = None  # host time of CPU ops, of all op time, at most
+    explained_share: Percentage | None = None  # of the host time of CPU ops, at least
+
+
+class Forbidden(_Table, frozen=True):
+    """What must not occur."""
+
+    harmful: bool = False  # any harmful finding
+    causes: tuple[str, ...] = ()
+    cpu_ops: tuple[str, ...] = ()  # regular expressions, matched with names and types
+
+
+class Accepted(_Table, frozen=True):
+    """A finding that does not count until a date."""
+
+    id: str
+    reason: str
+    expires: date
+
+
+class Budget(_Table, frozen=True):
+    """Limits of a run."""
+
+    limits: Limits = Limits()
+    forbidden: Forbidden = Forbidden()
+    accepted: tuple[Accepted, ...] = ()
+
+
+#: Without a budget and a baseline, no finding may be harmful.
+DEFAULT: Final = Budget(forbidden=Forbidden(harmful=True))
+
+
+def read_budget(file: Path, causes: Collection[str]) -> Budget:
+    """Read a budget.
+
+    Args:
+        file: A TOML file.
+        causes: The ids of all causes.
+
+    Raises:
+        TraceAnalyzerError: The file cannot be read, or has an unknown key, value, or unit.
+    """
+    shown = printable(file)
+    try:
+        budget = msgspec.toml.decode(file.read_bytes(), type=Budget, dec_hook=_figure)
+    except OSError as error:
+        msg = f"{shown}: {(error.strerror or str(error)).lower()}; name a TOML file"
+        raise TraceAnalyzerError(msg) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        msg = f"{shown}: {_plain(str(error))}; see `traceanalyzer check --help`"
+        raise TraceAnalyzerError(msg) from error
+    for cause in budget.forbidden.causes:
+        if cause not in causes:
+            msg = f"{shown}: {cause!r} is no cause; `traceanalyzer explain` lists the causes"
+            raise TraceAnalyzerError(msg)
+    for pattern in budget.forbidden.cpu_ops:
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as error:
+            msg = f"{shown}: {pattern!r} is not a regular expression ({error}); correct it"
+            raise TraceAnalyzerError(msg) from error
+    for each in budget.accepted:
+        if not each.reason.strip():
+            msg = f"{shown}: the accepted finding {each.id!r} has no reason; write one"
+            raise TraceAnalyzerError(msg)
+    return budget
+
+
+def _plain(message: str) -> str:
+    """Return an error of msgspec in words of TOML: `$.limits.x` becomes `limits.x`."""
+    message = re.sub(r" - at `\$\.?([^`]*)`", r" in \1", message.strip()).removesuffix(" in ")
+    message = message.replace("Object contains unknown field", "unknown key")
+    return message.replace("Object missing required field", "missing key")
+
+
+def _figure(kind: type, value: Any) -> Any:  # noqa: ANN401 - whatever the file has there
+    """Return a figure with its unit, for `msgspec`.
+
+    Raises:
+        ValueError: The value is no figure with a unit of this kind.
+    """
+    units, example = (_US, "12 ms") if kind is Duration else ({"%": 0.01}, "5 %")
+    found = _FIGURE.fullmatch(value.strip()) if isinstance(value, str) else None
+    factor = units.get(found[2].strip()) if found else None
+    if found is None or factor is None:
+        msg = f'{value!r} needs a unit ({series(list(units))}): write e.g. "{example}"'
+        raise ValueError(msg)
+    return kind(float(found[1]) * factor)

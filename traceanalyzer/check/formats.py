@@ -1,0 +1,152 @@
+"""Breaches as text, JSON, JUnit XML, SARIF, and annotations of GitHub Actions."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from urllib.parse import quote
+from xml.etree import ElementTree as ET
+
+from traceanalyzer.format import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from traceanalyzer.check.breaches import Breach
+
+Format: TypeAlias = Literal["text", "json", "junit", "sarif", "github"]
+FORMATS: Final[tuple[Format, ...]] = get_args(Format)
+_RULES: Final = {
+    "limits.step_time": "The median step takes too long",
+    "limits.exposed_time_per_step": "The GPU waits too long for ops on the CPU",
+    "limits.cpu_op_share": "Ops on the CPU take too much of the time of all ops",
+    "limits.explained_share": "Too many ops on the CPU have no known cause",
+    "forbidden.harmful": "A harmful finding",
+    "forbidden.causes": "A finding with a forbidden cause",
+    "forbidden.cpu_ops": "An op on the CPU that the budget forbids there",
+    "baseline": "Worse than the baseline",
+}
+_SARIF_SCHEMA: Final = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def rendered(found: Sequence[Breach], rules: Sequence[str], form: Format, path: Path) -> str:
+    """Return breaches in one format.
+
+    Args:
+        found: The breaches.
+        rules: The rules that were checked.
+        form: The format.
+        path: What was checked.
+    """
+    if form == "junit":
+        return _junit(found, rules, printable(path))
+    return _RENDERERS[form](found, printable(path))
+
+
+def _text(found: Sequence[Breach], path: str) -> str:
+    if not found:
+        return f"{path}: within all limits\n"
+    lines = [f"{_place(each, ': ')}{printable(each.message)} [{_origin(each)}]" for each in found]
+    return "\n".join([*lines, f"{path}: {counted(len(found), 'breach')}", ""])
+
+
+def _origin(breach: Breach) -> str:
+    of_finding = "" if breach.finding_id is None else f", finding {breach.finding_id}"
+    return f"{breach.rule}{of_finding}"
+
+
+def _place(breach: Breach, after: str) -> str:
+    if breach.file is None:
+        return ""
+    return printable(breach.file) + ("" if breach.line is None else f":{breach.line}") + after
+
+
+def _json(found: Sequence[Breach], path: str) -> str:
+    data = {"checked": path, "passed": not found, "breaches": [asdict(each) for each in found]}
+    return json.dumps(data, indent=2) + "\n"
+
+
+def _junit(found: Sequence[Breach], rules: Sequence[str], path: str) -> str:
+    """Return JUnit XML: one test case per rule, so that a passed rule is seen as passed."""
+    of_rule = {rule: [each for each in found if each.rule == rule] for rule in rules}
+    failed = sum(map(bool, of_rule.values()))
+    counts = {"tests": str(len(rules)), "failures": str(failed), "errors": "0", "skipped": "0"}
+    suites = ET.Element("testsuites", name="traceanalyzer check")
+    suite = ET.SubElement(suites, "testsuite", {"name": _xml(path), "time": "0", **counts})
+    for rule, breached in of_rule.items():
+        case = ET.SubElement(suite, "testcase", classname="traceanalyzer", name=rule, time="0")
+        if breached:
+            lines = [f"{_place(each, ': ')}{each.message}" for each in breached]
+            failure = ET.SubElement(case, "failure", message=_xml(lines[0]), type=rule)
+            failure.text = _xml("\n".join(lines))
+    ET.indent(suites)
+    return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _xml(text: str) -> str:
+    """Return text without the characters that XML 1.0 cannot contain."""
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _sarif(found: Sequence[Breach], path: str) -> str:
+    """Return SARIF 2.1.0, whose results point at lines of the user's source."""
+    rules = [{"id": rule, "shortDescription": {"text": said}} for rule, said in _RULES.items()]
+    driver = {"name": "traceanalyzer", "version": version("traceanalyzer"), "rules": rules}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "properties": {"checked": path},
+        "results": [_result(each) for each in found],
+    }
+    log = {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps(log, indent=2) + "\n"
+
+
+def _result(breach: Breach) -> dict[str, Any]:
+    rule_index = list(_RULES).index(breach.rule)
+    result: dict[str, Any] = {
+        "ruleId": breach.rule,
+        "ruleIndex": rule_index,
+        "level": "error",
+        "message": {"text": breach.message},
+    }
+    if breach.file is not None:
+        uri = quote(breach.file.encode("utf-8", "replace"))
+        location: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+        if breach.line is not None:
+            location["region"] = {"startLine": max(1, breach.line)}
+        result["locations"] = [{"physicalLocation": location}]
+    if breach.finding_id is not None:
+        result["partialFingerprints"] = {"findingId/v1": breach.finding_id}
+    return result
+
+
+def _github(found: Sequence[Breach], _: str) -> str:
+    """Return workflow commands, which GitHub Actions shows at the lines they name."""
+    lines = []
+    for each in found:
+        place = {"file": each.file, "line": each.line, "title": _RULES[each.rule]}
+        known = (f"{name}={_property(value)}" for name, value in place.items() if value is not None)
+        lines.append(f"::error {','.join(known)}::{_escaped(each.message)}\n")
+    return "".join(lines)
+
+
+def _escaped(text: object) -> str:
+    """Escape text as GitHub's runner expects, so that no name can start another command."""
+    return str(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(value: object) -> str:
+    return _escaped(value).replace(":", "%3A").replace(",", "%2C")
+
+
+_RENDERERS: Final = {
+    "text": _text, "json": _json, "sarif": _sarif, "github": _github,
+}  # fmt: skip

@@ -1,0 +1,45 @@
+"""Source files of a report as paths below the folder that a check runs in."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from traceanalyzer.check.breaches import Breach
+
+_MOST_FILES: Final = 200_000
+_SKIPPED: Final = frozenset({"node_modules", "site-packages", "__pycache__"})
+
+
+def located(found: Iterable[Breach], root: Path) -> tuple[Breach, ...]:
+    """Return breaches whose files are paths relative to `root`, where exactly one file fits.
+
+    A report names files without their author's folders; SARIF and GitHub need the path within the
+    repository.
+    """
+    breaches = tuple(found)
+    wanted = {each.file for each in breaches if each.file and not (root / each.file).is_file()}
+    paths = _paths(wanted, root) if wanted else {}
+    return tuple(replace(each, file=paths.get(each.file or "", each.file)) for each in breaches)
+
+
+def _paths(wanted: set[str], root: Path) -> dict[str, str]:
+    """Return the only path below `root` that ends with each name."""
+    fitting: dict[str, list[str]] = {name: [] for name in wanted}
+    seen = 0
+    for folder, folders, files in os.walk(root):
+        folders[:] = [f for f in folders if not f.startswith(".") and f not in _SKIPPED]
+        seen += len(files)
+        if seen > _MOST_FILES:
+            break
+        for file in files:
+            path = os.path.relpath(os.path.join(folder, file), root)  # noqa: PTH118
+            for name in wanted:
+                if f"/{path}".endswith(f"/{name}"):
+                    fitting[name].append(path)
+    return {name: paths[0] for name, paths in fitting.items() if len(paths) == 1}

@@ -1,0 +1,95 @@
+"""`traceanalyzer check`: does a run stay within its limits?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from traceanalyzer.check.formats import FORMATS
+from traceanalyzer.cli.parameters import RunToRead, reads_a_run
+from traceanalyzer.cli.terminal import complain, progress
+
+if TYPE_CHECKING:
+    from traceanalyzer.check.formats import Format
+
+_BREACHED, _UNKNOWN = 1, 2
+
+
+@click.command()
+@reads_a_run
+@click.option(
+    "--budget",
+    "budget_file",
+    type=click.Path(path_type=Path),
+    metavar="TOML",
+    help="Limits, what is forbidden, and accepted findings.",
+)
+@click.option(
+    "--baseline",
+    "baseline_path",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="A report.json or profile that the run must not be worse than.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="text",
+    help="How to print breaches. Default: text.",
+)
+def check(
+    source: RunToRead, *, budget_file: Path | None, baseline_path: Path | None, form: Format
+) -> None:
+    """Check a profile or a report.json against limits; for CI.
+
+    Exit code 0: within all limits. 1: a limit is exceeded; one line for each. 2: a limit cannot be
+    checked. Without --budget and --baseline, no finding may be harmful. A budget has these keys:
+
+    \b
+      [limits]                          # figures with units
+      step_time = "12 ms"               # the median step, at most
+      exposed_time_per_step = "500 us"  # GPU wait for ops on the CPU, at most
+      cpu_op_share = "5 %"              # host time of CPU ops, of all op time, at most
+      explained_share = "90 %"          # of the time of CPU ops, at least
+      [forbidden]
+      harmful = true                    # any harmful finding
+      causes = ["explicit_cpu_placement"]
+      cpu_ops = ["^MatMul$"]            # regular expressions for names and types
+      [[accepted]]                      # does not count until it expires
+      id = "4b278816b8"
+      reason = "top_k on the GPU is slower"
+      expires = 2027-06-30
+    """  # noqa: D301 - click reads the backspace
+    from traceanalyzer.causes import all_causes
+    from traceanalyzer.check.breaches import breaches, rules_of, unused
+    from traceanalyzer.check.budget import DEFAULT, Budget, read_budget
+    from traceanalyzer.check.formats import rendered
+    from traceanalyzer.check.places import located
+    from traceanalyzer.compare.reports import report_of
+    from traceanalyzer.compare.step_times import FEWEST_STEPS, step_times
+
+    if budget_file is not None:
+        budget = read_budget(budget_file, {cause.id for cause in all_causes()})
+    else:
+        budget = DEFAULT if baseline_path is None else Budget()
+    with progress() as tell:
+        report = report_of(source.path, source.run_name, source.max_memory_bytes, tell)
+        base = None
+        if baseline_path is not None:
+            base = report_of(baseline_path, None, source.max_memory_bytes, tell)
+    found = breaches(report, budget, base, datetime.now(UTC).date())
+    rules = rules_of(budget, has_baseline=base is not None)
+    click.echo(rendered(located(found, Path.cwd()), rules, form, source.path), nl=False)
+    for each in unused(report, budget):
+        complain(f"the accepted finding {each.id} is not in this report; remove it from the budget")
+    if base is not None:
+        fewest = min(len(step_times(each)) for each in (report, base))
+        if fewest < FEWEST_STEPS:
+            complain(f"step times not compared: {fewest} regular steps; record {FEWEST_STEPS}")
+    if found:
+        is_unknown = any(each.is_unknown for each in found)
+        raise click.exceptions.Exit(_UNKNOWN if is_unknown else _BREACHED)

@@ -1,0 +1,93 @@
+"""Reports to compare or check: of a trace, or read from a `report.json`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError, TraceNotFoundError
+from traceanalyzer.format import printable
+from traceanalyzer.model import (
+    SCHEMA_VERSION,
+    CaptureFileWhere,
+    Report,
+    SourceWhere,
+    TraceWhere,
+    Where,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_LARGEST_BYTES: Final = 1 << 30
+_AGAIN: Final = "write it with `traceanalyzer report PATH --json FILE`"
+
+
+def is_report(path: Path) -> bool:
+    """Whether a path is named like a `report.json`; `trace.json.gz` is a trace."""
+    return path.suffix == ".json" and not path.is_dir()
+
+
+def read_report(file: Path) -> Report:
+    """Read a `report.json`.
+
+    Raises:
+        TraceNotFoundError: There is no such file.
+        TraceFormatError: The file is no report of schema version 2.
+    """
+    shown = printable(file)
+    try:
+        if file.stat().st_size > _LARGEST_BYTES:
+            msg = f"{shown}: larger than {_LARGEST_BYTES >> 30} GiB, so not a report; {_AGAIN}"
+            raise TraceFormatError(msg)
+        data = msgspec.json.decode(file.read_bytes())
+    except FileNotFoundError as error:
+        msg = f"{shown}: no such file; {_AGAIN}"
+        raise TraceNotFoundError(msg) from error
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        msg = f"{shown}: not JSON ({error}); {_AGAIN}"
+        raise TraceFormatError(msg) from error
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if version != SCHEMA_VERSION:
+        what = "no report of traceanalyzer" if version is None else f"schema version {version}"
+        msg = f"{shown}: {what}, but schema version {SCHEMA_VERSION} is needed; {_AGAIN} again"
+        raise TraceFormatError(msg)
+    try:
+        return msgspec.convert(data, Report, strict=False, dec_hook=_where)
+    except msgspec.ValidationError as error:
+        msg = f"{shown}: damaged ({error}); {_AGAIN} again"
+        raise TraceFormatError(msg) from error
+
+
+def _where(_: type, value: Any) -> Where:  # noqa: ANN401 - whatever the file has there
+    """Return the place of a piece of evidence: its keys tell which kind it is.
+
+    Raises:
+        msgspec.ValidationError: The value is no place.
+    """
+    keys = value if isinstance(value, dict) else {}
+    kinds = {"capture_file": CaptureFileWhere, "file": SourceWhere}
+    return msgspec.convert(value, next((kinds[k] for k in kinds if k in keys), TraceWhere))
+
+
+def report_of(
+    path: Path,
+    run_name: str | None = None,
+    max_memory_bytes: int | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Return the report of a log directory, a run directory, a trace, or a `report.json`."""
+    if is_report(path):
+        if run_name is not None:
+            msg = f"{printable(path)}: a report has only one run; leave out --run"
+            raise TraceAnalyzerError(msg)
+        return read_report(path)
+    from traceanalyzer.diagnosis import diagnose  # noqa: PLC0415 - loads pandas
+    from traceanalyzer.report.assemble import assemble  # noqa: PLC0415
+    from traceanalyzer.run import load  # noqa: PLC0415
+
+    run = load(path, run_name, max_memory_bytes=max_memory_bytes, progress=progress)
+    progress("explaining")
+    return assemble(diagnose(run))

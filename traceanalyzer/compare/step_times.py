@@ -1,0 +1,79 @@
+"""Whether the steps of two runs take different times, or only vary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from traceanalyzer.model import Report
+
+Times: TypeAlias = "NDArray[np.float64]"
+FEWEST_STEPS: Final = 5  # regular steps of a run, below which nothing is claimed
+_RESAMPLES: Final = 2_000
+_INTERVAL: Final = (2.5, 97.5)  # percentiles: 95 %
+#: Two runs of one program differ by more than their steps do: by clocks, caches, and what else the
+#: machine does. `tests/performance/benchmark_compare.py` measures by how much.
+BETWEEN_RUNS: Final = 0.05
+
+
+@dataclass(frozen=True)
+class StepTimeChange:
+    """How much longer the median step of a run takes than that of another; below 0: shorter."""
+
+    base_us: float
+    new_us: float
+    low: float  # the interval of 95 %, as a share of the base
+    high: float
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the change is larger than the difference between two runs of one program."""
+        nearest = max(self.low, -self.high)
+        return nearest > 0 and abs(self.new_us / self.base_us - 1) > BETWEEN_RUNS
+
+    def __str__(self) -> str:
+        """Return the change in words."""
+        if not self.is_seen:
+            return "no difference seen"
+        near, far = sorted((abs(self.low), abs(self.high)))
+        how = "slower" if self.low > 0 else "faster"
+        shown = [f"{100 * value:.{0 if far >= 0.1 else 1}f}" for value in (near, far)]  # noqa: PLR2004
+        return f"{how} by {shown[0] if shown[0] == shown[1] else ' to '.join(shown)} %"
+
+
+def step_times(report: Report) -> Times:
+    """Return the durations of a report's regular steps, in microseconds, in order."""
+    rows: Sequence[dict[str, Any]] = report.tables.steps.records()
+    regular = [row["duration_us"] for row in rows if row["kind"] == "regular"]
+    return np.array([time for time in regular if time], float)
+
+
+def step_time_change(base: Times, new: Times) -> StepTimeChange | None:
+    """Return how the median step time changed, with its spread; None if there are few steps.
+
+    The spread is a moving-block bootstrap: blocks of neighbouring steps are drawn, because slow
+    steps come in groups. The result depends on the data alone.
+    """
+    if min(len(base), len(new)) < FEWEST_STEPS:
+        return None
+    rng = np.random.default_rng(0)
+    ratios = _medians(new, rng) / _medians(base, rng) - 1
+    low, high = np.percentile(ratios, _INTERVAL)
+    return StepTimeChange(float(np.median(base)), float(np.median(new)), float(low), float(high))
+
+
+def _medians(times: Times, rng: np.random.Generator) -> Times:
+    """Return the median of each resample."""
+    count = len(times)
+    length = max(1, round(count ** (1 / 3)))
+    starts = rng.integers(count, size=(_RESAMPLES, -(-count // length)))
+    drawn = (starts[:, :, None] + np.arange(length)) % count
+    medians: Times = np.median(times[drawn.reshape(_RESAMPLES, -1)[:, :count]], axis=1)
+    return medians
