@@ -7,7 +7,6 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
@@ -20,11 +19,15 @@ from traceanalyzer.changes.saving import Savings
 from traceanalyzer.changes.source import Sources
 from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.findings import Finding, finding_id
+from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted, series
 from traceanalyzer.model.changes import Candidate, Change, Saving
 from traceanalyzer.placement.kernel_tables import nearest_minor
 
+_CHECKS: Final = tomllib.loads(
+    (files("traceanalyzer.changes") / "data" / "checks.toml").read_text("utf-8")
+)
+_BY_CAUSE: Final = {entry["cause"]: entry for entry in _CHECKS["check"]}
 _RESOURCE: Final = "resource_on_cpu"
 _FOLLOWS: Final = "follows_neighbour"
 _MOST_CANDIDATES: Final = 4
@@ -151,12 +154,6 @@ def _around(part: _Part) -> Iterator[_Part]:
         yield part._replace(scope="/".join(names[:depth]))
 
 
-@cache
-def _checks() -> Mapping[str, Mapping[str, str]]:
-    text = (files("traceanalyzer.changes") / "data" / "checks.toml").read_text("utf-8")
-    return {entry["cause"]: entry for entry in tomllib.loads(text)["check"]}
-
-
 def _candidates(
     ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]], version: str | None
 ) -> tuple[Candidate, ...]:
@@ -172,8 +169,8 @@ def _candidates(
     for cause, explained in direct.items():
         ids, kind = {op.op_id for op in explained}, explained[0].explanation.type
         others = ops if cause == _RESOURCE else followers
-        if cause in _checks():
-            texts = {name: text.format(op=kind) for name, text in _checks()[cause].items()}
+        if cause in _BY_CAUSE:
+            texts = {name: text.format(op=kind) for name, text in _BY_CAUSE[cause].items()}
             following = sum(op.op_id not in ids for op in others)
             found.append(
                 Candidate(explains_directly=len(ids), explains_following=following, **texts)
@@ -198,8 +195,6 @@ def _candidates(
 # --- a GPU that TensorFlow does not see ----------------------------------------------------------
 
 _CAUSE: Final = "no_gpu_visible"
-_SHOW_LIBRARIES: Final = 'python -c "import tensorflow as tf; print(tf.sysconfig.get_build_info())"'
-_SHOW_HIDDEN: Final = "python -c \"import os; print(os.getenv('CUDA_VISIBLE_DEVICES'))\""
 
 
 def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
@@ -240,21 +235,13 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
         effort="one line" if edits and len(every) == 1 else "command",
         finding_ids=tuple(finding.id for finding in findings),
         op_ids=first.op_ids,
-        candidates=() if every else tuple(_checklist(first)),
+        candidates=()
+        if every
+        else tuple(
+            Candidate(
+                cause=_CAUSE, explains_directly=len(first.op_ids), explains_following=0, **texts
+            )
+            # A capture shows whether the others apply.
+            for texts in _CHECKS["no_gpu"][: 1 if capture_files else None]
+        ),
     )
-
-
-def _checklist(finding: Finding) -> Iterator[Candidate]:
-    """Yield what to check if the reason is unknown."""
-    for fix in finding.fixes:
-        asks = fix.code is not None and fix.code.startswith("python")
-        check = (fix.code if asks else _SHOW_LIBRARIES if fix.code else _SHOW_HIDDEN) or ""
-        edit = "Do what TensorFlow's messages say." if asks else fix.code or "Unset it."
-        yield Candidate(
-            cause=finding.cause,
-            title=fix.text,
-            explains_directly=len(finding.op_ids),
-            explains_following=0,
-            check=check,
-            edit=edit,
-        )

@@ -111,10 +111,8 @@ def _change(change: Change) -> Text:
         named = first.title.rstrip(".")
         if not named[1:2].isupper():
             named = f"{named[:1].lower()}{named[1:]}"
-        how = " Check first: ", ": "
-        if change.kind != "gpu":
-            how = " Most likely: ", "; check with "
-        said += [how[0], *prose(named), how[1], Code(text=first.check), "."]
+        how = " Perhaps " if change.kind == "gpu" else " Most likely: "
+        said += [how, *prose(named), "; check with ", Code(text=first.check), "."]
     saved = saving_text(change.saving)
     if saved and change.saving.kind != "proxy":
         subject = "A fix" if change.kind == "find_cause" else "It"
