@@ -162,20 +162,6 @@ def test_its_documentation_has_every_chapter_in_order(cause: Cause) -> None:
     assert all(chapter.strip() for chapter in chapters)
 
 
-def test_a_finding_without_evidence_is_refused() -> None:
-    with pytest.raises(ValueError, match="some_cause: a finding needs evidence"):
-        Finding(
-            cause="some_cause",
-            scope="",
-            certainty="likely",
-            harm="harmful",
-            title="t",
-            why="w",
-            op_ids=("op0",),
-            evidence=(),
-        )
-
-
 def match(cause: Cause, example: BlockerExample) -> CauseMatch:
     """Return the match of a blocker that belongs to the cause."""
     found = cause.match(example.cpu_op, example.blocker)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from tests.capture_files import Book
-from tests.changes.applied import diff_of
 from traceanalyzer.capture_file.source_lines import FileStatements
 from traceanalyzer.changes import Edit
 from traceanalyzer.changes.edits import device_edit, op_edit, unhiding_edit, variable_edits
@@ -153,14 +152,3 @@ def test_a_line_that_hides_the_gpus_goes(before: str, after: str | None) -> None
     edit = unhiding_edit(sources(before, last), "train.py", last)
 
     assert (None if edit is None else edited(before, edit)) == after
-
-
-def test_a_diff_of_several_edits_numbers_the_lines_of_both_files() -> None:
-    edits = [
-        Edit(file="a.py", line=7, old=("    y = 2",), new=("    y = 3",)),
-        Edit(file="a.py", line=2, old=("x = 1",), new=()),
-    ]
-
-    assert diff_of(edits) == (
-        "--- a.py\n+++ a.py\n@@ -2,1 +1,0 @@\n-x = 1\n@@ -7,1 +6,1 @@\n-    y = 2\n+    y = 3\n"
-    )

@@ -1,9 +1,9 @@
-"""Where the placer's replay puts nodes, against TensorFlow, on programs it was not written for.
+"""The replay of the placer, compared with TensorFlow, on programs it was not written for.
 
-Each workload runs on emulated GPUs (`tests/emulator`): TensorFlow's runs of its placer are replayed
-node by node. It is captured without a GPU too, as on a user's machine, and placed as if there were
-GPUs. Two runs of one program need not make the same ops, since with a GPU in sight a program may
-choose others: what differs between them is listed with its reason.
+Each workload runs on emulated GPUs (`tests/emulator`), and TensorFlow's runs of its placer are
+replayed node by node. It is also captured without a GPU, as on a user's machine, and placed on a
+machine with GPUs. A program can create other ops when it sees a GPU: such differences are listed
+here, each with its reason.
 """
 
 import json
@@ -34,9 +34,9 @@ _NUMBER: Final = re.compile(r"_\d+$")
 _OF_ONE_RUN: Final = frozenset({"shared_name", "container", "metadata"})
 _CAPTURE: Final = "tests.labelled.captured_in_fork:capture"
 
-PLACED_ANEW: Final = (
-    "a session's graph that grew is placed again with its stateful nodes assigned: the graph no"
-    " longer shows their requests, and an Identity beside one follows it if that is equal"
+GROWN_GRAPH: Final = (
+    "when a session's graph grows, TensorFlow places it again and keeps the devices of stateful"
+    " nodes; the recorded graph lacks their requests, which decide whether an Identity follows them"
 )
 OTHER_PROGRAM: Final = "the program asks which GPUs exist, and behaves differently"
 READ_DEVICE: Final = (
@@ -45,11 +45,11 @@ READ_DEVICE: Final = (
     " keras/src/backend/tensorflow/optimizer.py; tf.data does so for the ops of an optional)"
 )
 LOWERED_ARGUMENT: Final = (
-    "TensorFlow lowers a loop to ops that ask for the device of the argument which enters it"
-    " (core/common_runtime/lower_while_op.cc): lowered without a GPU, they ask for the CPU"
+    "TensorFlow lowers a loop to ops that request the device of the loop's argument"
+    " (core/common_runtime/lower_while_op.cc), which is the CPU without a GPU"
 )
 
-REPLAY_LIMITS: Final = {("session_variables_v1", "Identity"): PLACED_ANEW}
+REPLAY_LIMITS: Final = {("session_variables_v1", "Identity"): GROWN_GRAPH}
 """By workload and op type: why the replay puts such nodes elsewhere."""
 
 LIMITS: Final = {
@@ -71,7 +71,7 @@ EAGER_LIMITS: Final = {
 
 OTHER_NODES: Final = {
     "mirrored_gpus": "one replica instead of two",
-    "recurrent_as_it_comes": "Keras takes cuDNN's op for a GRU where there is a GPU",
+    "recurrent_as_it_comes": "Keras runs a GRU as one op of cuDNN if there is a GPU",
 }
 """By workload: why some of TensorFlow's nodes are not in such a capture."""
 
@@ -97,7 +97,7 @@ class Miss:
 
 @cache
 def emulated(workload: Workload) -> Outcome:
-    """Run a workload on emulated GPUs, once for all that look at it."""
+    """Run a workload on emulated GPUs, once for all tests."""
     return the_oracle().run(workload.path, gpus=workload.gpus)
 
 
@@ -130,7 +130,7 @@ def _placed(run: PlacerRun, functions: frozenset[str]) -> Placement:
 
 
 def _functions_of(runs: Iterable[PlacerRun]) -> Iterator[str]:
-    """Return the names of all functions that placer runs tell of."""
+    """Return the names of all functions in runs of the placer."""
     runs = tuple(runs)
     yield from (run.function for run in runs)
     for pool in {id(run.attributes): run.attributes for run in runs}.values():
@@ -168,7 +168,7 @@ def test_every_node_is_where_tensorflow_puts_it(workload: Workload) -> None:
     unknown = [m for m in found if (workload.name, m.op) not in REPLAY_LIMITS]
     assert not unknown
     known = {op for name, op in REPLAY_LIMITS if name == workload.name}
-    assert known == {m.op for m in found}, "listed as a limit, and is none any more"
+    assert known == {m.op for m in found}, "a listed limit is gone"
 
 
 @each_workload
@@ -229,8 +229,8 @@ def definition_name(function: str) -> str:
 def _counterpart(run: PlacerRun, program: ProgramPlacement) -> FunctionPlacement | None:
     """Return our placement of the function that TensorFlow placed in a run, or None.
 
-    By its name; if the numbering differs, by that of its definition. Of several, the one whose
-    nodes, default device and arguments are most like those of the run.
+    It has the function's name, or that of its definition if the numbering differs. Of several, it
+    has the most similar nodes, default device, and arguments.
     """
     name = run.function or SESSION
     ways: Iterable[FunctionPlacement] = program.functions.get(name, ())
@@ -294,7 +294,7 @@ def test_captured_without_a_gpu_each_node_elsewhere_is_explained(workload: Workl
     unknown = [m for m in found if (workload.name, m.function) not in LIMITS]
     assert not unknown
     known = {function for name, function in LIMITS if name == workload.name}
-    assert known == {m.function for m in found}, "listed as a limit, and is none any more"
+    assert known == {m.function for m in found}, "a listed limit is gone"
 
 
 @each_workload
