@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date  # noqa: TC003 - msgspec reads the annotations
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
