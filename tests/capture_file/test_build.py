@@ -139,7 +139,7 @@ def test_questions_and_scopes_are_kept_as_their_source_has_them(tmp_path: Path) 
     lines = [[str(program), number, "<module>", 1] for number in (3, 5)]
     function = {**FUNCTION, "frames": [STEP, *lines]}
     function["scope_pool"] = [["/CPU:0", 1], ["/CPU:0", 2]]
-    asked = [[[str(program), 1], True], [[str(program), 2], True]]
+    asked = [[str(program), 1], [str(program), 2]]
     write_journal(tmp_path, *finished(function, {"kind": "devices", "gpu_questions": asked}))
 
     found = build(tmp_path, "h")

@@ -85,40 +85,40 @@ def test_what_is_done_outside_of_sessions_has_the_devices_of_the_program() -> No
     assert saw_no_gpu(capture_file(config(), devices={"context_made": True, "logical": _LOGICAL}))
 
 
+_VARIABLE = "CUDA_VISIBLE_DEVICES"
+_ASKS = {"context_made": True, "gpu_questions": [["train.py", 3]]}
+
+
 @pytest.mark.parametrize(
-    ("how", "value", "manner", "found"),
+    ("how", "value", "is_constant", "devices", "found"),
     [
-        (CALL, "[]", "outright", [("hidden_by_config", "certain")]),
-        (CALL, "[]", "condition", [("hidden_by_config", "likely")]),
-        # The list is empty on a machine without a GPU, whatever the program does with one.
-        (CALL, "[]", "computed", []),
-        (CALL, "[]", "no_source", [("hidden_by_config", "possible")]),
-        (CALL, "['/physical_device:GPU:0']", "outright", []),
-        ("CUDA_VISIBLE_DEVICES", "-1", "outright", [("hidden_by_script", "certain")]),
-        ("CUDA_VISIBLE_DEVICES", "-1", "unless_set", [("hidden_by_script", "likely")]),
-        ("CUDA_VISIBLE_DEVICES", "", "condition", [("hidden_by_script", "likely")]),
-        ("CUDA_VISIBLE_DEVICES", "", "computed", [("hidden_by_script", "possible")]),
-        ("CUDA_VISIBLE_DEVICES", "1", "outright", []),
-        ("CUDA_VISIBLE_DEVICES", "GPU-8932f937", "outright", []),
+        (CALL, "[]", True, {}, [("hidden_by_config", "certain")]),
+        (CALL, "[]", True, _ASKS, [("hidden_by_config", "likely")]),
+        (CALL, "[]", False, {}, [("hidden_by_config", "possible")]),
+        # It may be the list of the GPUs that there are.
+        (CALL, "[]", False, _ASKS, []),
+        (CALL, "['/physical_device:GPU:0']", True, {}, []),
+        (_VARIABLE, "-1", True, {}, [("hidden_by_script", "certain")]),
+        (_VARIABLE, "", False, {}, [("hidden_by_script", "possible")]),
+        (_VARIABLE, "1", True, {}, []),
+        (_VARIABLE, "GPU-8932f937", True, {}, []),
     ],
 )
 def test_a_program_that_hides_the_gpu_of_any_machine_is_known_with_its_line(
-    how: str, value: str, manner: str, found: list[tuple[str, str]]
+    *,
+    how: str,
+    value: str,
+    is_constant: bool,
+    devices: dict[str, Any],
+    found: list[tuple[str, str]],
 ) -> None:
     line = Frame(file="train.py", line=3, code="<module>", is_user=True)
-    choice = VisibilityChoice(how=how, value=value, manner=manner, frame=0)
-    known = replace(capture_file(), visibility=(choice,), frames=(line,))
+    choice = VisibilityChoice(how=how, value=value, is_constant=is_constant, frame=0)
+    known = replace(capture_file(devices=devices), visibility=(choice,), frames=(line,))
 
     assert [(o.reason, o.certainty) for o in of_the_program(known)] == found
     assert all(obstacle.frame == line for obstacle in of_the_program(known))
     assert all(bool(o.proviso) is (o.certainty != "certain") for o in of_the_program(known))
-
-
-def test_a_condition_of_a_program_that_asks_for_gpus_may_be_that_there_is_none() -> None:
-    choice = VisibilityChoice(how="CUDA_VISIBLE_DEVICES", value="", manner="condition", frame=-1)
-    asks = {"context_made": True, "gpu_questions": [["train.py", 3]]}
-    (obstacle,) = of_the_program(replace(capture_file(devices=asks), visibility=(choice,)))
-    assert obstacle.certainty == "possible"
 
 
 def test_a_variable_of_the_users_shell_is_none_of_the_programs_doing() -> None:

@@ -23,11 +23,11 @@ from traceanalyzer.capture_file.encoding import (
 )
 from traceanalyzer.capture_file.files import bounded
 from traceanalyzer.capture_file.function_records import UNKNOWN, Definition
-from traceanalyzer.capture_file.gpu_source import (
-    manner_of,
-    may_choose,
-    may_choose_device,
-    questions_without_tensorflow,
+from traceanalyzer.capture_file.gpu_lines import (
+    always_hides_gpus,
+    always_requests_cpu,
+    gpu_queries,
+    only_prints,
 )
 from traceanalyzer.capture_file.graph_def import AttributePool, finite
 from traceanalyzer.capture_file.journal import read_journal
@@ -86,9 +86,9 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         environment["variables"] = {k: v for k, v in given.items() if k not in unset}
     questions = _gpu_questions(devices, sorted({f.file for f in frames if f.is_user}))
     if devices is not None and "gpu_questions" in devices:
-        devices["gpu_questions"] = [list(question) for question in questions]
+        devices["gpu_questions"] = questions
     asking = {scope.frame for scope in pools.scopes if _names_cpu(scope)} - {UNKNOWN}
-    chosen = {at for at in asking if frames[at].is_user and may_choose_device(frames[at])}
+    chosen = {at for at in asking if frames[at].is_user and not always_requests_cpu(frames[at])}
     scopes = (
         replace(scope, origin=document.OF_MACHINE)
         if questions and scope.frame in chosen and _names_cpu(scope)
@@ -149,23 +149,18 @@ def _without_nan(value: Any) -> Any:  # noqa: ANN401 - a value of JSON
     return value
 
 
-def _gpu_questions(
-    devices: Mapping[str, Json] | None, files: Iterable[str]
-) -> list[tuple[str, int]]:
-    """Return the GPU queries whose answer may affect the program."""
+def _gpu_questions(devices: Mapping[str, Json] | None, files: Iterable[str]) -> list[Json]:
+    """Return the lines that ask for GPUs and may use the answer, as `[file, line]`."""
     recorded = (devices or {}).get("gpu_questions")
     if not isinstance(recorded, list):
         return []
-    queries = [
-        (file, line, False)
-        for file in files
-        for line in sorted(set(questions_without_tensorflow(file)))
-    ]
-    for each in recorded:
+    unseen = [[file, line] for file in files for line in sorted(set(gpu_queries(file)))]
+    found: list[Json] = []
+    for each in (*unseen, *recorded):
         match each:
-            case [[str(file), int(line)], bool(is_script)]:
-                queries.append((file, line, is_script))
-    return [(file, line) for file, line, own in queries if may_choose(file, line, is_script=own)]
+            case [str(file), int(line)] if not only_prints(file, line):
+                found.append([file, line])
+    return found
 
 
 def _names_cpu(scope: Scope) -> bool:
@@ -309,9 +304,9 @@ class _Pools:
         """Return a journal's `visibility`."""
         running = self._indices(record(list[_Place], found["frames"]))
         frames = list(self.frames)
-        manner = manner_of([frames[at] for at in running], str(found["value"]))
+        always = always_hides_gpus([frames[at] for at in running])
         at = running[0] if running else UNKNOWN
-        return record(document.VisibilityChoice, {**found, "frame": at, "manner": manner})
+        return record(document.VisibilityChoice, {**found, "frame": at, "is_constant": always})
 
     def _indices(self, places: Iterable[_Place]) -> list[int]:
         frames = (

@@ -29,7 +29,6 @@ SESSION: Final = "unknown_graph"
 OF_ANOTHER: Final = -1
 OF_MACHINE: Final = -2
 OF_OP: Final = -3  # less the index of the signature
-NO_SOURCE: Final = "no_source"  # see `gpu_source` for the other values
 
 # A JSON value; `attributes` describes the encoding of attribute values.
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class VisibilityChoice:
 
     how: str  #: `CUDA_VISIBLE_DEVICES` or `tf.config.set_visible_devices`
     value: str  #: the variable's value, or the names of the devices, as a Python list
-    manner: str = NO_SOURCE  #: how it came to choose no GPU, if the source shows it
+    is_constant: bool = False  #: whether its source shows that it hides every GPU on any machine
     frame: int
 
 

@@ -21,7 +21,7 @@ from traceanalyzer.capture_file.document import Note, Statement
 from traceanalyzer.format import counted, listed, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from traceanalyzer.capture_file.document import Frame
 
@@ -178,13 +178,7 @@ def _makes_strategy(node: ast.AST) -> bool:
 
 # --- Syntax --------------------------------------------------------------------------------------
 
-FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
-_BOUND: Final = (*FUNCTIONS, ast.ClassDef)
-# Nodes that decide whether, or with which value, their content runs.
-_DECIDES: Final = (
-    *(ast.If, ast.IfExp, ast.Try, ast.TryStar, ast.ExceptHandler, ast.Match, ast.BoolOp),
-    *(ast.For, ast.AsyncFor, ast.While, ast.comprehension, ast.Lambda),
-)
+_BOUND: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def syntax_of(file: str) -> ast.Module | None:
@@ -219,30 +213,6 @@ def own(statement: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(statement):
         if not isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
             yield from own(child)
-
-
-def called(node: ast.AST) -> str:
-    """Return the last part of the name that a node calls, "" for another node."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
-            return name
-    return ""
-
-
-def decides(node: ast.AST, *, but: Sequence[type[ast.AST]] = ()) -> bool:
-    """Return whether a node makes its content conditional, unlike `if __name__ == "__main__"`."""
-    is_main = isinstance(node, ast.If) and "__name__" in ast.dump(node.test)
-    return isinstance(node, _DECIDES) and not isinstance(node, tuple(but)) and not is_main
-
-
-def is_text(node: ast.AST, tree: ast.Module, is_it: Callable[[object], bool]) -> bool:
-    """Return whether an expression is a constant, or a name that the file gives one constant."""
-    if isinstance(node, ast.Name):
-        given = constants(tree).get(node.id)
-        if given is None or any(isinstance(n, ast.alias) and n.name == "*" for n in ast.walk(tree)):
-            return False
-        node = given.value
-    return isinstance(node, ast.Constant) and is_it(node.value)
 
 
 def constants(tree: ast.Module) -> dict[str, ast.Assign]:

@@ -9,9 +9,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.capture_file import gpu_source
-from traceanalyzer.capture_file.gpu_source import VARIABLE
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -33,27 +30,13 @@ _LOG_LINES: Final = (
     ("cuda_init_failed", "failed call to cuInit"),
 )
 
+_VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 # CUDA uses the list up to the first entry that is neither a device number nor a UUID.
 _NAMES_A_GPU: Final = re.compile(r"\s*(?:\+?\d|GPU-|MIG-)")
 
-# How certain it is, by the manner of a line, that the program hides the GPU on a machine that has
-# one, and why it may not.
 _NOT_RECORDED: Final = "What decides this was not recorded."
-_CERTAINTIES: Final[dict[str, tuple[Certainty, str]]] = {
-    gpu_source.OUTRIGHT: ("certain", ""),
-    gpu_source.UNLESS_SET: (
-        "likely",
-        f"It sets {VARIABLE} only if that is not set already, for example by a shell.",
-    ),
-    gpu_source.CONDITION: (
-        "likely",
-        "The line depends on a condition, or another line may undo it.",
-    ),
-    gpu_source.COMPUTED: (
-        "possible",
-        "The line computes the value, from arguments or from the GPUs that exist.",
-    ),
-}
+_MAY_BE_UNDONE: Final = "The program asks which GPUs there are, and may then make them visible."
+_MAY_DIFFER: Final = "The line may depend on a condition, compute the value, or set a default."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,37 +147,42 @@ def _hidden_by_config(capture_file: CaptureFile, devices: Mapping[str, Any]) -> 
         yield Obstacle(reason="hidden_by_config", text=text, hides_all=True, certainty="certain")
     if choice is None:
         return
-    # A list of GPUs that a program computes is always empty on a machine without one.
-    hides = "GPU" not in choice.value and choice.manner != gpu_source.COMPUTED
-    if hides or has_hidden_one:
+    # An empty list may be that of the GPUs that this machine has.
+    is_list_of_all = bool(devices.get("gpu_questions")) and not choice.is_constant
+    if has_hidden_one or ("GPU" not in choice.value and not is_list_of_all):
         text = "tf.config.set_visible_devices() leaves no GPU visible"
-        manner = gpu_source.OUTRIGHT if has_hidden_one else choice.manner
-        yield _by_line(capture_file, choice, "hidden_by_config", text, manner)
+        yield _by_line(capture_file, choice, "hidden_by_config", text, is_certain=has_hidden_one)
 
 
 def _hidden_by_variable(
     capture_file: CaptureFile, variables: Mapping[str, Any]
 ) -> Iterator[Obstacle]:
-    choice = _choice(capture_file, VARIABLE)
-    value = variables.get(VARIABLE) if choice is None else choice.value
+    choice = _choice(capture_file, _VARIABLE)
+    value = variables.get(_VARIABLE) if choice is None else choice.value
     if not isinstance(value, str) or _NAMES_A_GPU.match(value):
         return
     if choice is None:
-        text = f"{VARIABLE} was {value!r}, which hides every GPU from CUDA"
+        text = f"{_VARIABLE} was {value!r}, which hides every GPU from CUDA"
         yield Obstacle(reason="hidden_by_env", text=text, hides_all=True)
         return
-    unless = ", unless it is already set" * (choice.manner == gpu_source.UNLESS_SET)
-    text = f"the program sets {VARIABLE} to {value!r}{unless}, which hides every GPU"
-    yield _by_line(capture_file, choice, "hidden_by_script", text, choice.manner)
+    text = f"the program sets {_VARIABLE} to {value!r}, which hides every GPU"
+    yield _by_line(capture_file, choice, "hidden_by_script", text)
 
 
 def _by_line(
-    capture_file: CaptureFile, choice: VisibilityChoice, reason: str, text: str, manner: str
+    capture_file: CaptureFile,
+    choice: VisibilityChoice,
+    reason: str,
+    text: str,
+    *,
+    is_certain: bool = False,
 ) -> Obstacle:
     """Return the obstacle that a line of the program is."""
-    certainty, proviso = _CERTAINTIES.get(manner, ("possible", _NOT_RECORDED))
-    if manner == gpu_source.CONDITION and (capture_file.devices or {}).get("gpu_questions"):
-        certainty = "possible"
+    certainty: Certainty = "possible"
+    proviso = _MAY_DIFFER
+    if is_certain or choice.is_constant:
+        asks = not is_certain and bool((capture_file.devices or {}).get("gpu_questions"))
+        certainty, proviso = ("likely", _MAY_BE_UNDONE) if asks else ("certain", "")
     return Obstacle(
         reason=reason,
         text=text,

@@ -1,8 +1,7 @@
 """The program's environment: variables, devices, options, and kernels of other libraries.
 
-Also the lines that choose which GPUs TensorFlow sees, or ask which ones exist. A line that hides a
-GPU here also hides one on a machine with GPUs, and a program that asks for GPUs may behave
-differently there. So a report must name the line.
+Also the lines that choose which GPUs TensorFlow sees, or ask which ones exist: on a machine with
+GPUs, the program may behave differently because of them.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from .attributes import as_json, dtype_name
 from .frames import is_user_file, place_of, user_places
 from .hooks import Journal, Part, followed, loaded
 
-# Variables that affect devices, kernels, or rewrites. They are named one by one or by narrow
-# prefixes, because an environment contains secrets too (`TF_VAR_...` is Terraform's).
+# Variables that affect devices, kernels, or rewrites. No wide prefixes: an environment also
+# contains secrets (`TF_VAR_...` is Terraform's).
 _VARIABLES = (
     *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_CACHE_PATH", "CUDA_HOME"),
     *("HIP_VISIBLE_DEVICES", "KERAS_BACKEND", "LD_LIBRARY_PATH", "OMP_NUM_THREADS"),
@@ -41,8 +40,7 @@ _CALL = "tf.config.set_visible_devices"
 _LONGEST_CHOICE = 200
 _MOST_FRAMES = 20
 _MOST_QUESTIONS = 20
-# Files of `tf.config`, `tf.test` and `keras.distribution` between the program and the functions
-# that are replaced here.
+# Files between the program and the functions that are replaced here.
 _BETWEEN = (
     "/tensorflow/python/framework/config.py",
     "/tensorflow/python/framework/test_util.py",
@@ -80,7 +78,7 @@ def environment_facts() -> dict[str, Any]:
 
 
 def device_facts() -> dict[str, Any]:
-    """Return devices and options as the program left them, without initialising anything."""
+    """Return devices and options at the program's end, without initializing anything."""
     tf = loaded("tensorflow")
     current = loaded("tensorflow.python.eager.context")._context
     made = current is not None and current._initialized
@@ -153,8 +151,8 @@ def _plain_value(value: Any) -> Any:
 def foreign_kernels(types: Iterable[str]) -> list[dict[str, Any]]:
     """Return the kernels of the ops that other libraries define.
 
-    The process that loaded the library has them registered, even without a GPU
-    (python/framework/kernels.py, `get_registered_kernels_for_op`, of 2.12 and 2.21).
+    They are registered even without a GPU (python/framework/kernels.py,
+    `get_registered_kernels_for_op`, of 2.12 and 2.21).
     """
     own = loaded("tensorflow").raw_ops
     registered = loaded("tensorflow.python.framework.op_def_registry").get
@@ -215,7 +213,7 @@ def _write_choice(journal: Journal, how: str, value: str | None, frame: FrameTyp
 
 
 def _has_devices() -> bool:
-    """Return whether TensorFlow has listed the GPUs, so that the variable comes too late."""
+    """Return whether TensorFlow has listed the GPUs: then the variable comes too late."""
     if GpuChoices.devices_made:
         return True
     try:
@@ -226,17 +224,15 @@ def _has_devices() -> bool:
 
 
 class GpuChoices(Part):
-    """Journals calls that choose visible GPUs, and notes lines that ask which there are."""
+    """Journals calls that choose visible GPUs, and collects lines that ask which GPUs exist."""
 
-    # Whether TensorFlow looked for devices in this process, for a list or a session: CUDA has read
-    # its variables then.
+    # Whether TensorFlow listed devices in this process: then CUDA has read its variables.
     devices_made: ClassVar[bool] = False
 
     def __init__(self, journal: Journal) -> None:
         super().__init__()
         self._journal = journal
-        # By file and line: whether it is a line of the script or a notebook cell, not of a module.
-        self.questions: dict[tuple[str, int], bool] = {}
+        self.questions: dict[tuple[str, int], None] = {}  # by file and line
 
     def install(self) -> None:
         """Replace the functions behind `tf.config` and `tf.test` (python/framework/config.py)."""
@@ -256,8 +252,7 @@ class GpuChoices(Part):
             if is_about_gpus and frame is not None and is_user_file(frame.f_code.co_filename):
                 found = place_of(frame)
                 if found is not None and len(self.questions) < _MOST_QUESTIONS:
-                    is_script = frame.f_globals.get("__name__") == "__main__"
-                    self.questions.setdefault(found[:2], is_script)
+                    self.questions[found[:2]] = None
 
     def _chosen(self, result: Any, _: Any, devices: Any, device_type: Any = None) -> Any:
         if device_type in (None, "GPU"):

@@ -35,7 +35,7 @@ class Evidence:
         before_call: Callable[[str], None],
         before_step: Callable[[], None] | None,
     ) -> None:
-        """Prepare; `before_step` is called when the program marks a step, unless it is None."""
+        """Prepare; `before_step`, if given, is called when the program marks a step."""
         self._journal = journal
         self._dumps = dumps
         self._before_call = before_call
@@ -67,7 +67,7 @@ class Evidence:
         return len(self._signatures.numbers)
 
     def install(self) -> None:
-        """Install every part; one that fails is noted and left out."""
+        """Install every part; note and leave out a part that fails."""
         for part in self._parts:
             try:
                 part.install()
@@ -99,7 +99,7 @@ class Evidence:
         self._journal.write(
             "devices",
             strategies=self._strategies.names,
-            gpu_questions=list(self._choices.questions.items()),
+            gpu_questions=list(self._choices.questions),
             keras_models=self._models.found,
             ended_ns=time.time_ns(),
             **device_facts(),
@@ -111,7 +111,7 @@ class Evidence:
         self._dumps.finish(self._functions.definitions, self._called_at)
 
     def _called(self, name: str, thread: int) -> None:
-        """Note that the thread of that number is about to call a function."""
+        """Note that a thread, by its number, is about to call a function."""
         self._steps.ended(name, thread)
         self._before_call(name)  # a session may begin or end with it
         self._steps.began(name, thread)
@@ -126,13 +126,12 @@ class StepMarks(Part):
     """Marks steps in the trace of a program that does not mark them itself.
 
     A step lasts from one call of a function to the next. The function is the first one that a
-    thread calls for the third time: TensorFlow traces a function in its first calls. The marker is
-    TensorFlow's own, an event with `step_num` and `_r` (python/profiler/trace.py), so that
-    TensorBoard shows step times too.
+    thread calls for the third time: TensorFlow traces a function in its first calls. The markers
+    are TensorFlow's own, events with `step_num` and `_r` (python/profiler/trace.py), so TensorBoard
+    shows step times, too.
 
-    A program that marks steps itself does so with TensorFlow's class `Trace`. Every `tf.constant`
-    makes an object of that class too (framework/constant_op.py) and would take 0.5 µs longer, so
-    that module gets an unwatched copy.
+    Programs mark steps with TensorFlow's class `Trace`. Every `tf.constant` also makes a `Trace`
+    (framework/constant_op.py) and would take 0.5 µs longer, so that module gets an unwatched copy.
     """
 
     def __init__(self, stepped: Callable[[], None] | None) -> None:
@@ -147,7 +146,7 @@ class StepMarks(Part):
         self._program_marks = False
 
     def install(self) -> None:
-        """From now on, notice whether the program marks its own steps."""
+        """Notice from now on whether the program marks steps."""
         from tensorflow.python.framework import constant_op
         from tensorflow.python.profiler import trace
 
@@ -158,25 +157,25 @@ class StepMarks(Part):
         self.before(trace.Trace, "__init__", self._made)
 
     def session_started(self) -> None:
-        """Mark steps from now on; calls count from the program's first."""
+        """Mark steps from now on; calls are counted from the program's first one."""
         self._leader = None
         self._is_marking = True
 
     def session_stopped(self) -> None:
-        """Leave the current step unmarked: its end is not recorded."""
+        """Leave the last step unmarked, as its end is not recorded."""
         self._is_marking = False
         if self._open is not None:
-            self._unfinished.append(self._open)  # kept: TensorFlow would write it when it is freed
+            self._unfinished.append(self._open)  # TensorFlow would write it once it is freed
             self._open = None
 
     def ended(self, name: str, thread: int) -> None:
-        """Mark the end of a step if the next call (that function, by that thread) ends it."""
+        """Mark the end of a step if a call of this function by this thread ends it."""
         if self._open is not None and self._leader == (thread, name):
             self._open.Stop()
             self._open = None
 
     def began(self, name: str, thread: int) -> None:
-        """Mark the beginning of a step if the next call begins one."""
+        """Mark the beginning of a step if this call begins one."""
         key = (thread, name)
         count = self._counts[key] = self._counts.get(key, 0) + 1
         if not self._is_marking or self._program_marks:

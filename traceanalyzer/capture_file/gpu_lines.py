@@ -1,0 +1,136 @@
+"""Reads from a program's source whether a line does the same on every machine.
+
+The recorder knows what a line did on this machine. If its values are constants and no condition is
+around it, it does the same on another one. Nothing is certain about any other line.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.capture_file.source_lines import constants, statements, syntax_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from traceanalyzer.capture_file.document import Frame
+
+_CONDITIONS: Final = (
+    *(ast.If, ast.IfExp, ast.Try, ast.TryStar, ast.ExceptHandler, ast.Match, ast.BoolOp),
+    ast.Lambda,
+)
+_CPU: Final = re.compile(
+    r"'[^']*cpu[^']*'|(?:[\w.]+\.)?list_(?:logical|physical)_devices\('CPU'\)\[\d+\](?:\.name)?",
+    re.IGNORECASE,
+)
+_HIDES: Final = re.compile(
+    r"(?:os\.)?environ\['CUDA_VISIBLE_DEVICES'\] = '(?:-1)?'"
+    r"|(?:[\w.]+\.)?set_visible_devices\(\[\], 'GPU'\)"
+)
+_CHANGES_VISIBILITY: Final = re.compile(r"CUDA_VISIBLE_DEVICES|set_visible_devices")
+_IMPORTS: Final = re.compile(r"(?:import|from) .*")
+# Modules and texts by which a program finds GPUs without TensorFlow.
+_MODULES: Final = frozenset({"GPUtil", "gpustat", "nvidia_smi", "py3nvml", "pynvml"})
+_TEXTS: Final = ("nvidia-smi", "/proc/driver/nvidia", "/dev/nvidia")
+# Calls that a statement may contain if all it does is print what it found.
+_PRINTING: Final = frozenset(
+    {
+        *{"print", "len", "str", "bool", "list_physical_devices", "list_logical_devices"},
+        *{"is_gpu_available", "gpu_device_name", "is_built_with_cuda"},
+    }
+)
+
+
+def always_requests_cpu(frame: Frame) -> bool:
+    """Return whether the line that enters a `tf.device` scope requests the CPU on every machine."""
+    tree = syntax_of(frame.file)
+    if tree is None:
+        return False
+    nodes = [node for node in ast.walk(tree) if _is_at(node, frame.line)]
+    devices = [
+        device
+        for node in nodes
+        if isinstance(node, ast.Call) and _called(node) == "device"
+        for device in (*node.args, *(keyword.value for keyword in node.keywords))
+    ]
+    is_conditional = any(isinstance(node, _CONDITIONS) and not _is_main(node) for node in nodes)
+    return bool(devices) and not is_conditional and all(_names_cpu(d, tree) for d in devices)
+
+
+def always_hides_gpus(frames: Sequence[Frame]) -> bool:
+    """Return whether a line hides every GPU on every machine, unless the program queries GPUs.
+
+    Only a statement at the top level of its file counts, and only if no other one in the files
+    may undo it.
+
+    Args:
+        frames: The lines that were running, innermost first.
+    """
+    trees = {frame.file: syntax_of(frame.file) for frame in frames}
+    running = [_statement_at_top(trees[frame.file], frame.line) for frame in frames]
+    texts = (ast.unparse(tree) for tree in trees.values() if tree is not None)
+    return (
+        any(map(_HIDES.fullmatch, running[:1]))
+        and all(map(_IMPORTS.fullmatch, running[1:]))
+        and sum(len(_CHANGES_VISIBILITY.findall(text)) for text in texts) == 1
+    )
+
+
+def _statement_at_top(tree: ast.Module | None, line: int) -> str:
+    """Return the text of the statement at a line if it is no part of another one; or ""."""
+    body = [] if tree is None else tree.body
+    return next((ast.unparse(each) for each in body if _is_at(each, line)), "")
+
+
+def gpu_queries(file: str) -> Iterator[int]:
+    """Walk the lines of a file that ask for GPUs in a way that the recorder does not see."""
+    tree = syntax_of(file)
+    nodes = [] if tree is None else [*ast.walk(tree)]
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        match node:
+            case ast.Constant(value=str(text)) if any(part in text for part in _TEXTS):
+                if id(node) not in docstrings:
+                    yield node.lineno
+            case ast.Import(names=names) if any(n.name.split(".")[0] in _MODULES for n in names):
+                yield node.lineno
+            case ast.ImportFrom(module=str(module)) if module.split(".")[0] in _MODULES:
+                yield node.lineno
+            case ast.Attribute(value=ast.Name(id="torch"), attr="cuda"):
+                yield node.lineno
+
+
+def only_prints(file: str, line: int) -> bool:
+    """Return whether the statement at a line only prints which GPUs there are."""
+    tree = syntax_of(file)
+    around = [] if tree is None else [*statements(tree, line)]
+    nodes = [*ast.walk(around[-1])] if around and isinstance(around[-1], ast.Expr) else []
+    calls = {_called(node) for node in nodes if isinstance(node, ast.Call)}
+    # An index fails without a GPU, which an `except` may handle.
+    is_more = any(isinstance(node, ast.NamedExpr | ast.Subscript) for node in nodes)
+    return "print" in calls <= _PRINTING and not is_more
+
+
+def _is_at(node: ast.AST, line: int) -> bool:
+    return getattr(node, "lineno", line + 1) <= line <= getattr(node, "end_lineno", 0)
+
+
+def _called(call: ast.Call) -> str:
+    """Return the last part of the name that is called, "" if it has none."""
+    match call.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def _is_main(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "__name__" in ast.dump(node.test)
+
+
+def _names_cpu(node: ast.expr, tree: ast.Module) -> bool:
+    """Return whether an expression, or the constant that it names, is the name of a CPU."""
+    if isinstance(node, ast.Name) and node.id in constants(tree):
+        node = constants(tree)[node.id].value
+    return _CPU.fullmatch(ast.unparse(node)) is not None
