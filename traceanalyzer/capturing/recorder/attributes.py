@@ -1,11 +1,9 @@
-"""Attributes and inputs of ops: their form in the journal, and the dtypes of converted inputs.
-
-The forms are those of the capture file.
+"""Attributes and inputs of ops, in the form of the capture file, and the dtypes of inputs.
 
 Python values and NumPy arrays become tensors in C++. Their dtypes follow from the rules of
-`TFE_Py_FastPathExecute_C` (python/eager/pywrap_tfe_src.cc, `MaybeGetDTypeForAttr`) and, if these
-leave it to the value, of `ConvertToEagerTensor` (pywrap_tensor.cc) and py_seq_tensor.cc; or from
-the op's outputs. If these leave it open, no dtype is written.
+`TFE_Py_FastPathExecute_C` (python/eager/pywrap_tfe_src.cc, `MaybeGetDTypeForAttr`), then from the
+value (`ConvertToEagerTensor` in pywrap_tensor.cc, and py_seq_tensor.cc), or from the op's outputs.
+Otherwise no dtype is written.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ def as_json(value: Any) -> Any:  # noqa: PLR0911
 
 
 def attribute(kind: str, value: Any) -> Any:
-    """Write an attribute whose kind is known from the OpDef: dtypes are numbers."""
+    """Write an attribute whose kind is known from the OpDef, as in `as_json`."""
     if kind == "type" and isinstance(value, int):
         return dtype_name(value)
     if kind == "list(type)" and isinstance(value, (list, tuple)):
@@ -107,14 +105,14 @@ def bytes_of(dtype: str | None, sizes: list[int] | None) -> int | None:
 
 
 def python_kind(value: Any) -> Any:
-    """Return a key for a Python value; values that get the same dtype have the same key."""
+    """Return a key for a Python value, the same for all values that get the same dtype."""
     if type(value) is int:
         return _INT32 if -(1 << 31) <= value < 1 << 31 else _INT64
     return type(value)
 
 
 class Types:
-    """Finds the dtype that each input of an op gets as a tensor; see the module."""
+    """Finds the dtype that each input of an op gets as a tensor."""
 
     def __init__(self) -> None:
         import numpy as np
@@ -128,7 +126,7 @@ class Types:
         self.array = (np.ndarray, np.generic)
 
     def dtype(self, value: Any) -> str | None:
-        """Return the dtype of a tensor or variable. Return None for other values."""
+        """Return the dtype of a tensor or variable, None for another value."""
         if isinstance(value, self.tensor):
             return dtype_name(value._datatype_enum())
         if isinstance(value, self.variable):
@@ -136,7 +134,7 @@ class Types:
         return None
 
     def attributes(self, op: str, inputs: Any, given: Sequence[Any]) -> dict[str, Any]:
-        """Return an op's attributes: those given, and those that follow from its inputs."""
+        """Return the given attributes of an op, and those that follow from its inputs."""
         op_def = self.op_def(op)
         kinds = {a.name: a.type for a in op_def.attr}
         found: dict[str, Any] = {}
@@ -192,7 +190,7 @@ class Types:
         return {arg.type_attr: dtype for arg, dtype in pairs if arg.type_attr}
 
     def _own_dtype(self, value: Any) -> str | None:
-        """Return the dtype that a value gets as a tensor if nothing else decides, or None."""
+        """Return the dtype that a value gets as a tensor by itself, or None."""
         dtype = self.dtype(value)
         if dtype is not None:
             return dtype

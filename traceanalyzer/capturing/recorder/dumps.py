@@ -1,22 +1,20 @@
 """TensorFlow's dumps of the placer's input and output graphs, and of the graphs that ran.
 
-Since some release after 2.12, TensorFlow writes a function's graph at every stage of its
-instantiation where `TF_DUMP_GRAPH_NAME_FILTER` is set (util/debug_data_dumper.cc; tested with 2.18
-and 2.21), as protos with `TF_DUMP_GRAPH_FMT=BIN` (util/dump_graph.cc). Of about twenty stages,
-three are kept: the placer's input, its answer, and the partitions that ran. TensorFlow 2.12 dumps
-the placer's input and output, as text, where `TF_CPP_VMODULE` raises the placer's log level; see
-`text_dumps`.
+After 2.12, TensorFlow writes a function's graph at about twenty stages of its instantiation if
+`TF_DUMP_GRAPH_NAME_FILTER` is set (util/debug_data_dumper.cc; tested with 2.18 and 2.21), as protos
+with `TF_DUMP_GRAPH_FMT=BIN` (util/dump_graph.cc). Three stages are kept: the placer's input, its
+answer, and the partitions that ran. TensorFlow 2.12 writes the placer's input and output as text if
+`TF_CPP_VMODULE` raises the placer's log level (see `text_dumps`).
 
-TensorFlow logs every dump at level INFO. So a captured program does not log that level, which also
-hides TensorFlow's messages about profiler sessions.
+TensorFlow logs every dump at level INFO, so a captured program does not log that level.
 
-The variables are set in the C library alone: `os.environ` does not change. The folder is named
-through a descriptor that is closed on exec, so that programs the script starts do not dump.
+The variables are set only in the C library: `os.environ` does not change. The folder is named by a
+descriptor that is closed on exec, so programs that the script starts write no dumps.
 
-Each epoch instantiates the functions of its datasets again, and would dump all their stages again:
-a sixth of the time of a small Keras epoch. So once nothing new can come, dumps are switched off
-(`dump_switch`), and the descriptor is redirected to a non-folder, so that a TensorFlow without
-such a switch gives up before it writes. When something new may come, both are undone.
+Each epoch instantiates the functions of its datasets again. To dump them again would take a sixth
+of the time of a small Keras epoch. So dumps are off while nothing new can come: `dump_switch`
+switches them off, and the descriptor refers to a file that is no folder, so that a TensorFlow
+without that switch fails before it writes.
 """
 
 from __future__ import annotations
@@ -68,8 +66,8 @@ def session_graph(number: int) -> str:
 class Dumps:
     """Requests dumps, and deletes unneeded ones as they come.
 
-    It is also the context of the first run of a function or signature: frames of a generator would
-    appear in the program's tracebacks.
+    It is also the context of the first run of a function or signature, as a class: frames of a
+    generator would appear in the program's tracebacks.
     """
 
     def __init__(self, folder: str, journal: Journal) -> None:
@@ -85,7 +83,7 @@ class Dumps:
         self._never_rests = False
         self._expected_at = 0.0
         self._first_calls = 0  # that are running
-        self._awaited: set[str] = set()  # functions of datasets not instantiated so far
+        self._awaited: set[str] = set()  # functions of datasets that were not instantiated yet
         self._repeated: set[str] = set()  # functions whose dumps are not needed
         self._log_variables = [_LOG_LEVEL]
         self._of_graph: dict[str, int] = {}  # the numbers of the sessions' graphs, by dump
@@ -121,7 +119,7 @@ class Dumps:
         threading.Thread(target=self._reap, name="traceanalyzer-dumps", daemon=True).start()
 
     def taken(self) -> None:
-        """Note that TensorFlow was imported: it has read the log level."""
+        """Restore the log level after TensorFlow was imported and has read it."""
         if self._named is None:
             return
         if not self._never_rests:
@@ -133,7 +131,7 @@ class Dumps:
                 os.unsetenv(name)
 
     def expect(self) -> None:
-        """Note that a function or op runs for the first time: dumps may come."""
+        """Switch dumps on: a function or op is about to run for the first time."""
         self._expected_at = time.monotonic()
         if self._is_resting and not self._over:
             with self._lock:
@@ -145,18 +143,18 @@ class Dumps:
         self._wake.set()
 
     def defined(self, function: str) -> None:
-        # Datasets instantiate their functions when they are iterated, perhaps long after.
+        # Datasets instantiate their functions only when they are iterated.
         if function.startswith(OF_DATASETS):
             self._awaited.add(_in_file_names(function))
         self.expect()
 
     def iterated(self) -> None:
-        """Note a new iterator: functions of its dataset may be instantiated only now."""
+        """Note a new iterator, which may instantiate functions of its dataset."""
         if self._awaited:
             self.expect()
 
     def repeated(self, function: str) -> None:
-        """Note that a function like earlier ones was defined."""
+        """Note that a function was defined that is like earlier ones."""
         if len(self._repeated) >= _MOST_REPEATED:
             self._repeated.clear()  # the first instantiations ended long ago
         self._repeated.add(_in_file_names(function))
@@ -172,7 +170,7 @@ class Dumps:
         self._expected_at = time.monotonic()
 
     def has_session(self) -> None:
-        """Note that there is a v1 session: each of its runs may have a separate graph."""
+        """Keep dumps on: each run of a v1 session may have another graph."""
         self._never_rests = True
         self.expect()
 
@@ -190,7 +188,7 @@ class Dumps:
                     os.rename(os.path.join(self._folder, name), os.path.join(self._folder, renamed))
 
     def ran(self, number: int | None) -> None:
-        """Assign new dumps of graphs that ran to a session's graph; None if it is unknown."""
+        """Assign new dumps of graphs that ran to a session's graph; delete them for None."""
         new = {n for n in self._names() if _RAN.fullmatch(n) and n not in self._of_graph}
         if number is not None:
             self.are_of_graph(new, number)
@@ -232,7 +230,7 @@ class Dumps:
                 self._named.point_to(descriptor)
 
     def _reap(self) -> None:
-        """Delete dumps while they come; sleep otherwise."""
+        """Delete unneeded dumps as they come."""
         while not self._over and os.getpid() == self._process:
             self._wake.wait()
             self._wake.clear()
@@ -242,7 +240,7 @@ class Dumps:
                 threading.Event().wait(_POLL_S)
 
     def _rest(self) -> None:
-        """Once all possible dumps have come, make dumps fail until something new is expected."""
+        """Switch dumps off if all that are expected have come."""
         names = self._needed()
         if self._is_expecting() or not self._are_whole(names):
             return
@@ -269,7 +267,7 @@ class Dumps:
         )
 
     def _needed(self) -> set[str]:
-        """Return the dumps, except those of repeated functions, which may come at any time."""
+        """Return the dumps, except those of repeated functions."""
         return {name for name in self._names() if not self._is_repeated(name)}
 
     def _is_repeated(self, name: str) -> bool:
@@ -318,14 +316,13 @@ _TEXT, _FLAG = 16, 32  # of a short std::string and of the optional around it (l
 
 
 def dump_switch() -> ctypes.c_ubyte | None:
-    """Return the flag by which TensorFlow decides whether to dump; None if it is unknown.
+    """Return the flag that switches TensorFlow's dumps on and off; None if it is not found.
 
     TensorFlow reads `TF_DUMP_GRAPH_NAME_FILTER` once, into a `std::optional<std::string>` of a
-    global object (util/debug_data_dumper.cc), which it checks at every stage of every function that
-    it instantiates. A dump without a folder still costs the creation of its proto: a tenth of the
-    time of a loop that calls `model.predict`. So while no dump is wanted, an atomic write of one
-    byte makes the optional look empty. The object is never freed. If it does not look exactly as
-    expected, nothing is written.
+    global object that is never freed (util/debug_data_dumper.cc), and checks it at every stage of a
+    function's instantiation. A dump that fails for lack of a folder still creates its proto, which
+    takes a tenth of the time of a loop of `model.predict`. So the optional is made to look empty
+    by writing one byte, but only if the object looks exactly as expected.
     """
     folder = os.path.dirname(getattr(sys.modules.get("tensorflow"), "__file__", None) or "")
     with suppress(OSError, AttributeError, ValueError):
@@ -340,7 +337,7 @@ def dump_switch() -> ctypes.c_ubyte | None:
 
 
 def flag_in(address: int, content: bytes) -> int | None:
-    """Return the address of an object's flag for a filter, if the filter is `*`; otherwise None."""
+    """Return the address of the flag of an object's filter if the filter is `*`, or None."""
     for at in range(0, len(content) - _FLAG, _WORD):
         text = address + at + _TEXT
         begin = text.to_bytes(_WORD, sys.byteorder) + (1).to_bytes(_WORD, sys.byteorder) + _FILTER

@@ -2,13 +2,13 @@
 
 TensorFlow's generated op functions run an eager op with `pywrap_tfe.TFE_Py_FastPathExecute`.
 Calls of functions, and ops for which that falls back, run with `TFE_Py_Execute` or
-`TFE_Py_ExecuteCancelable` (python/eager/execute.py). These are replaced by functions that note a
+`TFE_Py_ExecuteCancelable` (python/eager/execute.py). They are replaced by functions that note a
 *signature*: op, attributes, dtypes, the requested device, and the line of the user's code. Each
-distinct signature is described once; for each thread, only the sequence of numbers is kept.
-That takes about 2 µs per op. (TensorFlow's own op callbacks take some 100 µs.)
+distinct signature is described once; for each thread, only the sequence of their numbers is kept.
+This takes about 2 µs per op; TensorFlow's own op callbacks take some 100 µs.
 
-Outside of sessions only the few modules that create resources are watched, because the device of a
-resource decides on every op that uses it.
+Outside of sessions, only the modules that create resources are watched: the device of a resource
+decides the device of every op that uses it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class EagerRecorder(Part):
         journal: Journal,
         signatures: Signatures,
         scopes: Scopes,
-        before_call: Callable[[str, int], None],  # with the function's name, the thread's number
+        before_call: Callable[[str, int], None],  # gets the function's name, the thread's number
         dumps: Dumps,  # the context of the first run of a signature
         stand_in: Mapping[str, str],  # see `FunctionRecorder`
     ) -> None:
@@ -217,7 +217,7 @@ class EagerRecorder(Part):
 
     def _execute(self, original: Callable[..., Any]) -> Callable[..., Any]:  # noqa: C901
         op_def = self._types.op_def
-        functions = self._functions  # the registry takes some µs for a name that is not an op
+        functions = self._functions  # a lookup of a name that is no op takes some µs
 
         def execute(*args: Any) -> Any:
             # (context, device, op, inputs, attributes, [cancellation,] number of outputs)
@@ -241,7 +241,7 @@ class EagerRecorder(Part):
             except Exception as error:
                 self._journal.failed("an eager call", error)
                 is_new = is_new_instance = False
-            # Outside of the `try` above: this error is the program's, and the call must run once.
+            # Outside of the `try` above: an error here is the program's.
             try:
                 if is_new_instance:
                     with self._dumps:
@@ -265,7 +265,7 @@ class EagerRecorder(Part):
         """Return the number of a call's signature, and whether it is new."""
         tensor_type = self._types.tensor
         scope, inputs, attributes = args[1], args[3], args[4]
-        # The resources passed to a call affect placement; the values of tensors do not.
+        # Resources that are passed to a call affect placement; values of tensors do not.
         positions = self._functions.get(name)
         if positions is None:
             positions = tuple(
@@ -293,7 +293,7 @@ class EagerRecorder(Part):
             self._signatures.add_outputs(number, result, name, is_new=is_new)
 
     def _learn(self, op: str) -> int:
-        """Note where an op's attributes begin in its arguments, and whether it makes resources."""
+        """Note whether an op makes resources; return where attributes begin in its arguments."""
         op_def = self._types.op_def(op)
         end = 3 + (len(op_def.input_arg) if op_def is not None else 0)
         outputs = op_def.output_arg if op_def is not None else ()
@@ -304,7 +304,7 @@ class EagerRecorder(Part):
     def _unusual(
         self, value: Any, sequence: array[int], frame: FrameType | None, place: Any, scope: Any
     ) -> Any:
-        """Return the key part of an input that is not a plain tensor; note reads of variables."""
+        """Return the part of a key for an input that is no plain tensor; note variable reads."""
         category = self._categories.get(type(value))
         if category is None:
             category = self._categories[type(value)] = self._category(value)
@@ -321,10 +321,10 @@ class EagerRecorder(Part):
             sequence.append(number)
             return ("variable", handle)
         if category == _LIST:
-            # The whole list is walked, because TensorFlow reads each variable in it.
+            # All of the list, because TensorFlow reads each variable in it.
             parts = [self._unusual(v, sequence, frame, place, scope) for v in value]
             return (len(value), *parts[:_MOST_OF_A_LIST])
-        # Of NumPy and Python values only the type: the value may differ each time.
+        # Only the type of NumPy and Python values: the value may differ each time.
         return ("array", value.dtype.num) if category == _ARRAY else python_kind(value)
 
     def _resource(self, value: Any) -> Any:
@@ -339,10 +339,7 @@ class EagerRecorder(Part):
 
 
 def _hashable(value: Any, plain: frozenset[type], stand_in: Mapping[str, str]) -> Any:
-    """Return a key for an attribute: plain values as they are, objects by name or as text.
-
-    The key is kept: if it contained an object, that would never be freed.
-    """
+    """Return a key for an attribute, without objects, which the key would keep alive."""
     kind = type(value)
     if kind in plain:
         return value

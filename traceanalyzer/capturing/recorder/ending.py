@@ -22,11 +22,10 @@ _HIGH = 200  # above the descriptors that a program expects to get
 
 
 class OwnDescriptor:
-    """A duplicate of a descriptor that is closed on exec, identified by the file it refers to.
+    """A duplicate of a descriptor, with a high number, that is closed on exec.
 
-    A program may close any descriptor and reuse its number. So ours have high numbers, which are
-    rarely reused, and are checked before use: we never write to the program's files, nor redirect
-    them.
+    A program may close any descriptor and reuse its number. So the file that it refers to is
+    checked before use, and files of the program are never written to or redirected.
     """
 
     def __init__(self, original: int) -> None:
@@ -58,9 +57,8 @@ def _file_of(number: int) -> tuple[int, int] | None:
 def watch_ending(finish: Callable[[str], None]) -> None:
     """Finish the recording before the program ends in any way.
 
-    Call this before the program's first line: exit handlers run in reverse order, so ours runs
-    after all of the program's. `finish` is called once, with `exit`, `signal`, `os._exit` or
-    `os.exec`.
+    Call this before the program's first line: exit handlers run in reverse order. `finish` is
+    called once, with `exit`, `signal`, `os._exit` or `os.exec`.
     """
     ending = _Ending.current = _Ending(finish)
     atexit.register(ending.at_exit)
@@ -74,10 +72,9 @@ def watch_ending(finish: Callable[[str], None]) -> None:
 def watch_signals() -> None:
     """Finish the recording when SIGTERM or SIGHUP ends the program, however busy it is.
 
-    Call this only when there is something to finish: until then, these signals are left alone.
-    Without a handler, they end a program immediately. Our handler is a Python function, which waits
-    for the main thread to return from TensorFlow; for a loop in a graph, that can take an hour. So
-    a thread that sleeps until a signal comes takes over if the main thread does not react.
+    Call this only when there is something to finish. Without a handler, these signals end a program
+    immediately, but a handler in Python waits until the main thread returns from TensorFlow, which
+    can take an hour. So another thread takes over if the main thread does not react.
     """
     if _Ending.current is not None:
         _Ending.current.listen()
@@ -85,10 +82,7 @@ def watch_signals() -> None:
 
 @contextlib.contextmanager
 def shielded(*, drop: bool = False) -> Iterator[None]:
-    """Keep signals from interrupting the recorder in the main thread; handle them afterwards.
-
-    With `drop`, ignore Ctrl-C: the program has already ended.
-    """
+    """Delay signals in the main thread while the recorder works; with `drop`, ignore Ctrl-C."""
     arrived: list[int] = []
     handlers: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
@@ -179,9 +173,8 @@ class _Ending:
             with contextlib.suppress(OSError):
                 if read.is_ours():
                     numbers = os.read(read.number, 64)
-            if not numbers:  # the program has closed a descriptor that it did not open
-                # Python must not write signals to it: it may now be one of the program's files.
-                # Only the main thread may set that, so it calls this.
+            if not numbers:  # the program has closed it, and may reuse its number for a file
+                # Python must no longer write signals to it, which only the main thread can set.
                 self._forget = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._unset_wakeup)
                 ctypes.pythonapi.Py_AddPendingCall(self._forget, None)
                 return

@@ -1,13 +1,9 @@
 """Errors that explain a placement: out of memory, XLA errors, nonexistent devices.
 
 A program may catch such an error and continue on the CPU. So the line that raised it is recorded,
-together with the handler that will catch it. The source of the running functions shows the handler:
-the innermost `try` around a running line whose `except` names the error's class.
-
-The error that ends the program is recorded too, whatever its class.
-
-XLA errors are recorded if they name an op that XLA cannot compile. The check costs time in programs
-that raise and catch many InvalidArgumentErrors.
+and the handler that will catch it: in the source of the running functions, the innermost `try`
+around a running line whose `except` names the error's class. The error that ends the program is
+recorded, whatever its class.
 """
 
 from __future__ import annotations
@@ -24,22 +20,21 @@ from typing import Any
 from .frames import GENERATED, Frame, is_user_file, outwards, place_of, user_places
 from .hooks import Journal, Part
 
-# Characters kept from the start and end of a message. The middle may list the lines that made
-# an op, including library lines; the end names the function.
+# Characters kept from the start and end of a message. The middle may list the lines that made an
+# op; the end names the function.
 _FIRST, _LAST = 2000, 1000
 _MOST_ERRORS = 100
-# `XlaCompiler::CompileGraph` (tf2xla/xla_compiler.cc, `ValidateGraph`) words it so; run with
-# TensorFlow 2.12, 2.18 and 2.21, which raise InvalidArgumentError.
+# An InvalidArgumentError of `XlaCompiler::CompileGraph` (tf2xla/xla_compiler.cc, `ValidateGraph`;
+# run with TensorFlow 2.12, 2.18 and 2.21).
 _XLA = "Detected unsupported operations when trying to compile graph"
-# `EagerContext::SelectDevice` (eager/context.cc), the same for functions, and for their nodes
-# (colocation_graph.cc).
+# Of `EagerContext::SelectDevice` (eager/context.cc), and for nodes of colocation_graph.cc.
 _NO_DEVICE = (
     "Could not satisfy device specification",
     "Unable to find any devices for spec",
     "Cannot assign a device for operation",
 )
-# Python warns when it parses an invalid escape. Disabling its warning filters for the parse would
-# make it forget earlier warnings, and the program's other threads share the filters.
+# Python warns about invalid escapes when it parses. Warning filters cannot be changed: the program
+# shares them.
 _ESCAPE = re.compile(r"\\(?:N\{[^}\n]*\}|[^{}\n]|(?=[{}]))")
 _TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*`, since Python 3.11
 
@@ -108,7 +103,7 @@ def _write(
 
 
 def _handler(innermost: FrameType, error: type) -> tuple[str, int, str] | None:
-    """Return where the error will be caught: file, line of the `except`, name of the code."""
+    """Return the file, line and code name of the `except` that will catch an error."""
     for frame in outwards(innermost):
         code = frame.f_code
         found = place_of(frame) if is_user_file(code.co_filename) else None

@@ -18,8 +18,8 @@ Frame = Tuple[str, int, str, int]  # file, line, name of the code, whether it is
 _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _RECORDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 GENERATED = "__autograph_generated_file"  # what AutoGraph names its files (pyct/loader.py)
-# Code without a file, such as the Python functions of a loaded op library (`tf.load_op_library`):
-# the line that calls it is more useful. `python -c` has no other code.
+# Code without a file, such as the functions of a loaded op library (`tf.load_op_library`). The line
+# that calls it is more useful, except in `python -c`.
 _NO_FILE = "<string>"
 _IS_COMMAND = getattr(sys, "argv", [])[:1] == ["-c"]
 _PACKAGES = ("/site-packages/", "/dist-packages/")
@@ -32,7 +32,7 @@ known_files: dict[str, bool] = {}  # results of `is_user_file`
 def is_user_file(file: str) -> bool:
     """Return whether a file is the user's: not Python's, not an installed package's, not ours.
 
-    A code object may also have a name in brackets, such as `<stdin>`.
+    `file` may also be a name in brackets, such as `<stdin>`.
     """
     known = known_files.get(file)
     if known is None:
@@ -98,10 +98,10 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def user_and_library(places: Iterable[tuple[str, Any]]) -> tuple[Any, Any]:
-    """Return the innermost places of the user's code and of a library that it called, or None.
+    """Return the innermost place of the user's code, and of a library that it called, or None.
 
-    `places` go outwards, each with its file. In a library, a place that shows a layer or metric is
-    preferred.
+    `places` go outwards, each with its file. In a library, places that show a layer or metric come
+    first.
     """
     library = plumbing = None
     for file, place in places:
@@ -116,10 +116,7 @@ def user_and_library(places: Iterable[tuple[str, Any]]) -> tuple[Any, Any]:
 
 
 def is_tracing() -> bool:
-    """Return whether some thread is tracing a Python function.
-
-    All tracing uses `func_graph_from_py_func` of python/framework/func_graph.py.
-    """
+    """Return whether a thread traces a function (python/framework/func_graph.py)."""
     return any(
         frame.f_code.co_name == "func_graph_from_py_func"
         for innermost in sys._current_frames().values()
@@ -128,11 +125,10 @@ def is_tracing() -> bool:
 
 
 def place_of(frame: FrameType | None) -> tuple[str, int, str] | None:
-    """Return file, line and name of a running frame; of AutoGraph's code, those of its source.
+    """Return file, line and name of a running frame; for AutoGraph's code, those of its source.
 
-    A function that AutoGraph has converted runs from a generated file, even eagerly, within
-    `tf.init_scope`. If its source is unknown (in threads of a strategy), the next user's frame
-    around it is returned.
+    Functions that AutoGraph has converted run from generated files. If the source is unknown (in
+    threads of a strategy), return those of the user's next frame around it.
     """
     while frame is not None:
         code = frame.f_code
@@ -160,7 +156,7 @@ class FramePool:
 
     def __init__(self) -> None:
         self._numbers: dict[Frame, int] = {}
-        # By code, kept so that its id is not reused, and instruction: faster than by path.
+        # By code and instruction, which is faster than by path. Codes are kept: ids are reused.
         self._known: dict[tuple[int, int], tuple[int, CodeType]] = {}
 
     def add(self, file: str, line: int, name: str) -> int:
@@ -177,7 +173,7 @@ class FramePool:
             return known[0]
         found = place_of(frame)
         number = -1 if found is None else self.add(*found)
-        # The source of AutoGraph's code is looked up each time: it depends on the caller.
+        # The source of AutoGraph's code depends on the caller.
         if GENERATED not in code.co_filename and len(self._known) < _MOST_KNOWN:
             self._known[id(code), frame.f_lasti] = number, code
         return number

@@ -1,13 +1,13 @@
 """Records the user's and the library's line that made each graph node, and its scopes.
 
 A graph is read when TensorFlow turns it into a function's definition (atomic_function.py,
-`from_func_graph`; in TensorFlow 2.12 monomorphic_function.py, `_EagerDefinedFunction`). Its nodes
-then still have their Python tracebacks, which the definition lacks. The graphs of v1 sessions
-never become definitions; they are read at the end. The first one gets the empty name.
+`from_func_graph`; in TensorFlow 2.12 monomorphic_function.py, `_EagerDefinedFunction`). A
+definition lacks the Python tracebacks that the graph's nodes still have. Graphs of v1 sessions,
+which never become definitions, are read at the end; the first one has the empty name.
 
-`model.predict` in a loop makes three datasets each time, under new names, and TensorFlow traces and
-places their functions again. The first few show everything; recording all takes longer than
-running them.
+Each `model.predict` makes three datasets with new names, whose functions TensorFlow traces and
+places again. Recording all of them takes longer than running them, so only the first few are
+recorded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FunctionRecorder(Part):
         super().__init__()
         self.definitions: dict[str, frozenset[str]] = {}  # the nodes' names, by function
         self.op_types: set[str] = set()
-        # By the name of a repeated function: the earlier function that represents it.
+        # The earlier function that represents a repeated one, by its name.
         self.stand_in: dict[str, str] = {}
         self._journal = journal
         self._scope_frames = scope_frames
@@ -88,9 +88,9 @@ class FunctionRecorder(Part):
 
 
 def _contents(graph: Any) -> tuple[Any, ...]:
-    """Return the facts that decide the placement of a function's nodes, and lines of some nodes.
+    """Return the facts that decide the placement of a function's nodes, and the lines of some.
 
-    The first node has the line that maps a dataset, a middle one that of the mapped function.
+    The first node has the line that maps a dataset, a middle one the line of the mapped function.
     """
     ops = graph.get_operations()
     some = (ops[0], ops[len(ops) // 2], ops[-1]) if ops else ()  # asking all takes longer
@@ -103,7 +103,7 @@ def _contents(graph: Any) -> tuple[Any, ...]:
 
 
 def _captured(tensor: Any) -> tuple[Any, ...]:
-    """Return the facts that decide where a captured tensor is; for a resource, its identity.
+    """Return the facts that decide where a captured tensor is, such as the identity of a resource.
 
     Without a GPU all resources are on the CPU, so their devices show nothing.
     """
@@ -112,13 +112,13 @@ def _captured(tensor: Any) -> tuple[Any, ...]:
 
 
 def line_of(traceback: Any) -> tuple[str, int] | None:
-    """Return the innermost line that is the user's."""
+    """Return the user's innermost line."""
     user, _ = _places(traceback)
     return None if user is None else (user.filename, user.lineno)
 
 
 def _places(traceback: Any) -> tuple[Any, Any]:
-    """Return the user's frame that made an op, and the frame of the library that it called."""
+    """Return the user's frame that made an op, and the library's frame that it called."""
     # Without TensorFlow's own frames, and with AutoGraph's lines mapped back to the source.
     stack = () if traceback is None else traceback.get_user_frames()
     outwards = (stack[k] for k in range(len(stack) - 1, -1, -1))

@@ -1,8 +1,7 @@
 """The journal, and hooks that replace TensorFlow functions without the program noticing.
 
-A program's error that passes through our code must keep its usual traceback, so our frames are
-removed before it is raised again. Before Python 3.11 they stay: the error continues with the
-traceback that it had when it was caught.
+An error of the program that passes through our code must have its usual traceback, so our frames
+are removed before it is raised again. Before Python 3.11, `raise` restores one of them.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Journal:
-    """Appends records to a file, one JSON object per line, so that a killed program leaves them.
+    """Appends records to a file, one JSON object per line, which survive a killed program.
 
-    Safe from any thread. Never raises. Writes nothing in a forked child.
+    Any thread may use it. It never raises, and writes nothing in a forked child.
     """
 
     def __init__(self, path: str) -> None:
@@ -32,7 +31,7 @@ class Journal:
         # A signal handler may write while its thread is writing.
         self._lock = threading.RLock()
         self._noted: set[str] = set()
-        self._is_cut = False  # the last line, because the disk was full
+        self._is_cut = False  # whether a full disk cut the last line off
         self._process = os.getpid()
 
     def write(self, kind: str, **fields: Any) -> None:
@@ -49,24 +48,23 @@ class Journal:
             pass
 
     def note(self, id: str, severity: str, message: str) -> None:  # noqa: A002 - as in health
-        """Record, once, what was not recorded and why, as in the report's health."""
+        """Record once a message on something that is missing, for the report's health."""
         if id not in self._noted:
             self._noted.add(id)
             self.write("note", id=id, severity=severity, message=message)
 
     @contextlib.contextmanager
     def guard(self, what: str) -> Iterator[None]:
-        """Note an error in a block as `failed` does."""
+        """Suppress and note an error of the recorder in a block; see `failed`."""
         try:
             yield
         except Exception as error:
             self.failed(what, error)
 
     def failed(self, what: str, error: BaseException) -> None:
-        """Note that a part of the recorder failed. Call this where its error was caught.
+        """Note a caught error of a part of the recorder.
 
-        An error that the program has raised within our code, from a signal handler, is raised
-        again.
+        An error of the program, raised by its signal handler in our code, is raised again.
         """
         if not _is_ours(error):
             raise error
@@ -75,7 +73,7 @@ class Journal:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Return whether an error arose in the recorder, or in a function that it called."""
+    """Return whether the recorder, or a function that it called, raised an error."""
     from .frames import is_user_file
 
     traceback = error.__traceback__
@@ -165,10 +163,10 @@ unseen = _Unseen()
 
 
 def loaded(name: str) -> Any:
-    """Return a module of TensorFlow that has been imported, or raise ImportError.
+    """Return an imported module of TensorFlow, or raise ImportError.
 
-    A program may remove TensorFlow from `sys.modules`. Importing it a second time would end the
-    process (`PyExceptionRegistry::Init() already called`).
+    If a program has removed TensorFlow from `sys.modules`, importing it again would end the process
+    (`PyExceptionRegistry::Init() already called`).
     """
     module = sys.modules.get(name)
     if module is None or "tensorflow" not in sys.modules:
@@ -180,10 +178,9 @@ def loaded(name: str) -> Any:
 def watch_import(
     name: str, after: Callable[[], None], before: Callable[[], None] = lambda: None
 ) -> None:
-    """Call back around the import of a module, or now if it is already imported.
+    """Call `before` and `after` around the import of a module, or now if it is imported.
 
-    `before` is called before its code runs for the first time, and `after` once it has been
-    imported without an error. Neither is called in a fork.
+    `after` is only called if the import succeeds. Neither is called in a fork.
     """
     if name in sys.modules:
         before()
@@ -197,10 +194,9 @@ def watch_import(
 class _Finder:
     """Finds one module through the other finders, until that module has been imported.
 
-    It stays until then because programs ask for a module's spec, to find out whether it is
-    installed, long before they import it. This class and the loader have no base classes:
-    `importlib.abc` would import a dozen modules before the program could put modules of these
-    names on its path.
+    Programs may ask for the module's spec long before they import it. This class and the loader
+    have no base classes: `importlib.abc` would import a dozen modules before the program can put
+    modules of these names on its path.
     """
 
     def __init__(self, name: str, before: Callable[[], None], after: Callable[[], None]) -> None:

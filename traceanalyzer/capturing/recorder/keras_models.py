@@ -3,9 +3,9 @@
 In Keras 3 `Trainer.jit_compile` resolves "auto" to False if the machine has no GPU or a layer's
 `supports_jit` is False; in Keras 3.15 also with a distribution strategy or op determinism
 (keras/src/trainers/trainer.py, `_resolve_auto_jit_compile` and `model_supports_jit`; read in 3.0,
-3.8 and 3.15). A model does not show later that "auto" was requested, so the models for which Keras
-resolves it are noted. Layers are examined when TensorFlow turns a step of their model into a
-function, while `fit`, `evaluate` or `predict` is running.
+3.8 and 3.15). A model does not show later that "auto" was requested, so it is noted when Keras
+resolves it. Layers are examined while `fit`, `evaluate` or `predict` is running, when TensorFlow
+turns a step of their model into a function.
 
 LSTM and GRU use cuDNN if TensorFlow has a GPU, unless their options forbid it (layers/rnn/lstm.py
 and gru.py, `inner_loop`; backend/tensorflow/rnn.py, `cudnn_ok`). In Keras 2 a layer decides this
@@ -48,7 +48,7 @@ class KerasModels(Part):
         self._is_over = False
 
     def install(self) -> None:
-        """Note, once Keras is imported, for which models it decides on XLA itself."""
+        """Note, once Keras is imported, the models for which it resolves "auto"."""
         self._sees_all = _TRAINER not in sys.modules  # otherwise models may be compiled already
         watch_import(_TRAINER, self._watch)
 
@@ -64,7 +64,7 @@ class KerasModels(Part):
             self.before(trainer, _RESOLVES, self._resolved)
 
     def _resolved(self, model: Any) -> None:
-        # Reading `model.jit_compile` before `compile` also resolves it, but not for good.
+        # Reading `model.jit_compile` before `compile` also resolves it, but does not store it.
         if sys._getframe(2).f_code.co_name == "compile":
             with suppress(TypeError):  # a model of a class that compares has no hash
                 self._automatic.add(model)

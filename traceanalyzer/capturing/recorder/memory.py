@@ -6,8 +6,8 @@ import contextlib
 import ctypes
 import time
 
-# The file-backed pages of CUDA's libraries and the mapped blocks of large arrays are not the
-# profiler's: it keeps its events in small blocks of the C heap.
+# The profiler keeps its events in small blocks of the C heap; the pages of CUDA's libraries and of
+# large arrays are not the profiler's.
 _EXACT_FROM = 64 << 20
 _PATIENCE = 100
 _UORDBLKS = 7  # index of the bytes in use
@@ -29,9 +29,9 @@ class _MallocInfo(ctypes.Structure):
 class HeapGrowth:
     """Growth of the C heap since this object was created.
 
-    glibc knows how much of the heap is in use, but walks all free blocks to find out, and delays
-    threads that allocate during that time (50 ms after some epochs of Keras). So the kernel,
-    which only knows pages, is asked first (0.2 ms), and glibc at most 1% of the time.
+    glibc knows how much of the heap is in use, but delays other threads while it finds out (50 ms
+    after some epochs of Keras). So the kernel, which only knows pages, is asked first (0.2 ms), and
+    glibc at most 1% of the time.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class HeapGrowth:
         self._next_s = 0.0
 
     def bytes(self) -> int:
-        """Return the growth. Memory that was free before or was freed since may not be counted."""
+        """Return the growth, perhaps without memory that was free before or was freed since."""
         now = _anonymous_bytes()
         self._pages = min(self._pages, now)  # pages that were given back will be taken again
         pages = now - self._pages
@@ -58,11 +58,10 @@ class HeapGrowth:
 
 
 def give_back() -> None:
-    """Make glibc return free memory of the C heap to the system.
+    """Return the free memory of the C heap to the system.
 
-    It keeps the small blocks of a session: 1.8 GB for 120,000 iterations of a loop in a graph
-    (TensorFlow 2.21). Returning them takes 0.25 s on one core; on a busy machine, no thread that
-    allocated during that time waited for more than 40 ms.
+    Otherwise glibc keeps the small blocks of a session: 1.8 GB for 120,000 iterations of a loop in
+    a graph (TensorFlow 2.21). Returning them takes 0.25 s and delays other threads by up to 40 ms.
     """
     with contextlib.suppress(AttributeError, OSError):  # another C library
         ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))

@@ -1,16 +1,14 @@
 """The origin of a requested device: named in code, or taken from a variable, tensor, or machine.
 
 `tf.device(v.device)` requests the device of `v`, which may differ on another machine. So while the
-recorder is installed, `.device` of tensors returns a separate string for each owner: an ordinary
-`str` with an identity of its own, which survives until TensorFlow enters the scope.
+recorder is installed, `.device` of tensors returns another string object for each owner, which
+TensorFlow passes on until it enters the scope.
 
-A tensor is on the device of the op that made it. That op is noted on the tensor itself, for as long
-as the tensor exists. No op makes constants, which are on the device of their scope (see `scopes`),
-or `.cpu()` copies, which are on the CPU.
+A tensor is on the device of the op that made it. That op is noted on the tensor itself. Constants,
+which are on the device of their scope (see `scopes`), and `.cpu()` copies are not made by an op.
 
-`MirroredStrategy()` and the like use the machine's GPUs, or its CPU without any: a device of the
-machine, not of the program. The devices that a program gives to a strategy, and the hosts of
-devices, are spelt out.
+`MirroredStrategy()` and the like use the machine's GPUs, or the CPU if there are none. Devices that
+a program gives to a strategy, and the hosts of devices, count as spelled out.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from .hooks import Part, followed
 UNKNOWN = -1
 MACHINE = -2
 OP = -3  # less the number of a signature
-# Attribute of a graph's op that has the device of another op: that device, and its origin.
+# Attribute of a graph's op whose device was copied from another op: the device and its origin.
 _COPIED = "_traceanalyzer_copied"
 _MOST = 100_000  # distinct device texts kept
 _LINES_AROUND = 3  # of a library's scope, in which its code may spell out the CPU
@@ -44,8 +42,8 @@ Scope = Tuple[str, int, Optional[int]]
 def origin_of_outputs(number: int, scopes: list[Any]) -> int | None:
     """Return the origin of the device of an op's outputs, by its signature and its scopes.
 
-    If the innermost scope requests the device of another object, that is the origin: otherwise a
-    loop that requests the device of its own results would have another origin each time.
+    If the innermost scope requests the device of another object, its origin is returned: otherwise
+    a loop that requests the device of its own results would have another origin each time.
     """
     around = scopes[0][2] if scopes else None
     return OP - number if around is None else around
@@ -109,7 +107,7 @@ class Origins(Part):
 
         It is the number of a resource; `OP` less the number of the signature that made a tensor;
         `UNKNOWN` for another object; `MACHINE` for the machine's first device; None if the device
-        is spelt out. `requested` must be the very object that was given to the scope.
+        is spelled out. `requested` must be the same object that was given to the scope.
         """
         if id(requested) in self._origins:
             return self._origins[id(requested)]
@@ -134,11 +132,11 @@ class Origins(Part):
         return found
 
     def of_host(self, name: str, *_: Any, **__: Any) -> str:
-        """Return the text for the host of a device, which counts as spelt out."""
+        """Return the text for the host of a device, which counts as spelled out."""
         return self.named(name, None)
 
     def completed(self, found: str, d: Any, *_: Any, **__: Any) -> str:
-        """Keep the origin of a device whose name is completed; a partial name is spelt out."""
+        """Keep the origin of a device whose name is completed; partial names are spelled out."""
         given = getattr(d, "name", d)
         is_known = id(given) in self._origins or not is_cpu_in_full(given)
         if is_known and "cpu" in str(given).lower():

@@ -1,8 +1,7 @@
 """Records the line that opened the device scope of an op, and the origin of that device.
 
-TensorFlow keeps the device of a scope, and for graphs also a line; but that line is within
-TensorFlow (2.12 and 2.21: `tf.device` adds a frame that it does not count). So the lines are noted
-when scopes are entered.
+TensorFlow keeps the device of a scope, but no line of the program: for graphs, it keeps a line of
+its own code (2.12 and 2.21). So lines are noted when scopes are entered.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ _MOST_SCOPES = 10  # scopes around one op
 
 class _Local(threading.local):
     frame = -1  # number of the line that opened the innermost eager scope, -1 for none
-    # Number of the chain of nested open eager scopes; a number below zero means the innermost
-    # scope alone.
+    # Number of the chain of nested eager scopes; below zero, only the innermost scope is known.
     chain = _NO_SCOPE
 
     def __init__(self) -> None:
@@ -42,14 +40,14 @@ class _Local(threading.local):
 
 
 class Scopes(Part):
-    """Notes the lines that open device scopes, eagerly and in graphs."""
+    """Notes the lines that open device scopes, in eager code and in graphs."""
 
     def __init__(self, frames: FramePool, origins: Origins) -> None:
         super().__init__()
         self.local = _Local()
         self.origins = origins
         self._frames = frames
-        # Each chain: the number of its outer chain, and its innermost scope.
+        # The number of each chain's outer chain, and its innermost scope.
         self._chains: list[tuple[int, Scope]] = [(-1, ("", -1, None))]
         self._number_of: dict[tuple[int, Scope], int] = {}
         self._origin_of: dict[int, int | None] = {}  # of constants, by chain
@@ -69,7 +67,7 @@ class Scopes(Part):
         self.replace(constants, "convert_to_eager_tensor", convert)
 
     def opened(self) -> list[Scope]:
-        """Return the scopes open in this thread, innermost first; "" lifts the outer scopes."""
+        """Return the open scopes of this thread, innermost first; "" lifts the outer scopes."""
         found: list[Scope] = []
         at = self.local.chain
         while at > _NO_SCOPE and len(found) < _MOST_SCOPES:
@@ -153,7 +151,7 @@ class Scopes(Part):
     def _convert(self, original: Callable[..., Any]) -> Callable[..., Any]:
         local, origin_of = self.local, self._origin_of
 
-        # Faster than `followed`: each number in eager code is converted here, recorded or not.
+        # Faster than `followed`: every number in eager code is converted here.
         def convert(value: Any, *args: Any, **kwargs: Any) -> Any:
             try:
                 result = original(value, *args, **kwargs)
@@ -173,10 +171,10 @@ class Scopes(Part):
 
 
 def _passed_on(frame: FrameType) -> int:
-    """Return the line of the graph scope that a frame reopens, -1 if it reopens none.
+    """Return the line of the graph scope that a frame opens again, -1 for none.
 
     `init_scope` (python/framework/ops.py) leaves the graph that is being built, and opens its scope
-    again: a variable made there is in the program's scope, not in one of TensorFlow's.
+    again. A variable made there is in the program's scope, not in one of TensorFlow's.
     """
     if frame.f_code.co_name != "init_scope" or not frame.f_code.co_filename.endswith(_MACHINERY):
         return -1

@@ -17,7 +17,7 @@ from .origins import UNKNOWN, origin_of_outputs
 from .scopes import Scopes
 
 _MOST_SIGNATURES = 20_000
-# Resources made for each pass over a dataset; those that one line makes are interchangeable.
+# Resources made for each pass over a dataset. All those that a line makes are alike.
 _OF_ONE_PASS = (
     *("AnonymousIterator", "AnonymousMultiDeviceIterator", "AnonymousMemoryCache"),
     *("AnonymousRandomSeedGenerator", "AnonymousSeedGenerator"),
@@ -39,9 +39,9 @@ class Signatures:
     def __init__(self, journal: Journal, frames: FramePool, scopes: Scopes) -> None:
         self.numbers: dict[Key, int] = {}
         self.types = Types()
-        # For each signature: the origin of the device of its outputs.
+        # The origin of the device of each signature's outputs.
         self.origins: list[int | None] = []
-        self.alike: dict[int, int] = {}  # by a resource's tensor: the tensor that represents it
+        self.alike: dict[int, int] = {}  # the tensor that represents a resource's tensor
         self._journal = journal
         self._frames = frames
         self._scopes = scopes
@@ -52,7 +52,7 @@ class Signatures:
         self._resource_of = scopes.origins.resource_of
         self._made: dict[int, list[int]] = {}  # by signature: the numbers of iterators' tensors
         self._instances: set[tuple[Any, ...]] = set()
-        # Inputs whose dtype only the outputs can show, with the attribute that is their dtype.
+        # Inputs whose dtype only the outputs show, each with the attribute that is its dtype.
         self._unknown: dict[int, list[tuple[dict[str, Any], str]]] = {}
 
     def to_json(self) -> dict[str, Any]:
@@ -69,11 +69,11 @@ class Signatures:
         with self._lock:
             return {found["op"] for found in self._signatures}
 
-    # A key begins with the op, or the name of a function; the user's place; the requested device;
-    # and the chain of scopes.
+    # A key begins with the op or function, the user's place, the requested device, and the chain
+    # of scopes.
 
     def add_op(self, key: Key, frame: Caller, inputs: Iterable[Any], given: Sequence[Any]) -> int:
-        """Describe an op; the given attributes alternate names and values."""
+        """Describe an op; `given` alternates names and values of attributes."""
         inputs = tuple(inputs)
         known = self.types.attributes(key[0], inputs, given)
         takes: list[dict[str, Any]] = []
@@ -102,12 +102,11 @@ class Signatures:
         return number
 
     def is_new_instance(self, number: int) -> bool:
-        """Return whether TensorFlow may have to instantiate a signature: True only once.
+        """Return whether TensorFlow has to instantiate a signature for the first time.
 
-        TensorFlow reuses the kernel for the same op or function, scope and input devices,
-        regardless of the calling line and of the bound resources (eager/execute.cc,
-        GetOrCreateKernelAndDevice). Attributes are a part of that key too; here, only those that
-        name a function matter, because only functions have graphs.
+        TensorFlow reuses a kernel for the same op or function, scope, input devices and attributes
+        (eager/execute.cc, GetOrCreateKernelAndDevice). Of the attributes, only those that name a
+        function matter here, because only functions have graphs.
         """
         with self._lock:
             found = self._signatures[number]
@@ -242,10 +241,10 @@ class _Local(threading.local):
 
 
 class Sequences:
-    """The signature numbers of each thread's ops, in order.
+    """The numbers of the signatures of each thread's ops, in order.
 
     Markers in the trace link each thread to its line there, and positions in the sequence to
-    positions in the trace, so that the n-th eager op of a thread in the trace has a signature.
+    positions on that line.
     """
 
     def __init__(self) -> None:
@@ -285,7 +284,7 @@ class Sequences:
             thread.sequence = array("I")
 
     def mark(self, thread: _Thread) -> None:
-        """Link the thread to its line in the trace, and this moment to its sequence."""
+        """Add a marker to the trace that names the thread and the position in its sequence."""
         if self._session < 0:
             thread.left = 0
             return

@@ -1,7 +1,7 @@
 """Converts the text dumps of TensorFlow 2.12 to the format of later versions.
 
-TensorFlow 2.12 numbers the files (`pflr_optmz_...`), so a function is identified by the names of
-its nodes and by the time. A graph that matches no function belongs to an eager op.
+The names of these files do not contain the function's name. A function is recognized by the names
+of its nodes and by the time; a graph of no known function belongs to an eager op.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def convert(  # noqa: PLR0913, PLR0917
     called_at: Mapping[str, float],
     journal: Journal,
 ) -> None:
-    """Write text dumps as protos, here because only the program's own protobuf can read them all.
+    """Write text dumps as protos, which only the program's own protobuf can do for all of them.
 
-    `definitions` contains the node names of each function, `called_at` the times of first calls in
-    seconds.
+    `definitions` contains the names of each function's nodes, `called_at` the time of its first
+    call in seconds.
     """
     for index, name in enumerate(sorted(n for n in names if "placer_input" in n)):
         answer = name.replace("placer_input", "placer_output")
@@ -37,8 +37,8 @@ def convert(  # noqa: PLR0913, PLR0917
                 function = session_graph(of_graph[name])
             elif "" in functions:
                 function = SESSION
-            if function and answer in names:  # no answer: it could not be placed
-                # As TensorFlow names files.
+            if function and answer in names:  # without an answer, it could not be placed
+                # Named as newer versions name their dumps.
                 begin = os.path.join(folder, function.replace("/", "_"))
                 _write(f"{begin}placer_input_{index}.pb", graph)
                 _write(f"{begin}placer_output_{index}.pb", _read(os.path.join(folder, answer)))
@@ -58,11 +58,10 @@ def _write(path: str, graph: Any) -> None:
 
 
 def _functions_of(nodes: set[str], definitions: Mapping[str, frozenset[str]]) -> Iterator[str]:
-    """Yield the functions whose nodes a graph contains, in the order of their definitions.
+    """Yield the functions that a graph may belong to, in the order of their definitions.
 
-    TensorFlow has inlined called functions and pruned unused nodes; most of the function's own
-    nodes are still there under their names. Several functions can match, because a function that
-    is traced again has the same node names.
+    TensorFlow inlines called functions and prunes nodes, but the graph still contains most of the
+    function's own nodes. A function that is traced again has the same node names.
     """
     shares = {name: len(own & nodes) / len(own) for name, own in definitions.items() if own}
     best = max(shares.values(), default=0.0)
@@ -70,15 +69,15 @@ def _functions_of(nodes: set[str], definitions: Mapping[str, frozenset[str]]) ->
 
 
 def _instantiated(functions: list[str], called_at: Mapping[str, float], time: float) -> str:
-    """Return the function that was instantiated at a time, by its first call.
+    """Return the function that was first called last before a time.
 
-    If none was called by the program (datasets call theirs), return the last; "" if there is none.
+    If the program called none of them (datasets call theirs), return the last one, or "".
     """
     called = [(called_at[name], name) for name in functions if called_at.get(name, time) < time]
     return max(called)[1] if called else functions[-1] if functions else ""
 
 
 def _time_of(name: str) -> float:
-    """Return when a dump was written, in seconds: its name ends with the microseconds."""
+    """Return when a dump was written, in seconds, from its name."""
     found = re.search(r"-([0-9a-f]+)_?placer_input", name)  # Env::CreateUniqueFileName
     return int(found[1], 16) / 1e6 if found else 0.0

@@ -4,11 +4,11 @@ A session may have its own options (`ConfigProto`) for optimizers, devices and s
 otherwise those of `tf.config` apply (python/client/session.py, `BaseSession.__init__`, of 2.12 and
 2.21).
 
-TensorFlow gives the graphs of all sessions one name, in a trace and in its dumps. A program may
-have several, with nodes of the same names: one to train and one to evaluate, or one built again
-after `reset_default_graph`. So graphs are numbered by their first run. A marker in the trace,
-`traceanalyzer:session`, names the graph of the run that follows on its thread, and dumps of all
-graphs except the first have its number in their file names.
+TensorFlow uses one name for the graphs of all sessions, in traces and dumps, but a program may have
+several with nodes of the same names: one to train and one to evaluate, or one built again after
+`reset_default_graph`. So graphs are numbered in the order of their first runs. A marker in the
+trace, `traceanalyzer:session`, has the graph number of the next run on its thread, and the dumps of
+all graphs except the first have the number in their file names.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _CONFIG = 2  # the index of this argument of a session
 _MOST_CONFIGS = 20  # distinct configurations of one program
 _MARKER = "traceanalyzer:session"
 _NUMBER = "_traceanalyzer_number"  # on a graph
-_VERSION = "_traceanalyzer_version"  # on a session: that of the graph it last placed
-_MOST_GRAPHS = 20  # later graphs count as the last of these
+_VERSION = "_traceanalyzer_version"  # on a session: the version of the graph that it last placed
+_MOST_GRAPHS = 20  # later graphs share the number of the last one
 _MOST_LIKE = 20  # graphs of the same ops that differ in their lines
 _LONGEST_WAIT_S = 1.0
 
@@ -63,9 +63,9 @@ class Sessions(Part):
         self.after(base, "__init__", self._made)
 
     def sort_dumps(self) -> None:
-        """Assign the dumps since the last call to the graphs that ran.
+        """Assign the dumps since the last call to the graph that ran.
 
-        Dumps of graphs that ran at the same time cannot be assigned and are dropped.
+        If several graphs ran, their dumps cannot be assigned, and are deleted.
         """
         self._dumps.ran(next(iter(self._active)) if len(self._active) == 1 else None)
         self._active = {number for number, count in self._running.items() if count > 0}
@@ -117,7 +117,7 @@ class Sessions(Part):
                 with unseen:
                     original(session)
                 return
-            # One graph at a time, so that new dumps are its own; but no program waits for long.
+            # One graph at a time, so that new dumps are of this graph; but do not wait for long.
             is_only = self._placing.acquire(timeout=_LONGEST_WAIT_S)
             try:
                 before = self._dumps.placements()

@@ -1,9 +1,9 @@
 """Starts the recorder in the interpreter that will run the user's script.
 
-Python imports `sitecustomize` before it runs the script. The folder of this file is put at the
-front of PYTHONPATH by `traceanalyzer capture`; the script then is run by the interpreter itself,
-so that its `__main__`, arguments, tracebacks and exit code are unchanged. This module first
-restores the user's environment and path, and then runs the user's own `sitecustomize`, if any.
+`traceanalyzer capture` puts this folder at the front of PYTHONPATH, and Python imports
+`sitecustomize` before it runs the script, whose `__main__`, arguments, tracebacks and exit code
+stay the same. This module restores the user's environment and path, runs the user's own
+`sitecustomize`, if there is one, and starts the recorder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _import_the_users_own() -> None:
     try:
         import sitecustomize  # noqa: F401 - the next one on the path
     except ImportError as error:
-        # `site` takes the module out of `sys.modules` once more when this one has run.
+        # `site` removes the module from `sys.modules` again after this one has run.
         sys.modules["sitecustomize"] = ours
         if error.name != "sitecustomize":
             raise
