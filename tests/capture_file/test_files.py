@@ -150,7 +150,7 @@ class TestDamage:
 
         message = error_of(file)
 
-        assert f"its version is {json.dumps(version)}" in message
+        assert f"version {json.dumps(version)}" in message
         assert "record again" in message
 
     def test_what_older_recorders_did_not_note_may_be_missing(self, file: Path) -> None:

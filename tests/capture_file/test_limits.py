@@ -39,9 +39,7 @@ def test_the_attributes_of_what_ran_go_first() -> None:
     assert found.attributes[found.functions[0].instances[0].input.attributes[0]] == {"T": "float"}
     assert found.attribute_set(found.signatures[0].attributes) == {}
     assert {"T": "float", "index": 0} not in found.attributes
-    assert found.notes[-1].message == (
-        "to keep the evidence small these were left out: the attributes of 1,000 executed nodes"
-    )
+    assert "the attributes of 1,000 executed nodes" in found.notes[-1].message
 
 
 def test_then_the_largest_functions() -> None:

@@ -194,7 +194,7 @@ def test_a_tensorflow_that_is_too_old_is_none(folder: Path, tmp_path: Path) -> N
     ("words", "names"),
     [
         (["missing.py"], "missing.py:"),
-        (["folder"], "folder: this is a folder without a __main__.py; name"),
+        (["folder"], "folder: a folder without __main__.py; name"),
         (["--python", "no-such-python", "script.py"], "--python no-such-python:"),
         (["--python", "./script.py", "script.py"], "--python ./script.py:"),
         (["--python", "", "script.py"], "--python:"),
@@ -243,7 +243,7 @@ def test_a_log_directory_of_somebody_else_is_refused(folder: Path) -> None:
     (folder / "logs").mkdir(mode=0o500)
     done = captured(["--logdir", "logs", script(folder, "print(1)")], folder)
     assert (done.code, done.out) == (2, b"")
-    assert done.ours[0].startswith("logs: nothing can be written there (permission denied)")
+    assert done.ours[0].startswith("logs cannot be written to (permission denied)")
 
 
 def test_what_is_recorded_is_as_asked(folder: Path) -> None:

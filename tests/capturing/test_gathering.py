@@ -22,7 +22,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 def test_of_two_captures_with_one_name_the_second_is_refused(tmp_path: Path) -> None:
     with reserved_run(tmp_path, "mine") as folder:
         with (
-            pytest.raises(TraceAnalyzerError, match="has such a run"),
+            pytest.raises(TraceAnalyzerError, match="already contains it"),
             reserved_run(tmp_path, "mine"),
         ):
             pass

@@ -23,7 +23,7 @@ def test_a_name_is_looked_up_and_may_have_options(
     assert interpreter(f"'{python}' -X dev") == (str(python), "-X", "dev")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert interpreter("'my python'") == (str(python),)
-    with pytest.raises(TraceAnalyzerError, match="there is no such program"):
+    with pytest.raises(TraceAnalyzerError, match="no such program"):
         interpreter("python")
 
 

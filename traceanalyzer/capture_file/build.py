@@ -54,14 +54,14 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     source: SourceLines | None = None,
     command: Sequence[str] | None = None,
 ) -> CaptureFile:
-    """Build the capture file of a capture; its notes say what is missing or broken.
+    """Build the capture file of a capture. Its notes say what is missing or damaged.
 
     Args:
         work: The capture's working folder, with `journal.jsonl` and `graphs/`.
         host: Name of the host, as in the trace's file name.
-        folder: Folder of the capture file; defaults to that of the first session's trace.
-        source: Reader of the program's source lines; None to leave them out.
-        command: The words of the command line that made the capture; None if there was none.
+        folder: Folder of the capture file; defaults to the folder of the first session's trace.
+        source: Reads the program's source lines; None to leave them out.
+        command: The words of the capture's command line; None if there was none.
     """
     journal, pools = read_journal(work / "journal.jsonl"), _Pools()
     if folder is None:
@@ -73,7 +73,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     functions, dump_notes = read_dumps(work / "graphs", pools.attributes, definitions)
     eager = pools.all_of(pools.eager, [journal.last["eager"]] if "eager" in journal.last else [])
     errors = pools.all_of(pools.error, journal.many["error"])
-    # The last choice of each way counts. One without a value unset the variable.
+    # Only the last choice of each kind counts. One without a value unset the variable.
     choices = {str(found.get("how")): found for found in journal.many["visibility"]}
     made = [choice for choice in choices.values() if choice.get("value") is not None]
     visibility = pools.all_of(pools.choice, made)
@@ -168,7 +168,7 @@ def _names_cpu(scope: Scope) -> bool:
 
 
 def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = None) -> CaptureFile:
-    """Add the eager ops; a scope's device may be that of a signature or resource."""
+    """Add the eager ops, whose signatures and resources may be the origins of scopes."""
     whole = replace(capture_file, **(eager or {}))
     sizes = len(whole.signatures), len(whole.resources)
     scopes = (replace(s, origin=known_origin(s.origin, *sizes)) for s in whole.scopes)
@@ -178,7 +178,7 @@ def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = Non
 
 
 def _with_levels(session: Session, folder: Path | None) -> Session:
-    """Name the trace relative to the capture file; its levels are the requested ones."""
+    """Name a session's trace relative to the capture file, with the requested levels."""
     if session.trace is None or folder is None or not Path(session.trace).is_file():
         return replace(session, trace=None, effective=None)
     path = os.path.relpath(session.trace, folder)
@@ -187,9 +187,7 @@ def _with_levels(session: Session, folder: Path | None) -> Session:
 
 def _notes(journal: Journal, damaged: int) -> Iterator[Note]:
     if "finished" not in journal.last:
-        message = (
-            "the script ended before the recorder could: what it had written until then is kept"
-        )
+        message = "the script ended before the recorder could finish: some records are missing"
         yield Note(id="recording_cut_short", severity="warning", message=message)
     if broken := journal.broken + damaged:
         message = f"{counted(broken, 'record')} of the recorder cannot be read"
@@ -198,7 +196,7 @@ def _notes(journal: Journal, damaged: int) -> Iterator[Note]:
 
 # --- Records with lines and scopes ----------------------------------------------------------------
 #
-# A record of the journal has its own lists of lines and scopes, a capture file one for all records.
+# Each record of the journal has its own lists of lines and scopes; a capture file has one of each.
 
 
 class _Place(NamedTuple):
@@ -211,7 +209,7 @@ class _Place(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """A scope, with the index of a place."""
+    """A scope that was entered at a place."""
 
     device: str
     place: int
@@ -219,7 +217,7 @@ class _Request(NamedTuple):
 
 
 class _Function(msgspec.Struct):
-    """The lines of a function's nodes; `frames` are places, the other lists indices."""
+    """The lines and scopes of a function's nodes, as indices into `frames` and `scope_pool`."""
 
     name: str
     nodes: tuple[str, ...]
@@ -231,7 +229,7 @@ class _Function(msgspec.Struct):
 
 
 class _EagerOps(msgspec.Struct):
-    """Eager ops; the indices of signatures are those of `frames`."""
+    """Eager ops; signatures have indices into `frames`."""
 
     frames: list[_Place]
     signatures: list[dict[str, Any]]
@@ -240,18 +238,18 @@ class _EagerOps(msgspec.Struct):
 
 
 class _Pools:
-    """Builds records and collects their distinct frames, scopes and attributes."""
+    """Reads the journal's records, and collects their frames, scopes and attributes."""
 
     def __init__(self) -> None:
         self.attributes = AttributePool()
-        self.damaged = 0  #: records left out: not as the recorder writes them
+        self.damaged = 0  #: records that were left out
         self.frames: dict[Frame, int] = {}
         self.scopes: dict[Scope, int] = {}
 
     def all_of(
         self, read: Callable[[dict[str, Any]], _Record], records: Iterable[dict[str, Any]]
     ) -> tuple[_Record, ...]:
-        """Read records; those that are damaged are left out and counted."""
+        """Read records; leave out and count damaged ones."""
         found = []
         for each in records:
             try:
@@ -261,11 +259,11 @@ class _Pools:
         return tuple(found)
 
     def records(self, kind: type[_Record], found: Iterable[Any]) -> tuple[_Record, ...]:
-        """Read records that are already in the form of the capture file."""
+        """Read records that have the form of the capture file."""
         return self.all_of(partial(record, kind), found)
 
     def definition(self, found: dict[str, Any]) -> Definition:
-        """Return a journal's `function`."""
+        """Read a record `function`."""
         function = record(_Function, found)
         lines = function.library or function.frame
         if not len(function.nodes) == len(function.frame) == len(function.scopes) == len(lines):
@@ -284,7 +282,7 @@ class _Pools:
         )
 
     def eager(self, found: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
-        """Return a journal's `eager`, as fields of `CaptureFile`."""
+        """Read a record `eager`, as fields of `CaptureFile`."""
         ops = record(_EagerOps, found)
         frames = self._indices(ops.frames)
         return {
@@ -294,14 +292,14 @@ class _Pools:
         }
 
     def error(self, found: dict[str, Any]) -> document.CaughtError:
-        """Return a journal's `error`."""
+        """Read a record `error`."""
         raised = self._indices(record(list[_Place], found["raised"]))
         handler = found["handler"]
         caught = UNKNOWN if handler is None else self._indices([record(_Place, handler)])[0]
         return record(document.CaughtError, {**found, "raised": raised, "handler": caught})
 
     def choice(self, found: dict[str, Any]) -> document.VisibilityChoice:
-        """Return a journal's `visibility`."""
+        """Read a record `visibility`."""
         running = self._indices(record(list[_Place], found["frames"]))
         frames = list(self.frames)
         always = always_hides_gpus([frames[at] for at in running])
@@ -337,7 +335,7 @@ class _Pools:
 
 
 def _known(found: dict[str, Any]) -> dict[str, Any]:
-    """Return a record without its nulls: a field that is not known has its default."""
+    """Return a record without nulls, so that unknown fields get their defaults."""
     return {key: value for key, value in found.items() if value is not None}
 
 

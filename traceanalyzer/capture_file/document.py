@@ -1,7 +1,7 @@
-"""The records of a capture file: facts that the trace cannot contain.
+"""The records of a capture file: facts that a trace does not contain.
 
-`encoding` describes their form in the file. Devices are in TensorFlow's full form
-(`/job:localhost/replica:0/task:0/device:CPU:0`) or as the program spells them, "" for none. An
+`encoding` describes their form in the file. Devices have TensorFlow's full names
+(`/job:localhost/replica:0/task:0/device:CPU:0`) or are as the program spells them, "" for none. An
 index of -1 means none.
 """
 
@@ -22,15 +22,15 @@ from traceanalyzer.capture_file.function_records import UNKNOWN, Definition, Fun
 from traceanalyzer.format import listed
 from traceanalyzer.trace.xplane import ProfileOptions
 
-# What TensorFlow calls the graph of a session of TensorFlow 1. A program's further ones have a
-# number after it: `unknown_graph#1`.
+# TensorFlow's name for the graph of a session of TensorFlow 1. Further graphs of a program have a
+# number: `unknown_graph#1`.
 SESSION: Final = "unknown_graph"
 # Origins of a scope's device other than a resource.
 OF_ANOTHER: Final = -1
 OF_MACHINE: Final = -2
 OF_OP: Final = -3  # less the index of the signature
 
-# A JSON value; `attributes` describes the encoding of attribute values.
+# A JSON value; `graph_def` describes the values of attributes.
 if TYPE_CHECKING:
     Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 else:
@@ -46,13 +46,13 @@ Shape: TypeAlias = tuple[_Int64, ...] | None  # sizes, -1 if unknown; None for a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """A place in Python code, from the stack when an op was created."""
+    """A line of Python code that was running when an op was created."""
 
     file: str  #: absolute for files that were imported or run
     line: _Int64
     code: str  #: name of the code object: a function, `<module>`, `<lambda>`
-    is_user: bool  #: neither of the standard library nor in site-packages
-    text: str | None = None  #: of that line; None if unknown, see `source_lines`
+    is_user: bool  #: neither in the standard library nor in an installed package
+    text: str | None = None  #: the text of the line; None if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Scope:
     device: str  #: the requested device; "" if the scope lifts an outer request
     frame: int  #: the user's frame that entered it
     #: Whose device it is: the index of a resource; `OF_OP` less the index of the signature that
-    #: made a tensor; `OF_ANOTHER`; `OF_MACHINE` for the first device there is; None if the code
+    #: made a tensor; `OF_ANOTHER`; `OF_MACHINE` for the machine's first device; None if the code
     #: spells the device out.
     origin: int | None = None
 
@@ -80,10 +80,10 @@ class Scope:
 class Session:
     """One profiler session of the captured program."""
 
-    trace: str | None = None  #: xplane file, relative to the capture file's folder; None for none
+    trace: str | None = None  #: xplane file, relative to the capture file's folder
     method: str  #: who ran it: the profiler `server` or the Python `api` for us, or the `script`
     requested: ProfileOptions | None = None  #: None if unknown (the script's own)
-    effective: ProfileOptions | None = None  #: of the trace, unless it says otherwise itself
+    effective: ProfileOptions | None = None  #: the levels of the trace
     start_ns: _Int64  #: since 1970
     stop_ns: _Int64 | None = None  #: None if the program ended first
     reason: str  #: why it began and ended
@@ -91,23 +91,23 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What is missing or misleading in the recording, and why; shown under `health`."""
+    """A message about something missing or misleading in the recording, shown under `health`."""
 
-    id: str  #: a stable word for the kind of note
+    id: str  #: the kind of note; does not change between versions
     severity: str  #: `info` or `warning`
     message: str  #: one line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaughtError:
-    """An error about placement, as it passed through the program."""
+    """An error that affects placement, or that ended the program."""
 
-    #: `resource_exhausted`, `xla_unsupported` (a function that XLA was to compile has an op that it
-    #: cannot), `no_device` (a requested device does not exist), `program` (it ended the program).
+    #: `resource_exhausted`, `xla_unsupported` (XLA cannot compile an op), `no_device` (a requested
+    #: device does not exist), or `program` (it ended the program).
     where: str
     type: str  #: the exception's class
     message: str  #: if long, the first 2000 characters and the last 1000
-    raised: tuple[int, ...]  #: user's frames, innermost first
+    raised: tuple[int, ...]  #: the user's frames, innermost first
     handler: int  #: the frame that caught it
 
 
@@ -128,10 +128,10 @@ class SessionConfig:
     is_own: bool  #: whether the program provided it; otherwise it is from `tf.config`
     is_local: bool  #: whether they ran in the program's own process, not on a server
     soft_placement: bool
-    device_types: tuple[str, ...] = ()  #: of the devices that they had; empty if unknown
-    device_count: Mapping[str, int] = field(default_factory=dict)  #: at most, by type
-    #: The optimizer options that were set (`RewriterConfig`): enum values by name, "ON"; numbers
-    #: and lists of names as such.
+    device_types: tuple[str, ...] = ()  #: of their devices; empty if unknown
+    device_count: Mapping[str, int] = field(default_factory=dict)  #: the most devices, by type
+    #: The optimizer options that were set (`RewriterConfig`): names of enum values, numbers, or
+    #: lists of names.
     rewrites: Mapping[str, Json] = field(default_factory=dict)
 
 
@@ -140,7 +140,7 @@ class Tensor:
     """An input or output of an eager op."""
 
     dtype: str = ""  #: "" if not recorded (a Python value)
-    device: str = ""  #: its device according to TensorFlow
+    device: str = ""
     backing_device: str = ""  #: the device of its memory: the CPU for an int32 "on" a GPU
     resource: int | None = None  #: the resource of a handle
     shape: Shape = None  #: None also if not recorded
@@ -151,28 +151,28 @@ class Signature:
     """A kind of eager op or call; equal ones are recorded once."""
 
     op: str  #: op type; of a call, the definition's name
-    #: Whether it calls a function; then `inputs` bind its `_Arg`s, in order, with captured ones.
+    #: Whether it calls a function. `inputs` are then its `_Arg`s in order, with captured tensors.
     is_function: bool
-    scope: str = ""  #: the device that the eager scope requests, "" for none
+    scope: str = ""  #: the device that the eager scope requests
     scope_frame: int  #: the frame that entered the scope
     frame: int  #: the innermost frame of the user's code
     attributes: int
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     scopes: tuple[int, ...] = ()  #: innermost first; empty also if only the innermost is known
-    library: int = UNKNOWN  #: as in `Definition`, the first time
+    library: int = UNKNOWN  #: as in `Definition`, of the first such op
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A variable, table, iterator or other resource, and the type of its content."""
+    """A variable, table, iterator or other resource."""
 
-    signature: int = UNKNOWN  #: of the op that created it; its frame is the line
-    name: str = ""  #: as the program or TensorFlow gave it
+    signature: int = UNKNOWN  #: of the op that created it
+    name: str = ""
     dtype: str = ""  #: "" if unknown
     shape: Shape = None
     bytes: _Int64 | None = None
-    device: str = ""  #: where it lives
+    device: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,21 +183,21 @@ class RegisteredKernel:
     device_type: str  #: `CPU`, `GPU`, `DEFAULT` or another
     #: The values that each constrained attribute may have, strings as plain text.
     constraints: Mapping[str, tuple[str | int | bool, ...]]
-    host_memory_args: tuple[str, ...] = ()  #: names of arguments that it requires in host memory
-    priority: int = 0  #: of the kernels that match, the highest priority is used
-    label: str = ""  #: what a node's `_kernel` attribute must be
+    host_memory_args: tuple[str, ...] = ()  #: names of arguments that must be in host memory
+    priority: int = 0  #: TensorFlow uses the matching kernel with the highest
+    label: str = ""  #: required value of a node's `_kernel` attribute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EagerSequence:
     """The eager ops of one thread in one profiler session, in order, run-length coded."""
 
-    thread: _Int64  #: the recorder's number of it, as in its `traceanalyzer:eager` events
-    name: str  #: the thread's
+    thread: _Int64  #: its number in the trace's `traceanalyzer:eager` events
+    name: str  #: of the thread
     session: int
-    first_index: _Int64  #: position of the first op, counted from the thread's first
+    first_index: _Int64  #: position of the first op, counted from the thread's first one
     signatures: NDArray[np.uint32]
-    counts: NDArray[np.uint32]  #: how many in a row are of that signature
+    counts: NDArray[np.uint32]  #: how many ops in a row have that signature
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -206,22 +206,21 @@ class CaptureFile:
 
     tool: str  #: version of traceanalyzer that wrote it
     host: str  #: name of the host, as in the trace's file name
-    complete: bool  #: whether the recorder finished (False: the script was killed)
-    command: tuple[str, ...] | None = None  #: words of the command line, secrets masked
-    #: Versions, build info, platform, command line, environment variables about TensorFlow.
+    complete: bool  #: whether the recorder finished; False if the script was killed
+    command: tuple[str, ...] | None = None  #: words of the command line, with secrets masked
+    #: TensorFlow's version and build, and environment variables that can affect it.
     environment: Mapping[str, Json] | None = None
-    #: Devices, soft placement, strategies, options of the optimizer and of XLA, at the program's
-    #: end, and the models of Keras 3 that ran (see `recorder/keras_models.py`).
+    #: Devices, strategies, options of the optimizer, and Keras models, at the program's end.
     devices: Mapping[str, Json] | None = None
     gpus: tuple[Mapping[str, Json], ...] = ()  #: what NVML reports for each; empty without a driver
-    log: tuple[str, ...] = ()  #: TensorFlow's lines about devices
+    log: tuple[str, ...] = ()  #: TensorFlow's log lines about devices
     sessions: tuple[Session, ...] = ()
     notes: tuple[Note, ...] = ()
     errors: tuple[CaughtError, ...] = ()
     visibility: tuple[VisibilityChoice, ...] = ()
     session_configs: tuple[SessionConfig, ...] = ()  #: each distinct one once
     frames: tuple[Frame, ...] = ()
-    statements: tuple[Statement, ...] = ()  #: at the program's own frames, and constants they use
+    statements: tuple[Statement, ...] = ()  #: of the user's frames, and the constants they use
     scopes: tuple[Scope, ...] = ()
     #: Lines that enter a CPU scope but may request another device on another machine.
     chosen: frozenset[int] = frozenset()
@@ -230,13 +229,13 @@ class CaptureFile:
     functions: tuple[Function, ...] = ()
     signatures: tuple[Signature, ...] = ()
     resources: tuple[Resource, ...] = ()  #: that eager ops made or used
-    kernels: tuple[RegisteredKernel, ...] = ()  #: of ops of other libraries
+    kernels: tuple[RegisteredKernel, ...] = ()  #: of other libraries' ops
     sequences: tuple[EagerSequence, ...] = ()
-    omitted: Mapping[str, int] = field(default_factory=dict)  #: to stay within the size limit
+    omitted: Mapping[str, int] = field(default_factory=dict)  #: left out to stay below a size limit
 
     @property
     def tensorflow_version(self) -> str | None:
-        """The version of TensorFlow that ran, such as `2.21.0`; None where not recorded."""
+        """The version of TensorFlow that ran, such as `2.21.0`; None if not recorded."""
         tensorflow = (self.environment or {}).get("tensorflow")
         version = tensorflow.get("version") if isinstance(tensorflow, dict) else None
         return version if isinstance(version, str) and version else None
@@ -254,11 +253,11 @@ class CaptureFile:
         return {(f.file, f.line): f.text for f in reversed(self.frames) if f.text is not None}
 
     def definition(self, name: str) -> Definition | None:
-        """Return the definition of that name, or None; the first session's has none."""
+        """Return a function's definition, or None. The first session's has an empty name."""
         return self._definitions.get("" if name == SESSION else name)
 
     def function(self, name: str) -> Function | None:
-        """Return the instantiated function of that name, or None."""
+        """Return an instantiated function by name, or None."""
         return self._functions.get(name)
 
     def session_graphs(self) -> Iterator[Function]:
@@ -266,7 +265,7 @@ class CaptureFile:
         return (function for function in self.functions if is_session(function.name))
 
     def frame(self, index: int) -> Frame | None:
-        """Return the frame at an index, None for -1."""
+        """Return a frame by its index, None for -1."""
         return None if index == UNKNOWN else self.frames[index]
 
     def line_text(self, file: str, line: int) -> str | None:
@@ -274,7 +273,7 @@ class CaptureFile:
         return self._texts.get((file, line))
 
     def attribute_set(self, index: int) -> Attributes:
-        """Return the attributes at an index, none for -1."""
+        """Return a set of attributes by its index, an empty one for -1."""
         return NO_ATTRIBUTES if index == UNKNOWN else self.attributes[index]
 
     def resource_of(self, tensor: Tensor) -> Resource | None:
@@ -282,7 +281,7 @@ class CaptureFile:
         return None if tensor.resource is None else self.resources[tensor.resource]
 
     def frame_of_node(self, function: str, node: str, *, of_library: bool = False) -> Frame | None:
-        """Return the user's or the library's frame that created a node, or None if unknown."""
+        """Return the user's or the library's frame that created a node; None if unknown."""
         definition = self.definition(function)
         if definition is None or (at := definition.index(node)) == UNKNOWN:
             return None
@@ -302,7 +301,7 @@ _NAMES: Final = {"keras": "Keras", "tensorflow": "TensorFlow", "tf_keras": "Kera
 
 
 def shown_path(frame: Frame) -> str:
-    """Return a file's path; for a library, from its package on."""
+    """Return a file's path, for a library from its package on."""
     path = frame.file.replace("\\", "/")
     for folder in _PACKAGES:
         if not frame.is_user and folder in path:
@@ -316,23 +315,23 @@ def file_name(frame: Frame) -> str:
 
 
 def line_text(frame: Frame) -> str:
-    """Return a line of code in a few characters: `train.py:7`."""
+    """Return a short name for a line of code, such as `train.py:7`."""
     return f"{file_name(frame)}:{frame.line}"
 
 
 def lines_text(frames: Iterable[Frame | None]) -> str:
-    """Return distinct lines in their order in the file; "" if none is known."""
+    """Return the names of distinct lines, in their order in the file; "" if none is known."""
     known = sorted({(f.file, f.line, line_text(f)) for f in frames if f is not None})
     return listed(list(dict.fromkeys(text for _, _, text in known)))
 
 
 def same_place(frame: Frame | None) -> str:
-    """Return file name and function, which edits elsewhere in the file do not change."""
+    """Return a line's file name and function, which other edits of the file do not change."""
     return "" if frame is None else f"{file_name(frame)} {frame.code}"
 
 
 def library_of(frame: Frame) -> str:
-    """Return the library of a line: `Keras`, or the name of the package."""
+    """Return the library that contains a line: `Keras`, or the name of the package."""
     package = shown_path(frame).lstrip("/").partition("/")[0].removesuffix(".py")
     return _NAMES.get(package, package)
 

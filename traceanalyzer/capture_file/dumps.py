@@ -1,12 +1,11 @@
-"""Reads each function's graph and its placed and partitioned forms from TensorFlow's dumps.
+"""Reads the graphs of functions, before and after placement and partitioning, from dumps.
 
 TensorFlow names a dump `FUNCTION.NUMBER.main.STAGE.pb`, after partitioning
-`FUNCTION_partition_DEVICE.NUMBER.main.STAGE.pb`; the number runs on for each of these names while
-a function is instantiated again (util/debug_data_dumper.cc). A v1 session's graph is called
-`unknown_graph`, or `unknown_graph#1` and so on by the recorder if there are several, and has other
-stages. The placer of 2.12 writes `FUNCTIONplacer_input_N.pbtxt`,
-which the recorder turns into `.pb`. In file names TensorFlow puts `_` for what might be special
-(util/dump_graph.cc, MakeUniqueFilename).
+`FUNCTION_partition_DEVICE.NUMBER.main.STAGE.pb`; each further instantiation has higher numbers
+(util/debug_data_dumper.cc). The graphs of v1 sessions have other stages; the first one's name is
+`unknown_graph`, and the recorder renames others to `unknown_graph#1` and so on. The placer of 2.12
+writes `FUNCTIONplacer_input_N.pbtxt`, which the recorder converts to `.pb`. In file names,
+TensorFlow replaces special characters by `_` (util/dump_graph.cc, MakeUniqueFilename).
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _STAGES: Final = {
     "before_post_placement_passes": _ASSIGNED,
     "after_partition_passes": _PARTITION,
 }
-# A v1 session runs passes but has no stages of a function's instantiation.
+# A v1 session has no stages of a function's instantiation.
 _SESSION_STAGES: Final = {
     "after_opt_group_pre_placement": _INPUT,
     "before_opt_group_post_placement": _ASSIGNED,
@@ -69,10 +68,10 @@ _Dumps: TypeAlias = dict[tuple[str, str], list[_Dump]]
 def read_dumps(
     folder: Path, attributes: AttributePool, definitions: Iterable[str]
 ) -> tuple[list[Function], list[Note]]:
-    """Return the functions of a folder of dumps, and notes about what could not be read.
+    """Return the functions of a folder of dumps, and notes about dumps that cannot be read.
 
     Args:
-        definitions: Names of functions, which file names do not always keep.
+        definitions: Names of functions, of which file names may lack characters.
     """
     names = {name.translate(_ESCAPED): name for name in definitions}
     reader = _Reader(attributes)
@@ -125,7 +124,7 @@ class _Reader:
             graph = self._graph(dump, self._attributes)
             if graph is None:
                 continue
-            # The first answer after an input and before the next one.
+            # The first answer between this input and the next one.
             answer = next((each for each in assigned if each.number >= dump.number), None)
             later = inputs[at + 1].number if at + 1 < len(inputs) else dump.number
             if answer is not None and answer.number >= later > dump.number:
@@ -142,7 +141,7 @@ class _Reader:
 
     def _graph(self, dump: _Dump, attributes: AttributePool | None = None) -> Graph | None:
         try:
-            # Map the file instead of reading it: constants can be large and are skipped.
+            # Mapped, because constants can be large and are skipped.
             mapped = np.memmap(dump.path, np.uint8, mode="r")
             return parse_graph(mapped.data, attributes)
         except (OSError, ValueError, BrokenMessageError):  # ValueError: an empty file
@@ -165,8 +164,8 @@ class _Reader:
 def _by_instance(inputs: list[_Dump], dumps: _Dumps) -> list[list[tuple[str, _Dump]]]:
     """Return the partitions of each instance, with their devices.
 
-    They are numbered separately for each device. If a device has one per instance, they are
-    paired in order; otherwise, e.g. if an instance had no ops on a device, by time.
+    If a device has one partition per instance, they are paired in order; otherwise by time. For
+    example, an instance may have no op on a device.
     """
     found: list[list[tuple[str, _Dump]]] = [[] for _ in inputs]
     times = [dump.time_ns for dump in inputs]

@@ -1,16 +1,16 @@
 """The JSON of a capture file, and its records.
 
-The file `HOST.placement.json.gz` lies beside `HOST.xplane.pb`: one JSON object, gzipped. It has
-`format`, `version` and the fields of `CaptureFile`; a reader refuses another format or version and
-ignores unknown keys. A key that is missing has the field's default. Records are
-objects with the names of their fields, except for:
+`HOST.placement.json.gz`, beside `HOST.xplane.pb`, is one gzipped JSON object with `format`,
+`version` and the fields of `CaptureFile`. A reader refuses another format or version, and ignores
+unknown keys; fields without a key have their defaults. Records are objects with the names of their
+fields, except for:
 
-- `strings`: the pool of texts; columns of nodes and tensors have indices into it.
-- `frames`: [file, line, code name, 1 if the user's own else 0], their lines in `frame_texts`.
-- `scopes`: [requested device, index of a frame], the origins of the devices in `scope_origins`.
+- `strings`: all texts; columns of nodes and tensors contain indices into it.
+- `frames`: [file, line, code name, 1 for the user's own or 0]; their text is in `frame_texts`.
+- `scopes`: [requested device, index of a frame]; the devices' origins are in `scope_origins`.
 - tensors: [dtype, device, backing device, index of the resource or null, shape].
-- graphs: `inputs` are those of all nodes, one after another; `arity` has the number of each node's.
-  `attributes` is null where the sets of all nodes were left out.
+- graphs: `inputs` of all nodes, one after another, and `arity`, their number for each node;
+  `attributes` is null if those of all nodes were left out.
 - arrays of numbers: base64 of uint32 (little-endian).
 """
 
@@ -42,7 +42,7 @@ _TENSOR: Final = ("dtype", "device", "backing_device", "resource", "shape")
 _TEXTS_OF_TENSOR: Final = slice(3)
 _LENGTHS: Final = "columns differ in length"
 _Record = TypeVar("_Record")
-# Exceptions that plain code raises for a value of an unexpected type.
+# Exceptions of plain code if a value has an unexpected type.
 NOT_AS_EXPECTED: Final = (
     *(msgspec.ValidationError, AttributeError, IndexError, KeyError),
     *(TypeError, ValueError, RecursionError),
@@ -50,7 +50,7 @@ NOT_AS_EXPECTED: Final = (
 
 
 class DamagedDocumentError(Exception):
-    """The JSON is not that of a capture file; its text says where."""
+    """The JSON is not that of a capture file; the message says where."""
 
 
 def document_of(capture_file: CaptureFile) -> dict[str, Json]:
@@ -90,7 +90,7 @@ def _sides(document: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _texts(document: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Walk the columns whose texts are in `strings`: what they are in, and where in it."""
+    """Walk the columns whose texts are in `strings`: each column's container and its key."""
     for definition in document["definitions"]:
         yield definition, "nodes"
     for instance in _instances(document):
@@ -106,10 +106,10 @@ def _packed(numbers: NDArray[np.uint32]) -> str:
 
 
 def capture_file_of(document: Mapping[str, Any]) -> CaptureFile:
-    """Return the records of the JSON of a capture file, which is not trusted and is changed.
+    """Return the records of a capture file's JSON, which is changed.
 
     Raises:
-        DamagedDocumentError: A key is missing, of a wrong type, or points nowhere.
+        DamagedDocumentError: A key is missing or has a wrong type, or an index is out of range.
     """
     try:
         found = record(CaptureFile, _plain(document))
@@ -121,10 +121,10 @@ def capture_file_of(document: Mapping[str, Any]) -> CaptureFile:
 
 
 def record(kind: type[_Record], value: Any) -> _Record:  # noqa: ANN401 - a value of JSON
-    """Return a record, every field checked; keys that are not fields are ignored.
+    """Return a record with checked fields, without unknown keys.
 
     Raises:
-        msgspec.ValidationError: A key is missing, or of a wrong type.
+        msgspec.ValidationError: A key is missing or has a wrong type.
     """
     return msgspec.convert(value, kind, dec_hook=_unpacked)
 
@@ -170,16 +170,16 @@ def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def known_origin(origin: int | None, signatures: int, resources: int) -> int | None:
-    """Return the origin of a scope's device; `OF_ANOTHER` if a killed capture lacks it."""
+    """Return the origin of a scope's device; `OF_ANOTHER` if it was not recorded."""
     is_known = origin is None or OF_OP - signatures < origin < resources
     return origin if is_known else OF_ANOTHER
 
 
 def check(capture_file: CaptureFile) -> None:
-    """Check all indices and column lengths, so that readers need not do so.
+    """Check all indices and column lengths.
 
     Raises:
-        DamagedDocumentError: An index points nowhere, or columns differ in length.
+        DamagedDocumentError: An index is out of range, or columns differ in length.
     """
     for columns in _equal_columns(capture_file):
         if len({*map(len, columns)}) > 1:
@@ -187,7 +187,7 @@ def check(capture_file: CaptureFile) -> None:
     for pool, lowest, indices in _indices(capture_file):
         size = len(getattr(capture_file, pool))
         if indices and (min(indices) < lowest or max(indices) >= size):
-            msg = f"an index into `{pool}` points to something that is not there"
+            msg = f"an index into `{pool}` is out of range"
             raise DamagedDocumentError(msg)
 
 
@@ -204,7 +204,7 @@ def _equal_columns(capture_file: CaptureFile) -> Iterator[tuple[Any, ...]]:
 
 
 def _indices(c: CaptureFile) -> Iterator[tuple[str, int, Collection[int]]]:
-    """Walk the indices: the pool that they are for, the lowest that is allowed, and they."""
+    """Walk the indices, each group with the name of its pool and the lowest allowed index."""
     frames = [*(scope.frame for scope in c.scopes), *(choice.frame for choice in c.visibility)]
     frames += [at for s in c.signatures for at in (s.frame, s.scope_frame, s.library)]
     frames += [error.handler for error in c.errors]

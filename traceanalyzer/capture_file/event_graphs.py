@@ -42,7 +42,7 @@ _FEWEST_OPS: Final = 3  # of at least one function that has a graph
 class EventGraphs:
     """The graphs that events files beside a run contain, nearest in time first."""
 
-    file: str  #: name of the first file with a graph
+    file: str  #: name of the first file that contains a graph
     instances: tuple[Instance, ...]
     attributes: tuple[Attributes, ...]
     version: str | None  #: of the run's TensorFlow
@@ -87,7 +87,7 @@ class EventGraphs:
         return Note(id="event_graphs", severity="info", message=message)
 
     def _instance(self, ops: set[str]) -> Instance | None:
-        """Return the smallest graph with these ops, the nearest in time of equal ones."""
+        """Return the smallest graph with these ops, of equal ones the nearest in time."""
         sizes = []
         for at, instance in enumerate(self.instances):
             nodes = {name for part in instance.partitions for name in part.names}

@@ -50,12 +50,12 @@ def serialised(capture_file: CaptureFile) -> bytes:
 
 
 def packed(document: bytes) -> bytes:
-    """Return a capture file's JSON gzipped; the same document gives the same bytes."""
+    """Return a capture file's JSON, gzipped without a time."""
     return gzip.compress(document, _COMPRESSION, mtime=0)
 
 
 def write(capture_file: CaptureFile, path: Path) -> None:
-    """Write a capture file atomically: it is complete or unchanged.
+    """Write a capture file, atomically.
 
     Raises:
         CaptureFileError: It cannot be written.
@@ -65,17 +65,17 @@ def write(capture_file: CaptureFile, path: Path) -> None:
     except OSError as error:
         why = printable((error.strerror or str(error)).lower())
         msg = (
-            f"{printable(path.name)}: cannot be written ({why}); make room, or give another "
-            "log directory"
+            f"{printable(path.name)} cannot be written ({why}); make room, or use another log "
+            "directory"
         )
         raise CaptureFileError(msg) from error
 
 
 def read(path: Path) -> CaptureFile | None:
-    """Read a capture file; None if there is none.
+    """Read a capture file; return None if it does not exist.
 
     Raises:
-        CaptureFileError: It exists but has another version or is damaged.
+        CaptureFileError: It cannot be read, has another version, or is damaged.
     """
     try:
         return _read(path)
@@ -87,7 +87,7 @@ def read(path: Path) -> CaptureFile | None:
     except (TraceFormatError, CaptureFileError) as error:
         problem = str(error)
     except DamagedDocumentError as error:
-        problem = f"it is damaged: {error}; {_AGAIN}"
+        problem = f"the file is damaged: {error}; {_AGAIN}"
     msg = f"{printable(path.name)}: {problem}"
     raise CaptureFileError(msg)
 
@@ -96,24 +96,24 @@ def _read(path: Path) -> CaptureFile:
     status = path.stat()
     is_file = stat.S_ISREG(status.st_mode)
     if not is_file or status.st_size == 0:
-        msg = f"{'the file is empty' if is_file else 'this is not a file'}; {_AGAIN}"
+        msg = f"{'the file is empty' if is_file else 'not a file'}; {_AGAIN}"
         raise CaptureFileError(msg)
     with path.open("rb") as file:
         data = b"".join(inflate(file, status.st_size, max_bytes=MAX_BYTES))
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:  # ValueError: no JSON, no UTF-8, a huge number
-        msg = f"its content is not JSON; {_AGAIN}"
+        msg = f"not JSON; {_AGAIN}"
         raise CaptureFileError(msg) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        msg = f"this is not a capture file of traceanalyzer; {_AGAIN}"
+        msg = f"not a capture file of traceanalyzer; {_AGAIN}"
         raise CaptureFileError(msg)
     version: Json = document.get("version")
     if type(version) is not int or version != VERSION:
         stated = printable(json.dumps(version)[:20])
         msg = (
-            f"its version is {stated}, but only version {VERSION} can be read here; use the "
-            "traceanalyzer that recorded it, or record again"
+            f"format version {stated} cannot be read, only {VERSION}; use the traceanalyzer that "
+            "recorded it, or record again"
         )
         raise CaptureFileError(msg)
     return capture_file_of(document)
@@ -121,7 +121,7 @@ def _read(path: Path) -> CaptureFile:
 
 # --- Its size -------------------------------------------------------------------------------------
 #
-# A reader can load JSON up to the limit in a second.
+# Loading JSON of this size takes a second.
 
 MAX_JSON_BYTES: Final = 40_000_000
 
@@ -129,11 +129,8 @@ MAX_JSON_BYTES: Final = 40_000_000
 def bounded(whole: CaptureFile, *, max_json_bytes: int = MAX_JSON_BYTES) -> CaptureFile:
     """Trim a capture file to the size limit.
 
-    Remove first the attributes of partitions, which rarely differ from those of the input; then
-    sequences and definitions, if they are too large; then graphs, largest first.
-
-    Returns:
-        The capture file, or one that says in `omitted` and in a note what it lacks.
+    First leave out the attributes of partitions, which rarely differ from those of the input, then
+    sequences and definitions if needed, then graphs, largest first. `omitted` and a note say so.
     """
 
     def fits(capture_file: CaptureFile) -> bool:
@@ -193,7 +190,7 @@ def _with_note(whole: CaptureFile, kept: CaptureFile) -> CaptureFile:
         ("functions", "graphs", len(whole.functions) - len(kept.functions), "function"),
     )
     left_out = ", ".join(f"the {of} of {counted(n, noun)}" for _, of, n, noun in lacks if n)
-    message = f"to keep the evidence small these were left out: {left_out}"
+    message = f"the capture file is too large, so it does not contain {left_out}"
     note = Note(id="evidence_left_out", severity="warning", message=message)
     omitted = {name: n for name, _, n, _ in lacks if n}
     return replace(kept, notes=(*kept.notes, note), omitted=omitted)

@@ -1,4 +1,4 @@
-"""The records of functions in a capture file: as Python traced them, and as the placer saw them."""
+"""The records of functions in a capture file, as Python traced them and as the placer saw them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _MOST_DIGITS: Final = 9  # of an output's number, which is an int32
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """A function's nodes before inlining; one entry per node in each column."""
+    """A function's nodes before inlining, with one entry per node in each column."""
 
     name: str  #: as in traces (`__inference_train_step_42`)
     nodes: tuple[str, ...]
-    frames: tuple[int, ...]  #: the innermost frame that is the user's own
+    frames: tuple[int, ...]  #: the user's innermost frame
     #: The scopes around each node, the innermost first; None if not recorded.
     scopes: tuple[tuple[int, ...] | None, ...]
     #: The innermost frame of a library that the user's frame called; empty if not recorded.
@@ -34,12 +34,12 @@ class Definition:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The nodes of a graph; columns have one entry per node, in the order of TensorFlow's dump."""
+    """The nodes of a graph, with one entry per node in each column, in TensorFlow's order."""
 
     names: tuple[str, ...]
     ops: tuple[str, ...]
     attributes: tuple[int, ...]  #: the set of each node; -1 if they were left out
-    #: The function each node was inlined from, and its name there; "" for the function's own.
+    #: The function that each node was inlined from, and its name there; "" for its own nodes.
     origin_functions: tuple[str, ...]
     origin_nodes: tuple[str, ...]
 
@@ -63,21 +63,21 @@ class Graph(Columns):
     """
 
     inputs: tuple[tuple[str, ...], ...]  #: `node`, `node:1`, `^node` for a control edge
-    devices: tuple[str, ...]  #: requested; of an `_Arg` the device it is assigned to
-    producer: int = 0  #: GraphDef version of the TensorFlow that made it; 0 if unknown
+    devices: tuple[str, ...]  #: requested; for an `_Arg`, assigned
+    producer: int = 0  #: GraphDef version of the TensorFlow that made the graph; 0 if unknown
 
     def sources(self, node: int) -> Iterator[tuple[int, int]]:
-        """Yield the node and the output that each data input comes from, if it is in the graph."""
+        """Yield the node and output of each data input that is in the graph."""
         for text in self.inputs[node]:
             name, output = split_input(text)
-            at = self.index(name)  # none for a control edge, whose ^ is no part of a name
+            at = self.index(name)  # -1 for a control edge, as no name contains ^
             if at != UNKNOWN:
                 yield at, output
 
 
 @dataclass(frozen=True, kw_only=True)
 class Partition(Columns):
-    """The part of a function that ran on one device, after Grappler (`after_partition_passes`)."""
+    """The part of a function that ran on one device (the dump `after_partition_passes`)."""
 
     device: str
 
@@ -90,10 +90,10 @@ def partition_of(graph: Graph, device: str = "") -> Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One instantiation of a function: the placer's input, its choices and the partitions."""
+    """One instantiation of a function: the placer's input and choices, and the partitions."""
 
     input: Graph
-    assigned: tuple[str, ...]  #: the device the placer chose for each node, "" if unknown
+    assigned: tuple[str, ...]  #: the device that the placer chose for each node, "" if unknown
     partitions: tuple[Partition, ...]  #: empty if not dumped (2.12) or left out
     count: int = 1  #: number of equal instantiations
 
@@ -103,16 +103,16 @@ class Function:
     """A function that was instantiated."""
 
     name: str  #: as in traces
-    instances: tuple[Instance, ...]  #: in order of time; one for arguments on other devices
+    instances: tuple[Instance, ...]  #: in order of time; arguments on other devices make another
 
 
 def split_input(text: str) -> tuple[str, int]:
-    """Split an input of a NodeDef into node name (with ^ for a control edge) and output."""
+    """Split an input of a NodeDef into the node's name (with ^ for a control edge) and output."""
     name, _, output = text.partition(":")
     return name, int(output) if output.isdecimal() and len(output) <= _MOST_DIGITS else 0
 
 
 def positions(names: tuple[str, ...]) -> dict[str, int]:
-    """Return the index of each name; the first of equal names counts."""
+    """Return the index of each name, for equal names the first one."""
     last = len(names) - 1
     return {name: last - at for at, name in enumerate(reversed(names))}

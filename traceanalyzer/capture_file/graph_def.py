@@ -1,14 +1,13 @@
-"""Reads serialized GraphDefs, with the attributes of their nodes, without TensorFlow or protobuf.
+"""Reads serialized GraphDefs without TensorFlow or protobuf.
 
 Field and type numbers are those of graph.proto, node_def.proto, versions.proto, attr_value.proto,
 tensor.proto, tensor_shape.proto and types.proto in TensorFlow's `core/framework`.
 
-The values of attributes: a type is plain text, TensorFlow's DataType in lower case without `DT_`
-("float", "int32", "resource", "float_ref"); int, float, bool as such; a list a list; a string
-{"s": text}, cut after 1000 characters; a shape {"shape": [size, -1 if unknown] or null for an
-unknown rank}; a tensor {"tensor": type, "shape": ...}, never with its contents; a function
-{"func": name}; a float that JSON cannot express {"float": "nan" | "inf" | "-inf"}; null if it is
-not set.
+Values of attributes become JSON. A type is a text, TensorFlow's DataType in lower case without
+`DT_` ("float", "int32", "resource", "float_ref"); a string is {"s": text}, cut after 1000
+characters; a shape {"shape": sizes, -1 if unknown, or null for an unknown rank}; a tensor
+{"tensor": type, "shape": ...}, without its contents; a function {"func": name}; a float that JSON
+cannot express {"float": "nan" | "inf" | "-inf"}; a value that is not set null.
 """
 
 from __future__ import annotations
@@ -90,10 +89,7 @@ class AttributePool:
         return at
 
     def add_entries(self, entries: Sequence[int | memoryview]) -> int:
-        """Return the index of the set with a NodeDef's `attr` entries.
-
-        Most nodes repeat the bytes of another; only new ones are decoded.
-        """
+        """Return the index of the set of a NodeDef's `attr` entries, decoded if they are new."""
         parts = [*map(as_bytes, entries)]
         if sum(map(len, parts)) > _LONGEST:  # a constant: its contents are not worth keeping
             return self.add(dict(map(attribute_of_entry, parts)))
@@ -122,7 +118,7 @@ def type_name(number: int) -> str:
 
 
 def finite(number: float) -> Json:
-    """Return a float for JSON; infinities and NaN become `{"float": ...}`."""
+    """Return a float as JSON, infinities and NaN as `{"float": ...}`."""
     return number if math.isfinite(number) else {"float": str(number)}
 
 
@@ -133,7 +129,7 @@ def _list(field: int | memoryview) -> Json:
 
 
 def _one(number: int, field: int | memoryview) -> Iterator[Json]:
-    """Walk the values that a field of a list has: several, if they are packed."""
+    """Walk the values of a list's field, which contains several if they are packed."""
     if number == _FLOAT:
         packed = as_bytes(field)
         yield from (

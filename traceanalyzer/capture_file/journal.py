@@ -1,4 +1,4 @@
-"""Reads the recorder's journal of a script, `journal.jsonl`, which has one record per line."""
+"""Reads the recorder's journal of a script, `journal.jsonl`, with one record per line."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _RECURRING: Final = frozenset(
 class Journal:
     """The records of a journal."""
 
-    #: Those of the kinds that recur, in order.
+    #: The records of each kind that recurs, in order.
     many: dict[str, list[dict[str, Json]]] = field(default_factory=lambda: defaultdict(list))
     #: The last record of each other kind, which includes the earlier ones.
     last: dict[str, dict[str, Json]] = field(default_factory=dict)
-    broken: int = 0  #: lines that are not records, except for a last line that was cut off
+    broken: int = 0  #: lines that are not records, without a last line that was cut off
 
 
 def read_journal(path: Path) -> Journal:
-    """Read a journal; a script may be killed at any moment, so it may end anywhere."""
+    """Read a journal, which may end anywhere if the script was killed."""
     journal = Journal()
     try:
         lines = path.open("rb")

@@ -22,10 +22,9 @@ _LITTLE_S, _LITTLE_SHARE = 2.0, 0.2  # of the time after the import of TensorFlo
 class RecordedPart:
     """The part of a program's run that was recorded."""
 
-    recorded_s: float  #: how long was recorded
-    #: How long the program ran; None where it ended before that was written.
-    program_s: float | None
-    is_nearly_all: bool  #: whether hardly anything of its use of TensorFlow is missing
+    recorded_s: float  #: duration of the recording
+    program_s: float | None  #: duration of the program; None if it was killed
+    is_nearly_all: bool  #: whether hardly any of its time with TensorFlow is missing
 
     def __str__(self) -> str:
         """Return `12 s of 50 s`, or `12 s`."""
@@ -34,7 +33,7 @@ class RecordedPart:
 
 
 def recorded_part(capture_file: CaptureFile, session: int | None) -> RecordedPart | None:
-    """Return the part that a session recorded; None where its end is not known."""
+    """Return the part that a session recorded; None if its end is unknown."""
     found = None if session is None else capture_file.sessions[session]
     if found is None or found.stop_ns is None:
         return None
@@ -50,17 +49,15 @@ def recorded_part(capture_file: CaptureFile, session: int | None) -> RecordedPar
 
 # --- Its command line -----------------------------------------------------------------------------
 #
-# Reports are shared, so secrets and the author's folders are removed. Secrets can only be guessed,
-# from the names of arguments and from the form of keys that well-known services issue. A word that
-# is masked needlessly still shows what to fill in.
+# Reports are shared, so secrets and the author's folders are removed. Secrets are recognized by the
+# names of arguments, and by the form of well-known services' keys.
 
 MASK: Final = "***"
 _MOST: Final = 200  # words
-_LONGEST: Final = 300  # characters of a word; a command must stay readable and quick to search
+_LONGEST: Final = 300  # characters of a word
 _CUT: Final = "..."
 
-# `--api-key`, `HF_TOKEN`, `db.password`; not `--tokenizer`, `--keys`. `monkey` is masked too, which
-# is harmless.
+# `--api-key`, `HF_TOKEN`, `db.password`; not `--tokenizer`, `--keys`.
 _TELLING: Final = (
     r"(?i:token|password|passwd|passphrase|pwd|secrets?|credentials?|key|auth|bearer|cookie)"
     r"(?![a-z])"
@@ -79,10 +76,7 @@ _SEPARATORS: Final = re.compile(r"""([\s=,;:"'()\[\]{}]+)""")
 
 
 def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a command line, with likely secrets masked.
-
-    Very long words are cut.
-    """
+    """Return the words of a command line with secrets masked, and very long words cut."""
     found: list[str] = []
     is_secret = False
     for whole in words[:_MOST]:
@@ -94,9 +88,9 @@ def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def shown_command(words: Sequence[str]) -> str:
-    """Return a command line for display: secrets masked, folders shortened to their last part.
+    """Return a command line for display, without secrets and the author's folders.
 
-    Paths relative to where the program was started stay: they name folders of the program.
+    Paths relative to the program's working directory are kept.
     """
     parts = (map(_last_part, _SEPARATORS.split(word)) for word in without_secrets(words))
     return " ".join(_quoted("".join(part)) for part in parts)
@@ -109,7 +103,7 @@ def _masked(word: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Return a word as it is typed; the mask, which a reader replaces, needs no quotes."""
+    """Return a word as it is typed. The mask needs no quotes: a reader replaces it."""
     filled_in = word.replace(MASK, "x")
     return word if shlex.quote(filled_in) == filled_in else shlex.quote(word)
 

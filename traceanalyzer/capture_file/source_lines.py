@@ -1,8 +1,8 @@
-"""Reads the program's source lines after it has ended, so that this does not slow it down.
+"""Reads source lines of a program after it has ended.
 
-It keeps only what the evidence names, never whole files: lines, and statements whose edit a report
-may show, with the constants that they use (`KIND = tf.int32` at the top of a file). Files that
-changed since the program began are skipped, since their lines may have moved.
+Only recorded lines are kept, never whole files: their text, and the statements that a report may
+edit, with the constants that these use (`KIND = tf.int32` at the top of a file). Files that changed
+after the program began are skipped, because lines may have moved.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _MOST_CHARACTERS: Final = 200  # of a line
 _MAX_TEXT: Final = 500_000  # characters of all lines
-_MAX_FILE_BYTES: Final = 5_000_000  # nobody writes larger files by hand
-_MAX_READ_BYTES: Final = 50_000_000  # of all files: they are read while the user waits
+_MAX_FILE_BYTES: Final = 5_000_000
+_MAX_READ_BYTES: Final = 50_000_000  # of all files
 _CUT: Final = "…"
 _NAMED: Final = 3  # files that a note names
 _MOST_LINES: Final = 30  # of a statement
@@ -38,16 +38,14 @@ _MOST_LINES: Final = 30  # of a statement
 class SourceLines:
     """Reads the lines of a program that has run."""
 
-    #: When the program began, seconds since 1970: a file that changed later is not read.
-    since_s: float
-    #: Whether the program runs in this process; then cells of a notebook, which are no files, are
-    #: known to `linecache`.
+    since_s: float  #: when the program began, in seconds since 1970
+    #: Whether it runs in this process. Then `linecache` contains the cells of a notebook.
     of_this_process: bool = False
 
     def add(
         self, frames: Sequence[Frame]
     ) -> tuple[tuple[Frame, ...], tuple[Statement, ...], tuple[Note, ...]]:
-        """Return frames with the text of the user's lines, statements, and notes on the rest."""
+        """Return the frames with the text of the user's lines, statements, and notes."""
         reading = _Reading(self)
         places = dict.fromkeys((frame.file, frame.line) for frame in frames if frame.is_user)
         texts = {place: reading.text(*place) for place in places}
@@ -98,13 +96,13 @@ class _Reading:
             more = len(names) - _NAMED
             shown = [*names[:_NAMED], *([counted(more, "more file")] if more > 0 else [])]
             message = (
-                f"the text of lines of {listed(shown)} is not shown: changed or written after the "
-                "program had begun"
+                f"lines of {listed(shown)} are shown without their text, because the program had "
+                "begun before the last change"
             )
             yield Note(id="source_changed", severity="info", message=message)
 
     def _lines_of(self, file: str) -> list[str] | None:
-        """Return the lines of a file, None if they are unavailable or may have changed."""
+        """Return the lines of a file; None if it cannot be read, or may have changed."""
         path = Path(file)
         try:
             if not path.is_absolute() or not path.exists():
@@ -113,8 +111,8 @@ class _Reading:
             is_too_large = status.st_size > min(_MAX_FILE_BYTES, self.bytes_left)
             if is_too_large or not stat.S_ISREG(status.st_mode):
                 return None
-            # Tools that reset the modification time do not reset the time of the last change
-            # (ctime); a link that was redirected has separate times.
+            # Tools may reset the modification time, but not the time of the last change (ctime).
+            # A link has its own times.
             times = (status.st_mtime, status.st_ctime, link.st_mtime, link.st_ctime)
             if max(times) > self.of.since_s:
                 self.changed[path.name] = None
@@ -127,7 +125,7 @@ class _Reading:
     def _cell(self, file: str) -> list[str] | None:
         """Return the lines of a notebook's cell, which are in `linecache`."""
         entry = linecache.cache.get(file) if self.of.of_this_process else None
-        # One without a time never goes stale: it was not read from a file.
+        # Only an entry without a time was not read from a file.
         if entry is None or len(entry) == 1 or entry[1] is not None:
             return None
         return [str(line) for line in entry[2]]

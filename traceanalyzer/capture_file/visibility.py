@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     )
     from traceanalyzer.model import Certainty
 
-# What messages mean: of TensorFlow's gpu_device.cc, cudart_stub.cc, and cuda_platform.cc (before
-# 2.14 cuda_driver.cc), and of the dynamic loader, which the capture asks as cudart_stub.cc does.
+# Obstacles by parts of messages: those of TensorFlow's gpu_device.cc, cudart_stub.cc, and
+# cuda_platform.cc (before 2.14 cuda_driver.cc), and those of the dynamic loader.
 _LOG_LINES: Final = (
     ("libraries_not_loaded", "Cannot dlopen some GPU libraries"),  # cuDNN, cuBLAS and the like
     ("filtered_by_tf", "Ignoring visible gpu device"),
@@ -47,9 +47,9 @@ class Obstacle:
     text: str  #: the evidence for it
     hides_all: bool  #: whether no GPU is visible because of this alone
     frame: Frame | None = None  #: the program's line that does it
-    #: Whether the program does the same on a machine with a GPU; None if it is not the program.
+    #: How certain it is that the program hides a GPU on any machine; None if it is not the program.
     certainty: Certainty | None = None
-    proviso: str = ""  #: what that depends on, in a sentence; "" for nothing
+    proviso: str = ""  #: a sentence on what that depends on; "" for nothing
 
 
 def saw_no_gpu(capture_file: CaptureFile) -> bool:
@@ -103,7 +103,7 @@ def obstacles(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
 
 
 def of_the_program(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
-    """Return how the program itself hides every GPU, on any machine."""
+    """Return the obstacles by which the program itself hides every GPU, on any machine."""
     return tuple(o for o in obstacles(capture_file) if o.certainty is not None and o.hides_all)
 
 
@@ -126,13 +126,15 @@ def _obstacles(capture_file: CaptureFile) -> Iterator[Obstacle]:
             text="the program's sessions have a ConfigProto with device_count={'GPU': 0}",
             hides_all=ran_in_sessions_alone(capture_file),
             certainty="possible" if devices.get("gpu_questions") else "likely",
-            proviso=_NOT_RECORDED,  # it may give its sessions a GPU if there is one
+            proviso=_NOT_RECORDED,  # with a GPU, it may configure its sessions to use it
         )
     for reason, text in _LOG_LINES:
         line = next((line for line in capture_file.log if text in line), None)
         if line is not None:
             said = line.partition("] ")[2].strip()
-            words = f"TensorFlow said: {said}" if said else f"CUDA's driver does not load: {line}"
+            words = (
+                f"TensorFlow said: {said}" if said else f"CUDA's driver cannot be loaded: {line}"
+            )
             yield Obstacle(reason=reason, text=words, hides_all=False)
 
 
@@ -141,8 +143,8 @@ def _hidden_by_config(capture_file: CaptureFile, devices: Mapping[str, Any]) -> 
     has_hidden_one = "GPU" in _types(devices.get("physical")) - _types(devices.get("visible"))
     if choice is None and has_hidden_one:
         text = (
-            "tf.config.list_physical_devices() has a GPU, tf.config.get_visible_devices() has "
-            "none: the program hid it"
+            "tf.config.list_physical_devices() has a GPU, but tf.config.get_visible_devices() does "
+            "not: the program hid it"
         )
         yield Obstacle(reason="hidden_by_config", text=text, hides_all=True, certainty="certain")
     if choice is None:
@@ -177,7 +179,7 @@ def _by_line(
     *,
     is_certain: bool = False,
 ) -> Obstacle:
-    """Return the obstacle that a line of the program is."""
+    """Return the obstacle for a line of the program."""
     certainty: Certainty = "possible"
     proviso = _MAY_DIFFER
     if is_certain or choice.is_constant:

@@ -43,7 +43,7 @@ main(sys.argv[1:])
 
 
 def host_name() -> str:
-    """Return this machine's name in a form that fits into a file's name."""
+    """Return this machine's name, without characters that a file name cannot contain."""
     return re.sub(r"[^\w.-]", "_", socket.gethostname(), flags=re.ASCII).lstrip(".") or "localhost"
 
 
@@ -51,13 +51,13 @@ def host_name() -> str:
 def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
     """Create the folder of a run, `LOGDIR/plugins/profile/NAME`; remove it if it stays empty.
 
-    The default name is the time, as TensorFlow names its runs.
+    By default, the name is the time, as for TensorFlow's runs.
 
     Raises:
-        TraceAnalyzerError: It cannot be created or written to, or it exists.
+        TraceAnalyzerError: The folder exists, or cannot be created or written to.
     """
     if name is not None and (not name.strip().strip(".") or re.search(r"[/\0\n]", name)):
-        msg = f"--run {name!r}: this cannot name a folder; take letters and digits"
+        msg = f"--run {name!r} cannot be the name of a folder; use letters and digits"
         raise TraceAnalyzerError(msg)
     made: list[Path] = []
     try:
@@ -71,8 +71,8 @@ def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
             with tempfile.TemporaryFile(dir=made[-1]):
                 pass
         except OSError as error:
-            msg = f"{logdir}: nothing can be written there ({reason_of(error)}); give another with "
-            raise TraceAnalyzerError(msg + "--logdir") from None
+            msg = f"{logdir} cannot be written to ({reason_of(error)}); name another --logdir"
+            raise TraceAnalyzerError(msg) from None
         yield made[-1]
     finally:
         for each in reversed(made):
@@ -81,14 +81,14 @@ def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
 
 
 def _made_run(runs: Path, name: str | None) -> Path:
-    """Create the folder of a run, one that no other capture creates at the same time."""
+    """Create the folder of a run, which no other capture can create at the same time."""
     stamp = time.strftime(_STAMP)
     names = itertools.chain([stamp], (f"{stamp}_{number}" for number in itertools.count(2)))
     for each in names if name is None else (name,):
         with contextlib.suppress(FileExistsError):
             (runs / each).mkdir()
             return runs / each
-    msg = f"--run {name}: {runs} has such a run; give another name, or leave --run out"
+    msg = f"--run {name}: {runs} already contains it; give another name, or leave --run out"
     raise TraceAnalyzerError(msg)
 
 
@@ -100,8 +100,9 @@ def work_folder() -> Iterator[Path]:
         (folder / "graphs").mkdir()
     except OSError as error:
         where = os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - a word in a message
-        msg = f"{where}: no temporary folder can be made ({reason_of(error)}); set TMPDIR to one "
-        raise TraceAnalyzerError(msg + "with room") from None
+        why = f"no temporary folder can be created in {where} ({reason_of(error)})"
+        msg = f"{why}; set TMPDIR to another folder"
+        raise TraceAnalyzerError(msg) from None
     try:
         yield folder
     finally:
@@ -153,7 +154,7 @@ def recorded_sessions(journal: Journal) -> list[Recorded]:
 
 
 def session_to_report(sessions: Sequence[Recorded]) -> Recorded | None:
-    """Return the newest session with ops, preferably one of ours; the newest if none has ops."""
+    """Return the newest session with ops, one of ours if possible; without ops, the newest."""
     newest_first = [*reversed(sessions)]
     newest_first.sort(key=lambda session: session.is_the_scripts)
     with_ops = (session for session in newest_first if session.contains_ops)
@@ -167,7 +168,7 @@ def warnings_of(journal: Journal) -> list[str]:
 
 
 def write_capture_files(traces: Sequence[Path], work: Path, **facts: Any) -> Iterator[str]:  # noqa: ANN401 - of `build`
-    """Write the capture file beside each trace; yield a line about each that fails."""
+    """Write the capture file beside each trace; yield a message for each failure."""
     from traceanalyzer.capture_file.build import build  # noqa: PLC0415 - loads numpy: not before
     from traceanalyzer.capture_file.files import path_beside, write  # noqa: PLC0415
 
@@ -175,14 +176,14 @@ def write_capture_files(traces: Sequence[Path], work: Path, **facts: Any) -> Ite
         try:
             write(build(work, host_name(), folder=trace.parent, **facts), path_beside(trace))
         except (OSError, TraceAnalyzerError) as error:
-            yield f"the capture file is missing: {printable(error)}"
+            yield f"the capture file was not written: {printable(error)}"
 
 
 def write_page(trace: Path, page: Path, mask: Collection[int] | None = None) -> list[str]:
-    """Write the page in another process, which may fail; return its lines about the run.
+    """Write the page in another process, and return what that prints about the run.
 
     Raises:
-        TraceAnalyzerError: It failed.
+        TraceAnalyzerError: The process failed.
         OSError: It could not be started.
     """
     run = [sys.executable, "-P", "-c", _REPORT, json.dumps(sys.path)]
@@ -195,9 +196,9 @@ def write_page(trace: Path, page: Path, mask: Collection[int] | None = None) -> 
 
 # --- Why TensorFlow sees no GPU -------------------------------------------------------------------
 #
-# This is found out in another process: the script's stderr belongs to the script. Without a driver,
-# the loader's message says all. With one, the script's interpreter is started again in the script's
-# environment, to import TensorFlow and list devices. That takes seconds.
+# If CUDA's driver cannot be loaded, the loader's message says why. Otherwise, another process of
+# the script's interpreter, with the script's environment, lists TensorFlow's devices, which takes
+# seconds. The script's own stderr is left alone.
 
 _DRIVER: Final = "libcuda.so.1"
 _TIME_LIMIT_S: Final = 60.0
@@ -217,7 +218,7 @@ _LOG_LINE: Final = re.compile(
 
 
 def saw_no_gpu(journal: Journal) -> bool:
-    """Return whether TensorFlow found devices, according to the journal, but no GPU."""
+    """Return whether TensorFlow found no GPU among its devices, according to the journal."""
     physical = journal.last.get("devices", {}).get("physical")
     kinds = [each.get("type") for each in _list(physical) if isinstance(each, dict)]
     for session in journal.many["session_config"]:  # a program may have nothing but sessions
@@ -230,7 +231,7 @@ def _list(value: Json) -> list[Json]:
 
 
 def driver_problem() -> list[str]:
-    """Return why CUDA's driver cannot be loaded on this machine; nothing if it can."""
+    """Return why CUDA's driver cannot be loaded on this machine, if it cannot."""
     try:
         ctypes.CDLL(_DRIVER)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Queries the driver about the GPUs while the script runs, through NVML (nvidia-ml-py).
+"""Queries the GPUs while the script runs, through NVML (nvidia-ml-py).
 
-TensorFlow does not know which other processes use a GPU or how much of its memory. Failed queries,
-e.g. without a driver, never disturb the capture.
+TensorFlow does not know which other processes use a GPU, or how much of its memory. A query that
+fails, for example without a driver, has no effect on the capture.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class GpuWatch:
         self._thread = threading.Thread(target=self._run, name="gpus", daemon=True)
 
     def start(self, script: int) -> None:
-        """Begin to watch; all processes except the script and its descendants count as others."""
+        """Begin to watch. Processes other than the script and its descendants count as others."""
         self._script = script
         self._thread.start()
 
     def finish(self) -> list[dict[str, Any]]:
-        """Stop, and return a record for each GPU, of JSON's types, with null for unknown values.
+        """Stop, and return a record for each GPU, as JSON, with null for unknown values.
 
-        The link is the fastest that was seen: an idle GPU slows it down.
+        The link is the fastest one seen: an idle GPU slows it down.
         """
         if self._thread.ident is None:
             return []
@@ -102,7 +102,7 @@ class _Gpu:
         }
 
     def _ask(self, question: str, *arguments: int) -> Any:  # noqa: ANN401 - no types
-        """Return the driver's answer about this GPU or about the arguments, None without one."""
+        """Return the driver's answer about this GPU or about the arguments, or None."""
         try:
             answer = getattr(self._nvml, question)(*arguments or (self._handle,))
         except Exception:  # noqa: BLE001 - each question has its own errors
@@ -114,8 +114,8 @@ class _Gpu:
 def _is_other(pid: int, script: int, *, is_first: bool) -> bool:
     """Return whether a process on the GPU does not belong to the script.
 
-    In a container, the driver may report process ids of the host machine. Such a process is
-    another one if it used the GPU before the script could do so.
+    In a container, the driver may report process ids of the host machine. Such a process counts as
+    another one if it used the GPU before the script could.
     """
     while pid > 1:
         if pid == script:

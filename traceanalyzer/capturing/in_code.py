@@ -1,4 +1,4 @@
-"""Capturing a part of a program that runs already: in a notebook, or around a few steps."""
+"""Captures part of a running program: in a notebook, or a few training steps."""
 
 from __future__ import annotations
 
@@ -26,31 +26,30 @@ _log = logging.getLogger(__name__)
 
 
 class Capture:
-    """Record a `with` block: TensorFlow's work, and the evidence for the placement of its ops.
+    """Record a `with` block: TensorFlow's trace, and what decides the placement of ops.
 
     with traceanalyzer.capture("logs/") as captured:
         train_a_few_steps()
     captured.report("report.html")
 
-    TensorFlow may be imported already, but two kinds of evidence are then missing: the lines of
-    variables that were created before the block, and, if an op ran before the block, the graphs of
-    functions. The command `traceanalyzer capture` records these too.
+    The lines that created variables before the block are not recorded, nor, if an op ran before the
+    block, the graphs of functions. The command `traceanalyzer capture` records both.
 
     Args:
         logdir: Log directory; the run is `LOGDIR/plugins/profile/RUN`.
         run: Name of the run; by default the time.
-        host_tracer_level: How much is recorded of the host, 1 to 3. Dtypes do not need 3: they are
-            recorded beside the trace. 3 adds shapes, cheap ops, and ops on GPUs, and slows down a
-            training loop by up to a fifth.
+        host_tracer_level: How much to record of the host, 1 to 3. Level 3 adds shapes, cheap ops,
+            and ops on GPUs, and slows down a training loop by up to a fifth. Dtypes are recorded at
+            every level.
         python_tracer_level: 1 to record calls of Python functions.
         device_tracer_level: 0 to leave out the work of GPUs.
-        source: Whether to keep the text of your lines that made ops, for the report. Use False for
-            code that must not leave the machine.
+        source: Whether the report shows the text of your lines. Use False for code that must not
+            leave the machine.
 
     Attributes:
         run_path: The folder of the run.
-        trace: The trace to report; None before the block has ended, and if there is none.
-        notes: What was not recorded, and why, one line each; known when the block has ended.
+        trace: The trace file; None before the block has ended, or if nothing was recorded.
+        notes: Messages about missing data, set when the block has ended.
     """
 
     _under_way: ClassVar[Capture | None] = None
@@ -83,7 +82,7 @@ class Capture:
 
     def __enter__(self) -> Self:
         if Capture._under_way is not None:
-            msg = "another capture is running in this program; end it first"
+            msg = "another capture is already running in this program; end it first"
             raise TraceAnalyzerError(msg)
         with contextlib.ExitStack() as stack:
             self._work = stack.enter_context(gathering.work_folder())
@@ -91,7 +90,7 @@ class Capture:
             self._attach()
             self._stack = stack.pop_all()
         Capture._under_way = self
-        atexit.register(self._end)  # should the block never end
+        atexit.register(self._end)  # if the block never ends
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -120,9 +119,8 @@ class Capture:
         journal.note(
             "captured_in_code",
             "info",
-            "captured in code: where variables were made before the block, "
-            "and graphs of functions where an op ran before, are not recorded; "
-            "`traceanalyzer capture` records all of them",
+            "captured in code: lines that created variables before the block, and graphs of "
+            "functions if an op ran before it, are not recorded; `traceanalyzer capture` does so",
         )
         self._attachment = recorder.Attachment(settings, journal)
         self._attachment.before_tensorflow()
@@ -207,7 +205,7 @@ def capture_callback(
 
 
 class _StepsCapture:
-    """A callback of Keras that captures some steps; if that fails, `fit` continues."""
+    """A Keras callback that captures some steps; if it fails, `fit` continues."""
 
     def __init__(self, captured: Capture, first: int, last: int) -> None:
         super().__init__()

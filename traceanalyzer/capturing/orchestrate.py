@@ -1,4 +1,4 @@
-"""A capture from beginning to end: prepare, run the script, write the files, report."""
+"""Captures a script: prepares, runs it, writes the files, and reports."""
 
 from __future__ import annotations
 
@@ -35,19 +35,18 @@ class Request:
     program: Program
     logdir: Path
     run: str | None = None  #: None for the time
-    #: 1 to 3; at 3 TensorFlow also records the shapes of every node that runs, and a training loop
-    #: takes up to a fifth longer
+    #: 1 to 3; level 3 adds shapes and cheap ops, and slows a training loop down by up to a fifth
     host_tracer_level: int = 2
     python_tracer: bool = False
     device_tracer: bool = True
-    #: the part of the script to record, as in the recorder's settings
+    #: the part of the script to record, as in the recorder's `Settings`
     window: Mapping[str, Any] = field(default_factory=lambda: {"kind": "auto"})
     report: Path | None = None  #: the page; None for none
     source: bool = True  #: whether the text of the program's lines is kept
 
     @property
     def words(self) -> list[str]:
-        """The command line that requests the same again, except for the output files."""
+        """The command line for the same capture, without output files."""
         window, options = self.window, []
         if window["kind"] == "steps":
             options += ["--steps", f"{window['first']}:{window['last']}"]
@@ -64,7 +63,7 @@ class Request:
 def record(request: Request, say: Callable[[str], None]) -> int:
     """Run a script and record it; return its exit code, or minus the signal that killed it.
 
-    Once the script has ended, `say` is called with each of our lines.
+    After the script, `say` is called with each line for the user.
 
     Raises:
         TraceAnalyzerError: It was not started.
@@ -137,7 +136,7 @@ class _Capture:
     def conclude(self, status: int) -> Iterator[str]:
         """Write the files after the script; yield each line for the user as soon as it is known."""
         logdir = self.folder.parents[2]
-        # Left by a killed script if TensorFlow was writing a trace.
+        # Left by a script that was killed while TensorFlow wrote a trace.
         shutil.rmtree(logdir / f".traceanalyzer-{self.folder.name}", ignore_errors=True)
         sessions = gathering.recorded_sessions(self.journal)
         yield from map(_line_about, sessions)
@@ -169,7 +168,7 @@ class _Capture:
             return f"{given} did not start the recorder (is it a Python interpreter?)"
         if "attached" in known:
             return "TensorFlow could not be recorded"
-        if status != 0:  # it might have imported it further on
+        if status != 0:  # it might have imported TensorFlow later
             return "the script ended before it had imported TensorFlow"
         notes = self.journal.many["note"]
         has_others = any(note.get("id") == "work_of_child_processes" for note in notes)
@@ -195,7 +194,7 @@ class _Capture:
         )
 
     def _why_no_gpu(self, status: int) -> list[str]:
-        """Return lines that say why TensorFlow saw no GPU, if it saw none."""
+        """Return the messages of TensorFlow or the loader on why there is no GPU."""
         if not gathering.saw_no_gpu(self.journal):
             return []
         problem = gathering.driver_problem()
@@ -208,7 +207,7 @@ class _Capture:
 
 
 def _load_numpy() -> None:
-    """Import numpy and the like while the script runs, so that the user need not wait later."""
+    """Import numpy and the like while the script runs, to save time after it."""
     import traceanalyzer.capture_file.build  # noqa: F401, PLC0415
 
 

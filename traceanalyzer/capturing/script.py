@@ -1,9 +1,9 @@
-"""The script to capture: the interpreter and its options, and its process.
+"""The script to capture: its interpreter, and its process.
 
-The process runs as if the shell had started it. It inherits our stdin, stdout, stderr, terminal and
-process group, so that keys such as Ctrl-C and Ctrl-Z reach it directly. We do not pass on SIGINT,
-which comes from the terminal, but other signals that only we received. If a signal killed the
-script, we end by the same signal after writing the files.
+The process runs as if the shell had started it. It inherits stdin, stdout, stderr, the terminal and
+the process group, so Ctrl-C and Ctrl-Z reach it directly. Other signals that only this process
+receives are passed on. If a signal kills the script, this process ends by the same signal after it
+has written the files.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 SETTINGS_VARIABLE: Final = "TRACEANALYZER_CAPTURE"
-# Contains the `sitecustomize` that starts the recorder, which is never imported here.
+# The folder of the `sitecustomize` that starts the recorder.
 STARTUP: Final = Path(__file__).resolve().parent / "recorder" / "startup"
 
-# Options of the interpreter that keep the recorder out, also after others that take no value.
+# Options of the interpreter that keep the recorder from starting, perhaps among others without a
+# value.
 _KEEPS_OUT: Final = re.compile(r"-[bBdhiOPqRsuvVx?]*([IES])")
 _WHY: Final = {
     "I": "isolates the interpreter",
@@ -41,7 +42,8 @@ _FROM_THE_TERMINAL: Final = 0x80  # si_code SI_KERNEL: sent to the whole process
 _PASSED_ON: Final = frozenset(
     {signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 )
-# The whole group may get SIGINT: a second one would interrupt the script's handling of the first.
+# SIGINT is not passed on: the terminal sends it to the script, and a second one would interrupt the
+# script's handling of the first.
 _HELD: Final = _PASSED_ON | {signal.SIGINT, signal.SIGCHLD}
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_DUMPABLE: Final = 4
@@ -71,7 +73,7 @@ class Program:
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        """Files that may contain its code; of a module only those below the working directory."""
+        """Files that may contain its code; for a module, only those below the working directory."""
         if self.is_module:
             path = self.target.replace(".", "/")
             return Path(f"{path}.py"), Path(path, "__main__.py")
@@ -79,12 +81,12 @@ class Program:
 
     @property
     def obstacle(self) -> str | None:
-        """Why the recorder cannot run in the interpreter, as part of a sentence, or None."""
+        """Why the recorder cannot start, such as "-I isolates the interpreter"; or None."""
         found = next(filter(None, map(_KEEPS_OUT.match, self.interpreter[1:])), None)
         return found and f"-{found[1]} {_WHY[found[1]]}"
 
     def check(self) -> None:
-        """Refuse early a script that the interpreter would refuse."""
+        """Refuse a script that does not exist."""
         if self.is_module or self.target == "-":
             return
         script = Path(self.target)
@@ -92,7 +94,7 @@ class Program:
         try:
             (script / "__main__.py" if is_folder else script).stat()
         except OSError as error:
-            why = "this is a folder without a __main__.py" if is_folder else reason_of(error)
+            why = "a folder without __main__.py" if is_folder else reason_of(error)
             msg = f"{script}: {why}; name a Python script, or a module with -m"
             raise TraceAnalyzerError(msg) from None
 
@@ -111,13 +113,13 @@ def interpreter(command: str | None) -> tuple[str, ...]:
         raise TraceAnalyzerError(msg)
     found = shutil.which(words[0])
     if found is None:
-        msg = f"--python {words[0]}: there is no such program; give the script's Python interpreter"
+        msg = f"--python {words[0]}: no such program; name the script's Python interpreter"
         raise TraceAnalyzerError(msg)
     return (found, *words[1:])
 
 
 def environment(settings: Path) -> dict[str, str]:
-    """Return an environment in which Python starts the recorder, which then restores it."""
+    """Return an environment in which Python starts the recorder."""
     paths = [str(STARTUP), os.environ.get("PYTHONPATH")]
     return {
         **os.environ,
@@ -128,7 +130,7 @@ def environment(settings: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def holding_signals() -> Iterator[set[signal.Signals]]:
-    """Block signals, except while `run` waits for them: the files are written without interruption.
+    """Block signals, except while `run` waits for them, so that they do not interrupt writing.
 
     Yields the signals that were blocked before, for new processes.
     """
@@ -181,7 +183,7 @@ def run_aside(
     mask: Collection[int] | None,
     time_limit_s: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a short process of our own; within `holding_signals`, with its mask, Ctrl-C ends it."""
+    """Run a short process without stdin; with the mask of `holding_signals`, Ctrl-C ends it."""
     return subprocess.run(  # noqa: S603 - an interpreter, ours or the script's
         words,
         env=variables,
@@ -209,7 +211,7 @@ def _prepared(mask: Collection[int]) -> Callable[[], None]:
 
 
 def end_like(status: int) -> int:
-    """End by the signal that killed a process; if none did, return its exit code."""
+    """End by the signal that killed a process, or return its exit code."""
     if status >= 0:
         return status
     number = -status

@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 
 
 class Nested(NamedTuple):
-    """The events of some lines, which nest."""
+    """Nested events of some lines."""
 
-    order: NDArray[np.int64]  #: line by line, by start, an event before what it encloses
-    line_begin: NDArray[np.int64]  #: first entry in `order` of each line, one longer
-    start_ps: NDArray[np.int64]  #: of each event, as `end_ps`
+    order: NDArray[np.int64]  #: line by line, by start, an event before those that it encloses
+    line_begin: NDArray[np.int64]  #: first entry of each line in `order`, and the end of the last
+    start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
 
 
 class Segments(NamedTuple):
-    """Segments that do not overlap: each line's first one, start, end and innermost event."""
+    """Segments of lines, which do not overlap."""
 
-    begin: NDArray[np.int64]
+    begin: NDArray[np.int64]  #: first segment of each line, and the end of the last
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
-    event: NDArray[np.int64]
+    event: NDArray[np.int64]  #: the innermost event of each segment
 
 
 class Turns(NamedTuple):
-    """Executor events, by thread and time: when each began, and for which call."""
+    """Executor events, sorted by thread and time."""
 
     thread: NDArray[np.int32]
     start_ps: NDArray[np.int64]
@@ -40,7 +40,7 @@ class Turns(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """Consecutive stretches of ops: events of a trace, or records of a capture file."""
+    """Stretches of ops, events of a trace or records of a capture file, one after another."""
 
     op: NDArray[np.int32]
     begin: NDArray[np.int64]
@@ -71,7 +71,7 @@ def sum_by(codes: NDArray[np.int64], values: NDArray[np.int64], size: int) -> ND
 
 
 def flatten(nested: Nested, label: NDArray[np.int8]) -> Segments:
-    """Lay nested events out as segments that do not overlap; negative labels are left out."""
+    """Return the segments of nested events, without events with a negative label."""
     room = 2 * int(np.count_nonzero(label[nested.order] >= 0))
     begin = np.empty(len(nested.line_begin), np.int64)
     start_ps, end_ps, event = (np.empty(room, np.int64) for _ in range(3))
@@ -85,10 +85,10 @@ def begun_by_call(
     links: tuple[NDArray[np.int32], NDArray[np.int64]],
     calls: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> NDArray[np.int64]:
-    """Return what triggered each turn: the last event that ended before it in its call, or -1.
+    """Return the event that triggered each turn: the last one that ended before it in its call.
 
-    `links` are the threads with a known trigger, and its time; a turn after that needs no other.
-    `calls` are the ends of events in calls: the call, and the time.
+    -1 means none. `links` are threads with a known trigger, and its time; turns after it have no
+    other. `calls` are the calls of events, and when these ended.
     """
     found = np.empty(len(turns.thread), np.int64)
     _begun_by_call(*turns, *links, *calls, found)
@@ -104,8 +104,8 @@ def align(
 ) -> NDArray[np.int64]:
     """Return the record of each event, -1 where it is not certain.
 
-    `signature` is that of each record; `is_open`, whether the end of a stretch's records is
-    unknown. A stretch is skipped if more than `most_pairs` would have to be compared.
+    `signature` is that of each record; `is_open` says whether the end of a stretch's records is
+    unknown. Stretches with more than `most_pairs` pairs of events and records are skipped.
     """
     found = np.full(len(events.op), -1, np.int64)
     n = np.maximum(events.end - events.begin, 0)

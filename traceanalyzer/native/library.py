@@ -1,7 +1,4 @@
-"""Loads and calls the native code by ctypes, which releases the GIL.
-
-Column types are checked here, lengths and indices in C.
-"""
+"""Loads and calls the native code by ctypes, which releases the GIL."""
 
 from __future__ import annotations
 
@@ -37,10 +34,10 @@ _LIBRARY: Final = load(Path(__file__).parent / "libtraceanalyzer.so")
 
 
 class Function:
-    """A function in C, which takes one struct: a pointer and a length for each column.
+    """A function in C that takes one struct, with a pointer and a length for each column.
 
-    Parameters are in the order of that struct, each with its type: that of a column, with `=`
-    where C writes to it; `ids` for a column of int32 or int64; `number`.
+    `parameters` are the types of the struct's members: the dtype of a column, `ids` for int32 or
+    int64, followed by `=` if C writes to the column; or `number`. C checks lengths and indices.
     """
 
     def __init__(self, name: str, parameters: str) -> None:

@@ -1,4 +1,4 @@
-"""Cuts a device's time into phases and walks back along its waits, see `walk.c`."""
+"""Divides a device's time into phases, and finds what its idle time waited for; see `walk.c`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Walked(NamedTuple):
-    """Parts of spans, in falling order of time; `event` is the device event, -1 for none."""
+    """Parts of spans, latest first; `event` is the device event, -1 for none."""
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
@@ -50,8 +50,8 @@ def busy_and_idle(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
     """Divide a device's time into computing, copying and idle time, which is not yet attributed.
 
-    `busy` are the disjoint times when any kernel ran; both they and `transfers` are sorted by
-    start. Returns the start, end, phase and transfer (-1: none) of each part.
+    `busy` are the disjoint times when any kernel ran. It and `transfers` are sorted by start.
+    Return the start, end, phase and transfer (-1 for none) of each part.
     """
     room = 2 * (len(busy[0]) + len(transfers[0])) + 1
     start_ps, end_ps, transfer = (np.empty(room, np.int64) for _ in range(3))
@@ -63,10 +63,10 @@ def busy_and_idle(
 def walk_back(
     columns: Sequence[NDArray[Any]], through: Sequence[NDArray[Any]] | None = None
 ) -> Walked:
-    """Divide each span by what its end waited for, latest part first.
+    """Divide each span by the events that its end waited for, latest part first.
 
-    `columns` are those of `struct walk_back` in `walk.c`, up to `device_stream`; `through` are
-    those from `device_start` on, if the walk should go through devices.
+    `columns` are those of `struct walk_back` in `walk.c` up to `device_stream`, `through` those
+    from `device_start` on, to also walk through devices.
     """
     spans, done = len(columns[0]), np.zeros(2, np.int64)
     inputs = [*columns, *(through or _NOT_THROUGH)]

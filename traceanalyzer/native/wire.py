@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Kinds of a stat's value: the field numbers of the oneof in XStat. 0 is a stat without a value.
+# Kinds of a stat's value: field numbers of XStat. 0 means no value.
 DOUBLE, UINT64, INT64, STRING, BYTES, REF = 2, 3, 4, 5, 6, 7
 
-# Why `scan_space` stopped short.
-OVERRUN = 1  # a length exceeds the file: it was cut short
+# Why `scan_space` stopped before the end.
+OVERRUN = 1  # a length exceeds the file, which was cut off
 UNREADABLE = 2  # not a protobuf encoding
 
 
@@ -99,7 +99,7 @@ _FIRST_TABLE: Final = 1 << 16  # more where there are more distinct strings, few
 
 
 def scan_space(buffer: NDArray[np.uint8], space: Space) -> tuple[int, int, int, int]:
-    """Read a file's top level; return its planes, its strings, where reading stopped, and why."""
+    """Read a file's top level; return its planes and strings, where reading stopped, and why."""
     found = np.empty(4, np.int64)
     _scan_space(buffer, *space.planes, *space[1:], found)
     planes, strings, stop, why = found.tolist()
@@ -109,10 +109,10 @@ def scan_space(buffer: NDArray[np.uint8], space: Space) -> tuple[int, int, int, 
 def walk_planes(
     buffer: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64], tables: PlaneTables
 ) -> tuple[int, ...]:
-    """Read all of each plane but its events, up to its first damage.
+    """Read each plane, without its events, up to the first damage.
 
-    Returns the number of lines, of entries of event and stat metadata, and of stats; the bytes that
-    could not be read, and in how many places.
+    Return the number of lines, entries of event and stat metadata, and stats; the bytes that could
+    not be read, and in how many places.
     """
     found = np.empty(6, np.int64)
     _walk_planes(buffer, begin, end, *tables, found)
@@ -126,10 +126,10 @@ def scan_lines(
     events: NDArray[np.int64],
     stats: NDArray[np.int64],
 ) -> tuple[int, ...]:
-    """Count the events and stats of each line of a part; move its end up to its first damage.
+    """Count the events and stats of each line of a part, and cut lines off at the first damage.
 
-    Returns the number of aggregated events, 1 if ids are beyond 32 bits, the bytes that could not
-    be read, and in how many places.
+    Return the number of aggregated events, 1 if ids need more than 32 bits, the bytes that could
+    not be read, and in how many places.
     """
     found = np.empty(4, np.int64)
     _scan_lines(buffer, part.start, part.stop, *bounds, events, stats, found)
@@ -147,15 +147,15 @@ def find_stat(
     wanted: NDArray[np.int64],
     rows: NDArray[np.int64],
 ) -> None:
-    """Write to `rows` the last stat of each owner, within its bounds, that has one of the ids.
+    """Write to `rows` each owner's last stat, within its bounds, that has one of the sorted ids.
 
-    The ids are ascending. Rows of owners without such a stat are unchanged.
+    Rows of owners without such a stat stay the same.
     """
     _find_stat(*bounds, stat_id, wanted, rows)
 
 
 def mark_ids(ids: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
-    """Return which numbers below `size` are among the ids; all ids are below it."""
+    """Return a mask of the ids, which are all below `size`."""
     is_used = np.zeros(size, np.bool_)
     _mark_ids(ids, is_used)
     return is_used
@@ -164,7 +164,7 @@ def mark_ids(ids: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
 def string_bounds(
     buffer: NDArray[np.uint8], at: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the strings at some positions begin and end; equal for -1 (no string)."""
+    """Return the bounds of the strings at some positions; equal ones for -1 (no string)."""
     begin, end = np.empty_like(at), np.empty_like(at)
     _string_bounds(buffer, at, begin, end)
     return begin, end
@@ -173,10 +173,10 @@ def string_bounds(
 def intern_strings(
     buffer: NDArray[np.uint8], seed: int, at: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Number the distinct strings among those at some positions, in order of first appearance.
+    """Number the distinct strings at some positions, in order of their first appearance.
 
-    Returns the number of each string, and the position of each distinct one. `seed` starts the
-    hashes: if it is secret, no file can contain strings that all collide.
+    Return the number of each string, and the position of each distinct one. `seed` starts the
+    hashes: if it is secret, no file can be made whose strings all collide.
     """
     codes, first = np.empty(len(at), np.int32), np.empty(len(at), np.int64)
     hashes, done = np.empty(len(at), np.uint64), np.zeros(2, np.int64)

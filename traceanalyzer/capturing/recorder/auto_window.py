@@ -1,16 +1,14 @@
 """The default window: the steps of a program, found while it runs.
 
-Its bounds come from measurements at host tracer level 3 (TensorFlow 2.18 and 2.21, two cores). A
-running session becomes a file of a quarter of its size in memory, and the conversion at its end
-takes 3.5 times the memory and 20 s per GB: a loop of 100,000 iterations in a graph takes 0.9 GB of
-memory, a 205 MB file, and 18 s. So a session ends when the heap has grown by 512 MB; its file then
-has at most about 150 MB. A session without steps ends after 64 MB: it usually shows data being
-prepared, element by element. A map over 300,000 elements then takes 1.17 times as long as
-unrecorded; with 256 MB, it takes 1.3 times as long. Heap growth while a function is traced and
-first called is not counted: it is the program's graphs, 530 MB for Keras' MobileNetV2. The
-program's tensors cannot be separated from the recording and do count. If the trace is then too
-small for the counted memory, recording begins again with a higher limit. An eager op takes 143
-bytes of the file, a training step of a small convolutional network 30 kB.
+Its bounds come from measurements at host tracer level 3 (TensorFlow 2.18 and 2.21, two cores). The
+file of a session takes a quarter of the session's memory, and writing it takes 20 s per GB of
+memory and 3.5 times the memory. So a session ends when the heap has grown by 512 MB. One without
+steps, which usually shows how data is prepared, ends after 64 MB: a map over 300,000 elements then
+takes 1.17 times as long as unrecorded, with 256 MB 1.3 times. Heap growth while a function is
+traced and first called is not counted: it is the program's graphs, 530 MB for Keras' MobileNetV2.
+The program's tensors cannot be told apart, and are counted; if the file then is too small for the
+counted memory, recording begins again with a higher limit. An eager op takes 143 bytes of the file,
+a training step of a small convolutional network 30 kB.
 """
 
 from __future__ import annotations
@@ -37,8 +35,7 @@ HEAP_BYTES = 512 << 20
 SET_UP_BYTES = 64 << 20  # of a session that shows no steps
 GRAPHS_BYTES = 512 << 20  # not counted, at most
 EAGER_OPS = 200_000
-# Limits for a session without functions: recording makes each op take a third longer, and writing
-# it takes as long again. A loop needs fewer ops.
+# Of a session without functions: recording slows down each op by a third, and so does writing.
 SET_UP_EAGER_OPS, EAGER_LOOP_OPS = 50_000, 10_000
 NEXT_CALL = 3  # from this call on, a function is a step; the first calls trace it
 STEADY_CALLS, SILENT_S = 5, 1.0
@@ -72,12 +69,11 @@ class _Heap:
 class AutoWindow(Window):
     """All of a short program; some steps of a long one.
 
-    Recording begins immediately and continues until steps are found: a function that is called
-    repeatedly, the training of Keras' `fit`, or, if no function repeats, an eager loop. The part
-    before that is set-up. A short set-up stays in the same trace. If a set-up reaches its own,
-    lower memory limit, it becomes a separate trace, and recording begins again with the steps. If
-    it only takes a long time, its trace is then dropped. Training outranks other functions, which
-    outrank eager loops: steps of a higher rank are recorded even if they come later.
+    Recording begins immediately. Steps are the calls of a function that is called repeatedly, the
+    training of Keras' `fit`, or, if no function repeats, an eager loop. Everything before them is
+    set-up. A short set-up stays in the trace of the steps; a long one is dropped when they begin;
+    one that reaches its memory limit becomes a separate trace. Training outranks other functions,
+    which outrank eager loops: steps of a higher rank are recorded even if they come later.
     """
 
     counts_on = True
@@ -121,7 +117,7 @@ class AutoWindow(Window):
         return None if self.over else super().called(definition)
 
     def looked(self, load: Load) -> Action:
-        """Begin or end a session at an eager loop, or end it once it shows enough."""
+        """Begin a session at an eager loop, or end one that is large or shows enough."""
         if not self.recording:
             is_loop = self.awaits_eager_ops and load.eager_ops >= STEADY_EAGER_OPS
             return self._begin_with(_EAGER, "from where eager ops repeat") if is_loop else None
@@ -227,7 +223,7 @@ class AutoWindow(Window):
         return self._begin_with(rank, f"from call {count} of {label_of(label)}")
 
     def _enough(self) -> str | None:
-        """Return how long was recorded, in words, if that is enough."""
+        """Return in words how long was recorded if that is enough, or None."""
         elapsed, steps_s, calls = self._elapsed(), self._clock() - self._steps_at, self._calls()
         if self._rank == _SET_UP:
             is_late = elapsed >= LONGEST_WAIT_S
@@ -236,7 +232,7 @@ class AutoWindow(Window):
         if elapsed >= WHOLE_S and steps_s >= STEPS_S:
             is_enough = self._rank == _EAGER or calls >= STEPS or steps_s >= LONGEST_STEPS_S
         if is_enough and self._rank != _EAGER and not self._is_steady():
-            self._found(_SET_UP)  # these were a few calls of a function of the set-up
+            self._found(_SET_UP)  # the set-up called a function a few times
             return None
         return f"for {elapsed:.0f} s" if is_enough else None
 

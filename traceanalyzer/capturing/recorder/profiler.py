@@ -1,15 +1,14 @@
 """Sessions of TensorFlow's profiler: ours, with the requested levels, and the program's own.
 
-TensorFlow 2.20 and 2.21 ignore the options that are given to their Python API; 2.12, 2.18 and 2.19
-respect them (all tested). The levels then are 2 for the host, 1 for devices and 0 for Python:
-`session_manager.cc` refuses every value. Their gRPC service, `tensorflow.ProfilerService`, respects
-them. So for other levels the service is started in the program itself and called over the loopback
-device by grpcio, which TensorFlow requires.
+The Python API of TensorFlow 2.20 and 2.21 ignores its options (`session_manager.cc`; tested, as
+2.12, 2.18 and 2.19, which respect them): the levels are 2 for the host, 1 for devices and 0 for
+Python. TensorFlow's gRPC service, `tensorflow.ProfilerService`, respects them. So for other levels,
+it is started in the program itself and called over the loopback device by grpcio, which TensorFlow
+requires.
 
-The service cannot be stopped once started, and TensorFlow binds it to every address of the machine
-(`profiler_server.cc`: `[::]:port`), with no setting for it. Its socket belongs to this process, so
-it is bound to the loopback device here. Otherwise other machines could profile the program and
-write the result wherever its user may write.
+The service cannot be stopped, and TensorFlow binds it to every address of the machine
+(`profiler_server.cc`: `[::]:port`). Other machines could then profile the program, and write the
+result wherever the user may write. So its socket is bound to the loopback device here.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _SO_BINDTODEVICE = 25  # asm-generic/socket.h; Python's `socket` does not name i
 
 
 class ProfilerError(Exception):
-    """The profiler has no session or wrote no trace; the message says why."""
+    """The profiler did not start, or wrote no trace; the message says why."""
 
 
 class Levels(NamedTuple):
@@ -65,7 +64,7 @@ def _is_on() -> bool:
 
 
 class Profiler:
-    """TensorFlow's profiler with the requested levels; one session at a time."""
+    """TensorFlow's profiler with the requested levels, one session at a time."""
 
     def __init__(self, settings: Settings, journal: Journal) -> None:
         from tensorflow.python.framework import versions
@@ -270,7 +269,7 @@ class ScriptSession:
                 self._logdir = os.path.abspath(path)
 
     def trace(self) -> str | None:
-        """Return the file that it has written, if any."""
+        """Return the trace that it has written, if any."""
         if not self._logdir:
             return None
         pattern = os.path.join(glob.escape(self._logdir), "plugins", "profile", "*", "*.xplane.pb")
@@ -280,13 +279,13 @@ class ScriptSession:
 
 
 class ProgramWatch(Part):
-    """Notices the first use of TensorFlow, and the program's own sessions of the profiler."""
+    """Notices the first use of TensorFlow, and the program's own profiler sessions."""
 
     def on_first_use(self, used: Callable[[], None]) -> None:
         """Call back once, just before TensorFlow creates its devices, or now if it has them.
 
-        A profiler must not begin earlier: CUPTI initializes CUDA, which then ignores the
-        CUDA_VISIBLE_DEVICES that a program may set between import and first use.
+        A profiler must not begin earlier: CUPTI initializes CUDA, and a CUDA_VISIBLE_DEVICES that
+        the program sets after the import would have no effect.
         """
         from tensorflow.python import pywrap_tfe
         from tensorflow.python.client import pywrap_tf_session
@@ -310,9 +309,8 @@ class ProgramWatch(Part):
     ) -> None:
         """Call back before the program's own profiler begins, and when it is gone.
 
-        Every way to use it (`tf.profiler.experimental.start`, its `Profile`, the callback
-        `TensorBoard` of Keras, `tf.summary.trace_on`) creates a `ProfilerSession` just before it
-        starts, and drops that object after it has stopped.
+        Every use (`tf.profiler.experimental.start` and `Profile`, Keras' callback `TensorBoard`,
+        `tf.summary.trace_on`) creates a `ProfilerSession`, and drops it when it has stopped.
         """
         from tensorflow.python.profiler.internal import _pywrap_profiler
 

@@ -148,7 +148,7 @@ class Attachment:
 
 
 def _is_oldest_installed() -> bool:
-    """Return whether the installed TensorFlow is 2.12, according to a header that it contains."""
+    """Return whether the installed TensorFlow is 2.12 or older, according to its headers."""
     spec = importlib.util.find_spec("tensorflow")
     if spec is None or not spec.origin:
         return False
@@ -161,7 +161,7 @@ def _is_oldest_installed() -> bool:
 
 
 def _note_other_processes(journal: Journal) -> None:
-    """Note how much CPU time the program's other processes used."""
+    """Note the CPU time of processes that the program started, if it is notable."""
     theirs, own = (now - then for now, then in zip(_cpu_s(), _CPU_S_AT_FIRST))
     if theirs >= _NOTABLE_CPU_S:
         journal.note(

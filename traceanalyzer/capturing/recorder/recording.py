@@ -35,7 +35,7 @@ class _Session(NamedTuple):
 
 
 class Recording:
-    """Records sessions of a program. No method raises. When idle, only `begin` takes time."""
+    """Records sessions of a program. No method raises an error."""
 
     def __init__(self, settings: Settings, journal: Journal) -> None:
         self._settings = settings
@@ -62,7 +62,7 @@ class Recording:
         self._is_writing = False
 
     def begin(self, evidence: Evidence) -> None:
-        """Record from TensorFlow's first use if the window says so; call this after its import."""
+        """Start to watch the program, after TensorFlow was imported."""
         try:
             self._evidence = evidence
             self._profiler = Profiler(self._settings, self._journal)
@@ -77,7 +77,7 @@ class Recording:
             self._journal.failed("a trace", error)
 
     def before_function_call(self, name: str) -> None:
-        """Act on a function, by its definition, that is about to be called eagerly."""
+        """Act on a function that is about to be called eagerly."""
         if self._is_idle or self._is_writing:
             return
         action = self._window.called(name)
@@ -89,7 +89,7 @@ class Recording:
             self._do(self._window.stepped())
 
     def finish(self, reason: str) -> None:
-        """End and write the running session. Safe from any thread, any number of times.
+        """End and write the running session; any thread may call this, more than once.
 
         `reason` is `exit`, `signal`, `os._exit`, `os.exec`, or words for the user.
         """
@@ -134,7 +134,7 @@ class Recording:
             self._look_if_needed()
 
     def _script_begins(self, script: ScriptSession) -> None:
-        """End our session: the program's own profiler is about to begin, and only one can run."""
+        """End our session before the program's own profiler begins: only one can run."""
         with self._shielded():
             self._scripts += 1
             if self._session is not None:
@@ -243,7 +243,7 @@ class Recording:
         self._evidence.session_stopped()
 
     def _linked(self, found: str) -> str:
-        """Link the program's trace beside ours; return the path of the link, or of the trace."""
+        """Link to the program's trace in our log directory; return that link, or the trace."""
         self._linked_scripts += 1
         place = self._path(f"-script-{self._linked_scripts}")
         for link in (os.link, os.symlink):
@@ -260,7 +260,7 @@ class Recording:
     # ------------------------------------------------------------------ looking
 
     def _look_if_needed(self) -> None:
-        """Start a thread that watches the session, if there is one."""
+        """Start a thread that watches the session, if that is needed."""
         if self._window.over or self._looker is not None or self._window.next_look_s() is None:
             return
         self._looker = threading.Thread(target=self._look, name="traceanalyzer-window", daemon=True)

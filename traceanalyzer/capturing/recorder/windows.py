@@ -1,8 +1,7 @@
-"""Decides when to record, without side effects, so that this can be tested alone.
+"""Decides when to record, without side effects.
 
-A window is informed of calls of functions, of steps, and at intervals of the time and the size of
-the recording; it answers with what to do. These are the windows that a user can request;
-`auto_window` has the default.
+A window's methods are called before functions and steps, and at intervals. Each returns whether to
+begin or end a session. These are the windows that a user can request; `auto_window` is the default.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def label_of(definition: str) -> str:
 
 
 def bound_reached(load: Load, heap_bytes: int, eager_ops: int | None) -> str | None:
-    """Return which bound a session has reached, in words."""
+    """Return in words the bound that a session has reached, or None."""
     if eager_ops is not None and load.eager_ops >= eager_ops:
         return f"for {load.eager_ops:,} eager ops"
     if load.heap_bytes >= heap_bytes:
@@ -61,7 +60,7 @@ def bound_reached(load: Load, heap_bytes: int, eager_ops: int | None) -> str | N
 
 
 class Window:
-    """The base of all windows. A window counts calls or steps, and ends at some point."""
+    """The base of all windows."""
 
     counts_on = False  # whether calls are counted after the last recording
     awaits_eager_ops = False  # whether to count eager ops while nothing is recorded
@@ -91,7 +90,7 @@ class Window:
         return None
 
     def looked(self, load: Load) -> Action:
-        """End a session before it slows down the program; called at intervals."""
+        """End a session that has become too large."""
         bound = bound_reached(load, MOST_HEAP_BYTES, None) if self.recording else None
         return self._end(bound) if bound else None
 
@@ -100,15 +99,15 @@ class Window:
         return None
 
     def next_look_s(self) -> float | None:
-        """Return the seconds until the next call of `looked`; None: not before the next event."""
+        """Return the seconds until `looked` is to be called, None for not before the next event."""
         return LOOK_EVERY_S if self.recording else None
 
     def why_nothing(self) -> str:
-        """Return why nothing was recorded of a program that used TensorFlow."""
+        """Return why nothing was recorded, although the program imported TensorFlow."""
         raise NotImplementedError
 
     def is_too_short(self) -> bool:
-        """Return whether the current session shows less than one that was kept."""
+        """Return whether the current session shows less than the one before."""
         return False
 
     def missed(self) -> str | None:
@@ -136,7 +135,7 @@ class Window:
 
 
 class WholeWindow(Window):
-    """From the first use of TensorFlow until the caller finishes the recording."""
+    """Everything from the first use of TensorFlow on."""
 
     def used(self) -> Action:
         return self._begin("the block of code that was to be captured")
@@ -146,7 +145,7 @@ class WholeWindow(Window):
 
 
 class TimeWindow(Window):
-    """For some time, beginning some time after the import of TensorFlow."""
+    """Some seconds, from some seconds after the import of TensorFlow on."""
 
     def __init__(self, clock: Clock, after_s: float, for_s: float) -> None:
         super().__init__(clock)
@@ -181,10 +180,10 @@ class TimeWindow(Window):
 
 
 class StepsWindow(Window):
-    """From one step to another, counted from 1, both recorded.
+    """From the first to the last of some steps, counted from 1.
 
-    A step is a call of the function that is called most often. If the program marks its steps with
-    `tf.profiler.experimental.Trace(..., step_num=n)`, these are the steps, whatever n is.
+    A step is a call of the function that is called most often. If the program marks steps with
+    `tf.profiler.experimental.Trace(..., step_num=n)`, these count, whatever n is.
     """
 
     def __init__(self, clock: Clock, first: int, last: int) -> None:
