@@ -243,7 +243,7 @@ def test_a_log_directory_of_somebody_else_is_refused(folder: Path) -> None:
     (folder / "logs").mkdir(mode=0o500)
     done = captured(["--logdir", "logs", script(folder, "print(1)")], folder)
     assert (done.code, done.out) == (2, b"")
-    assert done.ours[0].startswith("logs cannot be written to (permission denied)")
+    assert done.ours[0].startswith("logs: cannot be written to (permission denied)")
 
 
 def test_what_is_recorded_is_as_asked(folder: Path) -> None:

@@ -115,12 +115,10 @@ class Told:
             self.told.append("end")
 
 
-def fit(steps: in_code._StepsCapture, batches: int, *, fails: bool = False) -> None:
+def fit(steps: in_code._StepsCapture, batches: int) -> None:
     steps.on_train_begin()
     for batch in range(batches):
         steps.on_train_batch_begin(batch)
-        if fails and batch == batches - 1:
-            return
         steps.on_train_batch_end(batch)
     steps.on_train_end()
 
@@ -132,15 +130,6 @@ def test_the_steps_are_counted_from_one(batches: int, told: list[str]) -> None:
     ours = Told()
     fit(in_code._StepsCapture(ours, 10, 20), batches)  # type: ignore[arg-type] # noqa: SLF001
     assert ours.told == told
-
-
-def test_a_fit_that_failed_is_ended_by_the_next() -> None:
-    ours = Told()
-    steps = in_code._StepsCapture(ours, 2, 9)  # type: ignore[arg-type] # noqa: SLF001
-    fit(steps, 3, fails=True)
-    assert ours.told == ["begin"]
-    fit(steps, 1)
-    assert ours.told == ["begin", "end"]
 
 
 def test_the_fit_goes_on_where_nothing_can_be_recorded(caplog: pytest.LogCaptureFixture) -> None:

@@ -148,13 +148,6 @@ def test_interning_many_distinct_strings_grows_the_table() -> None:
     assert len(distinct) == 70_000
 
 
-def test_string_bounds() -> None:
-    b = uint8(b"\x00\x02ab" + varint(200) + b"c" * 200)
-    begin, end = wire.string_bounds(b, positions(0, 1, 4, -1))
-    assert begin.tolist() == [1, 2, 6, 0]
-    assert end.tolist() == [1, 4, 206, 0]
-
-
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [([2], [2, 7, -1, 4]), ([1, 3], [0, 7, 3, 9]), ([-5, 2, 3, 2**40], [2, 7, 3, 4])],

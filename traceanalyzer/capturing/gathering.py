@@ -57,7 +57,7 @@ def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
         TraceAnalyzerError: The folder exists, or cannot be created or written to.
     """
     if name is not None and (not name.strip().strip(".") or re.search(r"[/\0\n]", name)):
-        msg = f"--run {name!r} cannot be the name of a folder; use letters and digits"
+        msg = f"--run {name!r}: no name for a folder; use letters and digits"
         raise TraceAnalyzerError(msg)
     made: list[Path] = []
     try:
@@ -71,7 +71,7 @@ def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
             with tempfile.TemporaryFile(dir=made[-1]):
                 pass
         except OSError as error:
-            msg = f"{logdir} cannot be written to ({reason_of(error)}); name another --logdir"
+            msg = f"{logdir}: cannot be written to ({reason_of(error)}); name another --logdir"
             raise TraceAnalyzerError(msg) from None
         yield made[-1]
     finally:

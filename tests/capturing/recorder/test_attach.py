@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import rewriter_config_pb2
-from tensorflow.python import pywrap_tfe
 from tensorflow.python.client import session
 from tensorflow.python.distribute import distribute_lib
 from tensorflow.python.eager import context
@@ -20,12 +19,11 @@ from tensorflow.python.framework import errors_impl, ops
 from tensorflow.python.ops import gen_math_ops
 
 from tests.capturing.recorder.ours import failing
-from traceanalyzer.capturing.recorder import program, recording, signatures
+from traceanalyzer.capturing.recorder import program, signatures
 from traceanalyzer.capturing.recorder.dumps import Dumps
 from traceanalyzer.capturing.recorder.evidence import Evidence
 from traceanalyzer.capturing.recorder.hooks import Journal
 from traceanalyzer.capturing.recorder.origins import MACHINE
-from traceanalyzer.capturing.recorder.program import Attachment, Settings
 
 _CLASSES = (
     context.Context,
@@ -219,38 +217,6 @@ def test_of_too_many_signatures_only_the_type_is_told(
     assert [note["id"] for note in recorder.of_kind("note")] == ["signatures_left_out"]
 
 
-class Recording:
-    """Stands in for the real one, and fails at its end."""
-
-    def __init__(self, settings: Settings, journal: Journal) -> None: ...
-
-    def begin(self, evidence: Evidence) -> None:
-        evidence.session_started(0)
-
-    def before_function_call(self, name: str) -> None: ...
-
-    def finish(self, reason: str) -> None:
-        failing(OSError(reason))()
-
-
-def test_a_recording_that_cannot_end_leaves_the_evidence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recording, "Recording", Recording)
-    settings = Settings(work=str(tmp_path), logdir=str(tmp_path), run="run", host="host")
-    attached = Attachment(settings, Journal(settings.journal))
-    original = pywrap_tfe.TFE_Py_FastPathExecute
-    attached.after_tensorflow()
-    assert pywrap_tfe.TFE_Py_FastPathExecute is not original
-    attached.finish("exit")
-    assert pywrap_tfe.TFE_Py_FastPathExecute is original
-    attached.finish("again")  # there is nothing left to end
-    found = [json.loads(line) for line in Path(settings.journal).read_text().splitlines()]
-    kinds = [record["kind"] for record in found if record["kind"] != "note"]
-    assert kinds == ["attached", "environment", "eager", "devices", "finished", "finished"]
-    assert found[-1] == {"kind": "finished", "reason": "again"}
-
-
 @pytest.mark.parametrize(
     ("devices", "origin"), [(None, MACHINE), (["CPU:0"], None), (["/cpu:0"], None)]
 )
@@ -337,23 +303,3 @@ def test_graphs_of_sessions_are_told_apart_and_those_that_are_alike_are_one(
         "": True,
         "unknown_graph#1": False,
     }
-
-
-@pytest.mark.parametrize(
-    ("theirs", "own", "severity"), [(8, 3, "warning"), (8, 60, "info"), (0.4, 0.1, None)]
-)
-def test_the_work_of_child_processes_is_noted_unless_they_are_small_tools(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    theirs: float,
-    own: float,
-    severity: str | None,
-) -> None:
-    monkeypatch.setattr(program, "_CPU_S_AT_FIRST", (10.0, 20.0))
-    monkeypatch.setattr(program, "_cpu_s", lambda: (10.0 + theirs, 20.0 + own))
-    path = tmp_path / "journal"
-    program._note_other_processes(Journal(str(path)))  # noqa: SLF001
-    found = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
-    told = {note["severity"]: note["message"] for note in found if "work" in note["id"]}
-    assert list(told) == ([severity] if severity else [])
-    assert all("8.0 s of CPU time" in message for message in told.values())

@@ -6,10 +6,12 @@ import runpy
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tensorflow.python.profiler.internal import _pywrap_profiler
 
 from tests.architecture.toolchain import ROOT
 from tests.emulator.oracle import the_oracle
@@ -28,6 +30,18 @@ def recorded(settings: str, program: str) -> None:
     runpy.run_path(program, run_name="__main__")
 
 
+def recorded_without_a_profiler(settings: str, program: str) -> None:
+    """The same where TensorFlow's profiler does not start."""
+
+    class Session:
+        def start(self, *_: object) -> None:
+            raise OSError("no room")  # noqa: EM101, TRY003
+
+    _pywrap_profiler.ProfilerSession = Session
+    _pywrap_profiler.start_server = Session().start
+    recorded(settings, program)
+
+
 class Done:
     """A program that was run under the recorder."""
 
@@ -37,6 +51,7 @@ class Done:
         code: str,
         *,
         is_fresh: bool = False,
+        run: Callable[[str, str], None] = recorded,
         **window: Any,  # noqa: ANN401 - JSON
     ) -> None:
         work = folder / "work"
@@ -52,7 +67,7 @@ class Done:
         if is_fresh:
             self._start(folder, settings)
         else:
-            self._fork(program, settings)
+            self._fork(run, program, settings)
         journal = work / "journal.jsonl"
         self.journal = [json.loads(line) for line in journal.read_text().splitlines()]
 
@@ -69,9 +84,9 @@ class Done:
         )
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
 
-    def _fork(self, program: Path, settings: Path) -> None:
+    def _fork(self, run: Callable[[str, str], None], program: Path, settings: Path) -> None:
         """Run it where TensorFlow is imported already."""
-        done = the_oracle().run(recorded, str(settings), str(program), gpus=0)
+        done = the_oracle().run(run, str(settings), str(program), gpus=0)
         self.code, self.out, self.err = done.exit_code, done.stdout, done.stderr
 
     def records(self, kind: str) -> list[dict[str, Any]]:
@@ -212,6 +227,15 @@ def test_a_log_directory_that_cannot_be_written(tmp_path: Path) -> None:
     assert done.err.count("Traceback") == 1
     assert [s["trace"] for s in done.records("session")] == [None]
     assert "trace_not_written" in [n["id"] for n in done.records("note")]
+    assert done.records("finished")
+
+
+def test_a_profiler_that_does_not_start(tmp_path: Path) -> None:
+    program = "import tensorflow as tf\nprint(tf.tanh(0.0).numpy())"
+    done = Done(tmp_path, program, run=recorded_without_a_profiler)
+    assert (done.code, done.out) == (0, "0.0\n"), done.err
+    assert done.records("session") == []
+    assert "profiler_not_started" in [n["id"] for n in done.records("note")]
     assert done.records("finished")
 
 

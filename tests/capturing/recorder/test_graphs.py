@@ -14,7 +14,7 @@ from google.protobuf import text_format
 from tensorflow.core.framework import graph_pb2
 
 from traceanalyzer.capturing.recorder import dumps as graphs
-from traceanalyzer.capturing.recorder.dumps import Dumps, flag_in
+from traceanalyzer.capturing.recorder.dumps import Dumps
 from traceanalyzer.capturing.recorder.hooks import Journal
 
 KEPT = {
@@ -86,56 +86,8 @@ def _is_on(variables: dict[str, str]) -> bool:
     return Path(variables["TF_DUMP_GRAPH_PREFIX"]).is_dir()
 
 
-def _whole(function: str, *devices: str) -> set[str]:
-    """The dumps that are kept of a function that was instantiated."""
-    return {
-        f"{function}.0005.main.before_placer.pb",
-        f"{function}.0012.main.before_post_placement_passes.pb",
-        *(f"{function}_partition__{d}.0003.main.after_partition_passes.pb" for d in devices),
-    }
-
-
-WHOLE = _whole("__inference_f_91", "job:localhost_device:CPU:0", "job:localhost_device:GPU:0")
-
-
 class TestResting:
     """Dumps that fail cost nothing: so they do while nothing new is expected."""
-
-    def test_until_something_new_may_come(
-        self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
-    ) -> None:
-        dumps.ask(is_oldest=False)
-        _write(tmp_path / "graphs", WHOLE | NOT_KEPT)
-        dumps.defined("__inference_f_91")
-        _wait(lambda: not _is_on(variables))
-        assert _names(tmp_path / "graphs") == WHOLE
-        dumps.expect()
-        assert _is_on(variables)
-        _wait(lambda: not _is_on(variables))
-
-    def test_not_while_a_function_runs_for_the_first_time(
-        self, dumps: Dumps, variables: dict[str, str]
-    ) -> None:
-        dumps.ask(is_oldest=False)
-        with dumps:
-            time.sleep(1.0)
-            assert _is_on(variables)
-        _wait(lambda: not _is_on(variables))
-
-    def test_not_before_the_functions_of_datasets_have_come(
-        self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
-    ) -> None:
-        """Nor before a function has all its stages."""
-        dumps.ask(is_oldest=False)
-        dumps.defined("__inference_Dataset_map_parse_7")
-        time.sleep(1.0)
-        assert _is_on(variables)
-        *some, last = _whole("__inference_Dataset_map_parse_7", "job:x_device:CPU:0")
-        _write(tmp_path / "graphs", {*some})
-        time.sleep(1.0)
-        assert _is_on(variables)
-        _write(tmp_path / "graphs", {last})
-        _wait(lambda: not _is_on(variables))
 
     def test_while_a_dataset_is_not_iterated(
         self, dumps: Dumps, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
@@ -186,7 +138,7 @@ def test_the_prefix_names_the_folder_and_then_nothing(
 def test_a_fork_of_the_program_dumps_nothing(tmp_path: Path) -> None:
     program = f"""
 import os
-from traceanalyzer.capturing.recorder.dumps import Dumps, flag_in
+from traceanalyzer.capturing.recorder.dumps import Dumps
 from traceanalyzer.capturing.recorder.hooks import Journal
 os.putenv = lambda name, value: prefixes.setdefault(name, value)
 prefixes = {{}}
@@ -313,25 +265,6 @@ for on in (True, False, True):
     counts.append(len(os.listdir(folder)))
 print(switch is not None, counts[0] > 0, counts[1] == counts[0], counts[2] > counts[1])
 """
-
-ADDRESS = 0x7000_0000_1000
-
-
-def held(text: bytes, *, flag: int = 1, at: int = 0x28, address: int = ADDRESS) -> bytes:
-    """The bytes of an object at an address that holds an optional short text."""
-    text_at = (address + at + 16).to_bytes(8, sys.byteorder)
-    length = len(text).to_bytes(8, sys.byteorder)
-    optional = text_at + length + text.ljust(16, b"\0") + bytes([flag])
-    return (bytes(at) + optional).ljust(0x80, b"\xff")
-
-
-def test_the_flag_is_that_of_the_filter_and_of_nothing_else() -> None:
-    assert flag_in(ADDRESS, held(b"*")) == ADDRESS + 0x28 + 32
-    assert flag_in(ADDRESS, held(b"*", at=0x40)) == ADDRESS + 0x40 + 32
-    assert flag_in(ADDRESS, held(b"mine")) is None
-    assert flag_in(ADDRESS, held(b"*", flag=0)) is None
-    assert flag_in(ADDRESS + 8, held(b"*")) is None
-    assert flag_in(ADDRESS, bytes(0x80)) is None
 
 
 @pytest.mark.slow

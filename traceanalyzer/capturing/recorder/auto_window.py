@@ -6,9 +6,9 @@ memory and 3.5 times the memory. So a session ends when the heap has grown by 51
 steps, which usually shows how data is prepared, ends after 64 MB: a map over 300,000 elements then
 takes 1.17 times as long as unrecorded, with 256 MB 1.3 times. Heap growth while a function is
 traced and first called is not counted: it is the program's graphs, 530 MB for Keras' MobileNetV2.
-The program's tensors cannot be told apart, and are counted; if the file then is too small for the
-counted memory, recording begins again with a higher limit. An eager op takes 143 bytes of the file,
-a training step of a small convolutional network 30 kB.
+The program's tensors cannot be separated from it, and are counted; if the file then is too small
+for the counted memory, recording begins again with a higher limit. An eager op takes 143 bytes of
+the file, a training step of a small convolutional network 30 kB.
 """
 
 from __future__ import annotations
