@@ -29,7 +29,7 @@ from traceanalyzer.capture_file.gpu_lines import (
     gpu_queries,
     only_prints,
 )
-from traceanalyzer.capture_file.graph_def import AttributePool, finite
+from traceanalyzer.capture_file.graph_def import AttributePool
 from traceanalyzer.capture_file.journal import read_journal
 from traceanalyzer.capture_file.recorded_run import without_secrets
 from traceanalyzer.format import counted
@@ -54,7 +54,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     source: SourceLines | None = None,
     command: Sequence[str] | None = None,
 ) -> CaptureFile:
-    """Build the capture file of a capture. Its notes say what is missing or damaged.
+    """Build the capture file from a capture's working folder, with notes on missing records.
 
     Args:
         work: The capture's working folder, with `journal.jsonl` and `graphs/`.
@@ -102,7 +102,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         command=None if command is None else without_secrets(command),
         environment=environment,
         devices=devices,
-        gpus=tuple(map(_without_nan, gpus)),
+        gpus=tuple(gpus),
         log=tuple(log),
         sessions=tuple(
             _with_levels(session, folder)
@@ -134,19 +134,8 @@ def build(  # noqa: PLR0913 - each keyword is of another source
 
 
 def _facts(journal: Journal, kind: str) -> dict[str, Json] | None:
-    found: Any = _without_nan(journal.last.get(kind))
+    found = journal.last.get(kind)
     return None if found is None else {key: found[key] for key in found if key != "kind"}
-
-
-def _without_nan(value: Any) -> Any:  # noqa: ANN401 - a value of JSON
-    """Return facts without the floats that JSON cannot express."""
-    if isinstance(value, float):
-        return finite(value)
-    if isinstance(value, list):
-        return [_without_nan(each) for each in value]
-    if isinstance(value, dict):
-        return {key: _without_nan(each) for key, each in value.items()}
-    return value
 
 
 def _gpu_questions(devices: Mapping[str, Json] | None, files: Iterable[str]) -> list[Json]:
@@ -229,7 +218,7 @@ class _Function(msgspec.Struct):
 
 
 class _EagerOps(msgspec.Struct):
-    """Eager ops; signatures have indices into `frames`."""
+    """The eager ops of a journal; signatures contain indices into `frames`."""
 
     frames: list[_Place]
     signatures: list[dict[str, Any]]
@@ -327,7 +316,7 @@ class _Pools:
                 **_known(found),
                 **{key: _at(frames, found.get(key, UNKNOWN)) for key in lines},
                 "scopes": [self._scope(request, frames) for request in requests],
-                "attributes": self.attributes.add(_without_nan(found["attributes"])),
+                "attributes": self.attributes.add(found["attributes"]),
                 "inputs": [*map(_known, found["inputs"])],
                 "outputs": [*map(_known, found["outputs"])],
             },

@@ -326,7 +326,7 @@ def lines_text(frames: Iterable[Frame | None]) -> str:
 
 
 def same_place(frame: Frame | None) -> str:
-    """Return a line's file name and function, which other edits of the file do not change."""
+    """Return a line's file and function, which stay the same when other lines are edited."""
     return "" if frame is None else f"{file_name(frame)} {frame.code}"
 
 

@@ -71,7 +71,7 @@ def read_dumps(
     """Return the functions of a folder of dumps, and notes about dumps that cannot be read.
 
     Args:
-        definitions: Names of functions, of which file names may lack characters.
+        definitions: Names of the functions; file names contain no special characters.
     """
     names = {name.translate(_ESCAPED): name for name in definitions}
     reader = _Reader(attributes)
@@ -164,8 +164,8 @@ class _Reader:
 def _by_instance(inputs: list[_Dump], dumps: _Dumps) -> list[list[tuple[str, _Dump]]]:
     """Return the partitions of each instance, with their devices.
 
-    If a device has one partition per instance, they are paired in order; otherwise by time. For
-    example, an instance may have no op on a device.
+    If a device has one partition per instance, they are paired in order; otherwise by time, because
+    an instance may have no op on a device.
     """
     found: list[list[tuple[str, _Dump]]] = [[] for _ in inputs]
     times = [dump.time_ns for dump in inputs]

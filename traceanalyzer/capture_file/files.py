@@ -172,7 +172,7 @@ def _nodes(function: Function) -> int:
 
 
 def _with_functions(capture_file: CaptureFile, functions: tuple[Function, ...]) -> CaptureFile:
-    """Keep these functions; empty unused attribute sets, so that indices stay valid."""
+    """Keep only these functions, and empty the attribute sets that only others use."""
     used = {signature.attributes for signature in capture_file.signatures}
     used.update(*(graph.attributes for graph in _graphs(functions)))
     sets = enumerate(capture_file.attributes)

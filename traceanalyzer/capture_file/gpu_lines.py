@@ -60,10 +60,10 @@ def always_requests_cpu(frame: Frame) -> bool:
 
 
 def always_hides_gpus(frames: Sequence[Frame]) -> bool:
-    """Return whether a line hides every GPU on every machine, unless the program queries GPUs.
+    """Return whether a line hides every GPU on every machine, if the program asks for no GPUs.
 
-    Only a statement at the top level of its file counts, and only if no other one in the files
-    may undo it.
+    Only a statement at the top level of its file does, and only if no other one in the files can
+    undo it.
 
     Args:
         frames: The lines that were running, innermost first.
@@ -79,13 +79,13 @@ def always_hides_gpus(frames: Sequence[Frame]) -> bool:
 
 
 def _statement_at_top(tree: ast.Module | None, line: int) -> str:
-    """Return the text of the statement at a line if it is no part of another one; or ""."""
+    """Return the text of the statement at a line if no other one is around it, or ""."""
     body = [] if tree is None else tree.body
     return next((ast.unparse(each) for each in body if _is_at(each, line)), "")
 
 
 def gpu_queries(file: str) -> Iterator[int]:
-    """Walk the lines of a file that ask for GPUs in a way that the recorder does not see."""
+    """Walk the lines of a file that ask for GPUs without TensorFlow."""
     tree = syntax_of(file)
     nodes = [] if tree is None else [*ast.walk(tree)]
     docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}

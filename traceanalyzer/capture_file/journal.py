@@ -28,6 +28,11 @@ class Journal:
     broken: int = 0  #: lines that are not records, without a last line that was cut off
 
 
+def _float(name: str) -> dict[str, str]:
+    """Return NaN or an infinity as a capture file has it."""
+    return {"float": str(float(name))}
+
+
 def read_journal(path: Path) -> Journal:
     """Read a journal, which may end anywhere if the script was killed."""
     journal = Journal()
@@ -38,7 +43,7 @@ def read_journal(path: Path) -> Journal:
     with lines:
         for line in lines:
             try:
-                found = json.loads(line)
+                found = json.loads(line, parse_constant=_float)
             except (ValueError, RecursionError):  # ValueError: no JSON, no UTF-8, a huge number
                 found = None
             kind = found.get("kind") if isinstance(found, dict) else None

@@ -55,7 +55,7 @@ class SourceLines:
 
 @dataclass
 class _Reading:
-    """One pass of reading lines, within its limits."""
+    """One pass over the lines, within its limits."""
 
     of: SourceLines
     files: dict[str, FileStatements | None] = field(default_factory=dict)
@@ -180,7 +180,7 @@ _BOUND: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def syntax_of(file: str) -> ast.Module | None:
-    """Return the syntax of a file or a notebook's cell, None where it cannot be read."""
+    """Return the syntax of a file or a notebook's cell; None if it cannot be read."""
     try:
         if file.startswith("<"):
             source = "".join(linecache.getlines(file))

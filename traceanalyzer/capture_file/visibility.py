@@ -98,7 +98,7 @@ def only_some_sessions_have_no_gpu(capture_file: CaptureFile) -> bool:
 
 
 def obstacles(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
-    """Return what kept TensorFlow from seeing a GPU, the most decisive first."""
+    """Return the obstacles that kept TensorFlow from seeing a GPU, the most decisive first."""
     return tuple(_obstacles(capture_file))
 
 

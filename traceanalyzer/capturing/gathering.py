@@ -242,7 +242,7 @@ def driver_problem() -> list[str]:
 def device_lines(
     interpreter: Sequence[str], variables: Mapping[str, str], mask: Collection[int]
 ) -> list[str]:
-    """Return TensorFlow's log lines when the script's interpreter lists its devices.
+    """Return the log lines that TensorFlow writes when the script's interpreter lists devices.
 
     Raises:
         OSError: It did not list them.

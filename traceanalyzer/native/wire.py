@@ -29,7 +29,7 @@ class Space(NamedTuple):
 
     @classmethod
     def empty(cls, planes: int, strings: int) -> Space:
-        """Allocate this many."""
+        """Allocate columns for so many planes and strings."""
         bounds = np.empty((2, planes), np.int64)
         return cls(bounds, np.empty(strings, np.uint8), np.empty(strings, np.int64))
 
@@ -49,7 +49,7 @@ class PlaneTables(NamedTuple):
     def empty(
         cls, planes: int = 0, lines: int = 0, events: int = 0, names: int = 0, stats: int = 0
     ) -> PlaneTables:
-        """Allocate this many of each."""
+        """Allocate columns of these lengths."""
         return cls(
             np.empty((7, planes), np.int64),
             np.empty((5, lines), np.int64),

@@ -67,7 +67,7 @@ class _Heap:
 
 
 class AutoWindow(Window):
-    """All of a short program; some steps of a long one.
+    """The default: all of a short program, some steps of a long one.
 
     Recording begins immediately. Steps are the calls of a function that is called repeatedly, the
     training of Keras' `fit`, or, if no function repeats, an eager loop. Everything before them is

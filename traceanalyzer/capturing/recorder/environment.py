@@ -78,7 +78,7 @@ def environment_facts() -> dict[str, Any]:
 
 
 def device_facts() -> dict[str, Any]:
-    """Return devices and options at the program's end, without initializing anything."""
+    """Return the program's current devices and options, without initializing anything."""
     tf = loaded("tensorflow")
     current = loaded("tensorflow.python.eager.context")._context
     made = current is not None and current._initialized

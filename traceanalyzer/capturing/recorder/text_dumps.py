@@ -69,9 +69,9 @@ def _functions_of(nodes: set[str], definitions: Mapping[str, frozenset[str]]) ->
 
 
 def _instantiated(functions: list[str], called_at: Mapping[str, float], time: float) -> str:
-    """Return the function that was first called last before a time.
+    """Return the function whose first call was the last one before a time.
 
-    If the program called none of them (datasets call theirs), return the last one, or "".
+    If the program called none of them (datasets call theirs), return the last function, or "".
     """
     called = [(called_at[name], name) for name in functions if called_at.get(name, time) < time]
     return max(called)[1] if called else functions[-1] if functions else ""
