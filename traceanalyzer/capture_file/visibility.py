@@ -132,9 +132,7 @@ def _obstacles(capture_file: CaptureFile) -> Iterator[Obstacle]:
         line = next((line for line in capture_file.log if text in line), None)
         if line is not None:
             said = line.partition("] ")[2].strip()
-            words = (
-                f"TensorFlow said: {said}" if said else f"CUDA's driver cannot be loaded: {line}"
-            )
+            words = f"TensorFlow said: {said}" if said else f"CUDA's driver does not load: {line}"
             yield Obstacle(reason=reason, text=words, hides_all=False)
 
 
