@@ -15,14 +15,12 @@ from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.model import Blocker as ReportedBlocker
 from traceanalyzer.model import Certainty, Evidence, Fix
-from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.blocker import BY_SCOPE, Blocker, BlockerKind
 from traceanalyzer.run import Run
 
 _log = logging.getLogger("traceanalyzer")
 
-_BY_DEVICE: Final = frozenset(
-    {BlockerKind.REQUEST, BlockerKind.DEFAULT_DEVICE, BlockerKind.ASSIGNED, BlockerKind.RESOURCE}
-)
+_BY_DEVICE: Final = BY_SCOPE | {BlockerKind.DEFAULT_DEVICE}
 _STAYS: Final = Fix(
     text=(
         "No change is known that moves these ops: a replay without the requested device still puts "
@@ -32,7 +30,7 @@ _STAYS: Final = Fix(
 _EACH_NEEDED: Final = Fix(
     text="These ops have several blockers. Fix all of them: removing one is not enough."
 )
-_MOST_EVIDENCE: Final = 20  # per blocker: that of many ops is much alike
+_MOST_EVIDENCE: Final = 20  # per blocker: more would repeat
 
 
 class _Key(NamedTuple):
@@ -62,7 +60,7 @@ class _Matched(NamedTuple):
 def attribute(
     run: Run, cpu_ops: Sequence[CpuOp], causes: Sequence[Cause], failed: dict[str, str]
 ) -> list[Finding]:
-    """Group ops by their blockers, and return a finding for each group, of the first's cause.
+    """Group ops by their blockers, and return one finding per group, of its first blocker's cause.
 
     An op stays unexplained if one of its blockers belongs to no cause, or if the replay contradicts
     the recording. Causes that raise an error get no findings, and an entry in `failed`.

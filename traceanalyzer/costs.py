@@ -52,7 +52,7 @@ class HostPath:
 
     host: Host
     steps: int  #: the number of steps
-    path: Parts  #: the steps follow each other
+    path: Parts  #: of the steps, one after the other
 
     @cached_property
     def of_row_ps(self) -> NDArray[np.int64]:
@@ -195,7 +195,7 @@ class _HostWork:
         self.devices = [_Device(self, each) for each in parts]
 
     def is_of(self, op_ids: Iterable[str], table: pd.DataFrame) -> pd.Series[bool]:
-        """Return which rows of a table are about some ops."""
+        """Return which rows of a table belong to some ops."""
         return table["row"].isin(np.flatnonzero(self.host.tables.ops["op_id"].isin(op_ids)))
 
     def waited_ps(self, op_ids: Iterable[str]) -> float:

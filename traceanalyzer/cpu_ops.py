@@ -48,9 +48,9 @@ class CpuOp:
     op_id: str  #: its row of the op table
     host: str
     name: str
-    type: str  #: its type, as the trace has it
+    type: str  #: its type, as in the trace
     function: str  #: the function it ran in, "" for none
-    file: str | None  #: the user's file that made it
+    file: str | None  #: the user's file that created it
     line: int | None
     host_self_ps: int
     requested_device: str | None  #: None if unknown
@@ -111,7 +111,7 @@ def analyse_on_a_gpu(run: Run) -> Analysis | None:
 
 
 def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFile) -> None:
-    """Sort the ops of a host by where they would be on the assumed machine."""
+    """Add the ops of a host, depending on where they would be on the assumed machine."""
     machine = analysis.machine
     explanations = ReplayedExplanations(capture_file, machine)
     choices = FreeChoices(capture_file)

@@ -103,6 +103,11 @@ class BlockedOps:
             text = replace(text, fixes=tuple(replace(fix, checked=False) for fix in text.fixes))
         return replace(text, modifiers=modifiers)
 
+    @staticmethod
+    def fix(case: str, *, checked: bool = False, **values: str) -> Fix:
+        """Return a fix of the table `fix` in `texts.toml`, from which causes choose."""
+        return fix_of({**_TEXTS["fix"][case], "checked": checked}, values)
+
     def checked(self, fixes: Iterable[Fix]) -> tuple[Fix, ...]:
         """Return fixes that are checked only if no blocker remains once they are applied."""
         is_enough = all(

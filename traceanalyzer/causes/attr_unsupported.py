@@ -33,10 +33,6 @@ from traceanalyzer.placement.retyping import works_as
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 _LABEL: Final = "_kernel"
-_NO_LABEL: Final = Fix.of(
-    "Remove the label, so that the op gets its standard kernel",
-    "The program sets it with `_kernel_label_map`, or it is part of a loaded graph.",
-)
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -70,19 +66,19 @@ def _fix(ops: BlockedOps) -> Fix:
     if ops.library is not None:
         return around(op_type, ops.library)
     if _LABEL in attributes:
-        return _NO_LABEL
+        return ops.fix("remove_label")
     ((name, value), *more) = attributes.items()
     text = value.get("s") if isinstance(value, dict) else None
     others = values_taken(op_type, name, text) if isinstance(text, str) and not more else ()
     if not others:
-        return Fix.of(f"Choose another value for {' and '.join(f'`{n}`' for n in attributes)}")
+        return ops.fix("other_value", names=" and ".join(f"`{n}`" for n in attributes))
     chosen = "IGNORE" if "IGNORE" in others else max(others)
-    zeros = " A bad index then gives zeros instead of an error." if chosen == "IGNORE" else ""
-    return Fix.of(
-        f'Pass `{name}="{chosen}"` to {op_type}',
-        f"GPU kernels accept {', '.join(map(repr, others))}.{zeros}",
-        code=f'{name}="{chosen}"',
+    return ops.fix(
+        "value_ignore" if chosen == "IGNORE" else "value",
         checked=all(works_as(b.type, b.given, (name,), {"s": chosen}) for b in ops.blockers),
+        argument=f'{name}="{chosen}"',
+        type=op_type,
+        accepted=", ".join(map(repr, others)),
     )
 
 

@@ -6,9 +6,9 @@ device scope in which they are created.
 
 ## Why it happens
 Some strategies use the host by design. `CentralStorageStrategy` keeps variables on the CPU if it
-has more than one GPU, or if its `parameter_device` says so. `ParameterServerStrategy` keeps them on
-the CPUs of its parameter servers. A strategy runs its replicas on the devices it was created with:
-if no GPU was visible and none was named, that is the CPU. Its datasets are created on the host.
+has more than one GPU, or if its `parameter_device` says so; `ParameterServerStrategy` keeps them on
+its parameter servers. Datasets are created on the host. A strategy runs its replicas on the devices
+it was created with: if no GPU was visible and none was named, that is the CPU.
 
 Gradients are reduced on the device of their variable or, if not all devices of a `MirroredStrategy`
 are GPUs, on one device and without NCCL. `strategy.reduce` puts its result on the current device,
@@ -17,11 +17,10 @@ and on the CPU if there is none (`_reduce`, python/distribute/distribute_lib.py,
 ## How to fix it
 Give the strategy the GPUs, or use one that keeps variables on them: `MirroredStrategy` for several
 GPUs of one machine, and no strategy for a single GPU. To get a large result of `strategy.reduce` on
-a GPU, call it inside `tf.device("/GPU:0")`; for a loss it does not matter.
+a GPU, call it inside `tf.device("/GPU:0")`.
 
 ## How sure it is
-Certain: the capture recorded the line that opened the scope, and it is the strategy's. If the scope
-around the creation of a resource was not recorded, the cause is `resource_on_cpu`.
+Certain: the capture recorded the line that opened the scope, and it is the strategy's.
 """
 
 from __future__ import annotations

@@ -126,8 +126,7 @@ def _fixes(ops: BlockedOps, dtypes: set[str]) -> Iterator[Fix]:
         (dtype,) = ops.blocker.attributes.values()
         yield from fixes_of_variables(str(dtype), ops.blockers)
     else:
-        lists = f"`traceanalyzer kernels {op_type}` lists those with GPU kernels."
-        yield from _casts(ops) or (Fix.of(f"Use other dtypes for {op_type}", lists),)
+        yield from _casts(ops) or (ops.fix("other_dtypes", type=op_type),)
 
 
 def _casts(ops: BlockedOps) -> list[Fix]:
@@ -145,24 +144,23 @@ def _casts(ops: BlockedOps) -> list[Fix]:
         for target in TARGETS.get(value, ())
         if target.dtype in accepted
         and all(works_as(b.type, b.given, (name,), target.dtype) for b in ops.blockers if b.given)
-        and (fix := _as_dtype(op_type, name, value, target)) is not None
+        and (fix := _as_dtype(ops, name, value, target)) is not None
     ]
     is_lossless = bool(fixes) and not fixes[0][0].loss
     return [fix for _, fix in fixes[: 1 if is_lossless else 2]]
 
 
-def _as_dtype(op: str, attribute: str, dtype: str, target: Target) -> Fix | None:
+def _as_dtype(ops: BlockedOps, attribute: str, dtype: str, target: Target) -> Fix | None:
     """Return how to use a dtype that has a kernel; None if a GPU cannot cast to it."""
+    op, inputs = ops.blocker.type, inputs_of(ops.blocker.type, attribute)
     new, old, loss = python_name(target.dtype), python_name(dtype), target.in_brackets
-    inputs = inputs_of(op, attribute)
     if attribute in _OF_DATA and _ARRAYS.fullmatch(op):
-        title = f"Create the list or array, and its elements, as {new}"
-        return Fix.of(f"{title}{loss}", code=f"tf.TensorArray(tf.{new}, size)")
+        return ops.fix("list_dtype", new=new, loss=loss)
     makes_weights = op in _COUNTS and attribute == "T"
     if makes_weights or not inputs:
         code = f"{'dtype' if makes_weights else attribute}=tf.{new}"
-        title = f"Pass `{code}` to {op}, instead of {old}{loss}"
-        return Fix.of(title, code=code, checked=not makes_weights)
+        is_checked = not makes_weights
+        return ops.fix("argument", checked=is_checked, code=code, type=op, old=old, loss=loss)
     definition = definition_of(op)
     outputs = () if definition is None else definition.outputs
     is_output = any(attribute in {a.type_attr, a.type_list_attr} for a in outputs)
@@ -170,14 +168,15 @@ def _as_dtype(op: str, attribute: str, dtype: str, target: Target) -> Fix | None
         return None
     if is_output and not casts_on_gpu(target.dtype, dtype):
         return None
-    back = f"Cast the result back where {old} is needed. " if is_output else ""
-    lossy = f"{new}: {target.loss}. " if target.loss else ""
-    return Fix.of(
-        f"Cast {' and '.join(f'`{name}`' for name in inputs)} of {op} to {new}",
-        f"{lossy}{back}Better: create the values with that dtype, because a cast is a pass over "
-        "the data.",
-        code="\n".join(f"{name} = tf.cast({name}, tf.{new})" for name in inputs),
+    return ops.fix(
+        "cast",
         checked=True,
+        inputs=" and ".join(f"`{name}`" for name in inputs),
+        type=op,
+        new=new,
+        lossy=f"{new}: {target.loss}. " if target.loss else "",
+        back=f"Cast the result back where {old} is needed. " if is_output else "",
+        casts="\n".join(f"{name} = tf.cast({name}, tf.{new})" for name in inputs),
     )
 
 

@@ -12,14 +12,12 @@ any device) with all data in host memory: the op stays in the GPU's graph, and n
 
 ## How to fix it
 Nothing to change while the tensors are small. If they are large, make them `int64` or floating
-point; the finding lists the ops that a GPU computes with those dtypes. It computes `Shape` and
-similar ops with none. `Qr` has a finding of its own: its input is copied to the host, and its
-result back.
+point; the finding lists the ops that a GPU computes with those dtypes. `Shape` and similar ops have
+no such dtype. `Qr` has a finding of its own: its input is copied to the host, and its result back.
 
 ## How sure it is
 Certain if a capture recorded the op's device and that its values were in host memory, or if a
-replay puts the op on a GPU and the kernels of that TensorFlow version are known. Likely if only
-part of that is known.
+replay puts the op on a GPU and the kernels of that TensorFlow version are known; otherwise likely.
 """
 
 from __future__ import annotations
@@ -89,7 +87,7 @@ def _makes_handles(op_type: str) -> bool:
 
 
 def _scope(op: str) -> str:
-    """Return the scope of the finding, and its case: whether data must be copied to the host."""
+    """Return the scope and case of the finding: "data" if data must be copied to the host."""
     return "data" if is_copied_to_host(op) else ""
 
 

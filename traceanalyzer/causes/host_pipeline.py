@@ -2,8 +2,7 @@
 
 ## What it detects
 Ops that tf.data runs: dataset stages, the functions that `map`, `filter`, and similar stages call,
-and the ops that hand elements to the model. With a capture, also ops of such functions that a trace
-does not show on tf.data threads, by the name of their function.
+and the ops that hand elements to the model.
 
 ## Why it happens
 By design: the pipeline prepares the next element while the GPU works on this one. Dataset ops have
@@ -18,7 +17,7 @@ kernel can request the GPU with `tf.device`, but then each element is copied the
 
 ## How sure it is
 Certain for ops inside the pipeline: the trace names tf.data's threads, stages, and function calls,
-and the graph names the functions. Likely for the model's ops that take its elements: a program can
+and a capture names the functions. Likely for the model's ops that take its elements: a program can
 put an iterator on a GPU.
 """
 

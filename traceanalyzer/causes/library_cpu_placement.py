@@ -5,8 +5,7 @@ Ops inside a `tf.device` scope for the CPU that TensorFlow, Keras, or another in
 opens, not the program.
 
 ## Why it happens
-Some library code is written to run on the host. `causes/data/library_code.toml` lists it, with the
-versions whose source code was read:
+Some library code is written to run on the host; `causes/data/library_code.toml` lists it:
 
 - TensorFlow: summaries, checkpoints, loading of saved models, queues, iterators that feed devices,
   some small constants. A graph that is imported or copied keeps the devices it was built with.
@@ -18,16 +17,14 @@ versions whose source code was read:
 Functions that the program passes to such code, as for a summary, run in the scope, too.
 
 ## How to fix it
-Preprocessing layers: move them to the input pipeline, `dataset.map(layer)`. Summaries and
-checkpoints: write them less often, or asynchronously, and compute their values outside the scope.
-Metrics in Python: write them with TensorFlow ops. The others are small and can stay.
+Move preprocessing layers to the input pipeline: `dataset.map(layer)`. Write summaries and
+checkpoints less often, and compute their values outside the scope. Write metrics with TensorFlow
+ops. The others are small and can stay.
 
 ## How sure it is
-Certain: the capture recorded the line that opened the scope. Likely for the variables of an
-optimizer, because their scope follows the model's variable, and where only a graph in an events
-file shows the request: the names of the ops show whose it is. Without a capture: possible for the
-eager `Identity` that copies a value just before its summary is written; for graph ops, the names of
-such code make it one of the possible causes.
+Certain if the capture recorded the line that opened the scope. Likely for the variables of an
+optimizer, which follow the model's variable, and if only a graph in an events file shows the
+request. Without a capture, possible: the names of ops, or the op before a summary, suggest it.
 """
 
 from __future__ import annotations

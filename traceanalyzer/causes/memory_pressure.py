@@ -12,8 +12,8 @@ the program can continue elsewhere: in an `except` that repeats the work under
 
 ## How to fix it
 Make the work fit: a smaller batch, gradients accumulated over several batches, `mixed_bfloat16` if
-the model tolerates it, and large tables sharded or kept in host memory, with only the needed rows
-gathered. If another process uses the GPU's memory, stop that process.
+the model tolerates it, and large tables sharded or kept in host memory. If another process uses the
+GPU's memory, stop that process.
 
 ## How sure it is
 Certain that the error was raised. For the ops: certain if the source shows that the scope is opened
@@ -51,7 +51,7 @@ def check(run: Run) -> Iterator[Finding]:
 def _exhausted(
     run: Run, host: Host, capture_file: CaptureFile, error: CaughtError
 ) -> Iterator[Finding]:
-    """Yield the finding about an error: it ended the program, or its handler requests the CPU."""
+    """Yield the finding about an error that ended the program or whose handler requests the CPU."""
     lines = error.message.strip().splitlines() or [""]
     # A session's message begins with where the op was created.
     message = next((each for each in lines if "OOM" in each or "emory" in each), lines[0])

@@ -6,10 +6,9 @@ Ops of a type for which TensorFlow has no GPU kernel, whatever the dtypes of the
 ## Why it happens
 Most often the work does not suit a GPU: strings, image files, hash tables, sequences of unknown
 length. TensorFlow places such an op on the CPU, even inside `tf.device("/GPU:0")`: soft placement,
-the default in TensorFlow 2, drops the request without a warning.
-
-Work on strings, files, hash tables, summaries, and checkpoints belongs on the host. Computation
-does not: its inputs are copied from the GPU, and its results are copied back.
+the default in TensorFlow 2, drops the request without a warning. Work on strings, files, tables,
+summaries, and checkpoints belongs on the host. Computation does not: its inputs are copied from the
+GPU, and its results are copied back.
 
 ## How to fix it
 Use other ops for the same purpose, if there are any. The ops that a finding suggests have GPU
@@ -19,8 +18,8 @@ the op into the input pipeline, before or after the work on the GPU, or out of t
 library creates the op, the finding names the library's line and option.
 
 ## How sure it is
-Certain if TensorFlow's version is known and covered by the kernel tables. Likely for older
-versions: a kernel that is missing today was almost certainly missing then.
+Certain if TensorFlow's version is known and covered by the kernel tables. Otherwise likely: kernels
+are seldom removed, so a kernel that is missing in the nearest version was probably missing, too.
 """
 
 from __future__ import annotations
@@ -75,11 +74,7 @@ def _fix(ops: BlockedOps, work: Advice | None) -> Fix:
         return found
     if work is not None:
         return work.fix
-    text = (
-        "No substitute is known. Move the op out of the step if you can: into the input pipeline "
-        "(`dataset.map`), or before or after the work on the GPU."
-    )
-    return Fix(text=text, title=f"Move {op_type} out of the step")
+    return ops.fix("no_substitute", type=op_type)
 
 
 CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

@@ -12,16 +12,14 @@ placement, the default in TensorFlow 2, every op then runs on the CPU without a 
 `tf.device("/GPU:0")`.
 
 ## How to fix it
-Undo the change that hides the GPU, or install the missing part: with a capture, the finding names
-it, and the program's line if that hides the GPU. If the line computes the value, depends on a
-condition, or sets a default, the GPU may be visible on a machine that has one. If the reason is
-unknown, ask TensorFlow which GPUs it sees: `tf.config.list_physical_devices("GPU")`. On import, it
-prints to stderr why it ignored a GPU.
+With a capture, the finding names the obstacle, and the program's line if that hides the GPU. A line
+that computes the value, depends on a condition, or sets a default may leave the GPU visible on
+another machine. Without a capture, ask TensorFlow which GPUs it sees:
+`tf.config.list_physical_devices("GPU")`. On import, it prints to stderr why it ignored a GPU.
 
 ## How sure it is
-Certain with a capture: the program's own list of devices has no GPU, or it ran only in sessions
-that were configured without one. Likely for a trace alone. If its GPU tracer was off or failed,
-only possible: a GPU may have been used.
+Certain with a capture: the program's own list of devices has no GPU, or its sessions were
+configured without one. Likely for a trace alone; possible if its GPU tracer was off or failed.
 """
 
 from __future__ import annotations
@@ -117,7 +115,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _lacking(run: Run) -> list[CaptureFile]:
-    """Return the captures of programs that failed because they requested a GPU they lacked."""
+    """Return the captures of programs that failed for lack of a GPU."""
     return [c for _, c in run.captured if (failed := failure(c)) is not None and failed.missing]
 
 

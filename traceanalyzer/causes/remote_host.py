@@ -13,9 +13,8 @@ trace into the same run.
 
 ## How sure it is
 Certain if the capture recorded the program's own task (`TF_CONFIG`) and ops ran on devices of that
-task. Otherwise likely: a program can take another task than the variable names; without the
-variable, the only task whose GPUs appear in the captured graphs, or else the task with the most
-devices in the trace, is taken to be the program's own.
+task. Otherwise likely: the program's task is taken from the variable, from the only task whose GPUs
+appear in the captured graphs, or from the devices in the trace.
 """
 
 from __future__ import annotations

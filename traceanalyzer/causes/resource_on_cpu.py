@@ -34,19 +34,17 @@ from traceanalyzer.causes.knowledge.finding_text import (
     scope_text,
 )
 from traceanalyzer.model import Fix
-from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.blocker import PLACED
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.retyping import XLA_REFUSES
 
-_PLACED: Final = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
 _INT32: Final = "int32"  # `VarHandleOp` has no GPU kernel for it
 _NO_INT32: Final = f" TensorFlow has no GPU kernel for int32 variables.{XLA_REFUSES}"
 _MAKERS: Final = ("HashTable", "Anonymous", "Mutable")
-_USE_LESS: Final = Fix(text="The placement is right; use the resource less often if it takes time.")
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
-    is_placed = blocker.kind in _PLACED
+    is_placed = blocker.kind in PLACED
     if blocker.link != "resource" and not (is_placed and blocker.link == "own"):
         return None
     if is_of_strategy(blocker):
@@ -76,7 +74,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 def describe(ops: BlockedOps) -> FindingText:
     blocker, name, library = ops.blocker, _name(ops.blocker), _library(ops)
-    is_placed, is_int32 = blocker.kind in _PLACED, _dtype(blocker) == _INT32
+    is_placed, is_int32 = blocker.kind in PLACED, _dtype(blocker) == _INT32
     is_variable = blocker.resource is not None and blocker.resource.dtype
     kind = "int32 variable" if is_int32 else "variable" if is_variable else "resource"
     made = lines_text(blocker.made_at for blocker in ops.blockers)
@@ -100,49 +98,40 @@ def _fix(ops: BlockedOps, library: str) -> Fix:
         return HOST_WORK["queue"].fix
     if _is_for_host(ops):
         work = host_work(ops.ops[0].explanation.type)
-        return _USE_LESS if work is None else work.fix
+        return ops.fix("use_less") if work is None else work.fix
     if library:
         lines = lines_text(each.scope_frame for each in ops.blockers)
-        return Fix.of(
-            f"Check whether {library} has an option for the device",
-            f"The scope is {library}'s own ({lines}). An optimizer's variables are where the "
-            "model's variables are.",
-        )
+        return ops.fix("library_option", library=library, lines=lines)
     if "Table" in blocker.type:
         return HOST_WORK["hash_table"].fix
-    if blocker.kind not in _PLACED:
+    if blocker.kind not in PLACED:
         lines = lines_text(each.frame for each in ops.blockers)
-        return Fix.of(
-            f"Replace {blocker.type}{f' ({lines})' if lines else ''}",
-            "Use an op that has a GPU kernel, or give it its own copy of the value: all ops that "
-            "share the resource then move.",
-        )
+        return ops.fix("replace", type=blocker.type, lines=f" ({lines})" if lines else "")
     # All scopes in which the resources of the blockers were created.
     scopes = [
         frame
         for cpu_op, own in ops.members
         for each in (own, *cpu_op.explanation.blockers)
-        if each.kind in _PLACED and each.resource == own.resource
+        if each.kind in PLACED and each.resource == own.resource
         if (frame := _scope_line(each)) is not None
     ]
     lines, name = lines_text(scopes), _name(blocker)
-    several = "s" if len(set(scopes)) > 1 else ""
-    return Fix.of(
-        f"Create {f'`{name}`' if name else 'the resource'} outside the CPU scope{several}"
-        f"{f' ({lines})' if lines else ''}",
-        "If it must stay in host memory, read only what the step needs, and compute outside the "
-        "scope.",
+    return ops.fix(
+        "outside_the_scope",
         checked=bool(lines) and ops.have_no_other_blocker,
+        name=f"`{name}`" if name else "the resource",
+        several="s" if len(set(scopes)) > 1 else "",
+        lines=f" ({lines})" if lines else "",
     )
 
 
 def _is_of_queue(blocker: Blocker) -> bool:
     """Return whether an op on a queue or a file reader keeps the resource on the host."""
-    return blocker.kind not in _PLACED and host_work(blocker.type) is HOST_WORK["queue"]
+    return blocker.kind not in PLACED and host_work(blocker.type) is HOST_WORK["queue"]
 
 
 def _is_for_host(ops: BlockedOps) -> bool:
-    """Return whether no resource here could be on a GPU: strings, and summary writers."""
+    """Return whether all resources stay on the host: strings and summary writers."""
     used = [each for each in ops.members if each[0].explanation.type != "DestroyResourceOp"]
     return bool(used) and all(
         _dtype(blocker) == "string" or "Summary" in cpu_op.explanation.type
@@ -152,7 +141,7 @@ def _is_for_host(ops: BlockedOps) -> bool:
 
 def _library(ops: BlockedOps) -> str:
     """Return the library whose scope the resources were created in; "" for the program's own."""
-    frames = [b.scope_frame if b.kind in _PLACED else None for b in ops.blockers]
+    frames = [b.scope_frame if b.kind in PLACED else None for b in ops.blockers]
     known = [library_of(frame) for frame in frames if frame is not None and not frame.is_user]
     return known[0] if len(known) == len(frames) else ""
 
@@ -161,7 +150,7 @@ def _dtype(blocker: Blocker) -> str:
     dtype = blocker.attributes.get("dtype")
     if isinstance(dtype, str):
         return dtype
-    if blocker.kind in _PLACED and blocker.scope is None and blocker.resource is not None:
+    if blocker.kind in PLACED and blocker.scope is None and blocker.resource is not None:
         return blocker.resource.dtype
     return ""
 

@@ -7,14 +7,13 @@ cannot compile; and ops on the CPU because the program's handler of this error r
 ## Why it happens
 XLA has no implementation of string ops, Python callbacks, and some others, such as `Eig`,
 `ResizeArea`, and `CTCGreedyDecoder`. It compiles a function with `jit_compile=True` completely or
-not at all: TensorFlow raises InvalidArgumentError (`Detected unsupported operations when trying to
-compile graph`, in 2.12, 2.18, and 2.21), names the first such op, and runs none of the function
-elsewhere. So XLA puts no op on the CPU: either the error ends the program, or a handler continues
-without XLA, and then ops are placed one by one, as always, with causes of their own.
+not at all: TensorFlow raises InvalidArgumentError, names the first such op, and runs none of the
+function. So XLA puts no op on the CPU: either the error ends the program, or a handler continues
+without XLA, and then ops are placed one by one, with causes of their own.
 
 Auto-clustering (`TF_XLA_FLAGS=--tf_xla_auto_jit=2`) raises nothing and leaves such ops outside,
 where they have their usual placement and causes. Keras 3 decides model by model with
-`jit_compile="auto"`; the trace's health section says what switched XLA off.
+`jit_compile="auto"`; the limits of the trace name the reason if it did not use XLA.
 
 ## How to fix it
 Give `jit_compile=True` only to the part that XLA can compile, and call the other op outside it. The

@@ -94,7 +94,7 @@ class _Steps:
     step_ps: float  #: the mean step
 
     def took_ps(self, *phases: Phase, among: NDArray[np.bool_] | None = None) -> float:
-        """Return how much of the mean step some phases took."""
+        """Return how long some phases take in the mean step."""
         steps, parts = self.steps, self.parts
         chosen = np.isin(parts.phase, phases) & (True if among is None else among)
         inside = inside_ps(covered(steps), parts.start_ps[chosen], parts.end_ps[chosen])
@@ -148,7 +148,7 @@ def _input(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
 
 
 def _faster(diagnosis: Diagnosis, host: HostInput, waits: StepWaits) -> Change:
-    """Return the change of the stage that is too slow."""
+    """Return the change for a stage that is too slow."""
     run, slow, first = diagnosis.run, host.slow, next(iter(host.fixes), None)
     fields: dict[str, Any] = {}
     if first is not None:
@@ -188,7 +188,7 @@ def _faster(diagnosis: Diagnosis, host: HostInput, waits: StepWaits) -> Change:
 
 
 def _stage_line(run: Run, host: HostInput) -> Place | None:
-    """Return the line to edit: that of a stage, or of the call of Python in it."""
+    """Return the line to edit: of a stage, or of the call of Python in it."""
     if host.slow is None:
         return None
     rows = run.stages[run.stages["host"].astype(str) == host.host].iloc[[host.slow.row]]

@@ -92,7 +92,7 @@ def _on_gpu(source: Source, node: ast.AST) -> str:
 
 
 def unhiding_edit(sources: Sources, file: str, line: int) -> Edit | None:
-    """Return the edit that removes a line which hides the GPUs."""
+    """Return the edit that removes a line that hides the GPUs."""
     source = sources.at(file, line)
     if source is None:
         return None
@@ -107,7 +107,7 @@ def unhiding_edit(sources: Sources, file: str, line: int) -> Edit | None:
 
 
 def variable_edits(sources: Sources, file: str, line: int, dtype: str) -> tuple[Edit, ...]:
-    """Return the edits that give the variable that a line creates another dtype."""
+    """Return the edits that change the dtype of the variable that a line creates."""
     found = sources.call(file, line, *_MAKERS)
     if found is None:
         return ()
@@ -140,7 +140,7 @@ def _dtype_argument(node: ast.AST) -> ast.expr | None:
 
 
 def _retyped(source: Source, node: ast.AST, dtype: str) -> Iterator[Span]:
-    """Yield the replacement of a dtype."""
+    """Yield the span that replaces a dtype."""
     if isinstance(node, ast.Attribute):
         yield over(node, f"{source.text(node.value)}.{dtype}")
     elif isinstance(node, ast.IfExp):

@@ -72,7 +72,7 @@ def _is_soft(capture_file: CaptureFile) -> bool:
 
 
 def _order(change: Change) -> tuple[bool, bool, bool, float, str]:
-    """Return the rank of a change: placement first where it matters, then the largest saving."""
+    """Return the rank of a change: placement first if it matters, then the largest saving."""
     saving = change.saving
     is_worth_it = saving.kind == "proxy" or (saving.share or 0.0) >= _MATTERS
     return (

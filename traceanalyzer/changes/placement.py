@@ -266,7 +266,7 @@ def _merge(groups: dict[Remedy, Group], edits: Mapping[Remedy, _Edits]) -> Mappi
 
 
 def _result_dtype(blocker: Blocker) -> str:
-    """Return the dtype that an op's result has because of the dtype to change; "" for none."""
+    """Return the dtype of an op's result if the dtype to change determines it, or ""."""
     if len(blocker.attributes) != 1:
         return ""
     ((name, value),) = blocker.attributes.items()
@@ -308,7 +308,7 @@ def _effort(fixes: Sequence[Fix], edits: Sequence[Edit]) -> Effort:
 
 
 def _id(group: Group) -> str:
-    """Return a key without line numbers."""
+    """Return the id of a group's change, which does not depend on line numbers."""
     remedy, first = group.remedy, group.lead[0]
     parts = (remedy.kind, PurePath(remedy.file).name, remedy.advice, first.match.scope)
     return blake2b("\0".join(parts).encode(errors="replace"), digest_size=5).hexdigest()

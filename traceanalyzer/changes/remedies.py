@@ -19,12 +19,11 @@ from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, series
 from traceanalyzer.model import Fix
-from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.blocker import PLACED, Blocker, BlockerKind
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.retyping import TARGETS
 
 _SCOPED: Final = frozenset({BlockerKind.REQUEST, BlockerKind.DEFAULT_DEVICE})
-_PLACED: Final = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
 _INT32: Final = "int32"  # the only numeric dtype that a variable on a GPU cannot have
 _LIBRARY: Final = "library_cpu_placement"
 STRATEGY: Final = "distribution_strategy_cpu"
@@ -47,7 +46,7 @@ class Remedy:
 
     @property
     def at(self) -> str:
-        """Its line in a few characters."""
+        """Its line, as `train.py:7`."""
         return f"{PurePath(self.file).name}:{self.line}" if self.file else "an unknown line"
 
 
@@ -82,7 +81,7 @@ class Remedies:
         kernel, or is on the host by design, its other blockers do not matter.
         """
         blockers = cpu_op.explanation.blockers
-        if any(blocker.kind in _PLACED for blocker in blockers):
+        if any(blocker.kind in PLACED for blocker in blockers):
             # The initial value is assigned in a scope for the variable's device.
             blockers = tuple(b for b in blockers if not _is_of_assignment(b))
         matched = [self._blocked(cpu_op, blocker) for blocker in blockers]
@@ -115,7 +114,7 @@ class Remedies:
         )
 
     def _leader(self, cpu_op: CpuOp, blocker: Blocker) -> Blocked | None:
-        """Return the blocker of the op that this one follows, or is colocated with."""
+        """Return the blocker of the op that this one follows or is colocated with."""
         leader = self._op_of_node.get((blocker.function, blocker.name))
         if blocker.link not in {"class", "follows"} or leader is None or leader is cpu_op:
             return None
@@ -133,7 +132,7 @@ def _is_of_assignment(blocker: Blocker) -> bool:
 
 def _remedy(cpu_op: CpuOp, blocker: Blocker, cause: str, text: FindingText) -> Remedy:
     advice = next((fix.code or fix.text for fix in text.fixes), cause)
-    is_scoped = blocker.kind in _SCOPED or (blocker.kind in _PLACED and blocker.scope is not None)
+    is_scoped = blocker.kind in _SCOPED or (blocker.kind in PLACED and blocker.scope is not None)
     scope = blocker.scope_frame if is_scoped else None
     if scope is not None and scope.is_user:
         return Remedy("scope", scope.file, scope.line)
@@ -153,7 +152,7 @@ def _made(cpu_op: CpuOp, blocker: Blocker) -> Frame | None:
     """Return the user's line that creates the variable whose dtype is the blocker, if any."""
     if blocker.made_in is not None:
         return None
-    if blocker.kind in _PLACED:
+    if blocker.kind in PLACED:
         is_int32 = blocker.resource is not None and blocker.resource.dtype == _INT32
         return blocker.made_at if is_int32 else None
     if blocker.kind is not BlockerKind.ATTRIBUTES:
@@ -163,7 +162,7 @@ def _made(cpu_op: CpuOp, blocker: Blocker) -> Frame | None:
         return (blocker.made_at or blocker.frame) if is_int32 else None
     if blocker.link == "own" and set(blocker.attributes) == {"dtype"}:
         # The op uses a variable of that dtype, which is the one to change.
-        placed = [b for b in cpu_op.explanation.blockers if b.kind in _PLACED]
+        placed = [b for b in cpu_op.explanation.blockers if b.kind in PLACED]
         return next((b.made_at for b in placed if b.made_at and b.made_in is None), None)
     return None
 
@@ -192,7 +191,7 @@ class Group:
             and (
                 blocked.text.harm == "harmful"
                 or blocked.is_dragged_along
-                or finding.cause == blocked.cause.id  # the finding knows its harm best
+                or finding.cause == blocked.cause.id  # its harm in this run counts
             )
             and not (stays and self.remedy.kind == "scope")
         )

@@ -37,6 +37,8 @@ class BlockerKind(Enum):
 
 
 BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
+PLACED: Final = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
+BY_SCOPE: Final = BY_REQUEST | PLACED  # a scope around an op or a resource can be the reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

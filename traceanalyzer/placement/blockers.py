@@ -96,7 +96,7 @@ class BlockerFinder:
     """Finds the blockers of the nodes of one placement.
 
     Without a blocker, only a region is placed again: the node's colocation group, and the groups of
-    the nodes that it follows or whose choice it follows. No other node affects it.
+    the nodes that decide where it is. No other node affects it.
     """
 
     def __init__(self, placement: Placement) -> None:

@@ -31,7 +31,7 @@ class Call(NamedTuple):
     #: The signature in the capture file that calls it; None for a call by a function.
     signature: int | None = None
     doubt: str = ""  #: why something about it is unknown, or ""
-    #: The dataset's device, for a call by a dataset: elements and results are there. "" otherwise.
+    #: For a call by a dataset, its device, where elements and results are; "" for other calls.
     results: str = ""
 
 
@@ -273,7 +273,7 @@ def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
 
 
 def _computing(graph: Graph, capture_file: CaptureFile) -> Iterator[str]:
-    """Yield the dataset functions that compute for a graph's function."""
+    """Yield the dataset functions that compute for the function of a graph."""
     left = [at for at, op in enumerate(graph.ops) if op == _REDUCES]
     seen = set(left)
     while left:
@@ -313,7 +313,7 @@ def _is_value(graph: Graph, node: int, capture_file: CaptureFile) -> bool:
 
 
 def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, tuple[int, int]]]:
-    """Return, by graph, the nodes that keep a device, with the first graph and their node there."""
+    """Return the nodes of each graph that keep a device, with its first graph and node there."""
     found: list[Mapping[int, tuple[int, int]]] = []
     latest: dict[str, tuple[int, int]] = {}
     for at, instance in enumerate(instances):

@@ -43,7 +43,7 @@ class DeviceConflictError(ValueError):
 
 
 class DeviceName(NamedTuple):
-    """A device, or a request for one: None allows any value of a part."""
+    """A device, or a request for one, in which None allows any value."""
 
     job: str | None = None  #: job of the cluster, `localhost` outside a cluster
     replica: int | None = None
@@ -64,7 +64,7 @@ class DeviceName(NamedTuple):
         return all(mine is None or mine == its for mine, its in zip(self, device, strict=True))
 
     def differing(self, other: DeviceName) -> set[str]:
-        """Return the parts that two names require to be different (`AreCompatibleDevNames`)."""
+        """Return the parts that both names have and that differ (`AreCompatibleDevNames`)."""
         parts = zip(self._fields, self, other, strict=True)
         return {part for part, mine, its in parts if None not in {mine, its} and mine != its}
 

@@ -148,7 +148,7 @@ class Keras:
         """Yield severity, id, and text of remarks on XLA and cuDNN in a run with a GPU.
 
         The reasons not to use XLA are in the order in which Keras checks them
-        (`_resolve_auto_jit_compile` and `model_supports_jit`, keras/src/trainers/trainer.py, 3.15).
+        (`_resolve_auto_jit_compile` and `model_supports_jit`, trainers/trainer.py, 3.8 and 3.15).
         """
         devices = noted(self._capture_file, "physical")
         if not any(isinstance(each, dict) and each.get("type") != CPU for each in devices):
@@ -208,7 +208,7 @@ class Keras:
         return [layer for layer in self._layers if layer.name in outer]
 
     def _is_unknown_loop(self, node: str) -> bool:
-        """Return whether a node belongs to the loop of a layer that was not recorded."""
+        """Return whether a node is in the loop of an LSTM or GRU whose options are unknown."""
         if _LOOP_NAME.search(node) is None:
             return False
         found = self._layers_of(node)

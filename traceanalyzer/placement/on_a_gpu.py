@@ -102,7 +102,7 @@ class FreeChoices:
         return doubted(explanation, doubt)
 
     def why_unsure(self, explanation: PlacementExplanation) -> str:
-        """Return why an op may be on the CPU, if its explanation takes unknown devices for CPUs."""
+        """Return why an op may be on the CPU if devices that are unknown are CPUs."""
         if at := _line(explanation, self._unsure & self._chosen):
             return _choice_by_gpus(self._questions, [at])
         at = _line(explanation, self._unsure) or "a line that was not recorded"
@@ -147,7 +147,7 @@ def pinned_by(
 
 
 def pins_nothing(capture_file: CaptureFile) -> bool:
-    """Return whether the optimizer is known to be off; if the program was killed, it is not."""
+    """Return whether the optimizer is known to be off. If the program was killed, it is unknown."""
     is_known = isinstance((capture_file.devices or {}).get("optimizer_options"), dict)
     return is_known and not any(pinned_by(capture_file, is_of_session=of) for of in (False, True))
 

@@ -59,7 +59,7 @@ class ProgramPlacement:
         *,
         unsure_as_recorded: bool = False,
     ) -> None:
-        """Place a program on a machine, by default its own, where arguments were recorded.
+        """Place a program on a machine, by default its own.
 
         Args:
             unsure_as_recorded: Whether to assume the recorded device for uncertain requests.

@@ -37,7 +37,7 @@ _ADDS_A_VARIABLE: Final = "add_weight"
 
 
 class Site(NamedTuple):
-    """Where and how an op was created: fields of a blocker."""
+    """Where and how an op was created; the fields are those of a blocker."""
 
     type: str
     name: str  # "" for an eager op, as is `function`

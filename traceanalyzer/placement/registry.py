@@ -131,7 +131,7 @@ class Registry:
         return tuple(op for op, lines in defined if [*kernel_tables.lines_of(lines, self._minor)])
 
     def kernels(self, op: str) -> tuple[Kernel, ...]:
-        """Return the kernels of an op for CPU, GPU and DEFAULT, of every label."""
+        """Return the kernels of an op for CPU, GPU, and DEFAULT, with any label."""
         if op not in self._kernels:
             lines = kernel_tables.paragraphs(kernel_tables.KERNELS).get(op, "")
             of_version = kernel_tables.lines_of(lines, self._minor)
@@ -158,7 +158,7 @@ class Registry:
         return tuple(k for k in kernels if k.constraints.keys() <= definition.attributes.keys())
 
     def gpu_kernels(self, op: str) -> tuple[Kernel, ...]:
-        """Return the kernels of an op that a node on a GPU can match, of every label."""
+        """Return the kernels of an op that a node on a GPU can match, with any label."""
         return tuple(k for k in self.usable_kernels(op) if k.device_type in {GPU, DEFAULT})
 
     def find(

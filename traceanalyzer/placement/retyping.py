@@ -25,7 +25,7 @@ from traceanalyzer.placement.registry import registries
 
 
 class Target(NamedTuple):
-    """A type to cast to, and what it does to the values ("" if it keeps them)."""
+    """A type to cast to, and how it changes the values ("" if it does not)."""
 
     dtype: str
     loss: str = ""

@@ -19,7 +19,7 @@ from traceanalyzer.capture_file.document import (
 from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, SourceWhere, Where
-from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.blocker import BY_SCOPE, Blocker, BlockerKind
 from traceanalyzer.placement.calls import is_of_dataset
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.kernel_types import python_name
@@ -39,7 +39,6 @@ _FLOW: Final = frozenset({"while", "cond", "body", "case"})
 _LAYER: Final = re.compile(r"[a-z][a-z0-9_]*")  # names that programs and layers give
 _STRATEGIES: Final = ("tensorflow/python/distribute/", "keras/distribute/")
 _SCOPE: Final = re.compile(r"[\w.]*\bdevice\((?:[^()]|\([^()]*\))*\)")
-_BY_SCOPE: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE, BlockerKind.ASSIGNED})
 
 
 # --- evidence and lines ----------------------------------------------------------------------
@@ -143,7 +142,7 @@ def scope_text(blocker: Blocker) -> str:
 def is_of_strategy(blocker: Blocker) -> bool:
     """Return whether the scope that requests the device is in code of `tf.distribute`."""
     frame = blocker.scope_frame
-    if frame is None or blocker.kind not in _BY_SCOPE:
+    if frame is None or blocker.kind not in BY_SCOPE:
         return False
     if blocker.kind is not BlockerKind.REQUEST and blocker.scope is None:
         return False
@@ -151,7 +150,7 @@ def is_of_strategy(blocker: Blocker) -> bool:
 
 
 def is_of_call(blocker: Blocker) -> bool:
-    """Return whether the request is the program's own scope around a call of the function."""
+    """Return whether the program's own scope around a call of the function requests the device."""
     frame = blocker.scope_frame
     return bool(blocker.called_in) and frame is not None and frame.is_user
 

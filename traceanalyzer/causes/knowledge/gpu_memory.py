@@ -16,7 +16,7 @@ from traceanalyzer.causes._cause import BlockedOps
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import Evidence, RuledOut
-from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.blocker import BY_SCOPE, Blocker
 from traceanalyzer.placement.devices import asks_for_cpu
 from traceanalyzer.placement.scopes import scopes_of_making
 from traceanalyzer.run import Host, Run
@@ -27,7 +27,6 @@ _DEVICE: Final = re.compile(r"/device:GPU:(\d+)$")
 # `BaseGPUDeviceFactory::CreateGPUDevice` (gpu_device.cc); its MB are 2**20 bytes.
 _CREATED: Final = re.compile(r"Created device \S*/device:GPU:(\d+) with (\d+) MB memory")
 
-_BY_SCOPE: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE, BlockerKind.ASSIGNED})
 # A trained variable comes with its gradient and, for Adam, two slots of its size.
 _WITH_SLOTS: Final = 4
 
@@ -216,7 +215,7 @@ def _kept(capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
 def _own_scope(blocker: Blocker) -> Frame | None:
     """Return the line of the program's own CPU scope around an op or its resource."""
     frame = blocker.scope_frame
-    if frame is None or not frame.is_user or blocker.copied_from or blocker.kind not in _BY_SCOPE:
+    if frame is None or not frame.is_user or blocker.copied_from or blocker.kind not in BY_SCOPE:
         return None
     return frame if asks_for_cpu(blocker.scope or blocker.requested_device) else None
 
