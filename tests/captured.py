@@ -21,17 +21,6 @@ import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = [
-    "ENDINGS",
-    "PROGRAMS",
-    "Capture",
-    "Outcome",
-    "Program",
-    "mask",
-    "run_captured",
-    "run_plainly",
-]
-
 _FOLDER = Path(__file__).with_name("programs")
 _ROOT = _FOLDER.parents[1]
 _MARK = re.compile(r"# op: (?P<types>.*)$")
@@ -56,12 +45,10 @@ class Program:
 
     @property
     def name(self) -> str:
-        """What it is called by."""
         return self.path.stem
 
     @property
     def source(self) -> str:
-        """Its text."""
         return self.path.read_text(encoding="utf-8")
 
     @property

@@ -5,8 +5,6 @@ from typing import Any
 
 from traceanalyzer.capturing.recorder import hooks
 
-__all__ = ["failing"]
-
 
 def failing(error: Exception) -> Callable[..., None]:
     """A function that raises an error, and seems to stand in the recorder."""

@@ -21,8 +21,6 @@ from traceanalyzer.capturing.recorder.program import Settings
 from traceanalyzer.trace.discovery import find_runs
 from traceanalyzer.trace.files import read_host
 
-__all__ = ["Place", "Record", "Recorded", "Recorder", "run"]
-
 Record = dict[str, Any]
 Place = tuple[str, int]
 

@@ -207,6 +207,7 @@ def test_steps_of_a_program(tmp_path: Path) -> None:
     assert session["reason"] == "from step 10 of the program, to step 12"
     [trace] = done.traces().values()
     assert b"train" in trace
+    assert b"graph_type" not in trace  # we leave the marking of steps to the program
     sequences = done.records("eager")[-1]["sequences"]
     assert len(sequences) == 1
     assert not done.records("note")

@@ -11,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.capture_file.test_graphs import assert_same
 from tests.capturing.recorder.recorded import Place, Record, Recorded, Recorder
+from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.capture_file.dumps import read_dumps
+from traceanalyzer.capture_file.function_records import Instance
+from traceanalyzer.capture_file.graph_def import AttributePool
 
 _PROGRAM = Path(__file__).with_name("recorded_program.py")
 _LIBRARY = Path(__file__).with_name("recorded_library.py")
@@ -334,3 +339,46 @@ def test_the_dumps_that_are_kept_are_those_of_the_functions_that_ran(recorded: R
         own = {n for n in names if n.startswith((name + ".", name + "_partition"))}
         assert {n.split(".main.")[-1] for n in own} == {f"{stage}.pb" for stage in stages}
     assert not any("initial" in n or "mlir" in n for n in names)
+
+
+@pytest.fixture(scope="module")
+def capture_file(recorded: Recorded) -> CaptureFile:
+    pool = AttributePool()
+    functions, notes = read_dumps(recorded.recorder.work / "graphs", pool, [])
+    assert not notes
+    return CaptureFile(
+        tool="", host="", complete=True, functions=tuple(functions), attributes=tuple(pool.sets)
+    )
+
+
+def test_each_dump_is_read_as_protobuf_reads_it(recorded: Recorded) -> None:
+    files = sorted((recorded.recorder.work / "graphs").glob("*.pb"))
+    for file in files:
+        assert_same(file.read_bytes())
+    assert len(files) > 15
+
+
+def instance_of(capture_file: CaptureFile, beginning: str) -> Instance:
+    functions = (f for f in capture_file.functions if f.name.startswith(beginning))
+    return next(functions).instances[0]
+
+
+def test_a_function_is_there_with_requests_answers_and_what_ran(capture_file: CaptureFile) -> None:
+    instance = instance_of(capture_file, "__inference_step_")
+    graph = instance.input
+    product, root = graph.index("MatMul"), [*graph.origin_nodes].index("cond/Sqrt")
+
+    assert graph.devices[product] == "/device:CPU:0"
+    assert graph.origin_functions[root].startswith("cond_true_")
+    assert capture_file.attributes[graph.attributes[product]]["T"] == "float"
+    assert set(instance.assigned) == {_CPU}
+    assert [p.device for p in instance.partitions] == [_CPU]
+    assert graph.producer > 1000
+    assert {graph.devices[at] for at, op in enumerate(graph.ops) if op == "_Arg"} == {_CPU}
+
+
+def test_a_session_of_version_1_is_there(capture_file: CaptureFile) -> None:
+    instance = instance_of(capture_file, "unknown_graph")
+    assert "y" in instance.input.names
+    assert set(instance.assigned) == {_CPU}
+    assert "y" in instance.partitions[0].names
