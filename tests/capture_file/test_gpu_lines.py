@@ -112,6 +112,7 @@ def test_gpus_are_asked_for_without_tensorflow_too(tmp_path: Path, source: str) 
         ('with keras.device("cpu:0"):  # here\n    f()', True),
         ('with tf.device(tf.config.list_logical_devices("CPU")[0].name):  # here\n    f()', True),
         ("with tf.device(DEVICE):  # here\n    f()", False),
+        ('HOST = "/cpu:0"\nfrom x import *\nwith tf.device(HOST):  # here\n    f()', False),
         ('with tf.device(f"/{kind}:0"):  # here\n    f()', False),
         ('with tf.device("/cpu:0" if small else None):  # here\n    f()', False),
         ('with tf.device("/cpu:0"), tf.device(DEVICE):  # here\n    f()', False),

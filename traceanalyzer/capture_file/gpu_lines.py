@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CONDITIONS: Final = (
     *(ast.If, ast.IfExp, ast.Try, ast.TryStar, ast.ExceptHandler, ast.Match, ast.BoolOp),
-    ast.Lambda,
+    *(ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
 _CPU: Final = re.compile(
     r"'[^']*cpu[^']*'|(?:[\w.]+\.)?list_(?:logical|physical)_devices\('CPU'\)\[\d+\](?:\.name)?",
@@ -132,5 +132,7 @@ def _is_main(node: ast.AST) -> bool:
 def _names_cpu(node: ast.expr, tree: ast.Module) -> bool:
     """Return whether an expression, or the constant that it names, is the name of a CPU."""
     if isinstance(node, ast.Name) and node.id in constants(tree):
+        if any(isinstance(each, ast.alias) and each.name == "*" for each in ast.walk(tree)):
+            return False  # it may bind the name again
         node = constants(tree)[node.id].value
     return _CPU.fullmatch(ast.unparse(node)) is not None
