@@ -29,7 +29,6 @@ from tests.traces import (
 )
 from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.document import Session
-from traceanalyzer.model.figures import Steps
 from traceanalyzer.report.about import run_info
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.run import Run
@@ -122,7 +121,7 @@ def run_of(folder: Path, *, captured: bool = True, start_ns: int = 1, **more: An
 
 def test_the_command_is_that_of_the_capture(tmp_path: Path) -> None:
     words = ("traceanalyzer", "capture", "/srv/ann/train.py", "--key", "abc")
-    made = run_info(run_of(tmp_path, command=words), (), Steps(source="missing"))
+    made = run_info(run_of(tmp_path, command=words))
     assert made.command == "traceanalyzer capture train.py --key ***"
 
 
@@ -137,5 +136,5 @@ def test_the_command_is_that_of_the_capture(tmp_path: Path) -> None:
     ],
 )
 def test_when_it_was_recorded(tmp_path: Path, start_ns: int, at: str | None) -> None:
-    made = run_info(run_of(tmp_path, start_ns=start_ns), (), Steps(source="missing"))
+    made = run_info(run_of(tmp_path, start_ns=start_ns))
     assert made.recorded_at == at

@@ -14,7 +14,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.terminal import QUIET, Screen
-from traceanalyzer.report.text import cut, prose
+from traceanalyzer.report.text import cut, prose, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -86,11 +86,9 @@ def _page(cause: Cause, screen: Screen) -> Iterator[RenderableType]:
 
 def print_causes(causes: Sequence[Cause], console: Console) -> None:
     """Print the list of causes with their titles."""
-    columns = (b.Column(name="cause", title="Cause"), b.Column(name="what", title="What it is"))
-    rows = tuple((cause.id, prose(cause.title)) for cause in causes)
-    table = b.Table(columns=columns, rows=rows, total_rows=len(rows))
+    table = table_of("causes", [{"cause": c.id, "what": prose(c.title)} for c in causes])
     hint = b.Note(text=("For one of them: traceanalyzer explain CAUSE",))
-    screen = Screen(console, rows=len(rows))
+    screen = Screen(console, rows=len(causes))
     screen.print(screen.blocks((table, hint)))
 
 

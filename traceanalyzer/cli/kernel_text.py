@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 _MOST_ROWS: Final = 100
 _SAID: Final[Mapping[Extent, str]] = {"all": "yes", "some": "depends", "none": "no"}
-_COLUMNS: Final = tuple(
-    b.Column(name=title, title=title) for title in ("Attribute", "Type", "CPU", "GPU")
-)
 
 
 def print_answer(answer: KernelAnswer, console: Console) -> None:
@@ -73,14 +70,14 @@ def _table(answer: KernelAnswer) -> b.Table:
             alike.setdefault((name, support), []).append(dtype)
     rows: list[dict[str, b.Cell]] = [
         {
-            "Attribute": name if len(answer.attributes) > 1 else None,
-            "Type": (", ".join(sorted(dtypes)),),
-            "CPU": _SAID[support.cpu],
-            "GPU": _on_gpu(support),
+            "attribute": name if len(answer.attributes) > 1 else None,
+            "type": (", ".join(sorted(dtypes)),),
+            "cpu": _SAID[support.cpu],
+            "gpu": _on_gpu(support),
         }
         for (name, support), dtypes in (alike or {("", answer.overall): ["any"]}).items()
     ]
-    return table_of(_COLUMNS, rows)
+    return table_of("kernel_types", rows)
 
 
 def _on_gpu(support: TypeSupport) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -13,45 +13,31 @@ from traceanalyzer.format import size_text
 from traceanalyzer.health import trace_health
 from traceanalyzer.model import DeviceInfo, RunInfo, TfVersion
 from traceanalyzer.model import blocks as b
+from traceanalyzer.report.records import to_record
+from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.text import prose, sentence, table_of, terms, time
+from traceanalyzer.run import Host, Run, once_per_run
 from traceanalyzer.tables.recording import logical_devices
 from traceanalyzer.timeline.intervals import durations, union
 from traceanalyzer.units import NS_PER_S, PS_PER_US
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.model.figures import Steps
-    from traceanalyzer.run import Host, Run
-
-_DEVICE_COLUMNS: Final = (
-    b.Column(name="name", title="Device", kind="code", term="device"),
-    b.Column(name="model", title="Model"),
-    b.Column(name="kernels", title="Kernels", kind="count", term="kernel"),
-    b.Column(name="busy_share", title="Busy, of the recording", kind="share"),
-)
-
-
 # --- data ------------------------------------------------------------------------------------
 
 
-def run_info(run: Run, devices: tuple[DeviceInfo, ...], steps: Steps) -> RunInfo:
-    """Return the report's facts about the run."""
+@once_per_run
+def run_info(run: Run) -> RunInfo:
+    """Return the report's facts about a run."""
     facts = [host.tables.facts for host in run.hosts]
     levels = {f.host_level if f.host_level_source != "assumed" else None for f in facts}
     commands = [capture_file.command for _, capture_file in run.captured if capture_file.command]
     unknown = ["traceanalyzer", "report", run.path_name]
-    return RunInfo(
-        name=run.name,
-        path_name=run.path_name,
+    return to_record(
+        RunInfo,
+        run,
         hosts=tuple(h.name for h in run.hosts),
-        tf_version=TfVersion(
-            value=run.version.value if run.version else None,
-            source=run.version.source if run.version else None,
-        ),
-        duration_us=run.duration_ps / PS_PER_US,
-        steps=steps.count or None,
-        devices=devices,
+        tf_version=to_record(TfVersion, run.version or {"value": None, "source": None}),
+        steps=steps_of(run).count or None,
+        devices=tuple(device for host in run.hosts for device in _devices(run, host)),
         command=shown_command(commands[0] if commands else unknown),
         recorded_at=_recorded_at(run),
         host_tracer_level=levels.pop() if len(levels) == 1 else None,
@@ -66,19 +52,12 @@ def _recorded_at(run: Run) -> str | None:
         if host.session is not None
     ]
     start_ns = min((start_ns for start_ns in starts_ns if start_ns > 0), default=0)
-    return (
-        f"{datetime.fromtimestamp(start_ns // NS_PER_S, UTC):%Y-%m-%d %H:%M:%S}"
-        if start_ns
-        else None
-    )
+    start = datetime.fromtimestamp(start_ns // NS_PER_S, UTC)
+    return f"{start:%Y-%m-%d %H:%M:%S}" if start_ns else None
 
 
-def devices_of(run: Run) -> tuple[DeviceInfo, ...]:
-    """Return the devices of all hosts, and how busy they were."""
-    return tuple(device for host in run.hosts for device in _host_devices(run, host))
-
-
-def _host_devices(run: Run, host: Host) -> Iterator[DeviceInfo]:
+def _devices(run: Run, host: Host) -> Iterator[DeviceInfo]:
+    """Yield the devices of a host, and how busy they were."""
     facts, kernels, copies = host.tables.facts, host.tables.kernels, host.tables.transfers
     of_host = f"{host.name} " if len(run.hosts) > 1 else ""
     for name in facts.accelerators:
@@ -109,7 +88,7 @@ def _host_devices(run: Run, host: Host) -> Iterator[DeviceInfo]:
 
 
 def _recorded_model(host: Host, plane: str) -> str | None:
-    """Return the name that TensorFlow gave a GPU, if a capture recorded it."""
+    """Return the model of a GPU by TensorFlow, if a capture recorded it."""
     devices = (host.capture_file.devices if host.capture_file else None) or {}
     match devices.get("details"):
         case dict(details):
@@ -120,7 +99,7 @@ def _recorded_model(host: Host, plane: str) -> str | None:
 
 
 def _model(properties: dict[str, str]) -> str | None:
-    """Describe a device from the properties of its plane; few planes name the model."""
+    """Return the model of a device or, if its plane does not name it, what else is known of it."""
     named = properties.get("gpu_device_name") or properties.get("device_type_string")
     if named:
         return named
@@ -138,9 +117,10 @@ def _model(properties: dict[str, str]) -> str | None:
 # --- the last section of the page --------------------------------------------------------------
 
 
-def about(run: Run, info: RunInfo) -> b.Section:
+def about(run: Run) -> b.Section:
     """Return the section."""
-    health, tf, level = health_lines(run), info.tf_version, info.host_tracer_level
+    health, info = health_lines(run), run_info(run)
+    tf, level = info.tf_version, info.host_tracer_level
     source = (tf.source or "").replace("_", " ")
     rows: dict[str, b.Text] = {
         "Run": (b.Code(text=info.name),) if info.name else (),
@@ -151,27 +131,20 @@ def about(run: Run, info: RunInfo) -> b.Section:
         "Host tracer level": () if level is None else (f"{level}",),
         "Report by": (f"traceanalyzer {version('traceanalyzer')}",),
     }
-    names = [column.name for column in _DEVICE_COLUMNS]
-    devices = [{name: getattr(device, name) for name in names} for device in info.devices]
+    glossary = b.KeyValues(  # its entries are the link targets of terms
+        rows=tuple((name, prose(meaning)) for name, meaning in terms().items()),
+        ids=tuple(f"term-{name.replace(' ', '-')}" for name in terms()),
+    )
     blocks: tuple[b.Block, ...] = (
         *([b.Bullets(items=health)] if health else []),
         b.KeyValues(rows=tuple((name, text) for name, text in rows.items() if text)),
-        *([table_of(_DEVICE_COLUMNS, devices)] if devices else []),
-        _glossary(),
+        *([table_of("devices", [*map(vars, info.devices)])] if info.devices else []),
+        b.Fold(summary=("Glossary",), blocks=(glossary,), id="glossary"),
     )
     return b.Section(id="about", title="About the trace", blocks=blocks)
 
 
 def health_lines(run: Run) -> tuple[b.Text, ...]:
-    """Return the limits of the trace, the most severe first; a single host is not named."""
+    """Return the limits of the trace, the most severe first, without the name of a single host."""
     prefix = f"{run.hosts[0].name}: " if len(run.hosts) == 1 else ""
     return tuple(prose(sentence(e.message.removeprefix(prefix))) for e in trace_health(run))
-
-
-def _glossary() -> b.Fold:
-    """Return the glossary, whose entries are the link targets of terms."""
-    entries = b.KeyValues(
-        rows=tuple((name, prose(meaning)) for name, meaning in terms().items()),
-        ids=tuple(f"term-{name.replace(' ', '-')}" for name in terms()),
-    )
-    return b.Fold(summary=("Glossary",), blocks=(entries,), id="glossary")

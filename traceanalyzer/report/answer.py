@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
+
+import pandas as pd
 
 from traceanalyzer.capture_file.recorded_run import recorded_part
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model.blocks import Code, Line, Link, Strong
+from traceanalyzer.model.blocks import Code, Inline, Line, Link, Strong, Text
+from traceanalyzer.model.changes import Change
+from traceanalyzer.model.figures import StepPart
+from traceanalyzer.placement.on_a_gpu import Failure
 from traceanalyzer.report.changes import saving_text
+from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.records import source_lines
 from traceanalyzer.report.steps import PARTS
-from traceanalyzer.report.text import listing, part, prose, sentence, time
+from traceanalyzer.report.text import (
+    fill,
+    listing,
+    part,
+    prose,
+    sentence,
+    small,
+    time,
+    word,
+)
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from traceanalyzer.model.blocks import Inline, Text
-    from traceanalyzer.model.changes import Change
-    from traceanalyzer.model.figures import StepPart
-    from traceanalyzer.placement.on_a_gpu import Failure
-    from traceanalyzer.report.page_facts import PageFacts
 
 _NEARLY_ALL: Final = 0.95  # share of the wait from which a single place is named
 _MOST: Final = 0.5
@@ -34,7 +39,6 @@ _MOSTLY_COMPUTING: Final = 0.7  # of a step
 _FEWEST_STEPS: Final = 3
 #: Beside a GPU's own work.
 _BESIDE_OPS: Final[tuple[StepPart, ...]] = ("input", "launch", "runtime", "program")
-_NAMES: Final = {part.kind: part.name for part in PARTS}
 _PLACED_WELL: Final = "Placement needs no change"
 _RECORD: Final = "`traceanalyzer capture script.py`"
 _NONE_KNOWN: Final = "No op of the model is known to run on the CPU."
@@ -63,13 +67,13 @@ def facts_of_the_bar(facts: PageFacts) -> tuple[str, ...]:
 
 
 def to_do(facts: PageFacts) -> Text:
-    """Say what to do next: the first change, or what to look at."""
+    """Return what to do next: the first change, or what to look at."""
     if facts.failure is not None and not facts.failure.missing and facts.run.ops.empty:
-        return prose("Fix the error, then record again.")
-    if facts.changes:
-        is_placed_well = facts.kind == "D" and not moves_ops(facts.changes)
-        return (*([f"{_PLACED_WELL}. "] if is_placed_well else []), *_change(facts.changes[0]))
-    return prose(_advice(facts))
+        return ("Fix the error, then record again.",)
+    if not facts.changes:
+        return prose(_advice(facts))
+    is_placed_well = facts.kind == "D" and not moves_ops(facts.changes)
+    return fill("{}{}", f"{_PLACED_WELL}. " * is_placed_well, _change(facts.changes[0]))
 
 
 def moves_ops(changes: Sequence[Change]) -> bool:
@@ -88,7 +92,6 @@ def _advice(facts: PageFacts) -> str:
     if facts.part_us("unknown") >= _MOST * facts.step_us:
         said = "The trace does not show what the GPU waits for most of the time"
         return f"{said}: record host threads too, with {_RECORD}."
-    said = ""
     if facts.part_us("compute") >= _MOSTLY_COMPUTING * facts.step_us:
         said = (
             "To go faster, make the kernels faster: `traceanalyzer tables` lists them; mixed "
@@ -96,35 +99,36 @@ def _advice(facts: PageFacts) -> str:
         )
     elif facts.steps < _FEWEST_STEPS:
         said = "Too few steps were recorded to say what would make them faster: record ten or more."
-    return said if not said or _doubt(facts) else f"{_PLACED_WELL}. {said}"
+    else:
+        return ""
+    return said if _doubt(facts) else f"{_PLACED_WELL}. {said}"
 
 
 def _change(change: Change) -> Text:
     title = Link(text=change.title.replace("`", ""), to=f"change-{change.id}")
-    said: list[Inline] = [Strong(text="Do this next:"), " ", title]
+    said: Text = (Strong(text="Do this next:"), " ", title)
     if change.place is not None:
         file, number = change.place
-        said += [" (", Line(file=file, line=number), ")"]
-    said.append(".")
+        said = fill("{} ({})", said, Line(file=file, line=number))
+    said = (*said, ".")
     if change.candidates and change.candidates[0].check:
         first = change.candidates[0]
         named = first.title.rstrip(".")
-        if not named[1:2].isupper():
-            named = f"{named[:1].lower()}{named[1:]}"
-        how = " Perhaps " if change.kind == "gpu" else " Most likely: "
-        said += [how, *prose(named), "; check with ", Code(text=first.check), "."]
+        named = named if named[1:2].isupper() else small(named)
+        how = "Perhaps" if change.kind == "gpu" else "Most likely:"
+        said = fill("{} {} {}; check with {}.", said, how, prose(named), Code(text=first.check))
     saved = saving_text(change.saving)
     if saved and change.saving.kind != "proxy":
         subject = "A fix" if change.kind == "find_cause" else "It"
-        said += [f" {subject} saves ", *saved, "."]
-    return tuple(said)
+        said = fill("{} {} saves {}.", said, subject, saved)
+    return said
 
 
 # --- what happened -----------------------------------------------------------------------------
 
 
 def happened(facts: PageFacts) -> Text:
-    """Say what happened, what it costs, where, and what the trace does not show."""
+    """Return what happened, what it costs, where, and what the trace does not show."""
     notes = [note for _, capture_file in facts.run.captured for note in capture_file.notes]
     missing = [n.message for n in notes if n.severity == "warning" and n.id in _OTHER_WORK]
     left_out = dict.fromkeys(sentence(message.partition(";")[0]) for message in missing)
@@ -150,10 +154,11 @@ def _costly(facts: PageFacts) -> Text:
     if facts.wait_us is None or facts.wait_share is None:
         why = " The trace has no GPU kernels, so it does not show how long the GPU waited."
         return (*_took(facts, f"{_cpu_ops(facts)} ran on the CPU beside the GPU"), why)
-    who = "The GPU waits " if len(facts.devices) == 1 else "On average, a GPU waits "
+    who = "The GPU waits" if len(facts.devices) == 1 else "On average, a GPU waits"
     ops = counted(sum(us > 0 for us in facts.op_waits_us.values()), "op")
-    said = (who, *_of_a_step(facts, facts.wait_us), f" for {ops} on the CPU", *_where(facts), ".")
-    return (*said, *_more_goes_to(facts, facts.wait_us, "The GPU waits longer for"))
+    waits, where = _of_a_step(facts, facts.wait_us), _where(facts)
+    more = _more_goes_to(facts, facts.wait_us, "The GPU waits longer for")
+    return fill("{} {} for {} on the CPU{}.{}", who, waits, ops, where, more)
 
 
 def _cpu_ops(facts: PageFacts) -> str:
@@ -168,21 +173,22 @@ def _of_a_step(facts: PageFacts, us: float) -> Text:
     """Return a time and its share of a step, or of the mean step if there are several."""
     whole, share = time(facts.step_us or 0.0), part(us / (facts.step_us or us))
     if facts.has_steps and facts.steps != 1:
-        return (time(us), " per step (", share, " of the mean, ", whole, ")")
-    return (time(us), " of the ", whole, " step" * facts.has_steps, " recorded (", share, ")")
+        return fill("{} per step ({} of the mean, {})", time(us), share, whole)
+    step = " step" * facts.has_steps
+    return fill("{} of the {}{} recorded ({})", time(us), whole, step, share)
 
 
 def _more_goes_to(facts: PageFacts, us: float, verb: str) -> Text:
-    """Name the part that takes more of the step than CPU placement, GPU work excluded."""
+    """Return which part takes longest, if longer than CPU placement; GPU work does not count."""
     took, kind = max((facts.part_us(kind), kind) for kind in _BESIDE_OPS)
     if took <= us or not facts.step_us:
         return ()
-    the = "the " if kind == "runtime" else ""
-    return (f" {verb} {the}{_NAMES[kind]} (", part(took / facts.step_us), ").")
+    the = "the " * (kind == "runtime")
+    return fill(" {} {}{} ({}).", verb, the, word("part", kind), part(took / facts.step_us))
 
 
 def _where(facts: PageFacts) -> Text:
-    """Name the place that causes most of the cost, if there is one."""
+    """Return the line or the op type that causes most of the cost, if one does."""
     by_place = defaultdict[Line | Code, float](float)
     ops = zip(source_lines(facts.on_cpu, facts.run), facts.on_cpu["type"], strict=True)
     for (line, op_type), us in zip(ops, facts.op_waits_us.values(), strict=True):
@@ -203,27 +209,28 @@ def _fine(facts: PageFacts) -> Text:
     if facts.wait_us is None:
         how = (", by design or only once.",)
     elif facts.wait_us:
-        how = (" and the GPU waits only ", *_of_a_step(facts, facts.wait_us), f" for {them}.")
-    ran = (f"{_cpu_ops(facts)} (", _host_time(facts.on_cpu), ") ran on the CPU")
-    return ("Placement is not your bottleneck: ", *ran, *how, *_shares(facts))
+        how = fill(" and the GPU waits only {} for {}.", _of_a_step(facts, facts.wait_us), them)
+    said = "Placement is not your bottleneck: {} ({}) ran on the CPU{}{}"
+    return fill(said, _cpu_ops(facts), _host_time(facts.on_cpu), how, _shares(facts))
 
 
 def _shares(facts: PageFacts) -> Text:
     if not facts.has_gpu_times or not facts.step_us:
         return ()
-    took = {kind: facts.part_us(kind) / facts.step_us for kind in _NAMES}
+    took = {kind: facts.part_us(kind) / facts.step_us for kind in PARTS}
     took = {kind: share for kind, share in took.items() if share >= _WORTH_NAMING}
     unknown = took.pop("unknown", None)
     said: Text = ()
     if took:
-        a_step = (" The mean step, ", ", is ") if facts.steps > 1 else (" The ", " step is ")
-        before, after = a_step if facts.has_steps else (" The ", " recorded are ")
+        a_step = " The mean step, {}, is {}." if facts.steps > 1 else " The {} step is {}."
         most = sorted(took, key=lambda kind: -took[kind])[:4]
-        parts = listing([(part(took[kind]), f" {_NAMES[kind]}") for kind in most], most=4)
-        said = (before, time(facts.step_us), after, *parts, ".")
+        parts = listing([(part(took[kind]), f" {word('part', kind)}") for kind in most], most=4)
+        template = a_step if facts.has_steps else " The {} recorded are {}."
+        said = fill(template, time(facts.step_us), parts)
     if unknown:
         of = "a step" if facts.has_steps else "the time"
-        said = (*said, " For ", part(unknown), f" of {of}, the trace does not show what happened.")
+        missing = "{} For {} of {}, the trace does not show what happened."
+        said = fill(missing, said, part(unknown), of)
     return said
 
 
@@ -238,14 +245,14 @@ def _without_gpu(facts: PageFacts) -> Text:
 def _took(facts: PageFacts, ran: str) -> Text:
     ops_us = facts.part_us("cpu_op")
     if not facts.has_steps or not facts.step_us or not ops_us:
-        return (f"{ran} (", _host_time(facts.on_cpu), ").")
+        return fill("{} ({}).", ran, _host_time(facts.on_cpu))
     takes = "takes" if len(facts.on_cpu) == 1 else "take"
     more = _more_goes_to(facts, ops_us, "More goes to")
-    return (f"{ran} and {takes} ", *_of_a_step(facts, ops_us), ".", *more)
+    return fill("{} and {} {}.{}", ran, takes, _of_a_step(facts, ops_us), more)
 
 
 def _no_gpu(facts: PageFacts) -> Text:
-    """Say that no GPU was used, and why if a capture shows it."""
+    """Return that no GPU was used, and why if a capture shows it."""
     if facts.why_no_gpu is not None:
         return prose(sentence(facts.why_no_gpu.title))
     has_one = any(host.tables.facts.accelerators for host in facts.run.hosts)
@@ -277,7 +284,7 @@ def _nothing(facts: PageFacts) -> Text:
         used = f"A {facts.other_device} was used."
         if facts.other_device == "pluggable device":
             used = "A pluggable device (such as Metal) was used; its work is not in the trace."
-        return (f"{used} {_cpu_ops(facts)} ran on the CPU (", _host_time(facts.on_cpu), ").")
+        return fill("{} {} ran on the CPU ({}).", used, _cpu_ops(facts), _host_time(facts.on_cpu))
     if facts.compiled:
         ran = f"{counted(facts.compiled, 'XLA op')} ran on the accelerator"
         return (f"No TensorFlow op ran on the CPU; {ran}.", *_shares(facts))
@@ -285,14 +292,15 @@ def _nothing(facts: PageFacts) -> Text:
 
 
 def _doubt(facts: PageFacts) -> Text:
-    """Name the facts that the trace does not show."""
+    """Return which facts the trace does not show, if any."""
     ops, seen = facts.run.ops, [host.tables.facts for host in facts.run.hosts]
     if ops.empty:
         return ()
     if not all(f.has_host_plane and f.host_level >= _OP_LEVEL for f in seen):
         return (" The trace does not record CPU ops: its host events are missing or too coarse.",)
     unknown = ops[(ops["placement"] == "unknown") & (ops["role"] == Role.COMPUTE)]
+    if unknown.empty:
+        return ()
     them = "it" if len(unknown) == 1 else "them"
-    start = f" For {counted(len(unknown), 'op')} ("
-    end = f"), the trace does not show which device ran {them}."
-    return () if unknown.empty else (start, _host_time(unknown), end)
+    said = " For {} ({}), the trace does not show which device ran {}."
+    return fill(said, counted(len(unknown), "op"), _host_time(unknown), them)

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import pandas as pd
+
+from traceanalyzer import model as m
 from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.changes import changes_of
-from traceanalyzer.diagnosis import cpu_ops
+from traceanalyzer.diagnosis import Diagnosis, cpu_ops
+from traceanalyzer.findings import Finding
 from traceanalyzer.health import trace_health
-from traceanalyzer.model import (
-    ExplainedShares,
-    Finding,
-    OnAGpu,
-    OpRef,
-    Report,
-    StepTime,
-    Summary,
-    ToolInfo,
-    Unexplained,
-    UnexplainedOp,
-)
-from traceanalyzer.report.about import devices_of, run_info
+from traceanalyzer.model.figures import Steps
+from traceanalyzer.report.about import run_info
 from traceanalyzer.report.folds import myths
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.memory import memory
 from traceanalyzer.report.page import in_order, page_of
 from traceanalyzer.report.records import (
     evidence_shown,
-    gain,
     joint_cost,
     line_texts,
     op_costs,
+    source_lines,
     tables,
     to_record,
     us,
@@ -40,33 +34,23 @@ from traceanalyzer.report.records import (
 from traceanalyzer.report.steps import critical_paths, idle_share, steps_of, timeline
 from traceanalyzer.report.text import plain
 from traceanalyzer.report.transfers import round_trips, transfer_graph
-from traceanalyzer.source_files import shown_files
+from traceanalyzer.run import Run
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    import pandas as pd
-
-    from traceanalyzer import findings
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model.figures import Steps
-    from traceanalyzer.run import Run
 
 _MAX_OPS: Final = 500  # ops of a finding
 _HARM_ORDER: Final = ("harmful", "harmless", "by_design")
 
 
-def assemble(diagnosis: Diagnosis) -> Report:
+def assemble(diagnosis: Diagnosis) -> m.Report:
     """Build the report of a diagnosed run."""
     run, costs = diagnosis.run, diagnosis.costs
-    devices, steps, times = devices_of(run), steps_of(run), timeline(run)
+    info, steps, times = run_info(run), steps_of(run), timeline(run)
     by_id = run.ops.set_index("op_id", drop=False)
-    report = Report(
-        tool=ToolInfo(version=version("traceanalyzer")),
-        run=run_info(run, devices, steps),
+    report = m.Report(
+        tool=m.ToolInfo(version=version("traceanalyzer")),
+        run=info,
         health=trace_health(run),
-        summary=_summary(diagnosis, idle_share(times, devices), steps),
+        summary=_summary(diagnosis, idle_share(times, info.devices), steps),
         findings=_ranked(_finding(f, diagnosis) for f in diagnosis.findings),
         changes=in_order(diagnosis, changes_of(diagnosis)),
         unexplained=_unexplained(diagnosis.unexplained, diagnosis, is_measured=True),
@@ -88,21 +72,21 @@ def assemble(diagnosis: Diagnosis) -> Report:
     return replace(report, page=page, summary=replace(report.summary, verdict=verdict))
 
 
-def _summary(diagnosis: Diagnosis, gpu_idle_share: float | None, steps: Steps) -> Summary:
+def _summary(diagnosis: Diagnosis, gpu_idle_share: float | None, steps: Steps) -> m.Summary:
     on_cpu, median_us = cpu_ops(diagnosis.run), steps.median_us
     total_ps = int(on_cpu["host_self_ps"].sum())
     levels = on_cpu["op_id"].map(diagnosis.explained)
     of_level = on_cpu["host_self_ps"].groupby(levels).sum() / (total_ps or 1)
     shares = {k: float(of_level.get(k, 0.0)) for k in ("certain", "likely", "possible")}
     is_known = diagnosis.run.gpu_used and total_ps > 0
-    return Summary(
+    return m.Summary(
         verdict="",
         cpu_ops=len(on_cpu),
         cpu_op_us=total_ps / PS_PER_US,
-        explained=ExplainedShares(**(shares if total_ps else dict.fromkeys(shares))),
+        explained=m.ExplainedShares(**(shares if total_ps else dict.fromkeys(shares))),
         explained_share=shares["certain"] + shares["likely"] if is_known else None,
         gpu_idle_share=gpu_idle_share,
-        step_us=None if median_us is None else StepTime(median=median_us, p95=steps.p95_us),
+        step_us=None if median_us is None else m.StepTime(median=median_us, p95=steps.p95_us),
         exposed_us_per_step=us(diagnosis.costs.exposed_ps(on_cpu["op_id"])),
     )
 
@@ -110,14 +94,14 @@ def _summary(diagnosis: Diagnosis, gpu_idle_share: float | None, steps: Steps) -
 # --- findings --------------------------------------------------------------------------------
 
 
-def _finding(found: findings.Finding, diagnosis: Diagnosis, *, is_measured: bool = True) -> Finding:
+def _finding(found: Finding, diagnosis: Diagnosis, *, is_measured: bool = True) -> m.Finding:
     run, costs = diagnosis.run, diagnosis.costs
     rows = _most_expensive(found.op_ids, run)
-    # The bounds are for moving ops to a device. That helps neither by-design ops nor a slow input
-    # pipeline, which has a section on fixes.
+    # Neither by-design ops nor those of the input pipeline are to move to a device.
     can_gain = is_measured and found.harm != "by_design" and not rows["in_input_pipeline"].all()
+    bounds = costs.gain(found.op_ids) if can_gain else None
     return to_record(
-        Finding,
+        m.Finding,
         found,
         ops=_ops(rows.head(_MAX_OPS), run),
         ops_total=len(rows),
@@ -127,15 +111,17 @@ def _finding(found: findings.Finding, diagnosis: Diagnosis, *, is_measured: bool
         ),
         evidence=evidence_shown(found.evidence, run),
         cost=joint_cost(rows, run.transfers, costs),
-        gain_us_per_step=gain(found.op_ids, costs) if can_gain else None,
+        gain_us_per_step=None
+        if bounds is None
+        else m.Gain(low=us(bounds.low_ps), high=us(bounds.high_ps), basis="exposed"),
         path_us_per_step=us(costs.path_ps(found.op_ids)) if is_measured else None,
     )
 
 
-def _ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def _ranked(findings: Iterable[m.Finding]) -> tuple[m.Finding, ...]:
     """Sort findings by harm, then by the most time a fix could save, then by host time."""
 
-    def rank(finding: Finding) -> tuple[int, float, float]:
+    def rank(finding: m.Finding) -> tuple[int, float, float]:
         cost, bounds = finding.cost, finding.gain_us_per_step
         high = None if bounds is None else bounds.high
         saved = cost.exposed_us_per_step if high is None else high
@@ -145,12 +131,12 @@ def _ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=rank))
 
 
-def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
+def _on_a_gpu(diagnosis: Diagnosis) -> m.OnAGpu | None:
     there = diagnosis.on_a_gpu
     if there is None:
         return None
     left = _most_expensive(there.unexplained, diagnosis.run)
-    return OnAGpu(
+    return m.OnAGpu(
         assumed=there.assumption,
         findings=_ranked(_finding(f, diagnosis, is_measured=False) for f in there.findings),
         unexplained=_unexplained(left, diagnosis, is_measured=False),
@@ -160,9 +146,9 @@ def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
     )
 
 
-def _unexplained(left: pd.DataFrame, diagnosis: Diagnosis, *, is_measured: bool) -> Unexplained:
+def _unexplained(left: pd.DataFrame, diagnosis: Diagnosis, *, is_measured: bool) -> m.Unexplained:
     run, shown, candidates = diagnosis.run, left.head(_MAX_OPS), Candidates(diagnosis.run)
-    # For these hosts, another capture would show nothing new.
+    # Another capture of these hosts would show nothing new.
     captured = {host.name for host, _ in run.captured}
     costs = op_costs(shown, run.transfers, diagnosis.costs if is_measured else None)
     ops = []
@@ -172,9 +158,9 @@ def _unexplained(left: pd.DataFrame, diagnosis: Diagnosis, *, is_measured: bool)
             more["occurrences"] = int(occurrences)
             more["candidates"] = candidates.of(diagnosis.cpu_ops.get(ref["op_id"]))
             more["settled_by"] = None if str(ref["host"]) in captured else SETTLED_BY
-        ops.append(UnexplainedOp(**ref, cost=cost, **more))
+        ops.append(m.UnexplainedOp(**ref, cost=cost, **more))
     took_us = int(left["host_self_ps"].sum()) / PS_PER_US
-    return Unexplained(cpu_op_us=took_us, ops=tuple(ops), ops_total=len(left))
+    return m.Unexplained(cpu_op_us=took_us, ops=tuple(ops), ops_total=len(left))
 
 
 # --- ops -------------------------------------------------------------------------------------
@@ -189,13 +175,12 @@ def _refs(rows: pd.DataFrame, run: Run) -> list[dict[str, Any]]:
     """Return the fields of `OpRef` of each op."""
     columns = ["op_id", "name", "type", "host", "placement"]
     named: list[dict[str, Any]] = rows[columns].to_dict("records")  # type: ignore[assignment]
-    files = shown_files(rows["source_file"], run)
-    places = zip(files, rows["source_line"], line_texts(rows, run), strict=True)
+    lines = zip(named, source_lines(rows, run), line_texts(rows, run), strict=True)
     return [
-        {**ref, "file": file, "line": line, "source": source}
-        for ref, (file, line, source) in zip(named, places, strict=True)
+        {**ref, "file": at and at.file, "line": at and at.line, "source": source}
+        for ref, at, source in lines
     ]
 
 
-def _ops(rows: pd.DataFrame, run: Run) -> tuple[OpRef, ...]:
-    return tuple(OpRef(**ref) for ref in _refs(rows, run))
+def _ops(rows: pd.DataFrame, run: Run) -> tuple[m.OpRef, ...]:
+    return tuple(m.OpRef(**ref) for ref in _refs(rows, run))

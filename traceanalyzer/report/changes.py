@@ -4,44 +4,36 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
 
 import msgspec
+import pandas as pd
 
+from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
+from traceanalyzer.model.changes import Change, Saving
 from traceanalyzer.report.op_reasons import ruled_out
+from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.records import evidence_shown, joint_cost, place_of, source_lines
-from traceanalyzer.report.text import cause_title, listing, prose, table_of, time
+from traceanalyzer.report.text import (
+    capital,
+    cause_title,
+    fill,
+    listing,
+    prose,
+    small,
+    table_of,
+    time,
+)
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pandas as pd
-
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.model.changes import Change, Saving
-    from traceanalyzer.report.page_facts import PageFacts
 
 _MOST_CHANGES: Final = 200
 _MOST_OPS: Final = 50  # of a card; the table of ops contains all
 _MOST_FINDINGS: Final = 20  # of a card
 _MOST_EVIDENCE: Final = 12  # of a finding
 _SENTENCE: Final = re.compile(r"[A-Z][^=]* .*[^.]\.")
-_OP_COLUMNS: Final = (
-    b.Column(name="name", title="Op", kind="code", opens="op"),
-    b.Column(name="type", title="Type", kind="code"),
-    b.Column(name="host_self_us", title="Host time", kind="us", term="host time"),
-    b.Column(name="exposed_us", title="GPU wait per step", kind="us", term="GPU wait"),
-    b.Column(name="source", title="Source", opens="source"),
-)
-_CANDIDATE_COLUMNS: Final = (
-    b.Column(name="cause", title="Candidate cause", term="cause"),
-    b.Column(name="explains", title="Explains"),
-    b.Column(name="check", title="Check", kind="code"),
-    b.Column(name="edit", title="If so, change"),
-)
 
 
 def changes(facts: PageFacts) -> b.Section | None:
@@ -49,7 +41,7 @@ def changes(facts: PageFacts) -> b.Section | None:
     rows = tuple(
         b.ChangeRow(
             to=f"change-{change.id}",
-            detail=prose(f"{change.detail[:1].upper()}{change.detail[1:]}" or _ops_of(change)),
+            detail=prose(capital(change.detail) or _ops_of(change)),
             share=None if change.saving.kind == "proxy" else change.saving.share,
             **_shown(change),
         )
@@ -81,21 +73,20 @@ def saving_text(saving: Saving) -> b.Text:
     if saving.high_us is None or saving.kind == "none":
         return ()
     per = {"step": " per step", "run": " in total", "once": ", once"}[saving.per]
-    high = time(saving.high_us)
+    high, low = time(saving.high_us), time(saving.low_us) if saving.low_us else None
     if saving.kind == "proxy":
-        return (high, f" of host time{per}")
-    estimated = " (estimated)" if saving.kind == "estimated" else ""
-    if saving.kind == "upper_bound" or (estimated and not saving.low_us):
-        return ("up to ", high, f"{per}{estimated}")
-    low = None if not saving.low_us else time(saving.low_us)
-    return (high, per) if low in {None, high} else (low, " to ", high, f"{per}{estimated}")
+        return fill("{} of host time{}", high, per)
+    estimated = " (estimated)" * (saving.kind == "estimated")
+    if low is None:
+        return fill("up to {}{}{}", high, per, estimated)
+    return (high, per) if low == high else fill("{} to {}{}{}", low, high, per, estimated)
 
 
 # --- cards ---------------------------------------------------------------------------------------
 
 
 def cards(facts: PageFacts) -> b.Section | None:
-    """Return each change in full; the first is open."""
+    """Return each change in full; None if there is nothing to change."""
     number = {change.id: at for at, change in enumerate(facts.changes, 1)}
     made = tuple(_card(facts, change, number) for change in facts.changes[:_MOST_CHANGES])
     return b.Section(id="cards", title="Each change in full", blocks=made) if made else None
@@ -129,24 +120,22 @@ def _card(facts: PageFacts, change: Change, number: dict[str, int]) -> b.Card:
 
 def _facts(facts: PageFacts, change: Change, ops: pd.DataFrame) -> b.Text:
     cost = joint_cost(ops, facts.run.transfers, facts.diagnosis.costs)
-    found: list[b.Inline] = [_ops_of(change)]
+    found: b.Text = (_ops_of(change),)
     if cost.exposed_us_per_step is not None:
-        found += [", GPU wait ", time(cost.exposed_us_per_step), " per step"]
+        found = fill("{}, GPU wait {} per step", found, time(cost.exposed_us_per_step))
     if cost.host_us_per_step is not None:
-        found += [", host time ", time(cost.host_us_per_step), " per step"]
-        if facts.step_us and cost.host_us_per_step > facts.step_us:
-            found.append(" (over all threads)")
+        threads = " (over all threads)" * (0 < (facts.step_us or 0) < cost.host_us_per_step)
+        found = fill("{}, host time {} per step{}", found, time(cost.host_us_per_step), threads)
     elif cost.host_us is not None:
-        found += [", host time ", time(cost.host_us), " in total"]
-    if change.saving.note:
-        found.append(f". Saving: {change.saving.note.rstrip('.')}.")
-    return tuple(found)
+        found = fill("{}, host time {} in total", found, time(cost.host_us))
+    note = change.saving.note.rstrip(".")
+    return fill("{}. Saving: {}.", found, note) if note else found
 
 
 def _edits(change: Change) -> Iterator[b.Block]:
     edited = {(edit.file, edit.line) for edit in change.edits}
     also = [place for place in change.also if tuple(place) not in edited]
-    # The replay assumes all edits: a diff that lacks the edits at other places is not verified.
+    # The replay makes all edits, so it does not verify a diff that lacks one.
     is_verified = change.is_verified and not also
     for e in change.edits:
         yield b.Diff(file=e.file, line=e.line, old=e.old, new=e.new, is_verified=is_verified)
@@ -162,32 +151,28 @@ def _edits(change: Change) -> Iterator[b.Block]:
 
 
 def _instead(text: str) -> Iterator[b.Block]:
-    """Yield sentences as notes, and the other lines as code or commands."""
+    """Yield sentences as notes, and the other lines as Python or shell commands."""
     code = []
     for line in text.strip("\n").split("\n"):
         if "`" in line or _SENTENCE.fullmatch(line):
             yield b.Note(text=prose(line))
         elif line:
             code.append(line)
-    if code:
-        language: Literal["python", "sh"] = "python" if _is_python("\n".join(code)) else "sh"
-        yield b.Source(file="", first_line=0, lines=tuple(code), language=language)
-
-
-def _is_python(code: str) -> bool:
-    """Return whether code is Python's rather than a shell's; `nvidia-smi` could be both."""
+    language: Literal["python", "sh"] = "python"
     try:
-        ast.parse(code)
+        ast.parse("\n".join(code))
     except (SyntaxError, ValueError):
-        return False
-    return re.fullmatch(r"[\w-]+", code) is None
+        language = "sh"
+    if code:  # Python would accept `nvidia-smi`
+        language = "sh" if re.fullmatch(r"[\w-]+", "\n".join(code)) else language
+        yield b.Source(file="", first_line=0, lines=tuple(code), language=language)
 
 
 def _candidates(change: Change) -> Iterator[b.Block]:
     rows: list[dict[str, b.Cell]] = []
     for each in change.candidates:
-        if not each.check:  # what would help as well
-            yield b.Note(text=prose(f"Or instead: {each.title[:1].lower()}{each.title[1:]}"))
+        if not each.check:  # an alternative
+            yield b.Note(text=prose(f"Or instead: {small(each.title)}"))
             yield from _instead(each.edit)
             continue
         explains = f"{each.explains_directly:,} of {_ops_of(change)}"
@@ -198,11 +183,11 @@ def _candidates(change: Change) -> Iterator[b.Block]:
             {"cause": prose(each.title), "explains": explains, "check": check, "edit": edit}
         )
     if rows:
-        yield table_of(_CANDIDATE_COLUMNS, rows)
+        yield table_of("candidates", rows)
 
 
 def _needs(change: Change, found: list[Finding], number: dict[str, int]) -> Iterator[b.Block]:
-    """Name the other blockers that keep the ops off the GPU."""
+    """Yield the blockers, if there are several, and the other changes that the ops need."""
     items = [
         (
             f"{cause_title(blocker.cause)} ({blocker.certainty})",
@@ -251,7 +236,7 @@ def _ops(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.Block]:
         row |= {"host_self_us": op["host_self_ps"] / PS_PER_US, "exposed_us": waited}
         rows.append({**row, "source": None if line is None else (line,)})
     ids = [f"op-{op_id}" for op_id in shown["op_id"]]
-    table = table_of(_OP_COLUMNS, rows, len(ops), ids=ids)
+    table = table_of("ops_of_a_change", rows, len(ops), ids=ids)
     yield b.Fold(summary=(f"Ops ({len(ops):,})",), blocks=(table,))
 
 
@@ -270,9 +255,9 @@ def _ruled_out(facts: PageFacts, change: Change, found: list[Finding]) -> Iterat
 
 
 def _data_path(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.DataPath]:
-    """Yield the path through CPU ops, if they take data from a GPU or return data to it.
+    """Yield the path through CPU ops that take data from a GPU or return data to it.
 
-    Bytes are the mean for one run of the ops: all transfers, divided by how often the ops ran.
+    Bytes are the mean over all times that the ops ran.
     """
     transfers = facts.run.transfers
     to_host, to_device = (transfers["direction"] == direction for direction in ("d2h", "h2d"))

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.model import Report
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.html import render_page
 from traceanalyzer.report.markdown import markdown_of, page_markdown
 from traceanalyzer.whole_file import write_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model import Report
 
 Form: TypeAlias = Literal["html", "json", "markdown"]
 

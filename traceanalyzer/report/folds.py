@@ -6,31 +6,28 @@ load, and the cost of transfers are often suspected of moving ops to the CPU, bu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+import pandas as pd
+
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.causes.knowledge.caught_errors import exhaustion
 from traceanalyzer.causes.knowledge.gpu_memory import driver_gpus, gpu_memory
 from traceanalyzer.diagnosis import RAN_ONCE
+from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed, percent_text, size_text
 from traceanalyzer.health import trace_health
 from traceanalyzer.model import Myth
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.about import health_lines
-from traceanalyzer.report.text import prose, sentence, time
+from traceanalyzer.report.page_facts import PageFacts
+from traceanalyzer.report.text import fill, prose, sentence, table_of, time
+from traceanalyzer.run import Run
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pandas as pd
-
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.report.page_facts import PageFacts
-    from traceanalyzer.run import Run
 
 _NO_GPU: Final = "no_gpu_visible"
 _FEWEST_LIMITS: Final = 3
@@ -40,10 +37,6 @@ _OTHERS: Final = ("other-findings", "Also computed on the host")
 _FLOAT64: Final = (
     "Nearly all ops with a GPU kernel have one for float64. It can be slow on a GPU, but that does "
     "not move ops to the CPU."
-)
-_CAUSE_COLUMNS: Final = (
-    b.Column(name="cause", title="Cause", term="cause"),
-    b.Column(name="because", title="Result"),
 )
 _MYTHS: Final = {
     "memory": ("GPU memory", "Was GPU memory full?"),
@@ -55,8 +48,17 @@ _MYTHS: Final = {
 
 def folds(facts: PageFacts) -> b.Section | None:
     """Return the folded lines; None if there is nothing to say."""
-    found = (*_findings(facts), *_not_the_cause(facts.run), *_checked(facts), *_limits(facts.run))
-    return b.Section(id="folds", title="Nothing to change", blocks=found) if found else None
+    found = [*_findings(facts)]
+    if answers := myths(facts.run):
+        named = ", ".join(dict.fromkeys(_MYTHS[each.id][0] for each in answers))
+        bullets = b.Bullets(items=tuple(prose(each.answer) for each in answers))
+        found.append(_fold("not-the-cause", f"Not the cause: {named}", bullets))
+    found += [*_checked(facts), *_limits(facts.run)]
+    return b.Section(id="folds", title="Nothing to change", blocks=tuple(found)) if found else None
+
+
+def _fold(fold_id: str, summary: str, *blocks: b.Block) -> b.Fold:
+    return b.Fold(summary=(summary,), blocks=blocks, id=fold_id)
 
 
 def _findings(facts: PageFacts) -> Iterator[b.Fold]:
@@ -64,9 +66,10 @@ def _findings(facts: PageFacts) -> Iterator[b.Fold]:
     in_changes = {each for change in facts.changes for each in change.finding_ids}
     took_ps = facts.run.ops.set_index("op_id")["host_self_ps"]
 
-    def figures(op_ids: Sequence[str]) -> b.Text:
+    def summary(title: b.Text, op_ids: Sequence[str]) -> b.Text:
         took = time(int(took_ps.reindex(list(op_ids)).sum()) / PS_PER_US)
-        return (f": {counted(len(op_ids), 'op')}, ", took, " over the whole recording")
+        ops = counted(len(op_ids), "op")
+        return fill("{}: {}, {} over the whole recording", title, ops, took)
 
     by_kind: dict[tuple[str, str], list[Finding]] = {_BY_DESIGN: [], _ONCE: [], _OTHERS: []}
     for f in facts.findings.values():
@@ -76,7 +79,7 @@ def _findings(facts: PageFacts) -> Iterator[b.Fold]:
     for (fold_id, title), findings in by_kind.items():
         blocks = tuple(
             b.Fold(
-                summary=(*prose(finding.title), *figures(finding.op_ids)),
+                summary=summary(prose(finding.title), finding.op_ids),
                 blocks=(b.Note(text=prose(finding.why)),),
                 id=f"finding-{finding.id}",
             )
@@ -84,19 +87,19 @@ def _findings(facts: PageFacts) -> Iterator[b.Fold]:
         )
         every = sorted({op_id for finding in findings for op_id in finding.op_ids})
         if blocks:
-            yield b.Fold(summary=(title, *figures(every)), blocks=blocks, id=fold_id)
+            yield b.Fold(summary=summary((title,), every), blocks=blocks, id=fold_id)
 
 
 def _checked(facts: PageFacts) -> Iterator[b.Fold]:
     """Yield the causes that were checked and not found, except those that are still possible.
 
-    While ops are unexplained, list only causes that a fact excludes: the trace may not show others.
+    If ops are unexplained, only causes that a fact excludes are listed.
     """
     possible = _possible_causes(facts)
     titles = {cause.id: cause.title for cause in all_causes()}
     excluded = {out.cause: out.because for f in facts.findings.values() for out in f.ruled_out}
     not_found = "" if len(facts.diagnosis.unexplained) else "not found in this run"
-    rows = []
+    rows: list[dict[str, b.Cell]] = []
     for outcome in facts.diagnosis.outcomes:
         because = ""
         if outcome.status == "failed":
@@ -105,11 +108,10 @@ def _checked(facts: PageFacts) -> Iterator[b.Fold]:
             because = excluded.get(outcome.cause, not_found)
         if because:
             title = titles.get(outcome.cause, outcome.cause)
-            rows.append((prose(title), prose(sentence(because))))
+            rows.append({"cause": prose(title), "because": prose(sentence(because))})
     if rows:
-        table = b.Table(columns=_CAUSE_COLUMNS, rows=tuple(rows), total_rows=len(rows))
-        summary = (f"Checked and not found: {counted(len(rows), 'cause')}",)
-        yield b.Fold(summary=summary, blocks=(table,), id="checked")
+        table = table_of("checked", rows)
+        yield _fold("checked", f"Checked and not found: {counted(len(rows), 'cause')}", table)
 
 
 def _possible_causes(facts: PageFacts) -> set[str]:
@@ -124,7 +126,7 @@ def _possible_causes(facts: PageFacts) -> set[str]:
 
 
 def _limits(run: Run) -> Iterator[b.Fold]:
-    """Yield the worst limits of the trace; the section "About the trace" lists all."""
+    """Yield the most severe limits of the trace."""
     lines = health_lines(run)
     if not lines:
         return
@@ -143,16 +145,8 @@ def _limits(run: Run) -> Iterator[b.Fold]:
 # --- not the cause -------------------------------------------------------------------------------
 
 
-def _not_the_cause(run: Run) -> Iterator[b.Fold]:
-    found = myths(run)
-    if found:
-        named = ", ".join(dict.fromkeys(_MYTHS[each.id][0] for each in found))
-        bullets = b.Bullets(items=tuple(prose(each.answer) for each in found))
-        yield b.Fold(summary=(f"Not the cause: {named}",), blocks=(bullets,), id="not-the-cause")
-
-
 def myths(run: Run) -> tuple[Myth, ...]:
-    """Answer the myths that the run has figures for; none if TensorFlow used no GPU."""
+    """Return the myths that the run's figures disprove; none if TensorFlow used no GPU."""
     found = _answers(run) if run.gpu_used else ()
     return tuple(Myth(id=kind, question=_MYTHS[kind][1], answer=text) for kind, text in found)
 
@@ -160,9 +154,14 @@ def myths(run: Run) -> tuple[Myth, ...]:
 def _answers(run: Run) -> Iterator[tuple[str, str]]:
     captured = [capture_file for _, capture_file in run.captured]
     if peak := memory_peak(run):
-        raised = "ResourceExhausted" + (_raised(captured) if captured else "")
-        said = f"That moved no op to the CPU: when memory runs out, TensorFlow raises {raised}."
-        yield "memory", f"{peak}. {said}"
+        errors = [error for capture_file in captured for error in capture_file.errors]
+        raised = sum(
+            e.where == "resource_exhausted" and exhaustion(e.message).is_of_memory for e in errors
+        )
+        here = "once" if raised == 1 else counted(raised, "time")
+        here = f" ({f'here {here}' if raised else 'not here'})" if captured else ""
+        said = "That moved no op to the CPU: when memory runs out, TensorFlow raises"
+        yield "memory", f"{peak}. {said} ResourceExhausted{here}."
     for capture_file in captured:
         yield from _other_processes(capture_file)
     across = run.transfers[run.transfers["direction"].isin(["h2d", "d2h"])]
@@ -188,15 +187,6 @@ def memory_peak(run: Run) -> str:
     where = f"GPU:{gpu.number}" + (f" of {host_name}" if len(run.hosts) > 1 else "")
     room = gpu.room_words(where)
     return f"GPU memory peaked at {percent_text(share)} ({size_text(peak_bytes)} of {room})"
-
-
-def _raised(captured: Sequence[CaptureFile]) -> str:
-    errors = [error for capture_file in captured for error in capture_file.errors]
-    number = sum(
-        e.where == "resource_exhausted" and exhaustion(e.message).is_of_memory for e in errors
-    )
-    times = "once" if number == 1 else counted(number, "time")
-    return f" (here {times})" if number else " (not here)"
 
 
 def _other_processes(capture_file: CaptureFile) -> Iterator[tuple[str, str]]:

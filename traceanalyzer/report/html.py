@@ -13,9 +13,10 @@ import json
 import re
 import zlib
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -23,12 +24,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 
 from traceanalyzer.model import blocks
+from traceanalyzer.model.blocks import Bar, Block, Cell, Page
 from traceanalyzer.report import text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from traceanalyzer.model.blocks import Bar, Block, Cell, Page
 
 LARGEST_BYTES: Final = 5_000_000
 _PACKAGE: Final = "traceanalyzer.report"
@@ -44,8 +41,7 @@ _COLUMNS_OF_NUMBERS: Final = ("us", "bytes", "share", "count", "bytes_per_s")
 def render_page(page: Page, markdown: Mapping[str, str] | None = None) -> str:
     """Return the page as HTML of at most `LARGEST_BYTES`, trimmed if necessary.
 
-    `markdown` contains the texts that its buttons copy: each card's by its id, and the whole page's
-    by the empty id.
+    Its buttons copy the texts of `markdown`: a card's by the card's id, the whole page's by "".
     """
     rendered = b""
     for shown in smaller(page):
@@ -69,17 +65,13 @@ class _Sheet:
         self._rules: dict[str, str] = {}
 
     def width(self, part: float, whole: float, name: str = "width") -> str:
-        """Return the class of an element that is as wide as a part of its bar.
+        """Return a class that sets the width (or `left`) to a part of the whole.
 
         The policy admits no style attributes.
         """
         steps = round(_SCALE * min(1.0, max(0.0, part / whole))) if whole else 0
         self._rules[f"{name[0]}{steps}"] = f"{name}:{100 * steps / _SCALE:g}%"
         return f"{name[0]}{steps}"
-
-    def left(self, part: float, whole: float) -> str:
-        """Return the class of an element that is offset by a part of its bar."""
-        return self.width(part, whole, "left")
 
     def figure(self, block: Block) -> str:
         """Keep a block for the script; return the id of its data."""
@@ -92,8 +84,8 @@ class _Sheet:
 
     def details(self, of_ops: Mapping[str, tuple[Block, ...]]) -> None:
         """Keep the contents of each op's drawer, as deflated HTML."""
-        render = environment().get_template("details.html").module.__dict__["details"]
-        rendered = {op_id: str(render(self, shown)).strip() for op_id, shown in of_ops.items()}
+        render = environment().get_template("blocks.html").module.__dict__["blocks"]
+        rendered = {op_id: str(render(shown, self)).strip() for op_id, shown in of_ops.items()}
         packed = zlib.compress(json.dumps(rendered).encode(), 7)
         self.add("details", json.dumps(base64.b64encode(packed).decode()))
 
@@ -113,7 +105,7 @@ class _Sheet:
 
 @cache
 def environment() -> Environment:
-    """Return the templates' environment: escaping on, unknown names an error."""
+    """Return the environment of the templates."""
     made = Environment(
         loader=PackageLoader(_PACKAGE, "templates"),
         autoescape=True,
@@ -125,11 +117,12 @@ def environment() -> Environment:
     made.filters.update(
         # A URL cannot contain half a surrogate pair.
         address=lambda target: quote(target.encode("utf-8", "replace"), safe="-_.:~"),
-        breakable=_breakable,
+        # A line can break after slashes and `::`.
+        breakable=lambda name: _PIECES.findall(text.cut(name, _NAME_CHARACTERS)) or [name],
         code_line=lambda line: text.cut(line.expandtabs(4).rstrip("\r\n"), _TITLE_CHARACTERS),
         cut=text.cut,
+        is_cut=lambda name: len(name) > _NAME_CHARACTERS,
         name=partial(text.cut, length=_TITLE_CHARACTERS),
-        whole_name=_whole_name,
         tag=_tag,
     )
     made.globals.update(
@@ -181,16 +174,6 @@ def _row_link_column(row: tuple[Cell, ...]) -> int:
     return -1
 
 
-def _breakable(name: str) -> list[str]:
-    """Split a name where a line can break: after slashes and `::`."""
-    return _PIECES.findall(text.cut(name, _NAME_CHARACTERS)) or [name]
-
-
-def _whole_name(name: str) -> str | None:
-    """Return the title of a name that is cut; None if it is shown in full."""
-    return text.cut(name, _TITLE_CHARACTERS) if len(name) > _NAME_CHARACTERS else None
-
-
 @cache
 def _static(name: str) -> str:
     return resources.files(_PACKAGE).joinpath("static", name).read_text(encoding="utf-8")
@@ -203,10 +186,9 @@ def _hash(content: str) -> str:
 
 # --- pages that are too large --------------------------------------------------------------------
 #
-# The large blocks limit their own size, so that the first rule mostly suffices. The other rules are
-# for runs with very many findings or very long names.
+# The large blocks limit their own size. These rules are for very many findings or very long names.
 
-#: Fields that hold a list of any length.
+#: Fields with a list of any length.
 _LISTS: Final = frozenset({"rows", "items", "lines", "blocks", "sections", "tabs", "ids", "also"})
 #: Fields that others refer to: they must stay distinct.
 _KEYS: Final = frozenset({"id", "ids", "to", "op_id", "name", "key", "data"})
@@ -227,14 +209,14 @@ class _Rule(NamedTuple):
     entries: int  # of a list
     characters: int  # of a text
     drawers: int = 0  # of ops
-    dropped: tuple[type, ...] = ()  # kinds of blocks
+    dropped: tuple[type, ...] = tuple(_DROPPED)  # kinds of blocks
 
 
 _RULES: Final = (
-    _Rule(entries=200, characters=1_000, drawers=100),
+    _Rule(entries=200, characters=1_000, drawers=100, dropped=()),
     _Rule(entries=60, characters=300, dropped=(blocks.Timeline,)),
-    _Rule(entries=30, characters=200, dropped=tuple(_DROPPED)),
-    _Rule(entries=8, characters=100, dropped=tuple(_DROPPED)),
+    _Rule(entries=30, characters=200),
+    _Rule(entries=8, characters=100),
 )
 
 
@@ -243,13 +225,10 @@ def smaller(page: Page) -> Iterator[Page]:
     yield page
     for rule in _RULES:
         left_out: Counter[str] = Counter()
-        details = dict(list(page.details.items())[: rule.drawers])
-        left_out["details of ops"] += len(page.details) - len(details)
-        trimmed: Page = _trimmed(rule, left_out, "", msgspec.structs.replace(page, details={}))
-        details = {key: _trimmed(rule, left_out, "blocks", of) for key, of in details.items()}
+        trimmed: Page = _trimmed(rule, left_out, "", page)
         said = [what if "(`" in what else f"{n:,} {what}" for what, n in left_out.items() if n]
         said += [f"All of it: {_JSON}"] if said else []
-        yield msgspec.structs.replace(trimmed, details=details, left_out=(*page.left_out, *said))
+        yield msgspec.structs.replace(trimmed, left_out=(*page.left_out, *said))
 
 
 def _trimmed(rule: _Rule, left_out: Counter[str], name: str, value: Any) -> Any:  # noqa: ANN401
@@ -258,20 +237,25 @@ def _trimmed(rule: _Rule, left_out: Counter[str], name: str, value: Any) -> Any:
         left_out["middles of long texts"] += 1
         half = rule.characters // 2
         return f"{value[:half]}…{value[-half:]}"
+    if isinstance(value, dict):
+        kept = list(value.items())[: rule.drawers]
+        left_out["details of ops"] += len(value) - len(kept)
+        return {op_id: _trimmed(rule, left_out, "blocks", of_op) for op_id, of_op in kept}
     if isinstance(value, tuple):
-        kept = value[: rule.entries] if name in _LISTS else value
-        if name == "ids":
-            return kept
-        left_out["rows and entries"] += len(value) - len(kept)
-        inner = "" if name in _LISTS else name
-        return tuple(_trimmed(rule, left_out, inner, item) for item in kept)
+        entries = value[: rule.entries] if name in _LISTS else value
+        if name != "ids":
+            left_out["rows and entries"] += len(value) - len(entries)
+            inner = "" if name in _LISTS else name
+            entries = tuple(_trimmed(rule, left_out, inner, entry) for entry in entries)
+        return entries
     if isinstance(value, rule.dropped):
         what, command = _DROPPED[type(value)]
         left_out[f"{what} (`{command}`)"] += 1
         said = f"This page has no room for {what}. To write all of it: "
         return blocks.Note(text=(said, blocks.Code(text=command)))
     if isinstance(value, msgspec.Struct):
-        names = value.__struct_fields__
-        fields = {field: _trimmed(rule, left_out, field, getattr(value, field)) for field in names}
+        fields = {
+            f: _trimmed(rule, left_out, f, getattr(value, f)) for f in value.__struct_fields__
+        }
         return type(value)(**fields)
     return value

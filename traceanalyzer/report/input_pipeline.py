@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from traceanalyzer.format import counted, duration_text, percent_text
+from traceanalyzer.input_pipeline.fixes import InputFix
+from traceanalyzer.input_pipeline.verdict import HostInput
 from traceanalyzer.model import Gain, Table
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.figures import InputFixRecord, InputHost, InputPipeline
-from traceanalyzer.report.records import in_us, table, to_record, us
+from traceanalyzer.report.records import in_us, places, table, to_record, us
 from traceanalyzer.report.text import table_of, time
-from traceanalyzer.source_files import shown_files
+from traceanalyzer.run import Run
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from traceanalyzer.input_pipeline.fixes import InputFix
-    from traceanalyzer.input_pipeline.verdict import HostInput
-    from traceanalyzer.run import Run
 
 _MAX_STAGES: Final = 200
 _MAX_STEPS: Final = 500
@@ -34,16 +30,6 @@ _STAGE_COLUMNS: Final = (
     "element_bytes", "threads", "source", "function",
 )  # fmt: skip
 _WAIT_COLUMNS: Final = ("host", "step", "name", "duration_us", "wait_us", "wait_before_us", "kind")
-_STAGES: Final = (
-    b.Column(name="pipeline", title="Pipeline"),
-    b.Column(name="stage", title="Stage", kind="code"),
-    b.Column(name="name", title="Name"),
-    b.Column(name="work_us", title="Work", kind="us"),
-    b.Column(name="slow", title="Bounds the rate"),
-    b.Column(name="elements", title="Elements", kind="count"),
-    b.Column(name="parallelism", title="At once", kind="count"),
-    b.Column(name="source", title="Source", kind="code", opens="source"),
-)
 _CAPTION: Final = (
     "Stages of the input pipeline. Work is time in the stage's function (in the stage itself if it "
     "has none), over the whole recording, summed over threads."
@@ -60,10 +46,10 @@ def input_pipeline(run: Run) -> InputPipeline | None:
     if use is None:
         return None
     worst = use.worst
-    return InputPipeline(
-        verdict=worst.verdict,
+    return to_record(
+        InputPipeline,
+        worst,
         text=_text(worst, run),
-        host=worst.host,
         fixes=tuple(map(_fix, worst.fixes)),
         hosts=tuple(map(_host, use.hosts)),
         stages=_stage_table(run),
@@ -77,20 +63,19 @@ def _fix(fix: InputFix) -> InputFixRecord:
 
 
 def _host(host: HostInput) -> InputHost:
-    waits = host.waits if host.waits is not None and host.waits.steps else None
-    slow = host.slow
+    waits, slow = host.waits if host.waits is not None and host.waits.steps else None, host.slow
     return to_record(
         InputHost,
         host,
         reason=host.reason or None,
         steps_count=0 if waits is None else waits.steps,
-        wait_mean_us=us(waits.mean_ps) if waits else None,
-        wait_median_us=us(waits.median_ps) if waits else None,
-        wait_share=waits.share if waits else None,
-        other_us=us(waits.other_ps) if waits else None,
-        slow_stage=slow.stage if slow else None,
-        slow_us=us(slow.busy_ps) if slow else None,
-        slow_wait_share=slow.in_wait_share if slow else None,
+        wait_mean_us=waits and us(waits.mean_ps),
+        wait_median_us=waits and us(waits.median_ps),
+        wait_share=waits and waits.share,
+        other_us=waits and us(waits.other_ps),
+        slow_stage=slow and slow.stage,
+        slow_us=slow and us(slow.busy_ps),
+        slow_wait_share=slow and slow.in_wait_share,
         shuffle_fill_us=us(host.fill_ps),
         shuffle_fill_count=host.fill_size,
     )
@@ -129,9 +114,9 @@ def _slow(host: HostInput, run: Run) -> str:
     slow = host.slow
     if slow is None:
         return "The trace does not show which stage is slow."
-    row = run.stages[run.stages["host"].astype(str) == host.host].iloc[slow.row]
-    made = _place(row["source_file"], row["source_line"], run)
-    inside = _place(row["function_file"], row["function_line"], run)
+    stages = run.stages[run.stages["host"].astype(str) == host.host]
+    stages = stages.iloc[slow.row : slow.row + 1]
+    row, (made,), (inside,) = stages.iloc[0], places(stages, run), places(stages, run, "function")
     said = f"The stage `{slow.stage}`" + (f" (made at {made})" if made else "")
     said += f" bounds the rate: its work takes {duration_text(slow.busy_ps)} a step, and "
     said += f"{percent_text(slow.in_wait_share)} of the wait is for it."
@@ -147,26 +132,16 @@ def _slow(host: HostInput, run: Run) -> str:
 
 def _stage_table(run: Run) -> Table:
     shown = run.stages.head(_MAX_STAGES)
-    times = {"request": "total"} | {name: name for name in ("self", "input", "call", "python")}
+    times = {"request": "total", **{name: name for name in ("self", "input", "call", "python")}}
     names = shown["name"].astype(object).where(~shown["type"].isin(_WRAPPERS), None)
     is_injected = names.astype(str).str.startswith(_INJECTED)
     frame = shown.assign(
         **{f"{k}_us": shown[f"{v}_ps"].astype("Float64") / PS_PER_US for k, v in times.items()},
         name=names.mask(is_injected, "added by tf.data itself"),
-        source=_places(shown, "source", run),
-        function=_places(shown, "function", run),
+        source=pd.Series(places(shown, run), shown.index, dtype=object),
+        function=pd.Series(places(shown, run, "function"), shown.index, dtype=object),
     )
     return table(frame[list(_STAGE_COLUMNS)], total_rows=len(run.stages))
-
-
-def _places(rows: pd.DataFrame, kind: str, run: Run) -> pd.Series[Any]:
-    pairs = zip(rows[f"{kind}_file"].astype(object), rows[f"{kind}_line"], strict=True)
-    return pd.Series([_place(*pair, run) for pair in pairs], rows.index, dtype=object)
-
-
-def _place(file: object, line: object, run: Run) -> str | None:
-    (shown,) = shown_files([file], run)
-    return None if shown is None or pd.isna(line) else f"{shown}:{line}"  # type: ignore[call-overload]
 
 
 def _wait_table(hosts: Iterable[HostInput]) -> Table:
@@ -197,5 +172,5 @@ def input_blocks(pipeline: InputPipeline) -> Iterator[b.Block]:
         row["source"] = stage["function"] or stage["source"]
         bounds = None if slow_us is None else (time(slow_us), " a step")
         rows.append({**row, "pipeline": place if several else None, "slow": bounds})
-    total = pipeline.stages.total_rows
-    yield table_of(_STAGES, rows, total, table_id="stages", caption=(_CAPTION,))
+    total, caption = pipeline.stages.total_rows, (_CAPTION,)
+    yield table_of("stages", rows, total, table_id="stages", caption=caption)

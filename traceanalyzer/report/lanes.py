@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from traceanalyzer.model.figures import LaneKind
 from traceanalyzer.report.text import op_label, transfer_words
-from traceanalyzer.tables.thread_activity import ThreadState
+from traceanalyzer.run import Host
+from traceanalyzer.tables.thread_activity import ThreadActivity, ThreadState
 from traceanalyzer.timeline.device_parts import device_work
 from traceanalyzer.timeline.intervals import durations, union
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.model.figures import LaneKind
-    from traceanalyzer.run import Host
-    from traceanalyzer.tables.thread_activity import ThreadActivity
 
 KINDS: Final = (*(state.name.lower() for state in ThreadState), "compute", "copy", "step")
 """Kinds of events: the states of a thread, a kernel, a transfer, a step."""

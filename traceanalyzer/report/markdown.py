@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.text import plain, visible
-from traceanalyzer.report.text_output import Form, Lines, Quiet, Titled, cell_text, is_figure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from traceanalyzer.report.text_output import Simple
+from traceanalyzer.report.text_output import (
+    Form,
+    Lines,
+    Quiet,
+    Simple,
+    Titled,
+    cell_text,
+    is_figure,
+)
 
 _FORM: Final = Form(rows=50, columns=50, draws_bars=False)
 _LARGEST: Final = 60_000  # characters; a GitHub issue can have some more
@@ -21,15 +25,14 @@ _ACTIVE: Final = re.compile(r"([\\*_{}\[\]<>#|~])")  # characters with a meaning
 
 
 def page_markdown(page: b.Page) -> str:
-    """Return the whole review."""
+    """Return the whole page, shortened to the size of an issue."""
     lines = [f"# {_name(page.title)}", "", _text((" · ".join(page.facts),)), ""]
     lines += [f"**{_text(page.happened)}**", "", _text(page.next), ""]
     left_out: dict[str, int] = {}
     room = _LARGEST - sum(map(len, lines))
     for section in page.sections:
         inside: list[str] = []
-        for block in section.blocks:
-            made = _of(block)
+        for made in map(_of, section.blocks):
             room -= sum(len(line) + 1 for line in made)
             if room > 0:
                 inside += made
@@ -44,13 +47,13 @@ def page_markdown(page: b.Page) -> str:
 
 
 def markdown_of(page: b.Page) -> dict[str, str]:
-    """Return the texts that the page's buttons copy: cards by id, and the whole page by ""."""
+    """Return the texts that the page's buttons copy: each card's by its id, the page's by ""."""
     cards = [block for s in page.sections for block in s.blocks if isinstance(block, b.Card)]
     return {"": page_markdown(page)} | {c.id: _joined(_of(c)) for c in cards}
 
 
 def _joined(lines: Iterable[str]) -> str:
-    """Join lines; several empty lines become one."""
+    """Return lines as text; several empty lines become one."""
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
     return f"{text.strip()}\n"
 
@@ -64,22 +67,17 @@ def _text(text: b.Text) -> str:
 
 
 def _inline(inline: b.Inline) -> str:
-    is_name = isinstance(inline, b.Code | b.Line)
-    if is_name or (isinstance(inline, b.Link) and inline.is_code):
-        return _code(plain((inline,), code=""))
+    if isinstance(inline, b.Code | b.Line) or (isinstance(inline, b.Link) and inline.is_code):
+        text = visible(plain((inline,), code=""))
+        marks = "`" * (1 + _longest_run([text]))
+        space = " " if text.startswith("`") or text.endswith("`") else ""
+        return f"{marks}{space}{text}{space}{marks}" if text else ""
     name = _name(plain((inline,)))
     return f"**{name}**" if isinstance(inline, b.Strong) else name
 
 
 def _name(text: str) -> str:
     return _ACTIVE.sub(r"\\\1", visible(text))
-
-
-def _code(text: str) -> str:
-    text = visible(text)
-    marks = "`" * (1 + _longest_run([text]))
-    space = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{marks}{space}{text}{space}{marks}" if text else ""
 
 
 def _longest_run(lines: Iterable[str]) -> int:
@@ -90,8 +88,9 @@ def _longest_run(lines: Iterable[str]) -> int:
 # --- blocks: the lines of each, an empty one at the end ------------------------------------------
 
 
-def _of(block: b.Block) -> list[str]:
-    return [line for simple in _FORM.simple(block) for line in (*_lines(simple), "")]
+def _of(*blocks: b.Block) -> list[str]:
+    simple = (simple for block in blocks for simple in _FORM.simple(block))
+    return [line for each in simple for line in (*_lines(each), "")]
 
 
 def _lines(simple: Simple) -> list[str]:
@@ -113,14 +112,10 @@ def _lines(simple: Simple) -> list[str]:
             rows = ([*map(_text, map(cell_text, columns, row))] for row in simple.rows)
             lines = [f"| {' | '.join(row)} |" for row in (titles, under, *rows)]
         case b.Fold():
-            lines = [f"**{_text(simple.summary)}**", "", *_inside(simple.blocks)]
+            lines = [f"**{_text(simple.summary)}**", "", *_of(*simple.blocks)]
         case Titled():
-            inside = _inside(simple.blocks)
+            inside = _of(*simple.blocks)
             if inside or simple.facts:
                 title, facts = _text(simple.title), _text(simple.facts)
                 lines = [f"### {title}", "", facts, "", *inside]
     return lines
-
-
-def _inside(blocks: Iterable[b.Block]) -> list[str]:
-    return [line for block in blocks for line in _of(block)]

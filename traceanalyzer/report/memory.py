@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pandas as pd
 
 from traceanalyzer.format import counted, percent_text, size_text
+from traceanalyzer.memory.use import AllocatorUse, Peak
 from traceanalyzer.model import blocks as b
-from traceanalyzer.model.figures import (
-    AllocatorMemory,
-    Memory,
-    MemoryGrowth,
-    MemoryHolder,
-    MemoryPeak,
-)
+from traceanalyzer.model import figures as m
 from traceanalyzer.report.records import in_us, table, to_record
-from traceanalyzer.report.text import in_bytes, op_link, part, table_of
+from traceanalyzer.report.text import fill, in_bytes, op_link, part, table_of, word
+from traceanalyzer.run import Run
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.placements import placement_of_device
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pandas as pd
-
-    from traceanalyzer.memory.use import AllocatorUse
-    from traceanalyzer.run import Run
 
 _MAX_HOLDERS: Final = 50
 _MAX_STEPS: Final = 500
@@ -36,33 +27,12 @@ _ALLOCATORS_SHOWN: Final = 8
 _HOLDERS_SHOWN: Final = 15
 _NEAR: Final = 0.3  # of the limit: below it, the limit would make the chart flat
 _LIMIT: Final = "TensorFlow's limit"
-_KINDS: Final = {
-    "device": "a device's", "pinned_host": "the host's, pinned", "host": "the host's",
-    "unknown": None,
-}  # fmt: skip
-_ALLOCATORS: Final = (
-    b.Column(name="allocator", title="Allocator", kind="code"),
-    b.Column(name="host", title="Host", kind="code"),
-    b.Column(name="whose", title="Whose memory"),
-    b.Column(name="peak_bytes", title="Peak in the trace", kind="bytes"),
-    b.Column(name="limit_bytes", title=_LIMIT, kind="bytes"),
-    b.Column(name="peak_share", title="Peak, of the limit", kind="share"),
-    b.Column(name="highest_bytes", title="Highest ever", kind="bytes"),
-)
-_HOLDERS: Final = (
-    b.Column(name="op", title="Op"),
-    b.Column(name="region_type", title="Kind"),
-    b.Column(name="data_type", title="Data type", kind="code"),
-    b.Column(name="shape", title="Shape", kind="code"),
-    b.Column(name="bytes", title="Bytes", kind="bytes"),
-    b.Column(name="count", title="Blocks", kind="count"),
-)
 
 
 # --- data ------------------------------------------------------------------------------------
 
 
-def memory(run: Run) -> Memory | None:
+def memory(run: Run) -> m.Memory | None:
     """Return the memory use of a run's allocators; None without records."""
     uses = [(host.name, use) for host in run.hosts for use in host.memory]
     if not uses:
@@ -70,7 +40,7 @@ def memory(run: Run) -> Memory | None:
     names = sum(int(host.tables.allocations["allocator"].nunique()) for host in run.hosts)
     several = len(run.hosts) > 1
     remarks = [_remarks(use, _name(use.allocator, host, several=several)) for host, use in uses]
-    return Memory(
+    return m.Memory(
         remarks=tuple(chain.from_iterable(remarks)),
         allocators=tuple(_allocator(host, use, run) for host, use in uses),
         allocators_total=names if names > len(uses) else None,
@@ -81,60 +51,55 @@ def _name(allocator: str, host: str, *, several: bool) -> str:
     return f"{allocator} of {host}" if several else allocator
 
 
-def _allocator(host: str, use: AllocatorUse, run: Run) -> AllocatorMemory:
+def _allocator(host: str, use: AllocatorUse, run: Run) -> m.AllocatorMemory:
     origin_ps = min(host.start_ps for host in run.hosts)
     timeline, steps = in_us(use.timeline, origin_ps), in_us(use.steps, origin_ps)
-    peak, growth = use.peak, use.growth
+    peak = growth = None
+    if use.peak is not None:
+        at_us, share = (use.peak.at_ps - origin_ps) / PS_PER_US, _share(use.peak, use)
+        more = _holders(use.peak.holders, run) | {"fragmentation_share": use.peak.fragmentation}
+        peak = to_record(m.MemoryPeak, use.peak, at_us=at_us, share=share, **more)
+    if use.growth is not None:
+        growth = to_record(m.MemoryGrowth, use.growth, **_holders(use.growth.holders, run))
     return to_record(
-        AllocatorMemory,
+        m.AllocatorMemory,
         use,
         host=host,
         device=None if use.device is None else placement_of_device(use.device),
-        peak=None
-        if peak is None
-        else to_record(
-            MemoryPeak,
-            peak,
-            at_us=(peak.at_ps - origin_ps) / PS_PER_US,
-            share=_share(peak.bytes, use.limit_bytes),
-            fragmentation_share=peak.fragmentation,
-            **_holders(peak.holders, run),
-        ),
+        peak=peak,
         timeline=table(timeline[["at_us", "bytes"]], total_rows=use.records),
         steps=table(steps[["step", "start_us", "peak_bytes", "end_bytes"]], _MAX_STEPS),
-        growth=None
-        if growth is None
-        else to_record(MemoryGrowth, growth, **_holders(growth.holders, run)),
+        growth=growth,
     )
 
 
 def _holders(groups: pd.DataFrame, run: Run) -> dict[str, Any]:
-    """Return the largest groups of blocks, with the type and source line of each op."""
+    """Return the fields of the largest groups of blocks, with each op's type and source line."""
     ops = run.ops[["op_id", "type", "source_file", "source_line"]]
     shown = groups.head(_MAX_HOLDERS).merge(ops, how="left", on="op_id")
     shown["file"] = shown_files(shown["source_file"], run)
     shown = shown.rename(columns={"op_name": "op", "source_line": "line"})
-    holders = tuple(to_record(MemoryHolder, row) for row in shown.to_dict("records"))
+    holders = tuple(to_record(m.MemoryHolder, row) for row in shown.to_dict("records"))
     total = len(groups) if len(groups) > _MAX_HOLDERS else None
     return {"holders": holders, "holders_total": total}
 
 
-def _share(size: int, limit_bytes: int | None) -> float | None:
-    """Return a share; None if it is above 1 or unknown. A small one is not rounded to 0."""
-    if not limit_bytes or size > limit_bytes:
+def _share(peak: Peak, use: AllocatorUse) -> float | None:
+    """Return a peak's share of the limit; None if it is above 1 or unknown."""
+    if not use.limit_bytes or peak.bytes > use.limit_bytes:
         return None
-    return max(size / limit_bytes, _LEAST_SHARE) if size else 0.0
+    return max(peak.bytes / use.limit_bytes, _LEAST_SHARE) if peak.bytes else 0.0
 
 
 def _remarks(use: AllocatorUse, name: str) -> Iterator[str]:
     peak, growth = use.peak, use.growth
     if peak is not None:
-        share = _share(peak.bytes, use.limit_bytes)
+        share = _share(peak, use)
         if use.kind == "device" and share is not None and share >= _NEARLY_FULL:
+            sizes = f"{size_text(peak.bytes)} of {size_text(use.limit_bytes or 0)}"
             yield (
-                f"{name} was {percent_text(share)} full at its peak ({size_text(peak.bytes)} of "
-                f"{size_text(use.limit_bytes or 0)}). Larger allocations fail with "
-                "ResourceExhausted."
+                f"{name} was {percent_text(share)} full at its peak ({sizes}). Larger allocations "
+                "fail with ResourceExhausted."
             )
         if peak.unaccounted_bytes:
             lost = "allocations" if peak.unaccounted_bytes > 0 else "deallocations"
@@ -155,7 +120,7 @@ def _remarks(use: AllocatorUse, name: str) -> Iterator[str]:
 # --- the tab ---------------------------------------------------------------------------------
 
 
-def memory_tab(memory: Memory | None) -> b.Tab | None:
+def memory_tab(memory: m.Memory | None) -> b.Tab | None:
     """Return the tab; None without records of allocators."""
     if memory is None:
         return None
@@ -164,21 +129,21 @@ def memory_tab(memory: Memory | None) -> b.Tab | None:
         {
             **vars(a),
             "host": a.host if several else None,
-            "whose": _KINDS[a.kind] if a.device is None else a.device,
+            "whose": a.device or (None if a.kind == "unknown" else word("memory", a.kind)),
             "peak_bytes": None if a.peak is None else a.peak.bytes,
             "peak_share": None if a.peak is None else a.peak.share,
         }
         for a in memory.allocators
     ]
     blocks: list[b.Block] = [b.Note(text=(text,), tone="warning") for text in memory.remarks]
-    blocks.append(table_of(_ALLOCATORS, rows, memory.allocators_total, table_id="allocators"))
+    blocks.append(table_of("allocators", rows, memory.allocators_total, table_id="allocators"))
     for allocator in memory.allocators[:_ALLOCATORS_SHOWN]:
         name = _name(allocator.allocator, allocator.host, several=several)
         blocks += [*_chart(allocator, name), *_folds(allocator, name)]
     return b.Tab(id="memory", title="Memory", blocks=tuple(blocks))
 
 
-def _chart(allocator: AllocatorMemory, name: str) -> Iterator[b.Chart]:
+def _chart(allocator: m.AllocatorMemory, name: str) -> Iterator[b.Chart]:
     peak, limit, moments = allocator.peak, allocator.limit_bytes, allocator.timeline.rows
     if peak is None or not peak.bytes or len(moments) < 2:  # noqa: PLR2004 - a line needs two
         return
@@ -195,7 +160,7 @@ def _chart(allocator: AllocatorMemory, name: str) -> Iterator[b.Chart]:
     )
 
 
-def _folds(allocator: AllocatorMemory, name: str) -> Iterator[b.Fold]:
+def _folds(allocator: m.AllocatorMemory, name: str) -> Iterator[b.Fold]:
     """Yield the largest users of memory at the peak, and its growth."""
     peak, growth, of = allocator.peak, allocator.growth, b.Code(text=name)
     if peak is not None:
@@ -214,16 +179,16 @@ def _folds(allocator: AllocatorMemory, name: str) -> Iterator[b.Fold]:
             free = (part(peak.fragmentation_share),)
             facts.append(("Free memory outside the largest free block", free))
         yield b.Fold(
-            summary=("At the peak of ", of, ": ", in_bytes(peak.bytes)),
+            summary=fill("At the peak of {}: {}", of, in_bytes(peak.bytes)),
             blocks=(b.KeyValues(rows=tuple(facts)), *_holder_table(peak)),
         )
     if growth is not None and growth.holders:
         grew = in_bytes(growth.last_bytes - growth.first_bytes)
-        over = f" over {counted(growth.steps, 'step')}: "
-        yield b.Fold(summary=("Growth of ", of, over, grew), blocks=tuple(_holder_table(growth)))
+        summary = fill("Growth of {} over {}: {}", of, counted(growth.steps, "step"), grew)
+        yield b.Fold(summary=summary, blocks=tuple(_holder_table(growth)))
 
 
-def _holder_table(found: MemoryPeak | MemoryGrowth) -> Iterator[b.Table]:
+def _holder_table(found: m.MemoryPeak | m.MemoryGrowth) -> Iterator[b.Table]:
     rows: list[dict[str, b.Cell]] = []
     for holder in found.holders[:_HOLDERS_SHOWN]:
         op: list[b.Inline] = [] if holder.op is None else [op_link(holder.op, holder.op_id)]
@@ -231,4 +196,4 @@ def _holder_table(found: MemoryPeak | MemoryGrowth) -> Iterator[b.Table]:
             op += [" ", b.Line(file=holder.file, line=holder.line)]
         rows.append(vars(holder) | {"op": tuple(op) or None})
     if rows:
-        yield table_of(_HOLDERS, rows, max(found.holders_total or 0, len(found.holders)))
+        yield table_of("holders", rows, max(found.holders_total or 0, len(found.holders)))

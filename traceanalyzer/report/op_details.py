@@ -2,56 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
+from traceanalyzer.capture_file.document import CaptureFile, Tensor
+from traceanalyzer.capture_file.function_records import Graph
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.report.op_reasons import Reasoner
-from traceanalyzer.report.ops import places, ranked
-from traceanalyzer.report.records import line_texts, us
-from traceanalyzer.report.text import DIRECTIONS, op_label, op_link, table_of, time
+from traceanalyzer.report.ops import ranked
+from traceanalyzer.report.page_facts import PageFacts
+from traceanalyzer.report.records import line_texts, places, source_lines, us
+from traceanalyzer.report.text import op_label, op_link, table_of, time, word
+from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.vocabulary import DTYPE_BYTES, Role
-
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from traceanalyzer.capture_file.document import CaptureFile, Tensor
-    from traceanalyzer.capture_file.function_records import Graph
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.report.page_facts import PageFacts
-    from traceanalyzer.run import Host, Run
 
 _CPU_OPS: Final = 150
 _OTHER_OPS: Final = 50
 _ROWS: Final = 6
 _MOST: Final = 20  # ops shown for an expression
 _SUGGESTED: Final = 3
-_KERNELS: Final = (
-    b.Column(name="kernel", title="Kernel", kind="code"),
-    b.Column(name="count", title="Count", kind="count"),
-    b.Column(name="time_us", title="Time", kind="us"),
-)
 _VALUES_SHOWN: Final = 8
-_VALUES: Final = (
-    b.Column(name="end", title="Value"),
-    b.Column(name="op", title="From or to"),
-    b.Column(name="type", title="Type", kind="code"),
-    b.Column(name="bytes", title="Bytes", kind="bytes"),
-    b.Column(name="direction", title="Transfer", term="transfer"),
-    b.Column(name="count", title="Transfers", kind="count"),
-    b.Column(name="transferred", title="Transferred", kind="bytes"),
-    b.Column(name="time_us", title="Time", kind="us"),
-)
 
 
 class NoSuchOpError(TraceAnalyzerError):
@@ -69,31 +51,12 @@ class OpReasons:
     on_a_gpu: tuple[b.Block, ...]  # on a machine with a GPU; empty if unknown
 
 
-_PLACES: Final = {"cpu": "the CPU", "host_memory": "a GPU, computed on the host"}
-# How it is known where an op ran.
-_WITNESS: Final = {
-    "capture_file": "the capture recorded it",
-    "graph": "a graph in an events file beside the trace shows it",
-    "kernel": "its kernel ran there",
-    "compiled": "XLA compiled it into a kernel",
-    "input_pipeline": "it ran for tf.data",
-    "executor": "a send names the executor's device",
-    "transfer": "it is at one end of a transfer",
-    "allocator": "its output was allocated there",
-    "host_event": "at host tracer level 2, only CPU ops leave an event",
-    "no_gpu": "the trace shows no GPU",
-    "registry": "no TensorFlow version has a GPU kernel for it",
-    "summary": "a summary was written right after it",
-    "none": "not recorded",
-}
-
-
 def ops_that_match(
     diagnosis: Diagnosis, expression: re.Pattern[str]
 ) -> tuple[list[OpReasons], int]:
     """Return the ops whose name or type an expression matches, at most 20, and how many match.
 
-    CPU ops come first, then the other ops; each group is sorted by host time, longest first.
+    CPU ops come first; then the most host time does.
 
     Raises:
         NoSuchOpError: None matches; the message names similar types.
@@ -105,7 +68,14 @@ def ops_that_match(
     ]
     rows = ops[matches]
     if rows.empty:
-        raise NoSuchOpError(_nothing_matches(expression.pattern, ops))
+        msg = f"no op of the run has a name or type that matches {expression.pattern!r}"
+        lowered = {type_.lower(): type_ for type_ in sorted(set(map(str, ops["type"].dropna())))}
+        alike = get_close_matches(expression.pattern.lower(), lowered, n=_SUGGESTED)
+        hint = f"similar types: {', '.join(lowered[name] for name in alike)}"
+        if not alike:
+            hint = f"`traceanalyzer tables` writes all of its {counted(len(ops), 'op')}"
+        msg = f"{msg}; {hint}"
+        raise NoSuchOpError(msg)
     rows = rows.sort_values("host_self_ps", ascending=False, kind="stable")
     on_cpu = _is_on_cpu(rows)
     rows = pd.concat([rows[on_cpu], rows[~on_cpu]])
@@ -124,15 +94,6 @@ def _types_in_the_program(diagnosis: Diagnosis) -> dict[str, str]:
     return {op_id: cpu_op.explanation.type for op_id, cpu_op in known.items()}
 
 
-def _nothing_matches(expression: str, ops: pd.DataFrame) -> str:
-    lowered = {op_type.lower(): op_type for op_type in sorted(set(map(str, ops["type"].dropna())))}
-    alike = get_close_matches(expression.lower(), lowered, n=_SUGGESTED)
-    msg = f"no op of the run has a name or type that matches {expression!r}"
-    if alike:
-        return f"{msg}; similar types: {', '.join(lowered[name] for name in alike)}"
-    return f"{msg}; `traceanalyzer tables` writes all of its {counted(len(ops), 'op')}"
-
-
 def _reasons_of(ops: pd.DataFrame, diagnosis: Diagnosis) -> Iterator[OpReasons]:
     reasoner, known_as = Reasoner(diagnosis), _types_in_the_program(diagnosis)
     has_hosts = len(diagnosis.run.hosts) > 1
@@ -148,14 +109,14 @@ def _reasons_of(ops: pd.DataFrame, diagnosis: Diagnosis) -> Iterator[OpReasons]:
 
 
 def _facts(row: Any, in_program: str, *, has_hosts: bool) -> Iterator[tuple[str, b.Text]]:  # noqa: ANN401
-    ran_on = _PLACES.get(str(row.placement), str(row.placement))
+    ran_on = word("placement", str(row.placement))
     if isinstance(row.device, str):
         on_host = ", computed on the host" if row.placement == "host_memory" else ""
         ran_on = f"{device_text(row.device)}{on_host}"
-    witness = _WITNESS.get(str(row.placement_source), str(row.placement_source))
-    source = f"{row.placement_certainty}: {witness}"
+    if row.placement != "unknown":
+        ran_on += f" ({row.placement_certainty}: {word('witness', str(row.placement_source))})"
     yield "Type", (b.Code(text=str(row.type)),)
-    yield "Placement", (f"{ran_on} ({source})" if row.placement != "unknown" else ran_on,)
+    yield "Placement", (ran_on,)
     if isinstance(row.requested_device, str):
         requested = row.requested_device
         yield "Requested device", (b.Code(text=requested) if requested else "none",)
@@ -182,19 +143,18 @@ def op_details(facts: PageFacts) -> dict[str, tuple[b.Block, ...]]:
     ops = pd.concat([ops[on_cpu].head(_CPU_OPS), ops[~on_cpu].head(_OTHER_OPS)])
     tables = [_values(run, set(ops["op_id"])), _kernels(run, set(ops["op_id"]))]
     found: dict[str, tuple[b.Block, ...]] = {}
-    for op_id, known, line_text in zip(
-        ops["op_id"], _reasons_of(ops, facts.diagnosis), line_texts(ops, run), strict=True
-    ):
+    sources = zip(source_lines(ops, run), line_texts(ops, run), strict=True)
+    reasons = _reasons_of(ops, facts.diagnosis)
+    for op_id, known, (at, text) in zip(ops["op_id"], reasons, sources, strict=True):
         blocks = [*known.here, *known.on_a_gpu]
         if changes := facts.changes_of_op.get(op_id, [])[:_ROWS]:
             links = [b.Link(text=c.title.replace("`", ""), to=f"change-{c.id}") for c in changes]
             blocks.append(b.Note(text=(b.Strong(text="To change:"),)))
             blocks.append(b.Bullets(items=tuple((link,) for link in links)))
         blocks.append(known.facts)
-        if known.place and line_text is not None:
-            file, _, line = known.place.rpartition(":")
-            at = int(line)
-            blocks.append(b.Source(file=file, first_line=at, lines=(line_text,), marked=(at,)))
+        if at is not None and at.line is not None and text is not None:
+            line = at.line
+            blocks.append(b.Source(file=at.file, first_line=line, lines=(text,), marked=(line,)))
         blocks += [of_op[op_id] for of_op in tables if op_id in of_op]
         found[op_id] = tuple(blocks)
     return found
@@ -208,7 +168,7 @@ def _kernels(run: Run, op_ids: set[str]) -> dict[str, b.Table]:
     rows: dict[str, list[dict[str, b.Cell]]] = defaultdict(list)
     for (op_id, name), count, took_ps in sums.itertuples():
         rows[str(op_id)].append({"kernel": str(name), "count": count, "time_us": us(took_ps)})
-    return {op_id: table_of(_KERNELS, of[:_ROWS], len(of)) for op_id, of in rows.items()}
+    return {op_id: table_of("kernels", of[:_ROWS], len(of)) for op_id, of in rows.items()}
 
 
 # --- values ------------------------------------------------------------------------------
@@ -236,20 +196,13 @@ def _values(run: Run, op_ids: Collection[str]) -> dict[str, b.Table]:
             maker = op_id if value.end == "output" else value.op_id
             size = sizes.get(maker or "") if value.bytes is None else value.bytes
             name = (op_link(value.label, value.op_id),) if value.label else None
-            row: dict[str, b.Cell] = {
-                "end": value.end,
-                "op": name,
-                "type": value.type,
-                "bytes": size,
-            }
-            found[op_id].append(row | moved[op_id].pop(value[:2], {}))
+            row: dict[str, b.Cell] = {"op": name, "type": value.type, "bytes": size}
+            found[op_id].append({"end": value.end, **row} | moved[op_id].pop(value[:2], {}))
     for op_id, others in moved.items():
         found[op_id] += others.values()
     for rows in found.values():
         rows.sort(key=_order)
-    return {
-        op_id: table_of(_VALUES, rows[:_VALUES_SHOWN], len(rows)) for op_id, rows in found.items()
-    }
+    return {op_id: table_of("values", of[:_VALUES_SHOWN], len(of)) for op_id, of in found.items()}
 
 
 def _order(row: Mapping[str, b.Cell]) -> tuple[bool, str, float]:
@@ -387,7 +340,7 @@ def _transfers(
                 found[op_id][end, other if is_op else label] = {
                     "end": end,
                     "op": (op_link(label, other if is_op else None),),
-                    "direction": DIRECTIONS[direction],
+                    "direction": word("direction", direction),
                     "count": sums["count"],
                     "transferred": sums["bytes"],
                     "time_us": us(sums["total_ps"]),

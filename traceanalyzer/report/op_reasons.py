@@ -2,49 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from traceanalyzer.attribution import cause_of
-from traceanalyzer.causes import BlockedOps, all_causes
+from traceanalyzer.causes import BlockedOps, FindingText, all_causes
 from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.causes.knowledge.finding_text import blocker_text
 from traceanalyzer.causes.knowledge.gpu_memory import memory_note
+from traceanalyzer.cpu_ops import Analysis, CpuOp
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.format import listed
-from traceanalyzer.model import RuledOut, SourceWhere
+from traceanalyzer.model import Certainty, Evidence, RuledOut, SourceWhere
 from traceanalyzer.model import blocks as b
-from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.folds import memory_peak
 from traceanalyzer.report.records import evidence_shown, place_of
-from traceanalyzer.report.text import cut, prose, sentence
+from traceanalyzer.report.text import cut, prose, sentence, word
+from traceanalyzer.run import Run
 from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from traceanalyzer.causes import FindingText
-    from traceanalyzer.cpu_ops import Analysis, CpuOp
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model import Certainty, Evidence
-    from traceanalyzer.placement.blocker import Blocker, Link
-    from traceanalyzer.run import Run
-
-_LINKS: Final[dict[Link, str]] = {
-    "own": "",
-    "resource": "shares a resource with a blocked op: ",
-    "class": "colocated by `_class` with a blocked op: ",
-    "follows": "follows a blocked op: ",
-}
-_NOT_COMPUTING: Final = {
-    Role.INPUT_PIPELINE: "It is part of the input pipeline, which TensorFlow runs on the CPU "
-    "unless the program requests a GPU.",
-    Role.TRANSFER: "It moves data between devices; it computes nothing.",
-    Role.RUNTIME: "It is part of the TensorFlow runtime: it handles calls and their arguments.",
-}
 _FOLDED: Final = (
     "TensorFlow computed its value once, while it prepared the graph (constant folding, or a shape "
     "that Python needed). It does that on the CPU by design, even with a GPU. No step runs the op."
@@ -88,7 +70,7 @@ class Reasoner:
         reasons = self._reasons(row.op_id, cpu_op, self._diagnosis.findings)
         said, is_open = "", False
         if row.role != Role.COMPUTE:
-            said = _FOLDED if row.function == CONSTANTS else _NOT_COMPUTING.get(row.role, "")
+            said = _FOLDED if row.function == CONSTANTS else word("not_computing", row.role)
         elif row.placement == "unknown":
             said, is_open = "Where it ran is unknown.", True
         elif row.placement != "cpu":
@@ -97,14 +79,11 @@ class Reasoner:
             said, is_open = "What keeps it on the CPU is unknown.", True
         if said:
             yield b.Note(text=prose(said))
-        yield from map(_fold, range(1, len(reasons) + 1), reasons)
-        if cpu_op is not None and row.role == Role.COMPUTE and row.placement == "cpu":
-            explanation = cpu_op.explanation
-            yield from _completeness(cpu_op, reasons)
-            if not reasons:
-                yield from self._possible_causes(cpu_op)
-            yield from _doubts((explanation.contradiction, explanation.doubt))
-            yield from _excluded_causes(self._run, cpu_op, reasons)
+        if row.role != Role.COMPUTE or row.placement != "cpu":
+            cpu_op = None
+        if cpu_op is not None and not reasons:
+            yield from self._possible_causes(cpu_op)
+        yield from self._explained(cpu_op, reasons)
         if is_open and row.host not in self._captured:
             yield b.Note(text=prose(sentence(SETTLED_BY)))
 
@@ -125,14 +104,32 @@ class Reasoner:
             said = _moves(row, there)
         said = f" {said} Assumed: {replay.assumption}."
         yield b.Note(text=(b.Strong(text="With a GPU:"), *prose(said)))
+        doubts = () if is_replaced else replay.program_differs
+        yield from self._explained(cpu_op, reasons, doubts, is_on_gpu=cpu_op is on_host)
+
+    def _explained(
+        self,
+        cpu_op: CpuOp | None,
+        reasons: Sequence[_Reason],
+        doubts: Sequence[str] = (),
+        *,
+        is_on_gpu: bool = False,
+    ) -> Iterator[b.Block]:
+        """Yield the reasons, why they may be wrong, and the causes that are excluded."""
         yield from map(_fold, range(1, len(reasons) + 1), reasons)
-        explanation = None if cpu_op is None else cpu_op.explanation
-        if cpu_op is not None and cpu_op is not on_host:  # else it is on the GPU already
-            yield from _completeness(cpu_op, reasons)
-        own = () if explanation is None else (explanation.contradiction, explanation.doubt)
-        yield from _doubts((*own, *(() if is_replaced else replay.program_differs)))
         if cpu_op is not None:
-            yield from _excluded_causes(self._run, cpu_op, reasons)
+            explanation = cpu_op.explanation
+            doubts = (explanation.contradiction, explanation.doubt, *doubts)
+            are_all = explanation.is_complete and 0 < len(explanation.blockers) == len(reasons)
+            if are_all and not is_on_gpu:
+                yield b.Note(text=(_ALL if len(reasons) > 1 else _ALONE,))
+        for text in dict.fromkeys(map(sentence, filter(None, doubts))):
+            yield b.Note(text=prose(text), tone="warning")
+        if cpu_op is not None:
+            excluded = ruled_out(self._run, cpu_op, {reason.cause for reason in reasons})
+            facts = tuple((f"{out.cause}: ", *prose(out.because)) for out in excluded)
+            if facts:
+                yield b.Fold(summary=("Ruled out",), blocks=(b.Bullets(items=facts),))
 
     def _reasons(
         self, op_id: str, cpu_op: CpuOp | None, findings: Sequence[Finding]
@@ -156,7 +153,7 @@ class Reasoner:
         known, certainty = cause_of(cpu_op, blocker, self._causes), cpu_op.explanation.certainty
         # The title of some blockers names the resource.
         is_named = blocker.kind in {BlockerKind.ASSIGNED, BlockerKind.RESOURCE}
-        tie = "" if blocker.link == "resource" and is_named else _LINKS[blocker.link]
+        tie = "" if blocker.link == "resource" and is_named else word("blocked_by", blocker.link)
         if known is None:
             return _Reason(blocker_text(blocker), certainty, tie=tie)
         cause, match, text = known
@@ -180,7 +177,7 @@ def _full_id(cause: str, sub_reason: str | None) -> str:
 
 
 def _stays(cpu_op: CpuOp, *, is_on_gpu: bool, is_known: bool) -> str:
-    """Say that an op would stay on the CPU of a machine with a GPU, or be computed there."""
+    """Return that an op would be on the CPU, or computed on the host, of a machine with a GPU."""
     modal = "may" if cpu_op.explanation.certainty == "possible" else "would"
     said = f"It {modal} be on the CPU there too."
     if is_on_gpu:
@@ -190,7 +187,7 @@ def _stays(cpu_op: CpuOp, *, is_on_gpu: bool, is_known: bool) -> str:
 
 
 def _moves(row: Any, there: Analysis) -> str:  # noqa: ANN401
-    """Say where an op would be that is not known to stay on the CPU."""
+    """Return where an op would be that is not known to stay on the CPU."""
     if row.op_id in there.replaced:
         return f"{there.replaced[row.op_id]}."
     if row.op_id in there.unsure:
@@ -236,27 +233,7 @@ def _fact(evidence: Evidence) -> b.Text:
     return (*prose(evidence.text), *at)
 
 
-def _completeness(cpu_op: CpuOp, reasons: Sequence[_Reason]) -> Iterator[b.Note]:
-    """Yield a note if no other reason exists."""
-    explanation = cpu_op.explanation
-    if explanation.is_complete and 0 < len(explanation.blockers) == len(reasons):
-        yield b.Note(text=(_ALL if len(reasons) > 1 else _ALONE,))
-
-
-def _doubts(doubts: Sequence[str]) -> Iterator[b.Note]:
-    """Yield why the reasons may be wrong."""
-    for text in dict.fromkeys(map(sentence, filter(None, doubts))):
-        yield b.Note(text=prose(text), tone="warning")
-
-
-def _excluded_causes(run: Run, cpu_op: CpuOp, reasons: Sequence[_Reason]) -> Iterator[b.Fold]:
-    excluded = ruled_out(run, cpu_op, {reason.cause for reason in reasons})
-    facts = tuple((f"{out.cause}: ", *prose(out.because)) for out in excluded)
-    if facts:
-        yield b.Fold(summary=("Ruled out",), blocks=(b.Bullets(items=facts),))
-
-
-# --- what is excluded ----------------------------------------------------------------------------
+# --- excluded causes -----------------------------------------------------------------------------
 
 
 def ruled_out(run: Run, cpu_op: CpuOp, causes: Collection[str]) -> Iterator[RuledOut]:

@@ -3,57 +3,30 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from traceanalyzer.causes import all_causes
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.format import counted
+from traceanalyzer.model import PackedTable
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.packed import Numbers, Texts, pack
-from traceanalyzer.report.records import copies_of_unknown_size
-from traceanalyzer.report.text import cut
-from traceanalyzer.source_files import shown_files
+from traceanalyzer.report.page_facts import PageFacts
+from traceanalyzer.report.records import copies_of_unknown_size, places
+from traceanalyzer.report.text import columns_of, cut
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model import PackedTable
-    from traceanalyzer.report.page_facts import PageFacts
-    from traceanalyzer.run import Run
 
 _MAX_ROWS: Final = 20_000
 _MAX_BYTES: Final = 900_000  # of the packed table
 _LONGEST: Final = 240  # characters of a text
 _DIGITS: Final = re.compile(r"\d+")
-_COLUMNS: Final = (
-    b.Column(name="name", title="Op", kind="code", term="op", opens="op"),
-    b.Column(name="type", title="Type", kind="code"),
-    b.Column(name="placement", title="Placement", kind="code", term="placement"),
-    b.Column(name="with_a_gpu", title="With a GPU", kind="code", term="placement"),
-    b.Column(
-        name="requested_device", title="Requested device", kind="code", term="requested device"
-    ),
-    b.Column(name="cause", title="Cause", term="cause"),
-    b.Column(name="change", title="Change"),
-    b.Column(name="gpu_wait_us", title="GPU wait", kind="us", term="GPU wait"),
-    b.Column(name="host_us", title="Host time", kind="us", term="host time"),
-    b.Column(name="kernel_us", title="Kernel time", kind="us", term="kernel"),
-    b.Column(name="transfer_bytes", title="Transfers", kind="bytes", term="transfer"),
-    b.Column(name="occurrences", title="Occurrences", kind="count"),
-    b.Column(name="input_types", title="Input types", kind="code"),
-    b.Column(name="function", title="Function", kind="code"),
-    b.Column(name="role", title="Role"),
-    b.Column(name="host", title="Host", kind="code", term="host"),
-    b.Column(name="source", title="Source", kind="code", opens="source"),
-)
 
 
 def ops_tab(facts: PageFacts) -> b.Tab | None:
@@ -71,7 +44,7 @@ def ops_tab(facts: PageFacts) -> b.Tab | None:
     }
     columns = tuple(
         replace(column, title=f"{column.title}/step") if per_step.get(column.name) else column
-        for column in _COLUMNS
+        for column in columns_of("ops")
         if column.name in frame
     )
     blocks: list[b.Block] = [b.BigTable(id="ops-table", columns=columns, packed=packed)]
@@ -89,15 +62,6 @@ def ranked(ops: pd.DataFrame) -> pd.DataFrame:
     waited = ops["exposed_ps"].astype("Int64").fillna(0).to_numpy(np.int64)
     time = (ops["host_self_ps"] + ops["kernel_ps"]).to_numpy(np.int64)
     return ops.iloc[np.lexsort((-time, np.where(on_cpu, -waited, 0), ~on_cpu))]
-
-
-def places(ops: pd.DataFrame, run: Run) -> list[str | None]:
-    """Return the line that made each op, as `file:line`."""
-    files = shown_files(ops["source_file"], run)
-    return [
-        file if file is None or pd.isna(line) else f"{file}:{line:.0f}"
-        for file, line in zip(files, ops["source_line"], strict=True)
-    ]
 
 
 # --- its columns -----------------------------------------------------------------------------

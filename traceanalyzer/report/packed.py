@@ -21,17 +21,14 @@ import base64
 import json
 import struct
 import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traceanalyzer.model import PackedTable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
 _ALIGNMENT: Final = 8
 _LEVEL: Final = 7

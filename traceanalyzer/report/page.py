@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.format import counted
 from traceanalyzer.health import trace_health
+from traceanalyzer.model import Report
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.about import about, devices_of, run_info
+from traceanalyzer.model.changes import Change
+from traceanalyzer.report.about import about
 from traceanalyzer.report.answer import facts_of_the_bar, happened, moves_ops, to_do
 from traceanalyzer.report.changes import cards, changes
 from traceanalyzer.report.folds import folds
@@ -17,37 +20,22 @@ from traceanalyzer.report.ops import ops_tab
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.scopes import scopes_tab
 from traceanalyzer.report.step_sections import step_bar, steps_tab
-from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.timeline import timeline_tab
 from traceanalyzer.report.transfers import transfers_tab
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model import Report
-    from traceanalyzer.model.changes import Change
 
 
 def page_of(
     diagnosis: Diagnosis, found: Sequence[Change] = (), report: Report | None = None
 ) -> b.Page:
-    """Return the page of a diagnosed run.
-
-    Args:
-        diagnosis: The diagnosis of the run.
-        found: The changes, in order.
-        report: The data for the section Explore; without it, the page has no such section.
-    """
+    """Return the page of a diagnosed run; without the report's data, it has no section Explore."""
     run, facts = diagnosis.run, PageFacts(diagnosis=diagnosis, changes=tuple(found))
-    info = run_info(run, devices_of(run), steps_of(run)) if report is None else report.run
     made = (
         step_bar(facts),
         changes(facts),
         folds(facts),
         cards(facts),
         None if report is None else explore(facts, report),
-        about(run, info),
+        about(run),
     )
     sections = tuple(section for section in made if section is not None)
     return b.Page(
@@ -63,9 +51,9 @@ def page_of(
 
 
 def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...]:
-    """Put the change that makes a GPU visible last if the answer leads with ops to move.
+    """Put the change that makes a GPU visible last if the answer is a prediction with ops to move.
 
-    It stays first if the program hides the GPU or failed for lack of one, or if no op is to move.
+    It stays first if the program hides the GPU or failed for lack of one.
     """
     facts = PageFacts(diagnosis=diagnosis, changes=tuple(found))
     there, failed = diagnosis.on_a_gpu, facts.failure

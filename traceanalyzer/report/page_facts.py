@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pandas as pd
 
-from traceanalyzer.diagnosis import cpu_ops, rare_ops
-from traceanalyzer.placement.on_a_gpu import failure
-from traceanalyzer.report.steps import step_parts
+from traceanalyzer.diagnosis import Diagnosis, cpu_ops, rare_ops
+from traceanalyzer.findings import Finding
+from traceanalyzer.model.blocks import PageKind
+from traceanalyzer.model.changes import Change
+from traceanalyzer.model.figures import StepPart
+from traceanalyzer.placement.on_a_gpu import Failure, failure
+from traceanalyzer.report.steps import DeviceSteps, step_parts
+from traceanalyzer.run import Run
 from traceanalyzer.tables.vocabulary import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.findings import Finding
-    from traceanalyzer.model.blocks import PageKind
-    from traceanalyzer.model.changes import Change
-    from traceanalyzer.model.figures import StepPart
-    from traceanalyzer.placement.on_a_gpu import Failure
-    from traceanalyzer.report.steps import DeviceSteps
-    from traceanalyzer.run import Run
 
 _COSTS_TIME: Final = 0.01  # of a step that waits for CPU ops
 _NO_GPU: Final = "no_gpu_visible"

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import pandas as pd
 
-from traceanalyzer.model import (
-    CaptureFileWhere,
-    Cost,
-    Gain,
-    SourceWhere,
-    Table,
-    Tables,
-    TraceWhere,
-)
+from traceanalyzer import model as m
+from traceanalyzer.costs import Costs
+from traceanalyzer.model._record import Record
 from traceanalyzer.model.blocks import Line
+from traceanalyzer.report.text import plain
+from traceanalyzer.run import Run
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from traceanalyzer.costs import Costs
-    from traceanalyzer.model import Evidence
-    from traceanalyzer.model._record import Record
-    from traceanalyzer.run import Run
 
 R = TypeVar("R", bound="Record")
 _MAX_ROWS: Final = 500
@@ -42,10 +30,9 @@ def us(time_ps: float | None) -> float | None:
 
 
 def to_record(kind: type[R], found: object, **values: Any) -> R:  # noqa: ANN401
-    """Return a record with the given values; the other fields come from `found`, by name.
+    """Return a record with the given values; its other fields come from `found`, by name.
 
-    `found` is an object or a mapping; a field `total_us` is made from its `total_ps`. Fields that
-    it lacks have a default.
+    `found` is an object or a mapping. A field `total_us` can come from its `total_ps`.
     """
     read = found.get if isinstance(found, Mapping) else partial(getattr, found)
     for name in {field.name for field in fields(kind)} - values.keys():  # type: ignore[arg-type]
@@ -61,14 +48,14 @@ def to_record(kind: type[R], found: object, **values: Any) -> R:  # noqa: ANN401
 # --- tables ----------------------------------------------------------------------------------
 
 
-def tables(run: Run) -> Tables:
+def tables(run: Run) -> m.Tables:
     """Return the tables of the report, cut or aggregated for reading."""
     origin_ps = min((host.start_ps for host in run.hosts), default=0)
     copies, kernels = run.transfers, run.kernels
     ends = ["direction", "memory", "producer_name", "consumer_name", "device"]
     of_kernels = kernels[["name", "op_id", "op", "device"]]
     copied = {"bytes": copies["bytes"], "copy_ps": copies["duration_ps"]}
-    return Tables(
+    return m.Tables(
         ops=_op_table(run),
         copies=_sums(copies[ends].astype(object), copied, ["bytes", "count"]),
         steps=table(in_us(run.steps, origin_ps), _MAX_ROWS),
@@ -76,7 +63,7 @@ def tables(run: Run) -> Tables:
     )
 
 
-def _sums(keys: pd.DataFrame, values: dict[str, pd.Series[Any]], order: list[str]) -> Table:
+def _sums(keys: pd.DataFrame, values: dict[str, pd.Series[Any]], order: list[str]) -> m.Table:
     """Return the number of rows with the same keys, and the sums of their values."""
     names, frame = list(keys.columns), keys.assign(count=1, **values)
     if frame.empty:
@@ -100,18 +87,18 @@ def in_us(frame: pd.DataFrame, origin_ps: int = 0) -> pd.DataFrame:
 
 def table(
     frame: pd.DataFrame, most_rows: int | None = None, total_rows: int | None = None
-) -> Table:
+) -> m.Table:
     """Return the first rows of a dataframe as a table of the document."""
     shown = frame.head(most_rows) if most_rows is not None else frame
     plain = shown.astype(object).where(shown.notna(), None)
-    return Table(
+    return m.Table(
         columns=tuple(map(str, frame.columns)),
         rows=tuple(map(tuple, plain.to_numpy(dtype=object).tolist())),
         total_rows=len(frame) if total_rows is None else total_rows,
     )
 
 
-def _op_table(run: Run) -> Table:
+def _op_table(run: Run) -> m.Table:
     """Return the CPU ops with most host time, and the other ops with most time of any kind."""
     ops = run.ops
     time = ops["host_self_ps"] + ops["kernel_ps"]
@@ -125,7 +112,7 @@ def _op_table(run: Run) -> Table:
 # --- costs -----------------------------------------------------------------------------------
 
 
-def joint_cost(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs) -> Cost:
+def joint_cost(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs) -> m.Cost:
     """Return the cost of several ops; a copy between two of them counts once."""
     ids = rows["op_id"]
     touched = copies[copies["producer"].isin(ids) | copies["consumer"].isin(ids)]
@@ -133,7 +120,7 @@ def joint_cost(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs) -> Cost:
     return _cost(rows, _known_sum(touched["duration_ps"]), _known_sum(across), costs)
 
 
-def op_costs(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs | None) -> list[Cost]:
+def op_costs(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs | None) -> list[m.Cost]:
     """Return the cost of each op."""
     unmeasured = copies_of_unknown_size(copies)
     found = []
@@ -147,23 +134,15 @@ def op_costs(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs | None) -> l
 
 def _cost(
     rows: pd.DataFrame, copy_ps: int | None, copy_bytes: int | None, costs: Costs | None
-) -> Cost:
+) -> m.Cost:
     ids = rows["op_id"]
-    return Cost(
+    return m.Cost(
         host_us=int(rows["host_self_ps"].sum()) / PS_PER_US,
         copy_us=us(copy_ps),
         copy_bytes=copy_bytes,
         exposed_us_per_step=None if costs is None else us(costs.exposed_ps(ids)),
         host_us_per_step=None if costs is None else us(costs.host_ps(ids)),
     )
-
-
-def gain(op_ids: Sequence[str], costs: Costs) -> Gain | None:
-    """Return the time that moving ops to the device can save; None if unknown."""
-    bounds = costs.gain(op_ids)
-    if bounds is None:
-        return None
-    return Gain(low=us(bounds.low_ps), high=us(bounds.high_ps), basis="exposed")
 
 
 def copies_of_unknown_size(copies: pd.DataFrame) -> frozenset[str]:
@@ -181,17 +160,31 @@ def _known_sum(column: pd.Series[int]) -> int | None:
 # --- places ----------------------------------------------------------------------------------
 
 
-def evidence_shown(evidence: Iterable[Evidence], run: Run) -> tuple[Evidence, ...]:
+def evidence_shown(evidence: Iterable[m.Evidence], run: Run) -> tuple[m.Evidence, ...]:
     """Return evidence with shortened file names and the text of each source line."""
     found = []
     for each in evidence:
         where = each.where
-        if isinstance(where, SourceWhere):
+        if isinstance(where, m.SourceWhere):
             file, at = shown_files([where.file], run)[0] or where.file, where.line
             texts = (c.line_text(where.file, at) for _, c in run.captured if at is not None)
             where = replace(where, file=file, source=next(filter(None, texts), None))
         found.append(replace(each, where=where))
     return tuple(found)
+
+
+def source_lines(rows: pd.DataFrame, run: Run, kind: str = "source") -> list[Line | None]:
+    """Return the line in two columns of each row, e.g. the line that made an op, if it is known."""
+    pairs = zip(shown_files(rows[f"{kind}_file"], run), rows[f"{kind}_line"], strict=True)
+    return [
+        None if file is None else Line(file=file, line=None if pd.isna(number) else int(number))
+        for file, number in pairs
+    ]
+
+
+def places(rows: pd.DataFrame, run: Run, kind: str = "source") -> list[str | None]:
+    """Return the line in two columns of each row as `file:line`."""
+    return [None if at is None else plain((at,)) for at in source_lines(rows, run, kind)]
 
 
 def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
@@ -206,22 +199,13 @@ def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
     ]
 
 
-def source_lines(ops: pd.DataFrame, run: Run) -> list[Line | None]:
-    """Return the line that made each op, if it is known."""
-    places = zip(shown_files(ops["source_file"], run), ops["source_line"], strict=True)
-    return [
-        None if file is None else Line(file=file, line=None if pd.isna(number) else int(number))
-        for file, number in places
-    ]
-
-
-def place_of(evidence: Evidence) -> str:
+def place_of(evidence: m.Evidence) -> str:
     """Return the place of a piece of evidence in words; "" for a fact outside the run."""
     match evidence.where:
-        case SourceWhere(file=file, line=line):
+        case m.SourceWhere(file=file, line=line):
             return file if line is None else f"{file}:{line}"
-        case CaptureFileWhere(capture_file=name):
+        case m.CaptureFileWhere(capture_file=name):
             return f"recorded: {name}"
-        case TraceWhere(plane=plane, line=thread):
+        case m.TraceWhere(plane=plane, line=thread):
             return f"trace: {plane}" + ("" if thread is None else f", {thread}")
     return ""

@@ -7,23 +7,19 @@ and other `tf.name_scope`s.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Iterator
+from typing import Final, TypeAlias
 
 import numpy as np
 import pandas as pd
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.text import cut
+from traceanalyzer.run import Run
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.run import Run
 
 _MEASURES: Final[tuple[tuple[str, b.Unit], ...]] = (
     ("CPU and device time", "us"),

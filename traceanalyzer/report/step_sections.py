@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
+from traceanalyzer.model.figures import InputPipeline, Steps
 from traceanalyzer.report.input_pipeline import input_blocks
-from traceanalyzer.report.steps import PARTS, left_out
-from traceanalyzer.report.text import part, prose, sentence, time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from traceanalyzer.model.figures import InputPipeline, Steps
-    from traceanalyzer.report.page_facts import PageFacts
-    from traceanalyzer.report.steps import DeviceSteps
+from traceanalyzer.report.page_facts import PageFacts
+from traceanalyzer.report.steps import PARTS, DeviceSteps, left_out, part_label
+from traceanalyzer.report.text import fill, part, prose, sentence, time
 
 _FEWEST_STEPS: Final = 3  # fewer do not show which ops recur
 _MOST_BARS: Final = 8
@@ -50,9 +46,9 @@ def _bar(facts: PageFacts, device: DeviceSteps) -> b.Bar:
         label=f"{name} of {device.host}" if len(facts.run.hosts) > 1 else name,
         total=total,
         parts=tuple(
-            b.Part(kind=p.kind, label=p.label, value=round(means[p.kind], 3), to=to)
-            for p in PARTS
-            if p.kind in means
+            b.Part(kind=kind, label=part_label(kind), value=round(means[kind], 3), to=to)
+            for kind in PARTS
+            if kind in means
         ),
         by_placement=min(total, round(wait_us, 3)) if wait_us else None,
     )
@@ -72,7 +68,8 @@ def _predicted(facts: PageFacts) -> b.Section:
     if there is not None:
         note = (f"Predicted by replaying TensorFlow's placer. Assumed: {there.assumption}.",)
     if facts.step_us and facts.has_steps:
-        note = (*note, " The mean step takes ", time(facts.step_us), " here, without a GPU.")
+        took = time(facts.step_us)
+        note = fill("{} The mean step takes {} here, without a GPU.", note, took)
     bar = b.Bar(label="Ops", total=sum(counts), parts=parts)
     blocks: list[b.Block] = [b.StepBar(unit="count", bars=(bar,), note=note)]
     if there is not None and there.program_differs:
@@ -125,22 +122,22 @@ def _chart(devices: Sequence[DeviceSteps]) -> Iterator[b.Block]:
         y_unit="us",
         series=tuple(
             b.Series(
-                label=p.label,
-                kind=p.kind,
-                values=tuple(np.round(device.took_us[p.kind][:_STEPS_SHOWN], 3).tolist()),
+                label=part_label(kind),
+                kind=kind,
+                values=tuple(np.round(device.took_us[kind][:_STEPS_SHOWN], 3).tolist()),
             )
-            for p in PARTS
-            if p.kind in device.took_us
+            for kind in PARTS
+            if kind in device.took_us
         ),
         to=tuple(device.targets()[:_STEPS_SHOWN]),
     )
-    on: b.Text = ("The parts of each step, as your program's thread spent it",)
-    if device.device is not None:
-        least = ", which computed least" if len(devices) > 1 else ""
-        on = ("The parts of each step, as ", b.Code(text=device.device), f" spent it{least}")
+    on, end = b.Code(text=device.device or ""), ""
+    if len(devices) > 1 and device.device is not None:
+        end = ", which computed least"
     if len(device.number) > _STEPS_SHOWN:
-        on = (*on, f"; the first {_STEPS_SHOWN} of {counted(len(device.number), 'step')}")
-    yield b.Note(text=(*on, "."))
+        end += f"; the first {_STEPS_SHOWN} of {counted(len(device.number), 'step')}"
+    who = "your program's thread" if device.device is None else on
+    yield b.Note(text=fill("The parts of each step, as {} spent it{}.", who, end))
 
 
 def _numbers(steps: Sequence[str]) -> tuple[float, ...]:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from traceanalyzer.model.figures import (
-    CriticalPath,
-    DeviceTimeline,
-    PathOp,
-    PhaseTime,
-    StepKinds,
-    Steps,
-    Timeline,
-)
+from traceanalyzer.costs import Costs, HostPath
+from traceanalyzer.model import DeviceInfo
+from traceanalyzer.model import figures as m
+from traceanalyzer.model.blocks import Target
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.report.records import to_record
-from traceanalyzer.run import once_per_run
+from traceanalyzer.report.text import capital, word
+from traceanalyzer.run import Host, Run, once_per_run
 from traceanalyzer.tables.steps import (
     OUTLIER,
     PARTIAL,
@@ -28,22 +26,10 @@ from traceanalyzer.tables.steps import (
     main_steps,
     regular_steps,
 )
-from traceanalyzer.timeline.device_parts import overlap_share
+from traceanalyzer.timeline.device_parts import DeviceParts, overlap_share
 from traceanalyzer.timeline.intervals import inside_ps, union
 from traceanalyzer.timeline.walk import Phase
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.costs import Costs, HostPath
-    from traceanalyzer.model import DeviceInfo
-    from traceanalyzer.model.blocks import Target
-    from traceanalyzer.model.figures import StepPart
-    from traceanalyzer.run import Host, Run
-    from traceanalyzer.timeline.device_parts import DeviceParts
 
 _LEFT_OUT: Final = {
     WARM_UP: "warming up at the start",
@@ -53,23 +39,24 @@ _LEFT_OUT: Final = {
 _MAX_OPS: Final = 50  # of a critical path
 
 
-def steps_of(run: Run) -> Steps:
-    """Summarize the kind of step that took most time, e.g. training rather than evaluation."""
+@once_per_run
+def steps_of(run: Run) -> m.Steps:
+    """Summarize the steps of the kind that took most time, e.g. training, not evaluation."""
     if run.steps.empty:
         note = "the trace marks no steps, and nothing in it repeats exactly"
-        return Steps(source="missing", note=note, count=0)
+        return m.Steps(source="missing", note=note, count=0)
     rows = main_steps(run.steps)
     kind, is_inferred = rows["kind"].astype(str), bool(rows["is_inferred"].all())
     took_us = rows["duration_ps"].to_numpy(np.float64)[kind == REGULAR] / PS_PER_US
     # All hosts run the same steps.
     of_one = kind[rows["host"] == rows.groupby("host", observed=True).size().idxmax()]
-    kinds = StepKinds(**{k: int((of_one == k).sum()) for k in (REGULAR, *_LEFT_OUT)})
+    kinds = m.StepKinds(**{k: int((of_one == k).sum()) for k in (REGULAR, *_LEFT_OUT)})
     name, sources = rows["name"].iloc[0], ", ".join(sorted(set(rows["source"].astype(str))))
     note = f"marked {name} ({sources})"
     if is_inferred:
         note = f"the trace marks no steps; inferred from {sources}: {name}"
     excluded = ", ".join(left_out(kinds))
-    return Steps(
+    return m.Steps(
         source="inferred" if is_inferred else "markers",
         note=f"{note}; left out of the figures: {excluded}" if excluded else note,
         count=len(of_one),
@@ -79,7 +66,7 @@ def steps_of(run: Run) -> Steps:
     )
 
 
-def left_out(kinds: StepKinds) -> list[str]:
+def left_out(kinds: m.StepKinds) -> list[str]:
     """Name the steps that are excluded from the figures."""
     numbers = {words: getattr(kinds, kind) for kind, words in _LEFT_OUT.items()}
     return [f"{number:,} {words}" for words, number in numbers.items() if number]
@@ -88,40 +75,29 @@ def left_out(kinds: StepKinds) -> list[str]:
 # --- the parts of a step ---------------------------------------------------------------------
 
 
-class PartOfStep(NamedTuple):
-    """A part of a step: work of the device, or a reason to wait."""
+#: The phases of a device in each part of a step, in the order in which parts are shown.
+PARTS: Final[dict[m.StepPart, tuple[Phase, ...]]] = {
+    "compute": (Phase.COMPUTE,),
+    "transfer": (Phase.COPY,),
+    "cpu_op": (Phase.HOST_OP,),
+    "unplaced": (Phase.UNPLACED,),
+    "input": (Phase.INPUT,),
+    "launch": (Phase.LAUNCH, Phase.QUEUED),
+    "runtime": (Phase.RUNTIME,),
+    "program": (Phase.PROGRAM,),
+    "other_device": (Phase.OTHER_DEVICE,),
+    "unknown": (Phase.UNATTRIBUTED,),
+}
 
-    kind: StepPart
-    name: str
-    phases: tuple[Phase, ...]
 
-    @property
-    def label(self) -> str:
-        """The name, to stand alone."""
-        return f"{self.name[0].upper()}{self.name[1:]}"
-
-
-#: In the order in which they are shown.
-PARTS: Final = (
-    PartOfStep("compute", "compute", (Phase.COMPUTE,)),
-    PartOfStep("transfer", "transfers", (Phase.COPY,)),
-    PartOfStep("cpu_op", "CPU ops", (Phase.HOST_OP,)),
-    PartOfStep("unplaced", "ops of unknown placement", (Phase.UNPLACED,)),
-    PartOfStep("input", "input", (Phase.INPUT,)),
-    PartOfStep("launch", "kernel launch", (Phase.LAUNCH, Phase.QUEUED)),
-    PartOfStep("runtime", "TensorFlow runtime", (Phase.RUNTIME,)),
-    PartOfStep("program", "your program", (Phase.PROGRAM,)),
-    PartOfStep("other_device", "another device", (Phase.OTHER_DEVICE,)),
-    PartOfStep("unknown", "unknown", (Phase.UNATTRIBUTED,)),
-)
+def part_label(kind: m.StepPart) -> str:
+    """Return the name of a part of a step, with a capital."""
+    return capital(word("part", kind))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceSteps:
-    """How one device spent the steps of its host, by start; without steps, the whole recording.
-
-    The time before a device's first event and after its last is unknown.
-    """
+    """How one device spent the steps of its host, by start; without steps, the whole recording."""
 
     host: str
     device: str | None  # None for the program's thread, if no device ran kernels
@@ -130,7 +106,7 @@ class DeviceSteps:
     regular: NDArray[np.bool_]  # the steps that count in figures: all, if none is regular
     start_us: NDArray[np.float64]  # from the run's first event
     duration_us: NDArray[np.float64]
-    took_us: dict[StepPart, NDArray[np.float64]]  # by part; they add up to the durations
+    took_us: dict[m.StepPart, NDArray[np.float64]]  # by part; they add up to the durations
     waits_us: pd.Series[float] | None  # per step, for each op of the host; by op id
     overlap_share: float | None  # of host op and copy time: the part during a kernel
 
@@ -139,7 +115,7 @@ class DeviceSteps:
         """The mean duration of the regular steps."""
         return float(self.duration_us[self.regular].mean())
 
-    def mean_us(self) -> dict[StepPart, float]:
+    def mean_us(self) -> dict[m.StepPart, float]:
         """Return the mean parts of a regular step; they add up to `step_us`."""
         means = {kind: float(took[self.regular].mean()) for kind, took in self.took_us.items()}
         return {kind: us for kind, us in means.items() if us > 0}
@@ -159,7 +135,7 @@ class DeviceSteps:
 
 @once_per_run
 def step_parts(run: Run) -> tuple[DeviceSteps, ...]:
-    """Return the steps of each device that computed; without one, of each program's thread."""
+    """Return the steps of each device that ran kernels; if none did, of each program's thread."""
     origin_ps = min((host.start_ps for host in run.hosts), default=0)
     found = [
         steps
@@ -183,7 +159,7 @@ def _device_steps(host: Host, device: DeviceParts | None, origin_ps: int) -> Dev
         number = steps["step"].tolist()
         regular = steps.index.isin(regular_steps(steps).index)
     took = parts.within(start_ps, duration_ps)
-    by_part = {p.kind: took[list(p.phases)].to_numpy(np.int64).sum(axis=1) for p in PARTS}
+    by_part = {k: took[[*phases]].to_numpy(np.int64).sum(axis=1) for k, phases in PARTS.items()}
     by_part["unknown"] += (duration_ps - sum(by_part.values())).clip(0)
     within = union(start_ps[regular], duration_ps[regular])
     waits_us, overlap = None, None
@@ -211,25 +187,24 @@ def _device_steps(host: Host, device: DeviceParts | None, origin_ps: int) -> Dev
 # --- devices and the critical path, as data ------------------------------------------------------
 
 
-def timeline(run: Run) -> Timeline | None:
+def timeline(run: Run) -> m.Timeline | None:
     """Return where the time of each device went; None if nothing was recorded."""
     found = step_parts(run)
     if not found:
         return None
     devices = tuple(
-        DeviceTimeline(
-            host=steps.host,
-            device=steps.device,
+        to_record(
+            m.DeviceTimeline,
+            steps,
             steps=int(steps.regular.sum()) if steps.has_steps else None,
             us_per_step=steps.step_us,
             phases=_phases(steps.mean_us()),
-            overlap_share=steps.overlap_share,
         )
         for steps in found
     )
     computed = [_share(d, "compute") for d in devices if d.device is not None]
     several = len(computed) > 1
-    return Timeline(
+    return m.Timeline(
         devices=devices,
         busiest_share=max(computed) if several else None,
         idlest_share=min(computed) if several else None,
@@ -237,12 +212,12 @@ def timeline(run: Run) -> Timeline | None:
     )
 
 
-def _phases(took_us: Mapping[StepPart, float]) -> tuple[PhaseTime, ...]:
+def _phases(took_us: Mapping[m.StepPart, float]) -> tuple[m.PhaseTime, ...]:
     total = sum(took_us.values())
-    return tuple(PhaseTime(phase=k, us=us, share=us / total) for k, us in took_us.items() if us)
+    return tuple(m.PhaseTime(phase=k, us=us, share=us / total) for k, us in took_us.items() if us)
 
 
-def _share(device: DeviceTimeline, *phases: StepPart) -> float:
+def _share(device: m.DeviceTimeline, *phases: m.StepPart) -> float:
     return sum(phase.share for phase in device.phases if phase.phase in phases)
 
 
@@ -252,11 +227,8 @@ def shift_us(run: Run) -> float:
     return max((0, *shifts)) / PS_PER_US
 
 
-def idle_share(times: Timeline | None, devices: Sequence[DeviceInfo]) -> float | None:
-    """Return the idle share of the regular steps or, without steps, of the recording.
-
-    It is the mean over the GPUs that ran kernels.
-    """
+def idle_share(times: m.Timeline | None, devices: Sequence[DeviceInfo]) -> float | None:
+    """Return the mean idle share of the GPUs that ran kernels, over regular steps if known."""
     of_steps = [d for d in (times.devices if times else ()) if d.steps and "GPU" in str(d.device)]
     busy = [_share(device, "compute", "transfer") for device in of_steps] or [
         d.busy_share for d in devices if d.kind == "gpu" and d.kernels and d.busy_share is not None
@@ -264,29 +236,30 @@ def idle_share(times: Timeline | None, devices: Sequence[DeviceInfo]) -> float |
     return max(0.0, 1 - sum(busy) / len(busy)) if busy else None
 
 
-def critical_paths(costs: Costs) -> tuple[CriticalPath, ...]:
+def critical_paths(costs: Costs) -> tuple[m.CriticalPath, ...]:
     """Return the critical path through the regular steps of each host."""
     return tuple(map(_path, costs.paths))
 
 
-def _path(found: HostPath) -> CriticalPath:
+def _path(found: HostPath) -> m.CriticalPath:
     path, per_step_ps = found.path, found.steps * PS_PER_US
     total = int(path.duration_ps.sum())
     took_us = {
-        p.kind: int(path.duration_ps[np.isin(path.phase, p.phases)].sum()) / per_step_ps
-        for p in PARTS
+        kind: int(path.duration_ps[np.isin(path.phase, phases)].sum()) / per_step_ps
+        for kind, phases in PARTS.items()
     }
     is_known = path.is_proved & (path.phase != Phase.UNATTRIBUTED)
     ops = found.host.tables.ops[["op_id", "name", "type", "placement"]].assign(ps=found.of_row_ps)
     ops = ops[ops["ps"] > 0].sort_values("ps", ascending=False, kind="stable")
-    return CriticalPath(
+    return to_record(
+        m.CriticalPath,
+        found,
         host=found.host.name,
-        steps=found.steps,
         us_per_step=total / per_step_ps,
         proved_share=int(path.duration_ps[is_known].sum()) / total if total else 0.0,
         phases=_phases(took_us),
         ops=tuple(
-            to_record(PathOp, op, us_per_step=op["ps"] / per_step_ps, share=op["ps"] / total)
+            to_record(m.PathOp, op, us_per_step=op["ps"] / per_step_ps, share=op["ps"] / total)
             for op in ops.head(_MAX_OPS).to_dict("records")
         ),
         ops_total=len(ops),

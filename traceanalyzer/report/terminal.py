@@ -1,15 +1,16 @@
 """The page in the terminal.
 
 The first screen has the answer, the step bar, and the changes, in at most 30 lines; the rest is
-printed on request. Names from traces are never read as markup, and invisible characters are made
-visible.
+printed on request. Names from traces are never read as markup.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal, TypeAlias
 
 from rich import box
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
@@ -17,15 +18,8 @@ from rich.text import Text
 from traceanalyzer.format import share
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.text import cut, one_line, plain, visible
-from traceanalyzer.report.text_output import Form, Quiet, Titled, cell_text, is_figure
+from traceanalyzer.report.text_output import Form, Quiet, Simple, Titled, cell_text, is_figure
 from traceanalyzer.report.text_output import Lines as CodeLines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from rich.console import Console, RenderableType
-
-    from traceanalyzer.report.text_output import Simple
 
 Lines: TypeAlias = "Iterator[RenderableType]"
 QUIET: Final = "dim"
@@ -38,7 +32,6 @@ _LONGEST: Final = 2_000  # characters of a text; the Parquet tables have longer 
 _CODE_LINES: Final = 12
 _WIDEST_CELL: Final = 60  # characters of a name in a table
 _NARROW: Final = 64  # narrower terminals see only the essential columns
-_FIRST: Final = frozenset({"step", "changes"})  # sections
 _TONES: Final = {"plain": "", "good": "green", "warning": "yellow", "bad": "red"}
 _DIFF: Final = {"-": "red", "+": "green"}
 # For consoles that lack these characters; any other is printed as its code point.
@@ -50,12 +43,12 @@ _ASCII: Final = str.maketrans(
 def print_first_screen(page: b.Page, console: Console) -> None:
     """Print the answer, where a step goes, and what to change; at most 30 lines."""
     screen = Screen(console)
-    rows = sum(len(table.rows) for table in _changes_of(page))
+    blocks = [block for section in page.sections for block in section.blocks]
+    rows = sum(len(block.rows) for block in blocks if isinstance(block, b.Changes))
     # Fewer bars before fewer changes.
     tries = [(bars, most) for most in range(min(rows, _ROWS), -1, -1) for bars in (_BARS, 1)]
     for bars, most in tries:
-        more = (Text(), screen(_MORE, QUIET))
-        parts = (*screen.answer(page), *screen.steps_and_changes(page, bars, most), *more)
+        parts = (*screen.first(page, bars, most), Text(), screen(_MORE, QUIET))
         if sum(len(console.render_lines(part)) for part in parts) <= _LINES:
             break
     screen.print(parts)
@@ -64,15 +57,9 @@ def print_first_screen(page: b.Page, console: Console) -> None:
 def print_page(page: b.Page, console: Console) -> None:
     """Print all sections."""
     screen = Screen(console)
-    screen.print((*screen.answer(page), *screen.steps_and_changes(page)))
+    screen.print(screen.answer(page))
     for section in page.sections:
-        if section.id not in _FIRST:
-            screen.print((screen.heading(section.title), *screen.blocks(section.blocks)))
-
-
-def _changes_of(page: b.Page) -> Iterator[b.Changes]:
-    for section in page.sections:
-        yield from (block for block in section.blocks if isinstance(block, b.Changes))
+        screen.print((screen.heading(section.title), *screen.blocks(section.blocks)))
 
 
 class Screen:
@@ -120,22 +107,18 @@ class Screen:
         if page.next:
             yield self.inline(page.next)
 
-    def steps_and_changes(
-        self, page: b.Page, bars: int | None = None, most: int | None = None
-    ) -> Lines:
-        """Yield the bars and the changes of the page, all or the given numbers of them."""
+    def first(self, page: b.Page, bars: int, most: int) -> Lines:
+        """Yield the answer, and the given numbers of bars and of changes."""
+        yield from self.answer(page)
         for section in page.sections:
-            if section.id == "step":
-                yield self.heading(section.title)
-                for block in section.blocks:
-                    if isinstance(block, b.StepBar):
-                        for simple in self._form.step_bar(block, bars):
-                            yield from self._simple(simple)
-                    elif bars is None:
-                        yield from self.of(block)
-        for table in _changes_of(page):
-            yield self.heading("What to change")
-            yield from self._changes(table, most)
+            for block in section.blocks:
+                if isinstance(block, b.StepBar | b.Changes):
+                    yield self.heading(section.title)
+                if isinstance(block, b.StepBar):
+                    for simple in self._form.step_bar(block, bars):
+                        yield from self._simple(simple)
+                elif isinstance(block, b.Changes):
+                    yield from self._changes(block, most)
 
     # --- blocks --------------------------------------------------------------------------------
 
@@ -146,8 +129,11 @@ class Screen:
 
     def of(self, block: b.Block) -> Lines:
         """Yield the content of a block."""
-        for simple in self._form.simple(block):
-            yield from self._simple(simple)
+        if isinstance(block, b.Changes):
+            yield from self._changes(block)
+        else:
+            for simple in self._form.simple(block):
+                yield from self._simple(simple)
 
     def inside(self, blocks: Iterable[b.Block]) -> Lines:
         """Yield blocks, indented."""
@@ -212,8 +198,8 @@ class Screen:
             )
         return grid
 
-    def _changes(self, block: b.Changes, most: int | None) -> Lines:
-        """Yield all changes, or the first ones with short details."""
+    def _changes(self, block: b.Changes, most: int | None = None) -> Lines:
+        """Yield all changes, or the first ones with their details cut."""
         grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=QUIET)
         grid.add_column("", justify="right")
         shown = block.rows[:most]

@@ -5,23 +5,14 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from traceanalyzer.format import Quantity, counted, duration, share, size
 from traceanalyzer.model import blocks as b
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-DIRECTIONS: Final = {
-    "h2d": "host to device",
-    "d2h": "device to host",
-    "d2d": "within a device",
-    "p2p": "device to device",
-    "h2h": "within the host",
-    "unknown": "direction unknown",
-}
 _ACRONYMS: Final = {"cpu": "CPU", "gpu": "GPU", "xla": "XLA", "tf": "TF"}
 _CODE: Final = re.compile(r"`([^`]+)`")
 _SPACES: Final = re.compile(r"[ \t\r\n]+")
@@ -37,22 +28,19 @@ _HEAPED: Final = re.compile(
 
 
 def visible(text: str) -> str:
-    """Return the text with each invisible character replaced by its code point.
+    """Return the text with each invisible character replaced by its code point, e.g. ``⟨U+202E⟩``.
 
-    Control characters, bidirectional marks, zero-width characters, line separators and lone
-    surrogates become e.g. ``⟨U+202E⟩``: a name from a trace cannot hide, reorder or break the
-    text around it. So do combining marks on one letter beyond the number that any script needs.
+    So a name from a trace cannot hide, reorder, or break the text around it. On each letter, six
+    combining marks are kept, which is enough for any script.
     """
     if not text.isprintable():
         text = "".join(
             c if c.isprintable() or unicodedata.category(c) == "Zs" else _code_point(c)
             for c in text
         )
-    return text if text.isascii() else _HEAPED.sub(_few_marks, text)
-
-
-def _few_marks(marks: re.Match[str]) -> str:
-    return marks[0][:_MARKS] + "".join(map(_code_point, marks[0][_MARKS:]))
+    if text.isascii():
+        return text
+    return _HEAPED.sub(lambda m: m[0][:_MARKS] + "".join(map(_code_point, m[0][_MARKS:])), text)
 
 
 def _code_point(character: str) -> str:
@@ -60,10 +48,7 @@ def _code_point(character: str) -> str:
 
 
 def cut(text: str, length: int = 96) -> str:
-    """Return the text without its middle if it is longer than `length`.
-
-    A scope begins a name and the op's own name ends it.
-    """
+    """Return the text without its middle if it is too long: an op's own name is at the end."""
     text = visible(text)
     if len(text) <= length:
         return text
@@ -85,7 +70,7 @@ def op_link(label: str, op_id: str | None) -> b.Inline:
 
 def transfer_words(direction: str) -> str:
     """Return the name of a transfer in a direction."""
-    return f"transfer, {DIRECTIONS.get(direction, DIRECTIONS['unknown'])}"
+    return f"transfer, {word('direction', direction)}"
 
 
 # --- words -----------------------------------------------------------------------------------
@@ -105,7 +90,17 @@ def sentence(words: str) -> str:
     if _NAME_FIRST.match(words):
         return f"{words}."
     stop = "" if words.endswith((".", "!", "?", ":")) or not words else "."
-    return f"{words[:1].upper()}{words[1:]}{stop}"
+    return f"{capital(words)}{stop}"
+
+
+def capital(words: str) -> str:
+    """Return words with a capital at the start."""
+    return f"{words[:1].upper()}{words[1:]}"
+
+
+def small(words: str) -> str:
+    """Return words with a small letter at the start."""
+    return f"{words[:1].lower()}{words[1:]}"
 
 
 def cause_title(cause: str) -> str:
@@ -115,8 +110,19 @@ def cause_title(cause: str) -> str:
 
 def terms() -> dict[str, str]:
     """Return the glossary: each term with its meaning, in reading order."""
-    text = files("traceanalyzer.report").joinpath("terms.toml").read_text(encoding="utf-8")
-    return {term["name"]: term["meaning"] for term in tomllib.loads(text)["term"]}
+    return {term["name"]: term["meaning"] for term in _data("terms")["term"]}
+
+
+def word(kind: str, value: str) -> str:
+    """Return the words for a value of the report's data, by `words.toml`."""
+    words = _data("words")[kind]
+    return str(words.get(value, words.get("unknown", value)))
+
+
+@cache
+def _data(name: str) -> dict[str, Any]:
+    file = files("traceanalyzer.report").joinpath(f"{name}.toml")
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 # --- text within a line ----------------------------------------------------------------------
@@ -127,6 +133,14 @@ def prose(words: str) -> b.Text:
     parts = _CODE.split(_SPACES.sub(" ", words))
     inlines = (b.Code(text=part) if at % 2 else part for at, part in enumerate(parts))
     return tuple(part for part in inlines if part != "")
+
+
+def fill(template: str, *values: b.Inline | b.Text) -> b.Text:
+    """Return text: the template with each `{}` replaced by the next value."""
+    found: list[b.Inline] = []
+    for before, value in zip(template.split("{}"), (*values, ""), strict=True):
+        found += [before, *(value if isinstance(value, tuple) else (value,))]
+    return tuple(inline for inline in found if inline != "")
 
 
 def time(us: float) -> b.Quantity:
@@ -192,16 +206,23 @@ def plain(text: b.Text, *, code: str = "`") -> str:
 # --- tables ----------------------------------------------------------------------------------
 
 
+@cache
+def columns_of(table: str) -> tuple[b.Column, ...]:
+    """Return the columns of a table of `tables.toml`."""
+    return tuple(b.Column(name=name, **column) for name, column in _data("tables")[table].items())
+
+
 def table_of(  # noqa: PLR0913 - what a table has
-    columns: Sequence[b.Column],
+    name: str,
     rows: Sequence[Mapping[str, b.Cell]],
     total_rows: int | None = None,
     *,
     table_id: str = "",
     caption: b.Text = (),
-    ids: Sequence[b.Target] = (),
+    ids: Iterable[b.Target] = (),
 ) -> b.Table:
-    """Return a table of rows, without the columns that are unknown in every row."""
+    """Return a table of `tables.toml`, without the columns that are unknown in every row."""
+    columns = columns_of(name)
     known = tuple(c for c in columns if any(row.get(c.name) is not None for row in rows))
     return b.Table(
         id=table_id,

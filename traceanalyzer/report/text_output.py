@@ -5,36 +5,18 @@ Pictures that only a page can show are left out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from traceanalyzer.format import share
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.packed import unpack
-from traceanalyzer.report.text import plain, quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from traceanalyzer.report.text import columns_of, plain, quantity
 
 _BAR: Final = 30  # characters of the longest part of a bar
 _NOT_WRITTEN: Final = frozenset({"glossary"})
-_FLOWS: Final = (
-    b.Column(name="from", title="From", kind="code"),
-    b.Column(name="to", title="To", kind="code"),
-    b.Column(name="bytes", title="Bytes", kind="bytes"),
-    b.Column(name="count", title="Transfers", kind="count"),
-    b.Column(name="gpu_wait", title="GPU wait", kind="us"),
-)
-_CHANGES: Final = tuple(
-    b.Column(name=title, title=title) for title in ("#", "Change", "Where", "Saves", "Certainty")
-)
-_BARS: Final = (
-    b.Column(name="part", title="Part"),
-    b.Column(name="value", title="Value", kind="us"),
-    b.Column(name="share", title="Share", kind="share"),
-)
-_DRAWN: Final = (*(replace(column, title="") for column in _BARS), b.Column(name="drawn", title=""))
 
 
 class Quiet(NamedTuple):
@@ -90,12 +72,8 @@ class Form(NamedTuple):
                     took = "" if step.us is None else f" ({quantity(step.us, 'us')})"
                     sent = step.bytes_after
                     moved = "" if sent is None else f"{quantity(sent, 'bytes')} → "
-                    path += [
-                        f"{step.device.upper()} ",
-                        b.Code(text=step.label),
-                        took,
-                        f" → {moved}",
-                    ]
+                    path += [f"{step.device.upper()} ", b.Code(text=step.label)]
+                    path += [took, f" → {moved}"]
                 yield b.Note(text=tuple(path[:-1]))
             case b.Table():
                 if block.caption:
@@ -114,7 +92,7 @@ class Form(NamedTuple):
                     (f"{number}", row.title, row.where, row.saves, row.certainty)
                     for number, row in enumerate(block.rows, 1)
                 )
-                yield b.Table(columns=_CHANGES, rows=rows, total_rows=len(rows))
+                yield b.Table(columns=columns_of("changes"), rows=rows, total_rows=len(rows))
             case b.Fold():
                 if block.id not in _NOT_WRITTEN:
                     yield block
@@ -128,23 +106,26 @@ class Form(NamedTuple):
                     yield Titled((f"{tab.title}{count}",), (), tab.blocks)
 
     def _table(self, block: b.BigTable | b.Flows) -> b.Table:
+        columns: Sequence[b.Column]
         if isinstance(block, b.BigTable):
-            values = unpack(block.packed)
-            columns = tuple(c for c in block.columns if c.name in values and c.name != block.key)
-            columns, total = columns[: self.columns], block.packed.total_rows
+            values, total = unpack(block.packed), block.packed.total_rows
+            columns = [c for c in block.columns if c.name in values and c.name != block.key]
+            columns = columns[: self.columns]
             rows = tuple(zip(*(values[c.name][: self.rows] for c in columns), strict=True))
-            return b.Table(columns=columns, rows=rows, total_rows=total)
-        labels = [node.label for node in block.nodes]
-        cells = tuple(
-            (labels[flow.source], labels[flow.target], flow.bytes, flow.count, flow.gpu_wait_us)
-            for flow in block.flows[: self.rows]
-        )
-        rows = tuple(row[: self.columns] for row in cells)
-        return b.Table(columns=_FLOWS[: self.columns], rows=rows, total_rows=len(block.flows))
+        else:
+            columns, total = columns_of("flows")[: self.columns], len(block.flows)
+            labels = [node.label for node in block.nodes]
+            rows = tuple(
+                (labels[f.source], labels[f.target], f.bytes, f.count, f.gpu_wait_us)[
+                    : self.columns
+                ]
+                for f in block.flows[: self.rows]
+            )
+        return b.Table(columns=tuple(columns), rows=rows, total_rows=total)
 
     def step_bar(self, block: b.StepBar, most: int | None = None) -> Iterator[Simple]:
         """Yield all bars, or the given number of them, as tables."""
-        columns = _DRAWN if self.draws_bars else _BARS
+        columns = columns_of("drawn_bar" if self.draws_bars else "bar")
         for bar in block.bars[:most]:
             yield Quiet((f"{bar.label}: {quantity(bar.total, block.unit)}",))
             longest = max((part.value for part in bar.parts), default=0.0) or 1.0

@@ -1,38 +1,33 @@
-"""The tab Timeline: every event, or as many as fit, the arrows between them, and the largest gaps.
+"""The tab Timeline: all events, the arrows between them, and the largest gaps.
 
-If there are too many, consecutive short events are merged. Two events are merged if
-both are shorter than a threshold, the second begins less than that after the first ended, and both
-are in the same interval of four thresholds. So no event is left out, and long ones stay as they
-are. CPU ops with a known cause are never merged, unless they are a large part of all events.
+If there are too many events, consecutive short ones are merged. Two events are merged if both are
+shorter than a threshold, the second begins less than that after the first ended, and both are in
+the same interval of four thresholds. So no event is left out, and long ones stay as they are. CPU
+ops with a known cause are never merged, unless they are a large part of all events.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.format import counted
+from traceanalyzer.model import PackedTable
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.figures import EventLane, EventTimeline
 from traceanalyzer.report.lanes import COPY, KINDS, EventName, HostLane, Names, host_lanes
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.records import to_record
-from traceanalyzer.report.steps import PARTS, shift_us
+from traceanalyzer.report.steps import PARTS, part_label, shift_us
 from traceanalyzer.report.text import cut, op_label, op_link, table_of, time, transfer_words
+from traceanalyzer.run import Host, Run
 from traceanalyzer.timeline.gaps import gaps_of
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model import PackedTable
-    from traceanalyzer.run import Host, Run
-    from traceanalyzer.timeline.gaps import Gaps
 
 _MOST_EVENTS: Final = 400_000
 _MOST_BYTES: Final = 1_100_000  # of the packed events
@@ -49,17 +44,7 @@ _LIMIT_PS: Final = 2**60
 _LONGEST_PS: Final = 2**50  # longer events count as this long
 _GAPS_SHOWN: Final = 10
 _LEAST_SHARE: Final = 0.005  # of the time of all gaps
-_GAPS: Final = (
-    b.Column(name="device", title="Device", kind="code"),
-    b.Column(name="waited_for", title="Waited mostly for"),
-    b.Column(name="op", title="Op"),
-    b.Column(name="then", title="Ran next", kind="code"),
-    b.Column(name="steps", title="Steps", kind="count"),
-    b.Column(name="gaps", title="Gaps", kind="count"),
-    b.Column(name="each_us", title="Each (mean)", kind="us"),
-    b.Column(name="total_us", title="Total", kind="us"),
-)
-_WAITED_FOR: Final = {phase: part.label for part in PARTS for phase in part.phases}
+_WAITED_FOR: Final = {phase: kind for kind, phases in PARTS.items() for phase in phases}
 
 
 class Events(NamedTuple):
@@ -104,13 +89,10 @@ def timeline_block(run: Run, explained: Collection[str]) -> b.Timeline | None:
     found = [lane for host in run.hosts for lane in host_lanes(host, names) if len(lane.start_ps)]
     if not found:
         return None
-    busiest = sorted(found, key=lambda lane: -lane.busy_ps)
-    kept = [
-        id(lane)
-        for is_thread in (True, False)
-        for lane in [b for b in busiest if (b.kind == "thread") == is_thread][:_MOST_LANES]
-    ]
-    lanes = [lane for lane in found if id(lane) in kept]
+    busiest = sorted(range(len(found)), key=lambda k: -found[k].busy_ps)
+    threads = [k for k in busiest if found[k].kind == "thread"][:_MOST_LANES]
+    others = [k for k in busiest if found[k].kind != "thread"][:_MOST_LANES]
+    lanes = [found[k] for k in sorted(threads + others)]
     origin_ps = min(host.start_ps for host in run.hosts)
     whole = _joined(lanes, origin_ps)
     called, rows = _called(names.rows, whole)
@@ -143,7 +125,7 @@ def timeline_block(run: Run, explained: Collection[str]) -> b.Timeline | None:
 
 
 def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
-    """Return the events of all lanes, their times from the run's first event."""
+    """Return the events of all lanes; times begin with the run's first event."""
     start = (np.concatenate([lane.start_ps for lane in lanes]) - origin_ps).clip(0, _LIMIT_PS)
     end = (np.concatenate([lane.end_ps for lane in lanes]) - origin_ps).clip(0, _LIMIT_PS)
     return Events(
@@ -162,9 +144,9 @@ def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
 def _called(
     names: Sequence[EventName], events: Events
 ) -> tuple[list[EventName], NDArray[np.int64]]:
-    """Return names for the longest events and one per kind for the others, and each event's row.
+    """Return the names of the longest events, one name per kind for the others, and all rows.
 
-    The names for the others, which include merged events, are at the end, by kind.
+    The names of the others, and of merged events, are at the end, by kind.
     """
     took = np.bincount(events.what, events.end_ps - events.start_ps, len(names))
     used = np.bincount(events.what, minlength=len(names)) > 0
@@ -178,8 +160,8 @@ def _called(
 
 def _packed_names(called: Sequence[EventName], ops: pd.DataFrame) -> PackedTable:
     shown = ops[ops["op_id"].isin({name.op_id for name in called})]
-    texts = zip(shown["op_id"], shown["name"].astype(str), shown["type"].astype(str), strict=True)
-    op_names = {op_id: cut(op_label(name, type_), _NAME_LENGTH) for op_id, name, type_ in texts}
+    ops_shown = zip(*(shown[name].astype(str) for name in ("op_id", "name", "type")), strict=True)
+    op_names = {op_id: cut(op_label(*op), _NAME_LENGTH) for op_id, *op in ops_shown}
     columns = {
         "name": _texts([n.name and cut(n.name, _NAME_LENGTH) for n in called]),
         "kind": Texts(np.array([n.kind for n in called]), KINDS),
@@ -200,7 +182,7 @@ def _texts(values: Sequence[str | None]) -> Texts:
 def _fitted(
     events: Events, stays: NDArray[np.bool_], kinds: NDArray[np.int64], unit_ns: int
 ) -> tuple[Events, PackedTable, int | None]:
-    """Return as many events as fit, packed too, and the threshold below which they are merged."""
+    """Return events that fit into the page, packed too, and the length below which they merge."""
     most = _MOST_EVENTS
     fitted, below_ps = events, None
     while True:
@@ -251,7 +233,7 @@ def fewer(
 
 
 def _merged(events: Events, first: NDArray[np.int64], kinds: NDArray[np.int64]) -> Events:
-    """Merge the events from each first one to the next; the longest decides on the kind."""
+    """Merge the events from each first one to the next; the kind is that of the longest."""
     what = events.what
     is_mixed = np.minimum.reduceat(what, first) != np.maximum.reduceat(what, first)
     took = (events.end_ps - events.start_ps).clip(0, _LONGEST_PS)
@@ -321,41 +303,29 @@ def gap_table(run: Run) -> Iterator[b.Table]:
     if not found:
         return
     least_ps = _LEAST_SHARE * sum(gaps.total_ps for _, gaps in found)
-    shown = [pair for pair in found[:_GAPS_SHOWN] if pair[1].total_ps >= least_ps]
     devices = {(host.name, gaps.device) for host, gaps in found}
-    rows = [_row(host, gaps) for host, gaps in shown]
-    if len(devices) > 1:
-        for row, (host, gaps) in zip(rows, shown, strict=True):
-            device = gaps.device or "the program"
-            row["device"] = f"{host.name} {device}" if len(run.hosts) > 1 else device
     origin_ps = min(host.start_ps for host in run.hosts)
-    longest_us = [[(ps - origin_ps) / PS_PER_US for ps in gaps.longest_ps] for _, gaps in shown]
+    rows: list[dict[str, b.Cell]] = []
+    ids = []
+    for host, gaps in found[:_GAPS_SHOWN]:
+        if gaps.total_ps < least_ps:
+            break
+        device = gaps.device or "the program"
+        device = f"{host.name} {device}" if len(run.hosts) > 1 else device
+        start, end = ((ps - origin_ps) / PS_PER_US for ps in gaps.longest_ps)
+        ids.append(f"time-{start:.3f}-{end:.3f}")
+        row: dict[str, b.Cell] = {"device": device if len(devices) > 1 else None}
+        row |= {"waited_for": part_label(_WAITED_FOR[gaps.phase]), "then": _next(host, gaps.after)}
+        if gaps.row >= 0:
+            op_id = str(host.tables.ops["op_id"].iloc[gaps.row])
+            row["op"] = (op_link(_op(host, gaps.row), op_id),)
+        total_us = gaps.total_ps / PS_PER_US
+        row |= {"steps": gaps.steps or None, "gaps": gaps.count}
+        rows.append(row | {"each_us": total_us / gaps.count, "total_us": total_us})
     is_program = all(device is None for _, device in devices)
     what = "Time in which the program's thread waited" if is_program else "Idle time of devices"
-    yield table_of(
-        _GAPS,
-        rows,
-        len(found),
-        table_id="gaps",
-        caption=(
-            f"{what}. Gaps with the same main reason share a row, which links to the longest gap.",
-        ),
-        ids=[f"time-{start:.3f}-{end:.3f}" for start, end in longest_us],
-    )
-
-
-def _row(host: Host, gaps: Gaps) -> dict[str, b.Cell]:
-    op_ids, total_us = host.tables.ops["op_id"], gaps.total_ps / PS_PER_US
-    has_op = gaps.row >= 0
-    return {
-        "waited_for": _WAITED_FOR[gaps.phase],
-        "op": (op_link(_op(host, gaps.row), str(op_ids.iloc[gaps.row])),) if has_op else None,
-        "then": _next(host, gaps.after),
-        "steps": gaps.steps or None,
-        "gaps": gaps.count,
-        "each_us": total_us / gaps.count,
-        "total_us": total_us,
-    }
+    caption = f"{what}. Gaps with the same main reason share a row, which links to the longest gap."
+    yield table_of("gaps", rows, len(found), table_id="gaps", caption=(caption,), ids=ids)
 
 
 def _op(host: Host, row: int) -> str:

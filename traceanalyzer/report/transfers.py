@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.format import counted, percent_text, series, size_text
+from traceanalyzer.model import OpRef
 from traceanalyzer.model import blocks as b
-from traceanalyzer.model.figures import (
-    DeviceToHostSyncRecord,
-    RoundTripRecord,
-    RoundTripTransfers,
-    SmallTransfersRecord,
-    TransferEdge,
-    TransferGraph,
-    TransferNode,
-)
+from traceanalyzer.model import figures as m
 from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.registry import DEFAULT, nearest
 from traceanalyzer.report.records import to_record, us
-from traceanalyzer.report.text import DIRECTIONS, in_bytes, op_link, table_of, time
+from traceanalyzer.report.text import fill, in_bytes, op_link, table_of, time, word
+from traceanalyzer.run import Run
 from traceanalyzer.transfers.graph import device_graph
-from traceanalyzer.transfers.groups import transfer_groups
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model import OpRef
-    from traceanalyzer.run import Run
-    from traceanalyzer.transfers.groups import Group
-    from traceanalyzer.transfers.round_trips import RoundTripOp
+from traceanalyzer.transfers.groups import Group, transfer_groups
+from traceanalyzer.transfers.round_trips import RoundTripOp
 
 _MAX_EDGES: Final = 500
 _MAX_SYNCS: Final = 100
@@ -39,41 +27,21 @@ _MAX_OPS: Final = 100  # of one round trip
 _MOST_OF_A_KIND: Final = 10  # rows for parts of one direction
 _TRIPS_SHOWN: Final = 10
 _OPS_NAMED: Final = 3
-# The causes that keep an op on the CPU whatever device the program requests.
+# Causes that keep an op on the CPU regardless of the device that the program requests.
 _CANNOT_MOVE: Final = frozenset(
-    {
-        *("no_gpu_kernel", "dtype_unsupported", "attr_unsupported", "python_callback"),
-        *("custom_op", "host_pipeline", "remote_host"),
-    }
-)
-_LINKS: Final = {
-    "pcie": "of the PCI Express bandwidth",
-    "memory": "of the memory bandwidth",
-    "seen": "of the best rate in the trace",
-}
-_READERS: Final = {
-    "python": "read by your program: print, float() or .numpy()",
-    "predicate": "decides a tf.cond or a loop",
-    "host_argument": "a GPU op takes it in host memory",
-    "cpu_op": "a CPU op takes it",
-    "unknown": "reader unknown",
-}
-_COLUMNS: Final = (
-    b.Column(name="transfers", title="Transfers"),
-    b.Column(name="source", title="From"),
-    b.Column(name="target", title="To"),
-    b.Column(name="count_per_step", title="Per step", kind="count"),
-    b.Column(name="count", title="Count", kind="count"),
-    b.Column(name="bytes", title="Bytes", kind="bytes"),
-    b.Column(name="total_us", title="Time", kind="us"),
-    b.Column(name="exposed_us", title="GPU wait", kind="us"),
-    b.Column(name="hidden_share", title="Under compute", kind="share"),
-    b.Column(name="bytes_per_s", title="Rate", kind="bytes_per_s"),
-    b.Column(name="remark", title="Remark"),
+    [
+        "no_gpu_kernel",
+        "dtype_unsupported",
+        "attr_unsupported",
+        "python_callback",
+        "custom_op",
+        "host_pipeline",
+        "remote_host",
+    ]
 )
 
 
-def transfer_graph(run: Run) -> TransferGraph | None:
+def transfer_graph(run: Run) -> m.TransferGraph | None:
     """Return the transfers between ops and devices; None if there are none."""
     if run.transfers.empty:
         return None
@@ -85,8 +53,8 @@ def transfer_graph(run: Run) -> TransferGraph | None:
     ends = [(edge.source, edge.target) for edge in edges]
     ends += [(e.source, e.target) for small in costs.small_transfers for e in small.edges]
     nodes = dict.fromkeys([*chain.from_iterable(ends), *(sync.source for sync in syncs)])
-    return TransferGraph(
-        nodes=tuple(to_record(TransferNode, graph.nodes[node], op_id=node) for node in nodes),
+    return m.TransferGraph(
+        nodes=tuple(to_record(m.TransferNode, graph.nodes[node], op_id=node) for node in nodes),
         edges=tuple(edges),
         devices=tuple(sorted(devices, key=lambda e: (e.source, e.target, e.direction))),
         edges_total=len(between_ops),
@@ -96,9 +64,8 @@ def transfer_graph(run: Run) -> TransferGraph | None:
     )
 
 
-def _edge(source: str, target: str, direction: str, figures: Mapping[str, object]) -> TransferEdge:
-    ends = {"source": source, "target": target, "direction": direction}
-    return to_record(TransferEdge, figures, **ends)
+def _edge(source: str, target: str, direction: str, of: Mapping[str, object]) -> m.TransferEdge:
+    return to_record(m.TransferEdge, of, source=source, target=target, direction=direction)
 
 
 # --- round trips, as data --------------------------------------------------------------------
@@ -106,12 +73,12 @@ def _edge(source: str, target: str, direction: str, figures: Mapping[str, object
 
 def round_trips(
     diagnosis: Diagnosis, refs: Callable[[Sequence[str]], tuple[OpRef, ...]]
-) -> tuple[RoundTripRecord, ...]:
-    """Return the round trips of a run, most bytes copied first; `refs` names ops by id."""
+) -> tuple[m.RoundTripRecord, ...]:
+    """Return the round trips of a run, most bytes first; `refs` returns ops by their ids."""
     stays = _cannot_move(diagnosis)
     return tuple(
         to_record(
-            RoundTripRecord,
+            m.RoundTripRecord,
             found,
             ops=refs([op.op_id for op in found.ops if op.op_id is not None][:_MAX_OPS]),
             ops_total=len(found.ops),
@@ -148,7 +115,7 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
 
 
 def transfers_tab(
-    run: Run, graph: TransferGraph | None, round_trips: Sequence[RoundTripRecord]
+    run: Run, graph: m.TransferGraph | None, round_trips: Sequence[m.RoundTripRecord]
 ) -> b.Tab | None:
     """Return the tab; None without transfers."""
     if graph is None:
@@ -159,7 +126,7 @@ def transfers_tab(
 
 
 def _flows(run: Run) -> b.Flows:
-    """Return all transfers between groups of ops; each transfer is in one flow."""
+    """Return all transfers as flows between groups of ops."""
     groups = transfer_groups(run.traffic, run.ops)
     names = {node: str(known["label"]) for node, known in run.transfer_graph.nodes(data=True)}
     places: dict[tuple[Group, str, str], int] = {}
@@ -190,7 +157,7 @@ def _node(group: Group, memory: str, names: Mapping[str, str]) -> b.FlowNode:
     return b.FlowNode(label=label, memory=memory, ops=number, op_id=op_id)
 
 
-def _table(graph: TransferGraph) -> b.Table:
+def _table(graph: m.TransferGraph) -> b.Table:
     """Return a row for each direction, with rows for its small transfers and syncs below it."""
     names = {node.op_id: node.label for node in graph.nodes}
     rows: list[dict[str, b.Cell]] = []
@@ -206,36 +173,36 @@ def _table(graph: TransferGraph) -> b.Table:
             and (sync.device or copies.source).rpartition("/device:")[2].lower() == copies.source
         ]
         rows += [_sync(sync) for sync in syncs[:_MOST_OF_A_KIND]]
-    return table_of(_COLUMNS, rows, table_id="transfers-table")
+    return table_of("transfers", rows, table_id="transfers-table")
 
 
-def _direction(copies: TransferEdge) -> dict[str, b.Cell]:
+def _direction(copies: m.TransferEdge) -> dict[str, b.Cell]:
     hidden, remarks = None, []
     if copies.hidden_us is not None and copies.total_us:
         hidden = min(1.0, copies.hidden_us / copies.total_us)
     if copies.bytes_per_s and copies.link_bytes_per_s and copies.link_source:
         share = min(1.0, copies.bytes_per_s / copies.link_bytes_per_s)
-        remarks.append(f"{percent_text(share)} {_LINKS[copies.link_source]}")
+        remarks.append(f"{percent_text(share)} {word('link', copies.link_source)}")
     if copies.pageable_count:
         of = f"{copies.pageable_count:,} of {copies.count:,}"
         remarks.append(f"{of} from or to pageable memory")
     return {
         **vars(copies),
-        "transfers": DIRECTIONS[copies.direction],
+        "transfers": word("direction", copies.direction),
         "hidden_share": hidden,
         "remark": "; ".join(remarks) or None,
     }
 
 
-def _small(small: SmallTransfersRecord, names: Mapping[str, str]) -> dict[str, b.Cell]:
-    remark: list[b.Inline] = [in_bytes(small.bytes_each), " each"]
+def _small(small: m.SmallTransfersRecord, names: Mapping[str, str]) -> dict[str, b.Cell]:
+    remark = fill("{} each", in_bytes(small.bytes_each))
     if small.carrying_us is not None and small.total_us:
         carrying = percent_text(small.carrying_us / small.total_us)
-        remark.append(f"; the bytes alone need {carrying} of the time")
+        remark = fill("{}; the bytes alone need {} of the time", remark, carrying)
     for edge in small.edges[:1]:
-        remark += ["; most from ", _node_link(edge.source, names), " to "]
-        remark.append(_node_link(edge.target, names))
-    return {**vars(small), "transfers": "of these: small transfers", "remark": tuple(remark)}
+        source, target = (_node_link(end, names) for end in (edge.source, edge.target))
+        remark = fill("{}; most from {} to {}", remark, source, target)
+    return {**vars(small), "transfers": "of these: small transfers", "remark": remark}
 
 
 def _node_link(node: str, names: Mapping[str, str]) -> b.Inline:
@@ -244,30 +211,29 @@ def _node_link(node: str, names: Mapping[str, str]) -> b.Inline:
     return op_link(label, None if label == node or node.startswith("name:") else node)
 
 
-def _sync(sync: DeviceToHostSyncRecord) -> dict[str, b.Cell]:
-    name, reader = sync.source_name, _READERS[sync.reader]
-    remark: list[b.Inline] = [reader]
+def _sync(sync: m.DeviceToHostSyncRecord) -> dict[str, b.Cell]:
+    name, remark = sync.source_name, fill(word("reader", sync.reader))
     if sync.consumer_name is not None:
-        remark += [": ", b.Code(text=sync.consumer_name)]
+        remark = fill("{}: {}", remark, b.Code(text=sync.consumer_name))
     if sync.certainty != "certain" and sync.reader != "unknown":
-        remark.append(f" ({sync.certainty})")
+        remark = fill("{} ({})", remark, sync.certainty)
     if sync.wait_us:
-        remark += ["; waited for ", time(sync.wait_us)]
+        remark = fill("{}; waited for {}", remark, time(sync.wait_us))
     if sync.idle_us:
-        remark += ["; GPU idle after it for ", time(sync.idle_us)]
+        remark = fill("{}; GPU idle after it for {}", remark, time(sync.idle_us))
     return {
         **vars(sync),
         "transfers": "of these: device-to-host sync",
         "source": "unknown op" if name is None else (_node_link(sync.source, {sync.source: name}),),
         "target": "host",
-        "remark": tuple(remark),
+        "remark": remark,
     }
 
 
 # --- round trips on the tab ------------------------------------------------------------------
 
 
-def _round_trip_fold(found: Sequence[RoundTripRecord]) -> Iterator[b.Fold]:
+def _round_trip_fold(found: Sequence[m.RoundTripRecord]) -> Iterator[b.Fold]:
     """Yield one line that opens, if there are any."""
     if found:
         trips = counted(len(found), "round trip")
@@ -278,21 +244,21 @@ def _round_trip_fold(found: Sequence[RoundTripRecord]) -> Iterator[b.Fold]:
         yield b.Fold(id="round-trips", summary=(summary,), blocks=(items,))
 
 
-def _words(trip: RoundTripRecord) -> b.Text:
+def _words(trip: m.RoundTripRecord) -> b.Text:
     named: list[b.Inline] = [op_link(op.name, op.op_id) for op in trip.ops[:_OPS_NAMED]]
     named += trip.unseen[: _OPS_NAMED - len(named)]
     ops = [part for name in named for part in (name, ", ")][:-1]
     more = trip.ops_total - len(named)
     rest = f" and {more:,} more" if more > 0 else ""
-    crossing = f"{rest}: {_crossing(trip.arriving)} from a GPU, {_crossing(trip.leaving)} to one"
+    arriving, leaving = (_crossing(copies) for copies in (trip.arriving, trip.leaving))
     certainty = "" if trip.certainty == "certain" else f" ({trip.certainty})"
     can_move = "TensorFlow has a GPU kernel for each of these op types."
     if trip.cannot_move:
         can_move = f"Cannot run on a GPU: {series(trip.cannot_move, _OPS_NAMED)}."
-    return (*ops, f"{crossing}{certainty}. {can_move}")
+    return (*ops, f"{rest}: {arriving} from a GPU, {leaving} to one{certainty}. {can_move}")
 
 
-def _crossing(copies: RoundTripTransfers) -> str:
+def _crossing(copies: m.RoundTripTransfers) -> str:
     if copies.count is None:
         return "transfers that are not recorded"
     size = "an unknown size" if copies.bytes is None else size_text(copies.bytes)
