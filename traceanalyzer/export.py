@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+import pandas as pd
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from traceanalyzer.run import Run
 from traceanalyzer.tables.schema import SCHEMAS
 from traceanalyzer.whole_file import naming
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pandas as pd
-
-    from traceanalyzer.run import Run
 
 
 def write_tables(run: Run, folder: Path, *, with_events: bool = False) -> Path:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _IRREGULAR: Final = {
     "breach": "breaches",
@@ -150,6 +148,11 @@ def printable(text: object) -> str:
         if len(line) <= _LONGEST_NAME
         else f"{line[: _LONGEST_NAME // 2]}...{line[-_LONGEST_NAME // 2 :]}"
     )
+
+
+def op_label(name: str, op_type: str) -> str:
+    """Return the name of an op, with its type if that differs."""
+    return name if name == op_type else f"{name}:{op_type}"
 
 
 def encodable(name: str) -> str:

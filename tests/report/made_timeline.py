@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.lanes import KINDS
 from traceanalyzer.model.figures import EventLane, EventTimeline, LaneKind
-from traceanalyzer.report.lanes import KINDS
 from traceanalyzer.report.packed import Numbers, Texts, pack
 
 

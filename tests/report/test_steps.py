@@ -32,8 +32,9 @@ from traceanalyzer.model.blocks import Chart, KeyValues, Note, Tab, Table
 from traceanalyzer.model.figures import StepKinds, Steps
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.step_sections import steps_tab
-from traceanalyzer.report.steps import critical_paths, step_parts, steps_of, timeline
+from traceanalyzer.report.steps import critical_paths, steps_of, timeline
 from traceanalyzer.run import Run
+from traceanalyzer.step_parts import step_parts
 
 LAUNCHED = eager("MatMul", us(0, 10))(launch(us(5, 2), 1))
 

@@ -27,9 +27,9 @@ from tests.traces import (
     write,
     xspace,
 )
+from traceanalyzer.lanes import KINDS
 from traceanalyzer.model.blocks import Timeline
 from traceanalyzer.report import timeline as subject
-from traceanalyzer.report.lanes import KINDS
 from traceanalyzer.report.packed import unpack
 from traceanalyzer.report.timeline import Events, fewer, timeline_block
 

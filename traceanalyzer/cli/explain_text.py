@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rich.console import Console, RenderableType
 from rich.constrain import Constrain
 from rich.padding import Padding
 from rich.text import Text
 
+from traceanalyzer.causes import Cause
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
+from traceanalyzer.report.op_details import OpReasons
 from traceanalyzer.report.terminal import QUIET, Screen
 from traceanalyzer.report.text import cut, prose, table_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from rich.console import Console, RenderableType
-
-    from traceanalyzer.causes import Cause
-    from traceanalyzer.report.op_details import OpReasons
 
 _SUGGESTED: Final = 3
 _LIKENESS: Final = 0.5

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
+from rich.console import Console
+
+from traceanalyzer.kernel_answers import KernelAnswer
 from traceanalyzer.model import blocks as b
+from traceanalyzer.placement.kernel_types import Extent, TypeSupport
 from traceanalyzer.report.terminal import Screen
 from traceanalyzer.report.text import sentence, table_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from rich.console import Console
-
-    from traceanalyzer.kernel_answers import KernelAnswer
-    from traceanalyzer.placement.kernel_types import Extent, TypeSupport
 
 _MOST_ROWS: Final = 100
 _SAID: Final[Mapping[Extent, str]] = {"all": "yes", "some": "depends", "none": "no"}

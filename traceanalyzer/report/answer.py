@@ -14,20 +14,11 @@ from traceanalyzer.model.blocks import Code, Inline, Line, Link, Strong, Text
 from traceanalyzer.model.changes import Change
 from traceanalyzer.model.figures import StepPart
 from traceanalyzer.placement.on_a_gpu import Failure
+from traceanalyzer.report import text as t
 from traceanalyzer.report.changes import saving_text
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.records import source_lines
-from traceanalyzer.report.steps import PARTS
-from traceanalyzer.report.text import (
-    fill,
-    listing,
-    part,
-    prose,
-    sentence,
-    small,
-    time,
-    word,
-)
+from traceanalyzer.step_parts import PARTS
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
 
@@ -71,9 +62,9 @@ def to_do(facts: PageFacts) -> Text:
     if facts.failure is not None and not facts.failure.missing and facts.run.ops.empty:
         return ("Fix the error, then record again.",)
     if not facts.changes:
-        return prose(_advice(facts))
+        return t.prose(_advice(facts))
     is_placed_well = facts.kind == "D" and not moves_ops(facts.changes)
-    return fill("{}{}", f"{_PLACED_WELL}. " * is_placed_well, _change(facts.changes[0]))
+    return t.fill("{}{}", f"{_PLACED_WELL}. " * is_placed_well, _change(facts.changes[0]))
 
 
 def moves_ops(changes: Sequence[Change]) -> bool:
@@ -93,15 +84,12 @@ def _advice(facts: PageFacts) -> str:
         said = "The trace does not show what the GPU waits for most of the time"
         return f"{said}: record host threads too, with {_RECORD}."
     if facts.part_us("compute") >= _MOSTLY_COMPUTING * facts.step_us:
-        said = (
-            "To go faster, make the kernels faster: `traceanalyzer tables` lists them; mixed "
-            "precision helps most models."
-        )
+        advice = t.phrase("faster_kernels")
     elif facts.steps < _FEWEST_STEPS:
-        said = "Too few steps were recorded to say what would make them faster: record ten or more."
+        advice = "Too few steps were recorded to say how to make them faster: record ten or more."
     else:
         return ""
-    return said if _doubt(facts) else f"{_PLACED_WELL}. {said}"
+    return advice if _doubt(facts) else f"{_PLACED_WELL}. {advice}"
 
 
 def _change(change: Change) -> Text:
@@ -109,18 +97,18 @@ def _change(change: Change) -> Text:
     said: Text = (Strong(text="Do this next:"), " ", title)
     if change.place is not None:
         file, number = change.place
-        said = fill("{} ({})", said, Line(file=file, line=number))
+        said = t.fill("{} ({})", said, Line(file=file, line=number))
     said = (*said, ".")
     if change.candidates and change.candidates[0].check:
         first = change.candidates[0]
         named = first.title.rstrip(".")
-        named = named if named[1:2].isupper() else small(named)
+        named = named if named[1:2].isupper() else t.small(named)
         how = "Perhaps" if change.kind == "gpu" else "Most likely:"
-        said = fill("{} {} {}; check with {}.", said, how, prose(named), Code(text=first.check))
+        said = t.fill("{} {} {}; check with {}.", said, how, t.prose(named), Code(text=first.check))
     saved = saving_text(change.saving)
     if saved and change.saving.kind != "proxy":
         subject = "A fix" if change.kind == "find_cause" else "It"
-        said = fill("{} {} saves {}.", said, subject, saved)
+        said = t.fill("{} {} saves {}.", said, subject, saved)
     return said
 
 
@@ -131,7 +119,7 @@ def happened(facts: PageFacts) -> Text:
     """Return what happened, what it costs, where, and what the trace does not show."""
     notes = [note for _, capture_file in facts.run.captured for note in capture_file.notes]
     missing = [n.message for n in notes if n.severity == "warning" and n.id in _OTHER_WORK]
-    left_out = dict.fromkeys(sentence(message.partition(";")[0]) for message in missing)
+    left_out = dict.fromkeys(t.sentence(message.partition(";")[0]) for message in missing)
     say = {"A": _costly, "B": _fine, "C": _without_gpu, "D": _predicted, "E": _nothing}
     what_ran = (*say[facts.kind](facts), *_doubt(facts))
     if facts.failure is not None:
@@ -143,8 +131,8 @@ def _failed(facts: PageFacts, failed: Failure, what_ran: Text) -> Text:
     file, _, number = failed.at.rpartition(":")
     at: Text = (" at ", Line(file=file, line=int(number))) if number.isdecimal() else ()
     why = failed.requires or f"{failed.error.type}: {failed.said}"
-    obstacle = f" {sentence(failed.obstacle)}" if failed.obstacle else ""
-    said: Text = ("The program failed", *at, *prose(f": {why.rstrip('.')}.{obstacle}"))
+    obstacle = f" {t.sentence(failed.obstacle)}" if failed.obstacle else ""
+    said: Text = ("The program failed", *at, *t.prose(f": {why.rstrip('.')}.{obstacle}"))
     if facts.run.ops.empty or (facts.on_cpu.empty and not facts.run.gpu_used):
         return (*said, " No op was recorded before that.")
     return (*said, " Before that: ", *what_ran)
@@ -158,7 +146,7 @@ def _costly(facts: PageFacts) -> Text:
     ops = counted(sum(us > 0 for us in facts.op_waits_us.values()), "op")
     waits, where = _of_a_step(facts, facts.wait_us), _where(facts)
     more = _more_goes_to(facts, facts.wait_us, "The GPU waits longer for")
-    return fill("{} {} for {} on the CPU{}.{}", who, waits, ops, where, more)
+    return t.fill("{} {} for {} on the CPU{}.{}", who, waits, ops, where, more)
 
 
 def _cpu_ops(facts: PageFacts) -> str:
@@ -166,16 +154,16 @@ def _cpu_ops(facts: PageFacts) -> str:
 
 
 def _host_time(ops: pd.DataFrame) -> Inline:
-    return time(int(ops["host_self_ps"].sum()) / PS_PER_US)
+    return t.time(int(ops["host_self_ps"].sum()) / PS_PER_US)
 
 
 def _of_a_step(facts: PageFacts, us: float) -> Text:
     """Return a time and its share of a step, or of the mean step if there are several."""
-    whole, share = time(facts.step_us or 0.0), part(us / (facts.step_us or us))
+    whole, share = t.time(facts.step_us or 0.0), t.part(us / (facts.step_us or us))
     if facts.has_steps and facts.steps != 1:
-        return fill("{} per step ({} of the mean, {})", time(us), share, whole)
+        return t.fill("{} per step ({} of the mean, {})", t.time(us), share, whole)
     step = " step" * facts.has_steps
-    return fill("{} of the {}{} recorded ({})", time(us), whole, step, share)
+    return t.fill("{} of the {}{} recorded ({})", t.time(us), whole, step, share)
 
 
 def _more_goes_to(facts: PageFacts, us: float, verb: str) -> Text:
@@ -184,7 +172,7 @@ def _more_goes_to(facts: PageFacts, us: float, verb: str) -> Text:
     if took <= us or not facts.step_us:
         return ()
     the = "the " * (kind == "runtime")
-    return fill(" {} {}{} ({}).", verb, the, word("part", kind), part(took / facts.step_us))
+    return t.fill(" {} {}{} ({}).", verb, the, t.word("part", kind), t.part(took / facts.step_us))
 
 
 def _where(facts: PageFacts) -> Text:
@@ -209,9 +197,9 @@ def _fine(facts: PageFacts) -> Text:
     if facts.wait_us is None:
         how = (", by design or only once.",)
     elif facts.wait_us:
-        how = fill(" and the GPU waits only {} for {}.", _of_a_step(facts, facts.wait_us), them)
+        how = t.fill(" and the GPU waits only {} for {}.", _of_a_step(facts, facts.wait_us), them)
     said = "Placement is not your bottleneck: {} ({}) ran on the CPU{}{}"
-    return fill(said, _cpu_ops(facts), _host_time(facts.on_cpu), how, _shares(facts))
+    return t.fill(said, _cpu_ops(facts), _host_time(facts.on_cpu), how, _shares(facts))
 
 
 def _shares(facts: PageFacts) -> Text:
@@ -224,13 +212,15 @@ def _shares(facts: PageFacts) -> Text:
     if took:
         a_step = " The mean step, {}, is {}." if facts.steps > 1 else " The {} step is {}."
         most = sorted(took, key=lambda kind: -took[kind])[:4]
-        parts = listing([(part(took[kind]), f" {word('part', kind)}") for kind in most], most=4)
+        parts = t.listing(
+            [(t.part(took[kind]), f" {t.word('part', kind)}") for kind in most], most=4
+        )
         template = a_step if facts.has_steps else " The {} recorded are {}."
-        said = fill(template, time(facts.step_us), parts)
+        said = t.fill(template, t.time(facts.step_us), parts)
     if unknown:
         of = "a step" if facts.has_steps else "the time"
         missing = "{} For {} of {}, the trace does not show what happened."
-        said = fill(missing, said, part(unknown), of)
+        said = t.fill(missing, said, t.part(unknown), of)
     return said
 
 
@@ -245,16 +235,16 @@ def _without_gpu(facts: PageFacts) -> Text:
 def _took(facts: PageFacts, ran: str) -> Text:
     ops_us = facts.part_us("cpu_op")
     if not facts.has_steps or not facts.step_us or not ops_us:
-        return fill("{} ({}).", ran, _host_time(facts.on_cpu))
+        return t.fill("{} ({}).", ran, _host_time(facts.on_cpu))
     takes = "takes" if len(facts.on_cpu) == 1 else "take"
     more = _more_goes_to(facts, ops_us, "More goes to")
-    return fill("{} and {} {}.{}", ran, takes, _of_a_step(facts, ops_us), more)
+    return t.fill("{} and {} {}.{}", ran, takes, _of_a_step(facts, ops_us), more)
 
 
 def _no_gpu(facts: PageFacts) -> Text:
     """Return that no GPU was used, and why if a capture shows it."""
     if facts.why_no_gpu is not None:
-        return prose(sentence(facts.why_no_gpu.title))
+        return t.prose(t.sentence(facts.why_no_gpu.title))
     has_one = any(host.tables.facts.accelerators for host in facts.run.hosts)
     return ("No GPU was used" + (", although the machine has one." if has_one else "."),)
 
@@ -284,7 +274,7 @@ def _nothing(facts: PageFacts) -> Text:
         used = f"A {facts.other_device} was used."
         if facts.other_device == "pluggable device":
             used = "A pluggable device (such as Metal) was used; its work is not in the trace."
-        return fill("{} {} ran on the CPU ({}).", used, _cpu_ops(facts), _host_time(facts.on_cpu))
+        return t.fill("{} {} ran on the CPU ({}).", used, _cpu_ops(facts), _host_time(facts.on_cpu))
     if facts.compiled:
         ran = f"{counted(facts.compiled, 'XLA op')} ran on the accelerator"
         return (f"No TensorFlow op ran on the CPU; {ran}.", *_shares(facts))
@@ -303,4 +293,4 @@ def _doubt(facts: PageFacts) -> Text:
         return ()
     them = "it" if len(unknown) == 1 else "them"
     said = " For {} ({}), the trace does not show which device ran {}."
-    return fill(said, counted(len(unknown), "op"), _host_time(unknown), them)
+    return t.fill(said, counted(len(unknown), "op"), _host_time(unknown), them)

@@ -14,19 +14,10 @@ from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.changes import Change, Saving
+from traceanalyzer.report import text as t
 from traceanalyzer.report.op_reasons import ruled_out
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.records import evidence_shown, joint_cost, place_of, source_lines
-from traceanalyzer.report.text import (
-    capital,
-    cause_title,
-    fill,
-    listing,
-    prose,
-    small,
-    table_of,
-    time,
-)
 from traceanalyzer.units import PS_PER_US
 
 _MOST_CHANGES: Final = 200
@@ -41,7 +32,7 @@ def changes(facts: PageFacts) -> b.Section | None:
     rows = tuple(
         b.ChangeRow(
             to=f"change-{change.id}",
-            detail=prose(capital(change.detail) or _ops_of(change)),
+            detail=t.prose(t.capital(change.detail) or _ops_of(change)),
             share=None if change.saving.kind == "proxy" else change.saving.share,
             **_shown(change),
         )
@@ -57,7 +48,7 @@ def _shown(change: Change) -> dict[str, Any]:
     if change.place is not None:
         where = (b.Line(file=change.place[0], line=change.place[1]),)
     return {
-        "title": prose(change.title),
+        "title": t.prose(change.title),
         "where": where,
         "saves": saving_text(change.saving),
         "certainty": change.certainty if change.op_ids else None,
@@ -73,13 +64,13 @@ def saving_text(saving: Saving) -> b.Text:
     if saving.high_us is None or saving.kind == "none":
         return ()
     per = {"step": " per step", "run": " in total", "once": ", once"}[saving.per]
-    high, low = time(saving.high_us), time(saving.low_us) if saving.low_us else None
+    high, low = t.time(saving.high_us), t.time(saving.low_us) if saving.low_us else None
     if saving.kind == "proxy":
-        return fill("{} of host time{}", high, per)
+        return t.fill("{} of host time{}", high, per)
     estimated = " (estimated)" * (saving.kind == "estimated")
     if low is None:
-        return fill("up to {}{}{}", high, per, estimated)
-    return (high, per) if low == high else fill("{} to {}{}{}", low, high, per, estimated)
+        return t.fill("up to {}{}{}", high, per, estimated)
+    return (high, per) if low == high else t.fill("{} to {}{}{}", low, high, per, estimated)
 
 
 # --- cards ---------------------------------------------------------------------------------------
@@ -105,7 +96,7 @@ def _card(facts: PageFacts, change: Change, number: dict[str, int]) -> b.Card:
         links=tuple(b.Link(text=text, to=to) for text, to in links if to),
         blocks=(
             *_edits(change),
-            *(b.Note(text=prose(why)) for why in list(whys)[:3]),
+            *(b.Note(text=t.prose(why)) for why in list(whys)[:3]),
             *_candidates(change),
             *_data_path(facts, ops),
             *_needs(change, found, number),
@@ -122,14 +113,14 @@ def _facts(facts: PageFacts, change: Change, ops: pd.DataFrame) -> b.Text:
     cost = joint_cost(ops, facts.run.transfers, facts.diagnosis.costs)
     found: b.Text = (_ops_of(change),)
     if cost.exposed_us_per_step is not None:
-        found = fill("{}, GPU wait {} per step", found, time(cost.exposed_us_per_step))
+        found = t.fill("{}, GPU wait {} per step", found, t.time(cost.exposed_us_per_step))
     if cost.host_us_per_step is not None:
         threads = " (over all threads)" * (0 < (facts.step_us or 0) < cost.host_us_per_step)
-        found = fill("{}, host time {} per step{}", found, time(cost.host_us_per_step), threads)
+        found = t.fill("{}, host time {} per step{}", found, t.time(cost.host_us_per_step), threads)
     elif cost.host_us is not None:
-        found = fill("{}, host time {} in total", found, time(cost.host_us))
+        found = t.fill("{}, host time {} in total", found, t.time(cost.host_us))
     note = change.saving.note.rstrip(".")
-    return fill("{}. Saving: {}.", found, note) if note else found
+    return t.fill("{}. Saving: {}.", found, note) if note else found
 
 
 def _edits(change: Change) -> Iterator[b.Block]:
@@ -142,10 +133,10 @@ def _edits(change: Change) -> Iterator[b.Block]:
     if not change.edits:
         yield from _instead(change.instead)
     if also:
-        places = listing(((b.Line(file=file, line=line),) for file, line in also), most=5)
+        places = t.listing(((b.Line(file=file, line=line),) for file, line in also), most=5)
         yield b.Note(text=("Also edit ", *places, "."))
     if change.around:
-        yield b.Note(text=prose(change.around))
+        yield b.Note(text=t.prose(change.around))
     if change.is_verified and not change.edits:
         yield b.Note(text=("Verified by replaying TensorFlow's placer.",), tone="good")
 
@@ -155,7 +146,7 @@ def _instead(text: str) -> Iterator[b.Block]:
     code = []
     for line in text.strip("\n").split("\n"):
         if "`" in line or _SENTENCE.fullmatch(line):
-            yield b.Note(text=prose(line))
+            yield b.Note(text=t.prose(line))
         elif line:
             code.append(line)
     language: Literal["python", "sh"] = "python"
@@ -172,26 +163,26 @@ def _candidates(change: Change) -> Iterator[b.Block]:
     rows: list[dict[str, b.Cell]] = []
     for each in change.candidates:
         if not each.check:  # an alternative
-            yield b.Note(text=prose(f"Or instead: {small(each.title)}"))
+            yield b.Note(text=t.prose(f"Or instead: {t.small(each.title)}"))
             yield from _instead(each.edit)
             continue
         explains = f"{each.explains_directly:,} of {_ops_of(change)}"
         if each.explains_following:
             explains += f" directly, {each.explains_following:,} follow"
-        check, edit = (b.Code(text=each.check),), prose(each.edit)
+        check, edit = (b.Code(text=each.check),), t.prose(each.edit)
         rows.append(
-            {"cause": prose(each.title), "explains": explains, "check": check, "edit": edit}
+            {"cause": t.prose(each.title), "explains": explains, "check": check, "edit": edit}
         )
     if rows:
-        yield table_of("candidates", rows)
+        yield t.table_of("candidates", rows)
 
 
 def _needs(change: Change, found: list[Finding], number: dict[str, int]) -> Iterator[b.Block]:
     """Yield the blockers, if there are several, and the other changes that the ops need."""
     items = [
         (
-            f"{cause_title(blocker.cause)} ({blocker.certainty})",
-            *(prose(f": {blocker.evidence[0].text}") if blocker.evidence else ()),
+            f"{t.cause_title(blocker.cause)} ({blocker.certainty})",
+            *(t.prose(f": {blocker.evidence[0].text}") if blocker.evidence else ()),
         )
         for finding in found
         for blocker in finding.blockers
@@ -203,7 +194,7 @@ def _needs(change: Change, found: list[Finding], number: dict[str, int]) -> Iter
         (b.Link(text=f"change {number[n]}", to=f"change-{n}"),) for n in change.needs if n in number
     ]
     if links:
-        yield b.Note(text=("Some of these ops also need ", *listing(links), "."))
+        yield b.Note(text=("Some of these ops also need ", *t.listing(links), "."))
 
 
 def _evidence(facts: PageFacts, found: list[Finding]) -> Iterator[b.Block]:
@@ -212,11 +203,11 @@ def _evidence(facts: PageFacts, found: list[Finding]) -> Iterator[b.Block]:
         every = [e for blocker in finding.blockers for e in blocker.evidence] + [*finding.evidence]
         places = {shown: place_of(shown) for shown in evidence_shown(every, facts.run)}
         texts = dict.fromkeys(
-            (*prose(e.text), *([f" [{place}]"] if place else [])) for e, place in places.items()
+            (*t.prose(e.text), *([f" [{place}]"] if place else [])) for e, place in places.items()
         )
         count += len(texts)
         items = b.Bullets(items=tuple(texts)[:_MOST_EVIDENCE])
-        summary = (*prose(finding.title), f" ({finding.certainty})")
+        summary = (*t.prose(finding.title), f" ({finding.certainty})")
         folds.append(b.Fold(summary=summary, blocks=(items,), id=f"finding-{finding.id}"))
     summary = (f"Evidence ({count:,})",)
     if len(folds) == 1:
@@ -236,7 +227,7 @@ def _ops(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.Block]:
         row |= {"host_self_us": op["host_self_ps"] / PS_PER_US, "exposed_us": waited}
         rows.append({**row, "source": None if line is None else (line,)})
     ids = [f"op-{op_id}" for op_id in shown["op_id"]]
-    table = table_of("ops_of_a_change", rows, len(ops), ids=ids)
+    table = t.table_of("ops_of_a_change", rows, len(ops), ids=ids)
     yield b.Fold(summary=(f"Ops ({len(ops):,})",), blocks=(table,))
 
 
@@ -247,7 +238,9 @@ def _ruled_out(facts: PageFacts, change: Change, found: list[Finding]) -> Iterat
         causes = {finding.cause for finding in found} | {c.cause for c in change.candidates}
         excluded |= {out.cause: out.because for out in ruled_out(facts.run, cpu_op, causes)}
     if excluded:
-        items = tuple((cause_title(c), ": ", *prose(because)) for c, because in excluded.items())
+        items = tuple(
+            (t.cause_title(c), ": ", *t.prose(because)) for c, because in excluded.items()
+        )
         yield b.Fold(summary=(f"Ruled out ({len(items)})",), blocks=(b.Bullets(items=items),))
 
 

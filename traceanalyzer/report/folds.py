@@ -24,7 +24,7 @@ from traceanalyzer.model import Myth
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.about import health_lines
 from traceanalyzer.report.page_facts import PageFacts
-from traceanalyzer.report.text import fill, prose, sentence, table_of, time
+from traceanalyzer.report.text import fill, phrase, prose, sentence, table_of, time
 from traceanalyzer.run import Run
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
@@ -34,10 +34,6 @@ _FEWEST_LIMITS: Final = 3
 _BY_DESIGN: Final = ("by-design", "On the CPU by design")
 _ONCE: Final = ("once", "On the CPU, but not in each step")
 _OTHERS: Final = ("other-findings", "Also computed on the host")
-_FLOAT64: Final = (
-    "Nearly all ops with a GPU kernel have one for float64. It can be slow on a GPU, but that does "
-    "not move ops to the CPU."
-)
 _MYTHS: Final = {
     "memory": ("GPU memory", "Was GPU memory full?"),
     "other_processes": ("other processes", "Were other processes on the GPU?"),
@@ -160,8 +156,7 @@ def _answers(run: Run) -> Iterator[tuple[str, str]]:
         )
         here = "once" if raised == 1 else counted(raised, "time")
         here = f" ({f'here {here}' if raised else 'not here'})" if captured else ""
-        said = "That moved no op to the CPU: when memory runs out, TensorFlow raises"
-        yield "memory", f"{peak}. {said} ResourceExhausted{here}."
+        yield "memory", f"{peak}. {phrase('memory_ran_out')}{here}."
     for capture_file in captured:
         yield from _other_processes(capture_file)
     across = run.transfers[run.transfers["direction"].isin(["h2d", "d2h"])]
@@ -215,4 +210,4 @@ def _float64(ops: pd.DataFrame) -> Iterator[tuple[str, str]]:
         named = listed(on_gpu["type"].astype(str).drop_duplicates().tolist())
         rest = f" {counted(on_cpu, 'float64 op')} ran on the CPU, for the causes given there."
         ran = f"{counted(len(on_gpu), 'float64 op')} ran on the GPU ({named})."
-        yield "float64", f"{ran} {_FLOAT64}{rest if on_cpu else ''}"
+        yield "float64", f"{ran} {phrase('float64')}{rest if on_cpu else ''}"

@@ -15,7 +15,7 @@ from traceanalyzer.model import Gain, Table
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.figures import InputFixRecord, InputHost, InputPipeline
 from traceanalyzer.report.records import in_us, places, table, to_record, us
-from traceanalyzer.report.text import table_of, time
+from traceanalyzer.report.text import phrase, table_of, time
 from traceanalyzer.run import Run
 from traceanalyzer.units import PS_PER_US
 
@@ -30,14 +30,6 @@ _STAGE_COLUMNS: Final = (
     "element_bytes", "threads", "source", "function",
 )  # fmt: skip
 _WAIT_COLUMNS: Final = ("host", "step", "name", "duration_us", "wait_us", "wait_before_us", "kind")
-_CAPTION: Final = (
-    "Stages of the input pipeline. Work is time in the stage's function (in the stage itself if it "
-    "has none), over the whole recording, summed over threads."
-)
-_HANDING_OVER: Final = (
-    "Its stages were idle part of the time. The wait is the time to hand over ready elements, a "
-    "large part of such short steps."
-)
 
 
 def input_pipeline(run: Run) -> InputPipeline | None:
@@ -89,10 +81,8 @@ def _text(host: HostInput, run: Run) -> str:
     if host.fill_ps is None or not host.startup_ps:
         return verdict
     of = "" if host.fill_size is None else f" of {host.fill_size:,} elements"
-    return (
-        f"{verdict}\n\nThe first element took {duration_text(host.startup_ps)} because a shuffle "
-        f"filled its buffer{of} first. This happens once for each iterator, usually once an epoch."
-    )
+    took = duration_text(host.startup_ps)
+    return phrase("shuffle_filled", verdict=verdict, took=took, of=of)
 
 
 def _verdict(host: HostInput, run: Run) -> str:
@@ -105,8 +95,8 @@ def _verdict(host: HostInput, run: Run) -> str:
         f"its time (mean of {counted(waits.steps, 'step')})"
     )
     if host.verdict == "keeps_up":
-        said = f"The {it} runs on the CPU by design, and it keeps up: {waited}."
-        return f"{said} {_HANDING_OVER}" if host.is_handing_over else said
+        handing_over = f" {phrase('handing_over')}" * host.is_handing_over
+        return f"The {it} runs on the CPU by design, and it keeps up: {waited}.{handing_over}"
     return f"The {it} is too slow on the CPU: {waited}. {_slow(host, run)}"
 
 
@@ -117,14 +107,14 @@ def _slow(host: HostInput, run: Run) -> str:
     stages = run.stages[run.stages["host"].astype(str) == host.host]
     stages = stages.iloc[slow.row : slow.row + 1]
     row, (made,), (inside,) = stages.iloc[0], places(stages, run), places(stages, run, "function")
-    said = f"The stage `{slow.stage}`" + (f" (made at {made})" if made else "")
-    said += f" bounds the rate: its work takes {duration_text(slow.busy_ps)} a step, and "
-    said += f"{percent_text(slow.in_wait_share)} of the wait is for it."
+    text = f"The stage `{slow.stage}`" + (f" (made at {made})" if made else "")
+    text += f" bounds the rate: its work takes {duration_text(slow.busy_ps)} a step, and "
+    text += f"{percent_text(slow.in_wait_share)} of the wait is for it."
     if isinstance(row["ops"], str):
-        said += f" Its function{f' at {inside}' if inside else ''} runs {row['ops']}."
+        text += f" Its function{f' at {inside}' if inside else ''} runs {row['ops']}."
     if not pd.isna(row["python_ps"]) and row["python_ps"] > 0:
-        said += " That calls back into Python, which runs one call at a time."
-    return said
+        text += " That calls back into Python, which runs one call at a time."
+    return text
 
 
 # --- tables ----------------------------------------------------------------------------------
@@ -172,5 +162,5 @@ def input_blocks(pipeline: InputPipeline) -> Iterator[b.Block]:
         row["source"] = stage["function"] or stage["source"]
         bounds = None if slow_us is None else (time(slow_us), " a step")
         rows.append({**row, "pipeline": place if several else None, "slow": bounds})
-    total, caption = pipeline.stages.total_rows, (_CAPTION,)
+    total, caption = pipeline.stages.total_rows, (phrase("stages"),)
     yield table_of("stages", rows, total, table_id="stages", caption=caption)

@@ -13,7 +13,7 @@ from traceanalyzer.memory.use import AllocatorUse, Peak
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model import figures as m
 from traceanalyzer.report.records import in_us, table, to_record
-from traceanalyzer.report.text import fill, in_bytes, op_link, part, table_of, word
+from traceanalyzer.report.text import fill, in_bytes, op_link, part, phrase, table_of, word
 from traceanalyzer.run import Run
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.placements import placement_of_device
@@ -96,25 +96,17 @@ def _remarks(use: AllocatorUse, name: str) -> Iterator[str]:
     if peak is not None:
         share = _share(peak, use)
         if use.kind == "device" and share is not None and share >= _NEARLY_FULL:
-            sizes = f"{size_text(peak.bytes)} of {size_text(use.limit_bytes or 0)}"
-            yield (
-                f"{name} was {percent_text(share)} full at its peak ({sizes}). Larger allocations "
-                "fail with ResourceExhausted."
-            )
+            sizes = {"peak": size_text(peak.bytes), "limit": size_text(use.limit_bytes or 0)}
+            yield phrase("allocator_full", name=name, share=percent_text(share), **sizes)
         if peak.unaccounted_bytes:
             lost = "allocations" if peak.unaccounted_bytes > 0 else "deallocations"
-            yield (
-                f"Some records of {name} are missing from the trace: {lost} of "
-                f"{size_text(abs(peak.unaccounted_bytes))} before its peak."
-            )
+            size = size_text(abs(peak.unaccounted_bytes))
+            yield phrase("records_lost", name=name, lost=lost, size=size)
     if growth is not None:
         first = growth.holders["op_name"].iloc[0] if len(growth.holders) else None
         most = f"; most of it belongs to {first}" if first else ""
-        yield (
-            f"Memory in use of {name} grew in each of {growth.steps} steps, by "
-            f"{size_text(growth.bytes_per_step)} per step{most}. Memory is not freed after each "
-            "step; a long run may reach the limit."
-        )
+        size = size_text(growth.bytes_per_step)
+        yield phrase("memory_grew", name=name, steps=growth.steps, size=size, most=most)
 
 
 # --- the tab ---------------------------------------------------------------------------------

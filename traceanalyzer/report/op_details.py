@@ -16,7 +16,7 @@ from traceanalyzer.capture_file.document import CaptureFile, Tensor
 from traceanalyzer.capture_file.function_records import Graph
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.format import counted
+from traceanalyzer.format import counted, op_label
 from traceanalyzer.model import blocks as b
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.kernel_types import python_name
@@ -24,7 +24,7 @@ from traceanalyzer.report.op_reasons import Reasoner
 from traceanalyzer.report.ops import ranked
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.records import line_texts, places, source_lines, us
-from traceanalyzer.report.text import op_label, op_link, table_of, time, word
+from traceanalyzer.report.text import op_link, table_of, time, word
 from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.vocabulary import DTYPE_BYTES, Role
 

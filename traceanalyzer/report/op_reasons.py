@@ -22,23 +22,11 @@ from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.folds import memory_peak
 from traceanalyzer.report.records import evidence_shown, place_of
-from traceanalyzer.report.text import cut, prose, sentence, word
+from traceanalyzer.report.text import cut, phrase, prose, sentence, word
 from traceanalyzer.run import Run
 from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
-_FOLDED: Final = (
-    "TensorFlow computed its value once, while it prepared the graph (constant folding, or a shape "
-    "that Python needed). It does that on the CPU by design, even with a GPU. No step runs the op."
-)
-_CALLS_PYTHON: Final = (
-    "It would not be placed on the CPU there, but it calls Python code, which runs on the host."
-)
-_ALONE: Final = "The only blocker: without it, a replay of the placer puts the op on the GPU."
-_ALL: Final = (
-    "Fix them all: each alone blocks the op, and without them a replay of the placer puts it on "
-    "the GPU."
-)
 _EVIDENCE_SHOWN: Final = 6
 
 
@@ -68,17 +56,18 @@ class Reasoner:
         """Yield why an op was where it was in this run."""
         cpu_op = self._diagnosis.cpu_ops.get(row.op_id)
         reasons = self._reasons(row.op_id, cpu_op, self._diagnosis.findings)
-        said, is_open = "", False
+        why, is_open = "", False
         if row.role != Role.COMPUTE:
-            said = _FOLDED if row.function == CONSTANTS else word("not_computing", row.role)
+            is_folded = row.function == CONSTANTS
+            why = phrase("folded") if is_folded else word("not_computing", row.role)
         elif row.placement == "unknown":
-            said, is_open = "Where it ran is unknown.", True
+            why, is_open = "Where it ran is unknown.", True
         elif row.placement != "cpu":
-            said = "" if reasons else "It is not on the CPU."
+            why = "" if reasons else "It is not on the CPU."
         elif cpu_op is not None and not reasons:
-            said, is_open = "What keeps it on the CPU is unknown.", True
-        if said:
-            yield b.Note(text=prose(said))
+            why, is_open = "What keeps it on the CPU is unknown.", True
+        if why:
+            yield b.Note(text=prose(why))
         if row.role != Role.COMPUTE or row.placement != "cpu":
             cpu_op = None
         if cpu_op is not None and not reasons:
@@ -97,13 +86,13 @@ class Reasoner:
         cpu_op = None if is_replaced else there.cpu_ops.get(op_id) or on_host
         reasons = () if is_replaced else self._reasons(op_id, cpu_op, replay.findings)
         if cpu_op is not None:
-            said = _stays(cpu_op, is_on_gpu=cpu_op is on_host, is_known=bool(reasons))
+            where = _stays(cpu_op, is_on_gpu=cpu_op is on_host, is_known=bool(reasons))
         elif reasons:
-            said = "It would be on the CPU there only while the program hides the GPU."
+            where = "It would be on the CPU there only while the program hides the GPU."
         else:
-            said = _moves(row, there)
-        said = f" {said} Assumed: {replay.assumption}."
-        yield b.Note(text=(b.Strong(text="With a GPU:"), *prose(said)))
+            where = _moves(row, there)
+        where = f" {where} Assumed: {replay.assumption}."
+        yield b.Note(text=(b.Strong(text="With a GPU:"), *prose(where)))
         doubts = () if is_replaced else replay.program_differs
         yield from self._explained(cpu_op, reasons, doubts, is_on_gpu=cpu_op is on_host)
 
@@ -122,7 +111,7 @@ class Reasoner:
             doubts = (explanation.contradiction, explanation.doubt, *doubts)
             are_all = explanation.is_complete and 0 < len(explanation.blockers) == len(reasons)
             if are_all and not is_on_gpu:
-                yield b.Note(text=(_ALL if len(reasons) > 1 else _ALONE,))
+                yield b.Note(text=(phrase("all_blockers" if len(reasons) > 1 else "only_blocker"),))
         for text in dict.fromkeys(map(sentence, filter(None, doubts))):
             yield b.Note(text=prose(text), tone="warning")
         if cpu_op is not None:
@@ -167,7 +156,7 @@ class Reasoner:
             named["dtype_unsupported"] = f"if its dtype is {_types_missing(cpu_op)}"
         if named:
             causes = listed(
-                [f"{cause} ({said})" if said else cause for cause, said in named.items()]
+                [f"{cause} ({what})" if what else cause for cause, what in named.items()]
             )
             yield b.Note(text=(b.Strong(text="Possible causes:"), *prose(f" {causes}.")))
 
@@ -179,11 +168,11 @@ def _full_id(cause: str, sub_reason: str | None) -> str:
 def _stays(cpu_op: CpuOp, *, is_on_gpu: bool, is_known: bool) -> str:
     """Return that an op would be on the CPU, or computed on the host, of a machine with a GPU."""
     modal = "may" if cpu_op.explanation.certainty == "possible" else "would"
-    said = f"It {modal} be on the CPU there too."
+    stays = f"It {modal} be on the CPU there too."
     if is_on_gpu:
         device = device_text(cpu_op.explanation.blockers[0].requested_device)
-        said = f"It {modal} be placed on {device} and computed on the host there, by design."
-    return said if is_known else f"{said} What would keep it there is unknown."
+        stays = f"It {modal} be placed on {device} and computed on the host there, by design."
+    return stays if is_known else f"{stays} What would keep it there is unknown."
 
 
 def _moves(row: Any, there: Analysis) -> str:  # noqa: ANN401
@@ -194,7 +183,9 @@ def _moves(row: Any, there: Analysis) -> str:  # noqa: ANN401
         return f"It may be on the CPU there too: {there.unsure[row.op_id]}."
     if row.op_id in there.not_replayed:
         return "Its device there is unknown: its node is not in the capture."
-    return _CALLS_PYTHON if row.type in PYTHON_CALLBACKS else "It would not be on the CPU there."
+    if row.type in PYTHON_CALLBACKS:
+        return phrase("calls_python")
+    return "It would not be on the CPU there."
 
 
 def _types_missing(cpu_op: CpuOp) -> str:
@@ -207,8 +198,8 @@ def _types_missing(cpu_op: CpuOp) -> str:
 def _fold(number: int, reason: _Reason) -> b.Fold:
     title = prose(f"{number}. {reason.tie}{reason.title} ({reason.certainty})")
     harm = "" if reason.text is None else f", {reason.text.harm.replace('_', ' ')}"
-    said = f"{reason.cause or 'no known cause'} ({reason.certainty}{harm})"
-    blocks: list[b.Block] = [b.Note(text=(said,))]
+    cause = f"{reason.cause or 'no known cause'} ({reason.certainty}{harm})"
+    blocks: list[b.Block] = [b.Note(text=(cause,))]
     if reason.text is not None and reason.text.why:
         blocks.append(b.Note(text=prose(reason.text.why)))
     facts = [*map(_fact, reason.evidence[:_EVIDENCE_SHOWN])]

@@ -16,8 +16,8 @@ from traceanalyzer.model.blocks import PageKind
 from traceanalyzer.model.changes import Change
 from traceanalyzer.model.figures import StepPart
 from traceanalyzer.placement.on_a_gpu import Failure, failure
-from traceanalyzer.report.steps import DeviceSteps, step_parts
 from traceanalyzer.run import Run
+from traceanalyzer.step_parts import DeviceSteps, step_parts
 from traceanalyzer.tables.vocabulary import Role
 
 _COSTS_TIME: Final = 0.01  # of a step that waits for CPU ops

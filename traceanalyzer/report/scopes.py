@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.text import cut
+from traceanalyzer.report.text import cut, phrase
 from traceanalyzer.run import Run
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
@@ -32,9 +32,6 @@ _MAX_NODES: Final = 1_000
 _MAX_DEPTH: Final = 16  # parts of a name; the last contains all deeper ones
 _LONGEST: Final = 200  # characters of a part
 _ON_THE_HOST: Final = ("cpu", "host_memory", "unknown")
-_NOTE: Final = (
-    "Time of the whole recording. A name between slashes is a scope, such as a Keras layer."
-)
 # inline_function_utils.cc prefixes the ops of an inlined function with the name of the call.
 _CALLS: Final = re.compile(r"(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+(?=.)")
 
@@ -72,7 +69,7 @@ def scopes_tab(run: Run) -> b.Tab | None:
         measures=tuple(_MEASURES[k] for k in shown),
         nodes=tuple(replace(n, values=tuple(n.values[k] for k in shown)) for n in nodes),
     )
-    return b.Tab(id="scopes", title="Scopes", blocks=(icicle, b.Note(text=(_NOTE,))))
+    return b.Tab(id="scopes", title="Scopes", blocks=(icicle, b.Note(text=(phrase("scopes"),))))
 
 
 def _paths(ops: pd.DataFrame) -> Iterator[list[tuple[str, str]]]:

@@ -13,8 +13,9 @@ from traceanalyzer.model import blocks as b
 from traceanalyzer.model.figures import InputPipeline, Steps
 from traceanalyzer.report.input_pipeline import input_blocks
 from traceanalyzer.report.page_facts import PageFacts
-from traceanalyzer.report.steps import PARTS, DeviceSteps, left_out, part_label
+from traceanalyzer.report.steps import left_out, part_label
 from traceanalyzer.report.text import fill, part, prose, sentence, time
+from traceanalyzer.step_parts import PARTS, DeviceSteps
 
 _FEWEST_STEPS: Final = 3  # fewer do not show which ops recur
 _MOST_BARS: Final = 8

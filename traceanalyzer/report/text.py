@@ -56,11 +56,6 @@ def cut(text: str, length: int = 96) -> str:
     return f"{text[:head]}…{text[len(text) - (length - 1 - head) :]}"
 
 
-def op_label(name: str, op_type: str) -> str:
-    """Return the name of an op, with its type if that differs."""
-    return name if name == op_type else f"{name}:{op_type}"
-
-
 def op_link(label: str, op_id: str | None) -> b.Inline:
     """Return an op's name; it opens the op's drawer if the op is in the table of ops."""
     if op_id is None:
@@ -117,6 +112,11 @@ def word(kind: str, value: str) -> str:
     """Return the words for a value of the report's data, by `words.toml`."""
     words = _data("words")[kind]
     return str(words.get(value, words.get("unknown", value)))
+
+
+def phrase(key: str, /, **values: object) -> str:
+    """Return a text of `words.toml`, with the values filled in."""
+    return str(_data("words")["text"][key]).format(**values)
 
 
 @cache

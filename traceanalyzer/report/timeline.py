@@ -16,16 +16,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.format import counted
+from traceanalyzer.format import counted, op_label
+from traceanalyzer.lanes import COPY, KINDS, EventName, HostLane, Names, host_lanes
 from traceanalyzer.model import PackedTable
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.figures import EventLane, EventTimeline
-from traceanalyzer.report.lanes import COPY, KINDS, EventName, HostLane, Names, host_lanes
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.records import to_record
-from traceanalyzer.report.steps import PARTS, part_label, shift_us
-from traceanalyzer.report.text import cut, op_label, op_link, table_of, time, transfer_words
+from traceanalyzer.report.steps import part_label, shift_us
+from traceanalyzer.report.text import cut, op_link, table_of, time, transfer_words
 from traceanalyzer.run import Host, Run
+from traceanalyzer.step_parts import PARTS
 from traceanalyzer.timeline.gaps import gaps_of
 from traceanalyzer.units import PS_PER_US
 
@@ -162,8 +163,9 @@ def _packed_names(called: Sequence[EventName], ops: pd.DataFrame) -> PackedTable
     shown = ops[ops["op_id"].isin({name.op_id for name in called})]
     ops_shown = zip(*(shown[name].astype(str) for name in ("op_id", "name", "type")), strict=True)
     op_names = {op_id: cut(op_label(*op), _NAME_LENGTH) for op_id, *op in ops_shown}
+    names = [n.name and (transfer_words(n.name) if n.kind == COPY else n.name) for n in called]
     columns = {
-        "name": _texts([n.name and cut(n.name, _NAME_LENGTH) for n in called]),
+        "name": _texts([name and cut(name, _NAME_LENGTH) for name in names]),
         "kind": Texts(np.array([n.kind for n in called]), KINDS),
         "op_id": _texts([n.op_id for n in called]),
         "op": _texts([op_names.get(n.op_id or "") for n in called]),

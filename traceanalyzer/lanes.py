@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from traceanalyzer.format import op_label
 from traceanalyzer.model.figures import LaneKind
-from traceanalyzer.report.text import op_label, transfer_words
 from traceanalyzer.run import Host
 from traceanalyzer.tables.thread_activity import ThreadActivity, ThreadState
 from traceanalyzer.timeline.device_parts import device_work
@@ -29,7 +29,7 @@ _MOST_STEPS: Final = 20_000  # with a number in their name
 class EventName(NamedTuple):
     """A distinct event."""
 
-    name: str | None
+    name: str | None  # of a transfer: its direction
     kind: int
     op_id: str | None
 
@@ -130,8 +130,7 @@ def _named_transfers(
     host: Host, transfers: pd.DataFrame, row: NDArray[np.int64], names: Names
 ) -> NDArray[np.int64]:
     code, directions = pd.factorize(transfers["direction"].astype(str))
-    labels = [transfer_words(direction) for direction in directions]
-    return names.add(host, labels, code.astype(np.int64), COPY, row)
+    return names.add(host, directions.tolist(), code.astype(np.int64), COPY, row)
 
 
 def _loose_transfers(host: Host, names: Names) -> Iterator[HostLane]:
