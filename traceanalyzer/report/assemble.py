@@ -16,8 +16,8 @@ from traceanalyzer.diagnosis import Diagnosis, cpu_ops
 from traceanalyzer.findings import Finding
 from traceanalyzer.health import trace_health
 from traceanalyzer.model.figures import Steps
+from traceanalyzer.myths import myths
 from traceanalyzer.report.about import run_info
-from traceanalyzer.report.folds import myths
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.memory import memory
 from traceanalyzer.report.page import in_order, page_of

@@ -1,32 +1,22 @@
-"""Facts that need no change, one line each: by design, not the cause, checked, trace limits.
-
-TensorFlow places ops by kernels, requests, and colocation (placer.cc, colocation_graph.cc). Memory,
-load, and the cost of transfers are often suspected of moving ops to the CPU, but never do.
-"""
+"""Facts that need no change, one line each: by design, not the cause, checked, trace limits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import pandas as pd
-
-from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.knowledge.candidates import Candidates
-from traceanalyzer.causes.knowledge.caught_errors import exhaustion
-from traceanalyzer.causes.knowledge.gpu_memory import driver_gpus, gpu_memory
 from traceanalyzer.diagnosis import RAN_ONCE
 from traceanalyzer.findings import Finding
-from traceanalyzer.format import counted, listed, percent_text, size_text
+from traceanalyzer.format import counted
 from traceanalyzer.health import trace_health
-from traceanalyzer.model import Myth
 from traceanalyzer.model import blocks as b
+from traceanalyzer.myths import MYTHS, myths
 from traceanalyzer.report.about import health_lines
 from traceanalyzer.report.page_facts import PageFacts
-from traceanalyzer.report.text import fill, phrase, prose, sentence, table_of, time
+from traceanalyzer.report.text import fill, prose, sentence, table_of, time
 from traceanalyzer.run import Run
-from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
 
 _NO_GPU: Final = "no_gpu_visible"
@@ -34,19 +24,13 @@ _FEWEST_LIMITS: Final = 3
 _BY_DESIGN: Final = ("by-design", "On the CPU by design")
 _ONCE: Final = ("once", "On the CPU, but not in each step")
 _OTHERS: Final = ("other-findings", "Also computed on the host")
-_MYTHS: Final = {
-    "memory": ("GPU memory", "Was GPU memory full?"),
-    "other_processes": ("other processes", "Were other processes on the GPU?"),
-    "transfer_cost": ("transfer cost", "Were transfers too expensive?"),
-    "float64": ("float64", "Was it float64?"),
-}
 
 
 def folds(facts: PageFacts) -> b.Section | None:
     """Return the folded lines; None if there is nothing to say."""
     found = [*_findings(facts)]
     if answers := myths(facts.run):
-        named = ", ".join(dict.fromkeys(_MYTHS[each.id][0] for each in answers))
+        named = ", ".join(dict.fromkeys(MYTHS[each.id][0] for each in answers))
         bullets = b.Bullets(items=tuple(prose(each.answer) for each in answers))
         found.append(_fold("not-the-cause", f"Not the cause: {named}", bullets))
     found += [*_checked(facts), *_limits(facts.run)]
@@ -136,78 +120,3 @@ def _limits(run: Run) -> Iterator[b.Fold]:
         id="limits",
         tone="warning" if severe else "plain",
     )
-
-
-# --- not the cause -------------------------------------------------------------------------------
-
-
-def myths(run: Run) -> tuple[Myth, ...]:
-    """Return the myths that the run's figures disprove; none if TensorFlow used no GPU."""
-    found = _answers(run) if run.gpu_used else ()
-    return tuple(Myth(id=kind, question=_MYTHS[kind][1], answer=text) for kind, text in found)
-
-
-def _answers(run: Run) -> Iterator[tuple[str, str]]:
-    captured = [capture_file for _, capture_file in run.captured]
-    if peak := memory_peak(run):
-        errors = [error for capture_file in captured for error in capture_file.errors]
-        raised = sum(
-            e.where == "resource_exhausted" and exhaustion(e.message).is_of_memory for e in errors
-        )
-        here = "once" if raised == 1 else counted(raised, "time")
-        here = f" ({f'here {here}' if raised else 'not here'})" if captured else ""
-        yield "memory", f"{peak}. {phrase('memory_ran_out')}{here}."
-    for capture_file in captured:
-        yield from _other_processes(capture_file)
-    across = run.transfers[run.transfers["direction"].isin(["h2d", "d2h"])]
-    if len(across):
-        size = int(across["bytes"].sum())
-        moved = counted(len(across), "transfer") + (f" ({size_text(size)})" if size else "")
-        why = "TensorFlow does not weigh transfers when it places ops."
-        yield "transfer_cost", f"{moved} between host and GPU moved no op to the CPU: {why}"
-    yield from _float64(run.ops)
-
-
-def memory_peak(run: Run) -> str:
-    """Return how full the fullest GPU of a run was, as the start of a sentence; "" if unknown."""
-    known = [
-        (gpu.peak_bytes / gpu.room_bytes, gpu.peak_bytes, gpu, host.name)
-        for host in run.hosts
-        for gpu in gpu_memory(host)
-        if gpu.peak_bytes is not None and gpu.room_bytes
-    ]
-    if not known:
-        return ""
-    share, peak_bytes, gpu, host_name = max(known, key=lambda each: each[0])
-    where = f"GPU:{gpu.number}" + (f" of {host_name}" if len(run.hosts) > 1 else "")
-    room = gpu.room_words(where)
-    return f"GPU memory peaked at {percent_text(share)} ({size_text(peak_bytes)} of {room})"
-
-
-def _other_processes(capture_file: CaptureFile) -> Iterator[tuple[str, str]]:
-    for gpu, others in driver_gpus(capture_file):
-        if not others:
-            continue
-        names = listed(list(dict.fromkeys(other.name for other in others if other.name)))
-        text = counted(len(others), "other process") + (f" ({names})" if names else "")
-        text += f" on GPU {gpu.get('index', 0)}"
-        used = sum(other.bytes or 0 for other in others)
-        text += f" used {size_text(used)} of its memory" if used else ""
-        match gpu.get("utilisation_percent"):
-            case {"mean": int(mean) | float(mean)}:
-                text += f"; it was busy {mean:.0f} % of the time"
-        why = "placement does not depend on load. On a busy GPU, an op waits."
-        yield "other_processes", f"{text}. That moved no op to the CPU: {why}"
-
-
-def _float64(ops: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    types = ops["input_types"].astype(object).fillna("").str.split(";")
-    takes = types.map(lambda of: isinstance(of, list) and "double" in of).astype(bool)
-    double = ops[takes & (ops["role"] == Role.COMPUTE)]
-    placement = double["placement"].astype(str)
-    on_gpu, on_cpu = double[placement.str.startswith("gpu")], int((placement == "cpu").sum())
-    if len(on_gpu):
-        named = listed(on_gpu["type"].astype(str).drop_duplicates().tolist())
-        rest = f" {counted(on_cpu, 'float64 op')} ran on the CPU, for the causes given there."
-        ran = f"{counted(len(on_gpu), 'float64 op')} ran on the GPU ({named})."
-        yield "float64", f"{ran} {phrase('float64')}{rest if on_cpu else ''}"

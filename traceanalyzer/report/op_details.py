@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pandas as pd
 
-from traceanalyzer.capture_file.document import CaptureFile, Tensor
-from traceanalyzer.capture_file.function_records import Graph
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.format import counted, op_label
+from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
+from traceanalyzer.op_values import recorded_values
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.report.op_reasons import Reasoner
@@ -25,8 +23,8 @@ from traceanalyzer.report.ops import ranked
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.records import line_texts, places, source_lines, us
 from traceanalyzer.report.text import op_link, table_of, time, word
-from traceanalyzer.run import Host, Run
-from traceanalyzer.tables.vocabulary import DTYPE_BYTES, Role
+from traceanalyzer.run import Run
+from traceanalyzer.tables.vocabulary import Role
 
 _CPU_OPS: Final = 150
 _OTHER_OPS: Final = 50
@@ -172,32 +170,16 @@ def _kernels(run: Run, op_ids: set[str]) -> dict[str, b.Table]:
 
 
 # --- values ------------------------------------------------------------------------------
-# The edges of a graph are known if a capture recorded it. For an eager op, a capture has dtypes
-# and shapes, but no edges. A trace alone shows only the values that were transferred.
-
-
-class _Value(NamedTuple):
-    """An input or output of an op."""
-
-    end: str
-    op_id: str | None = None  # the op at the other end
-    label: str = ""  # "" if the other end is unknown
-    type: str | None = None
-    bytes: float | None = None
 
 
 def _values(run: Run, op_ids: Collection[str]) -> dict[str, b.Table]:
     """Return the inputs and outputs of each op: transferred ones first, most bytes first."""
-    sizes = _output_bytes(run)
     moved = _transfers(run, op_ids)
     found: dict[str, list[dict[str, b.Cell]]] = defaultdict(list)
-    for host, capture_file in run.captured:
-        for op_id, value in _recorded(host, capture_file, op_ids):
-            maker = op_id if value.end == "output" else value.op_id
-            size = sizes.get(maker or "") if value.bytes is None else value.bytes
-            name = (op_link(value.label, value.op_id),) if value.label else None
-            row: dict[str, b.Cell] = {"op": name, "type": value.type, "bytes": size}
-            found[op_id].append({"end": value.end, **row} | moved[op_id].pop(value[:2], {}))
+    for op_id, value in recorded_values(run, op_ids):
+        name = (op_link(value.label, value.op_id),) if value.label else None
+        row: dict[str, b.Cell] = {"op": name, "type": value.type, "bytes": value.bytes}
+        found[op_id].append({"end": value.end, **row} | moved[op_id].pop(value[:2], {}))
     for op_id, others in moved.items():
         found[op_id] += others.values()
     for rows in found.values():
@@ -209,121 +191,6 @@ def _order(row: Mapping[str, b.Cell]) -> tuple[bool, str, float]:
     sizes = (row.get("transferred"), row.get("bytes"))
     size = next((float(v) for v in sizes if isinstance(v, int | float)), 0.0)
     return "count" not in row, str(row["end"]), -size
-
-
-def _output_bytes(run: Run) -> dict[str, float]:
-    """Return the bytes of each op's outputs, if all its outputs have the same size."""
-    made = run.allocations
-    made = made[(made["region_type"] == "output") & made["op_id"].notna()]
-    sizes = made.groupby(made["op_id"].astype(str))["requested_bytes"].agg(["min", "max"]).dropna()
-    same = sizes[sizes["min"] == sizes["max"]]
-    return {str(op_id): float(size) for op_id, size in same["min"].items()}
-
-
-# --- values, as captured ---------------------------------------------------------------------
-
-
-def _recorded(
-    host: Host, capture_file: CaptureFile, op_ids: Collection[str]
-) -> Iterator[tuple[str, _Value]]:
-    """Yield the inputs and outputs of ops that have an edge or a shape in the capture file."""
-    joined, ids = host.tables.joined, host.tables.ops["op_id"]
-    if joined is None:
-        return
-    records = {op_id: r for op_id, r in zip(ids, joined.records, strict=True) if r is not None}
-    ops = {(r.function, r.node): op_id for op_id, r in records.items() if r.node}
-    graphs: dict[str, _Edges] = {}
-    for op_id in sorted(op_ids & records.keys()):
-        record = records[op_id]
-        calls = [capture_file.signatures[number] for number in record.signatures]
-        for end in ("input", "output"):  # of an eager op, as in all of its calls
-            for tensors in zip(*(getattr(call, f"{end}s") for call in calls), strict=False):
-                yield op_id, _value(end, tensors)
-        function = capture_file.function(record.function) if record.node else None
-        if function is None:
-            continue
-        if record.function not in graphs:
-            graphs[record.function] = _Edges(function.instances[0].input)
-        edges = graphs[record.function]
-        for end, at, output, is_maker in edges.of(record.node):
-            name, op_type = edges.graph.names[at], edges.graph.ops[at]
-            if op_type == "_Arg":
-                bound = joined.calls.get(record.function, ())
-                yield op_id, _argument(capture_file, edges.graph, at, bound)
-                continue
-            other = ops.get((record.function, name))
-            maker = records.get(other or "") if is_maker else record
-            types = ((maker.output_types if maker else None) or "").split(";")
-            output_type = types[output] or None if output < len(types) else None
-            label = f"{name} (result)" if op_type == "_Retval" else op_label(name, op_type)
-            yield op_id, _Value(end, other, label, output_type)
-
-
-def _value(end: str, tensors: Sequence[Tensor], label: str = "") -> _Value:
-    """Return a value whose dtype and shape are those of all given tensors."""
-    first = tensors[0]
-    shape = first.shape if all(t.shape == first.shape for t in tensors) else None
-    if shape is None or min(shape, default=0) < 0 or not first.dtype:
-        return _Value(end, None, label, first.dtype or None)
-    item = DTYPE_BYTES.get(first.dtype)
-    size = None if item is None else float(item * prod(shape))
-    return _Value(end, None, label, f"{first.dtype} {list(shape)}", size)
-
-
-def _argument(capture_file: CaptureFile, graph: Graph, at: int, calls: Sequence[int]) -> _Value:
-    """Return an argument of a function as its calls bound it; a variable keeps its name."""
-    number = capture_file.attribute_set(graph.attributes[at]).get("index")
-    bound = [
-        signature.inputs[number]
-        for signature in (capture_file.signatures[call] for call in calls)
-        if isinstance(number, int) and number < len(signature.inputs)
-    ]
-    label = f"{graph.names[at]} (argument)"
-    if not bound:
-        return _Value("input", None, label)
-    resources = {tensor.resource for tensor in bound}
-    resource = capture_file.resource_of(bound[0]) if len(resources) == 1 else None
-    if resource is None:
-        return _value("input", bound, label)
-    shape = "" if resource.shape is None else f" {list(resource.shape)}"
-    size = None if resource.bytes is None else float(resource.bytes)
-    name = f"{resource.name or graph.names[at]} (variable)"
-    return _Value("input", None, name, f"{resource.dtype}{shape}" or None, size)
-
-
-class _Edges:
-    """The data edges of a graph, both ways: without constants, and through identities."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self._consumers: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for node in range(len(graph)):
-            for source, output in graph.sources(node):
-                self._consumers[source].append((node, output))
-
-    def of(self, name: str) -> Iterator[tuple[str, int, int, bool]]:
-        """Yield inputs and outputs: the other node, output number, whether that node makes it."""
-        at = self.graph.index(name)
-        if at >= 0:
-            yield from (("input", source, output, True) for source, output in self._makers(at))
-            yield from (("output", taker, output, False) for taker, output in self._takers(at))
-
-    def _makers(self, at: int) -> Iterator[tuple[int, int]]:
-        for source, output in self.graph.sources(at):
-            if self.graph.ops[source] == "Identity":
-                yield from self._makers(source)
-            elif self.graph.ops[source] != "Const":
-                yield source, output
-
-    def _takers(self, at: int) -> Iterator[tuple[int, int]]:
-        for consumer, output in self._consumers[at]:
-            if self.graph.ops[consumer] == "Identity":
-                yield from ((taker, output) for taker, _ in self._takers(consumer))
-            else:
-                yield consumer, output
-
-
-# --- values, as transferred ------------------------------------------------------------------
 
 
 def _transfers(

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from traceanalyzer.attribution import cause_of
-from traceanalyzer.causes import BlockedOps, FindingText, all_causes
+from traceanalyzer.causes import FindingText, all_causes
 from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.causes.knowledge.finding_text import blocker_text
-from traceanalyzer.causes.knowledge.gpu_memory import memory_note
 from traceanalyzer.cpu_ops import Analysis, CpuOp
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.exclusions import ruled_out, types_missing
 from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.format import listed
-from traceanalyzer.model import Certainty, Evidence, RuledOut, SourceWhere
+from traceanalyzer.model import Certainty, Evidence, SourceWhere
 from traceanalyzer.model import blocks as b
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
-from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text
-from traceanalyzer.placement.kernel_types import python_name
-from traceanalyzer.placement.registry import nearest
-from traceanalyzer.report.folds import memory_peak
+from traceanalyzer.placement.devices import device_text
 from traceanalyzer.report.records import evidence_shown, place_of
 from traceanalyzer.report.text import cut, phrase, prose, sentence, word
-from traceanalyzer.run import Run
 from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
@@ -153,7 +149,7 @@ class Reasoner:
     def _possible_causes(self, cpu_op: CpuOp) -> Iterator[b.Note]:
         named = {cause: self._titles.get(cause, "") for cause in self._candidates.of(cpu_op)}
         if "dtype_unsupported" in named and cpu_op.explanation.types_missing:
-            named["dtype_unsupported"] = f"if its dtype is {_types_missing(cpu_op)}"
+            named["dtype_unsupported"] = f"if its dtype is {types_missing(cpu_op)}"
         if named:
             causes = listed(
                 [f"{cause} ({what})" if what else cause for cause, what in named.items()]
@@ -188,10 +184,6 @@ def _moves(row: Any, there: Analysis) -> str:  # noqa: ANN401
     return "It would not be on the CPU there."
 
 
-def _types_missing(cpu_op: CpuOp) -> str:
-    return listed([python_name(t) for t in cpu_op.explanation.types_missing])
-
-
 # --- as blocks -----------------------------------------------------------------------------------
 
 
@@ -222,52 +214,3 @@ def _fact(evidence: Evidence) -> b.Text:
     if isinstance(where, SourceWhere) and where.source is not None:
         at = (*at, " ", b.Code(text=cut(where.source.strip())))
     return (*prose(evidence.text), *at)
-
-
-# --- excluded causes -----------------------------------------------------------------------------
-
-
-def ruled_out(run: Run, cpu_op: CpuOp, causes: Collection[str]) -> Iterator[RuledOut]:
-    """Yield the causes that a fact excludes, except the op's actual causes."""
-    found = {cause.partition("/")[0] for cause in causes}
-    for cause, because in _excluded(run, cpu_op):
-        if cause not in found:
-            yield RuledOut(cause=cause, because=because)
-
-
-def _excluded(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
-    host = next(host for host in run.hosts if host.name == cpu_op.host)
-    if host.tables.facts.gpu_used:
-        yield "no_gpu_visible", f"TensorFlow used a GPU: {host.tables.facts.gpu_witness}"
-    yield from _by_registry(run, cpu_op)
-    requested = cpu_op.requested_device
-    if requested is not None and not asks_for_cpu(requested):
-        device = f"the program requested {device_text(requested)}"
-        text = device if requested else "no device was requested"
-        yield "explicit_cpu_placement", text
-        yield "library_cpu_placement", text
-    blockers, captured = cpu_op.explanation.blockers, host.capture_file
-    note = memory_note(run, BlockedOps(((cpu_op, blockers[0]),))) if blockers else None
-    if note is not None and (note.certainty is not None or note.ruled_out):
-        yield from ((out.cause, out.because) for out in note.ruled_out)
-    elif captured and not any(e.where == "resource_exhausted" for e in captured.errors):
-        why = "and TensorFlow moves no op because memory is short or a GPU is busy"
-        facts = ("no out-of-memory error was recorded", memory_peak(run), why)
-        yield "memory_pressure", "; ".join(filter(None, facts))
-
-
-def _by_registry(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
-    """Yield the causes that the kernels of the program's TensorFlow version exclude."""
-    explanation, kernels = cpu_op.explanation, nearest(run.tensorflow_version)
-    op_type, version = explanation.type, f"TensorFlow {kernels.registry.version}"
-    if kernels.registry.definition(op_type) is None or not kernels.exact:
-        return
-    if kernels.registry.gpu_kernels(op_type):
-        text = f"{version} has GPU kernels for {op_type}"
-        if explanation.kernels is not None and GPU in explanation.kernels and not explanation.doubt:
-            text = f"{version} has a GPU kernel for {op_type} with its dtypes"
-            yield "dtype_unsupported", text
-        elif explanation.types_missing:
-            text += f", but not for {_types_missing(cpu_op)}"
-        yield "no_gpu_kernel", text
-    yield "custom_op", f"{op_type} is part of {version}"

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource, line_text
 from traceanalyzer.causes._cause import BlockedOps
 from traceanalyzer.causes.knowledge.finding_text import observed
-from traceanalyzer.format import counted, listed, size_text
+from traceanalyzer.format import counted, listed, percent_text, size_text
 from traceanalyzer.model import Evidence, RuledOut
 from traceanalyzer.placement.blocker import BY_SCOPE, Blocker
 from traceanalyzer.placement.devices import asks_for_cpu
@@ -225,3 +225,19 @@ def _scope_lines(capture_file: CaptureFile, resource: Resource) -> set[Frame | N
     if not asks_for_cpu(resource.device):
         return set()
     return {capture_file.frame(scope.frame) for scope in scopes_of_making(capture_file, resource)}
+
+
+def memory_peak(run: Run) -> str:
+    """Return how full the fullest GPU of a run was, as the start of a sentence; "" if unknown."""
+    known = [
+        (gpu.peak_bytes / gpu.room_bytes, gpu.peak_bytes, gpu, host.name)
+        for host in run.hosts
+        for gpu in gpu_memory(host)
+        if gpu.peak_bytes is not None and gpu.room_bytes
+    ]
+    if not known:
+        return ""
+    share, peak_bytes, gpu, host_name = max(known, key=lambda each: each[0])
+    where = f"GPU:{gpu.number}" + (f" of {host_name}" if len(run.hosts) > 1 else "")
+    room = gpu.room_words(where)
+    return f"GPU memory peaked at {percent_text(share)} ({size_text(peak_bytes)} of {room})"
