@@ -8,3 +8,8 @@ PS_PER_US: Final = 1_000_000
 PS_PER_MS: Final = 1_000_000_000
 PS_PER_S: Final = 1_000_000_000_000
 NS_PER_S: Final = 1_000_000_000
+
+
+def us(time_ps: float | None) -> float | None:
+    """Return microseconds; None if unknown."""
+    return None if time_ps is None else time_ps / PS_PER_US

@@ -31,8 +31,7 @@ from traceanalyzer.costs import Costs
 from traceanalyzer.model.blocks import Chart, KeyValues, Note, Tab, Table
 from traceanalyzer.model.figures import StepKinds, Steps
 from traceanalyzer.report.input_pipeline import input_pipeline
-from traceanalyzer.report.step_sections import steps_tab
-from traceanalyzer.report.steps import critical_paths, steps_of, timeline
+from traceanalyzer.report.steps import critical_paths, steps_of, steps_tab, timeline
 from traceanalyzer.run import Run
 from traceanalyzer.step_parts import step_parts
 

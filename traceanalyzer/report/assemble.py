@@ -12,6 +12,7 @@ import pandas as pd
 from traceanalyzer import model as m
 from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.changes import changes_of
+from traceanalyzer.costs import joint_cost, op_costs
 from traceanalyzer.diagnosis import Diagnosis, cpu_ops
 from traceanalyzer.findings import Finding
 from traceanalyzer.health import trace_health
@@ -21,21 +22,12 @@ from traceanalyzer.report.about import run_info
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.memory import memory
 from traceanalyzer.report.page import in_order, page_of
-from traceanalyzer.report.records import (
-    evidence_shown,
-    joint_cost,
-    line_texts,
-    op_costs,
-    source_lines,
-    tables,
-    to_record,
-    us,
-)
+from traceanalyzer.report.records import evidence_shown, line_texts, source_lines, tables, to_record
 from traceanalyzer.report.steps import critical_paths, idle_share, steps_of, timeline
 from traceanalyzer.report.text import plain
 from traceanalyzer.report.transfers import round_trips, transfer_graph
 from traceanalyzer.run import Run
-from traceanalyzer.units import PS_PER_US
+from traceanalyzer.units import PS_PER_US, us
 
 _MAX_OPS: Final = 500  # ops of a finding
 _HARM_ORDER: Final = ("harmful", "harmless", "by_design")

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 import pandas as pd
 
+from traceanalyzer.costs import joint_cost
 from traceanalyzer.exclusions import ruled_out
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted
@@ -17,7 +18,7 @@ from traceanalyzer.model import blocks as b
 from traceanalyzer.model.changes import Change, Saving
 from traceanalyzer.report import text as t
 from traceanalyzer.report.page_facts import PageFacts
-from traceanalyzer.report.records import evidence_shown, joint_cost, place_of, source_lines
+from traceanalyzer.report.records import evidence_shown, place_of, source_lines
 from traceanalyzer.units import PS_PER_US
 
 _MOST_CHANGES: Final = 200

@@ -26,6 +26,7 @@ from markupsafe import Markup
 from traceanalyzer.model import blocks
 from traceanalyzer.model.blocks import Bar, Block, Cell, Page
 from traceanalyzer.report import text
+from traceanalyzer.report.text_output import is_figure
 
 LARGEST_BYTES: Final = 5_000_000
 _PACKAGE: Final = "traceanalyzer.report"
@@ -35,7 +36,6 @@ _NAME_CHARACTERS: Final = 240  # of a name; its title or drawer has the full nam
 _TITLE_CHARACTERS: Final = 2_000
 _SCALE: Final = 2_000  # steps of widths in bars
 _BY_PLACEMENT: Final = ("transfer", "cpu_op", "input", "on_cpu")
-_COLUMNS_OF_NUMBERS: Final = ("us", "bytes", "share", "count", "bytes_per_s")
 
 
 def render_page(page: Page, markdown: Mapping[str, str] | None = None) -> str:
@@ -128,7 +128,7 @@ def environment() -> Environment:
     made.globals.update(
         bracket=_bracket,
         early_script=Markup(_static("early.js")),  # noqa: S704 - our own text
-        is_number=lambda column: column.kind in _COLUMNS_OF_NUMBERS,
+        is_number=is_figure,
         line_break=Markup("&#10;"),
         licences=json.loads(_static("licences.json")),
         quantity=text.figure,

@@ -14,10 +14,10 @@ from traceanalyzer.input_pipeline.verdict import HostInput
 from traceanalyzer.model import Gain, Table
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.figures import InputFixRecord, InputHost, InputPipeline
-from traceanalyzer.report.records import in_us, places, table, to_record, us
+from traceanalyzer.report.records import in_us, places, table, to_record
 from traceanalyzer.report.text import phrase, table_of, time
 from traceanalyzer.run import Run
-from traceanalyzer.units import PS_PER_US
+from traceanalyzer.units import PS_PER_US, us
 
 _MAX_STAGES: Final = 200
 _MAX_STEPS: Final = 500
@@ -42,16 +42,15 @@ def input_pipeline(run: Run) -> InputPipeline | None:
         InputPipeline,
         worst,
         text=_text(worst, run),
-        fixes=tuple(map(_fix, worst.fixes)),
+        fixes=tuple(to_record(InputFixRecord, f, gain_us_per_step=_gain(f)) for f in worst.fixes),
         hosts=tuple(map(_host, use.hosts)),
         stages=_stage_table(run),
         waits=_wait_table(use.hosts),
     )
 
 
-def _fix(fix: InputFix) -> InputFixRecord:
-    gain = Gain(low=us(fix.low_ps), high=us(fix.high_ps), basis="input wait", note=fix.basis)
-    return to_record(InputFixRecord, fix, gain_us_per_step=gain)
+def _gain(fix: InputFix) -> Gain:
+    return Gain(low=us(fix.low_ps), high=us(fix.high_ps), basis="input wait", note=fix.basis)
 
 
 def _host(host: HostInput) -> InputHost:

@@ -21,10 +21,11 @@ from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.report.op_reasons import Reasoner
 from traceanalyzer.report.ops import ranked
 from traceanalyzer.report.page_facts import PageFacts
-from traceanalyzer.report.records import line_texts, places, source_lines, us
+from traceanalyzer.report.records import line_texts, places, source_lines
 from traceanalyzer.report.text import op_link, table_of, time, word
 from traceanalyzer.run import Run
 from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.units import us
 
 _CPU_OPS: Final = 150
 _OTHER_OPS: Final = 50

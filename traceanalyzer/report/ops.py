@@ -12,13 +12,14 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from traceanalyzer.causes import all_causes
+from traceanalyzer.costs import copies_of_unknown_size
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.format import counted
 from traceanalyzer.model import PackedTable
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.page_facts import PageFacts
-from traceanalyzer.report.records import copies_of_unknown_size, places
+from traceanalyzer.report.records import places
 from traceanalyzer.report.text import columns_of, cut
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US
@@ -160,12 +161,8 @@ def _column(column: pd.Series[Any]) -> Numbers | Texts:
         return Numbers(_numbers(column))
     codes, distinct = pd.factorize(column.astype(object))
     texts = [cut(str(text), _LONGEST) for text in distinct]
-    # In reading order, so that rows can be sorted by the indices of their texts.
-    order = sorted(range(len(texts)), key=lambda k: _sort_key(texts[k]))
+    # Sorted as readers expect, so that rows can be sorted by the indices of their texts.
+    keys = [_DIGITS.sub(lambda digits: digits[0].zfill(12), text.lower()) for text in texts]
+    order = sorted(range(len(texts)), key=lambda k: (keys[k], texts[k]))
     position = np.append(np.argsort(order), -1)  # the last is for None, whose code is -1
     return Texts(position[codes], [texts[k] for k in order])
-
-
-def _sort_key(value: str) -> tuple[str, str]:
-    """Sort as readers expect: letters regardless of case, numbers by value."""
-    return _DIGITS.sub(lambda found: found[0].zfill(12), value.lower()), value

@@ -19,7 +19,7 @@ from traceanalyzer.report.op_details import op_details
 from traceanalyzer.report.ops import ops_tab
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.scopes import scopes_tab
-from traceanalyzer.report.step_sections import step_bar, steps_tab
+from traceanalyzer.report.steps import step_bar, steps_tab
 from traceanalyzer.report.timeline import timeline_tab
 from traceanalyzer.report.transfers import transfers_tab
 

@@ -53,7 +53,9 @@ class PageFacts:
         if self.run.ops.empty or 0 < computing == self.compiled:
             return "E"
         if self.run.gpu_used:
-            costs_time = bool(set(self.on_cpu["op_id"]) - self.by_design - self.rare)
+            costs_time = bool(
+                set(self.on_cpu["op_id"]) - self.by_design - rare_ops(self.run).keys()
+            )
             if self.wait_share is not None:
                 costs_time = self.wait_share >= _COSTS_TIME
             return "A" if costs_time else "B"
@@ -147,11 +149,6 @@ class PageFacts:
         return cpu_ops(self.run)
 
     @cached_property
-    def rare(self) -> frozenset[str]:
-        """Ids of the ops that are not part of each step."""
-        return frozenset(rare_ops(self.run))
-
-    @cached_property
     def findings(self) -> dict[str, Finding]:
         """All findings by id, including those of the prediction."""
         there = self.diagnosis.on_a_gpu
@@ -177,10 +174,8 @@ class PageFacts:
     @cached_property
     def why_no_gpu(self) -> Finding | None:
         """The finding that certainly names why TensorFlow had no GPU."""
-        found = (
-            f for f in self.diagnosis.findings if f.cause == _NO_GPU and f.certainty == "certain"
-        )
-        return next(found, None)
+        certain = (f for f in self.diagnosis.findings if f.certainty == "certain")
+        return next((f for f in certain if f.cause == _NO_GPU), None)
 
     @cached_property
     def stay_on_cpu(self) -> frozenset[str]:
@@ -206,7 +201,7 @@ class PageFacts:
         if there is None:
             return OpCounts()
         found, on_cpu = there.analysis, self.stay_on_cpu
-        once = len(on_cpu & self.rare)
+        once = len(on_cpu & rare_ops(self.run).keys())
         unknown = len(found.unsure.keys() - on_cpu) + len(found.not_replayed - on_cpu)
         total = found.replayed - len(found.replaced) + len(found.not_replayed)
         return OpCounts(total - len(on_cpu) - unknown, len(on_cpu) - once, once, unknown)

@@ -10,23 +10,17 @@ from typing import Any, Final, TypeVar
 import pandas as pd
 
 from traceanalyzer import model as m
-from traceanalyzer.costs import Costs
 from traceanalyzer.model._record import Record
 from traceanalyzer.model.blocks import Line
 from traceanalyzer.report.text import plain
 from traceanalyzer.run import Run
 from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.units import PS_PER_US
+from traceanalyzer.units import PS_PER_US, us
 
 R = TypeVar("R", bound="Record")
 _MAX_ROWS: Final = 500
 _NONE_SUCH: Final = object()
-
-
-def us(time_ps: float | None) -> float | None:
-    """Return microseconds; None if unknown."""
-    return None if time_ps is None else time_ps / PS_PER_US
 
 
 def to_record(kind: type[R], found: object, **values: Any) -> R:  # noqa: ANN401
@@ -107,54 +101,6 @@ def _op_table(run: Run) -> m.Table:
     chosen = pd.concat([ranked[on_cpu].head(_MAX_ROWS), ranked[~on_cpu].head(_MAX_ROWS)])
     source_file = pd.Series(shown_files(chosen["source_file"], run), chosen.index, dtype=object)
     return table(in_us(chosen.assign(source_file=source_file)), total_rows=len(ops))
-
-
-# --- costs -----------------------------------------------------------------------------------
-
-
-def joint_cost(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs) -> m.Cost:
-    """Return the cost of several ops; a copy between two of them counts once."""
-    ids = rows["op_id"]
-    touched = copies[copies["producer"].isin(ids) | copies["consumer"].isin(ids)]
-    across = touched.loc[touched["direction"].isin(["h2d", "d2h"]), "bytes"]
-    return _cost(rows, _known_sum(touched["duration_ps"]), _known_sum(across), costs)
-
-
-def op_costs(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs | None) -> list[m.Cost]:
-    """Return the cost of each op."""
-    unmeasured = copies_of_unknown_size(copies)
-    found = []
-    for k, op_id in enumerate(rows["op_id"]):
-        row = rows.iloc[k : k + 1]
-        known = (int(row["copy_ps"].sum()), int((row["h2d_bytes"] + row["d2h_bytes"]).sum()))
-        copy_ps, size = (value or (None if op_id in unmeasured else 0) for value in known)
-        found.append(_cost(row, copy_ps, size, costs))
-    return found
-
-
-def _cost(
-    rows: pd.DataFrame, copy_ps: int | None, copy_bytes: int | None, costs: Costs | None
-) -> m.Cost:
-    ids = rows["op_id"]
-    return m.Cost(
-        host_us=int(rows["host_self_ps"].sum()) / PS_PER_US,
-        copy_us=us(copy_ps),
-        copy_bytes=copy_bytes,
-        exposed_us_per_step=None if costs is None else us(costs.exposed_ps(ids)),
-        host_us_per_step=None if costs is None else us(costs.host_ps(ids)),
-    )
-
-
-def copies_of_unknown_size(copies: pd.DataFrame) -> frozenset[str]:
-    """Return the ops with a host-device transfer of unknown size."""
-    unknown = copies[copies["direction"].isin(["h2d", "d2h"]) & copies["bytes"].isna()]
-    return frozenset(unknown["producer"].dropna()) | frozenset(unknown["consumer"].dropna())
-
-
-def _known_sum(column: pd.Series[int]) -> int | None:
-    """Sum the known values; None if none are known (which is not 0)."""
-    known = column.dropna()
-    return None if known.empty and len(column) else int(known.sum())
 
 
 # --- places ----------------------------------------------------------------------------------

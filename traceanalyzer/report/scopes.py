@@ -55,7 +55,11 @@ def scopes_tab(run: Run) -> b.Tab | None:
         return None
     ops, own = ops[has_time], own[:, has_time]
     places: dict[_Place, int] = {}  # each node comes after the node above it
-    leaf = np.array([_add(path, places) for path in _paths(ops)], np.int64)
+    leaf = np.full(len(ops), -1, np.int64)
+    for k, path in enumerate(_paths(ops)):
+        for kind, label in path:
+            place = (int(leaf[k]), kind, cut(label, _LONGEST))
+            leaf[k] = places.setdefault(place, len(places))
     summed = [np.bincount(leaf, column, len(places)) for column in own]
     values = np.stack(summed).astype(np.float64)
     above = [place[0] for place in places]
@@ -86,14 +90,6 @@ def _paths(ops: pd.DataFrame) -> Iterator[list[tuple[str, str]]]:
             yield [("group", "run eagerly" if is_eager else "in no function"), *path]
         else:
             yield [("function", str(function)), *path]
-
-
-def _add(path: list[tuple[str, str]], places: dict[_Place, int]) -> int:
-    """Add the nodes of a path; return the last."""
-    at = -1
-    for kind, label in path:
-        at = places.setdefault((at, kind, cut(label, _LONGEST)), len(places))
-    return at
 
 
 def _nodes(

@@ -1,19 +1,25 @@
-"""Where the time went: the steps, the parts of each step, and the critical path."""
+"""Where the time of steps went: the data, the step bar, and the tab Steps and input."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from traceanalyzer.costs import Costs, HostPath
+from traceanalyzer.format import counted
 from traceanalyzer.model import DeviceInfo
+from traceanalyzer.model import blocks as b
 from traceanalyzer.model import figures as m
+from traceanalyzer.model.figures import InputPipeline, Steps
+from traceanalyzer.report.input_pipeline import input_blocks
+from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.records import to_record
-from traceanalyzer.report.text import capital, word
+from traceanalyzer.report.text import capital, fill, part, prose, sentence, time, word
 from traceanalyzer.run import Run, once_per_run
-from traceanalyzer.step_parts import PARTS, step_parts
+from traceanalyzer.step_parts import PARTS, DeviceSteps, step_parts
 from traceanalyzer.tables.steps import (
     OUTLIER,
     PARTIAL,
@@ -30,6 +36,10 @@ _LEFT_OUT: Final = {
     PARTIAL: "recorded only in part",
 }
 _MAX_OPS: Final = 50  # of a critical path
+_FEWEST_STEPS: Final = 3  # fewer do not show which ops recur
+_MOST_BARS: Final = 8
+_STEPS_SHOWN: Final = 400
+_EXACT_DIGITS: Final = 16  # numbers with fewer digits are exact as floats
 
 
 @once_per_run
@@ -150,3 +160,133 @@ def _path(found: HostPath) -> m.CriticalPath:
         ),
         ops_total=len(ops),
     )
+
+
+# --- the step bar ----------------------------------------------------------------------------
+
+
+def step_bar(facts: PageFacts) -> b.Section | None:
+    """Return how each device spends a step, or where ops would be on a machine with a GPU."""
+    if facts.kind == "D":
+        return _predicted_bar(facts)
+    devices = sorted(facts.devices, key=lambda device: -facts.wait_of(device))
+    if not devices:
+        return None
+    bars = tuple(_bar(facts, device) for device in devices[:_MOST_BARS])
+    note: b.Text = (f"Mean of {facts.steps:,} regular steps.",) if facts.steps > 1 else ()
+    if len(devices) > _MOST_BARS:
+        note = (*note, f" {len(devices) - _MOST_BARS:,} more devices are in the timeline.")
+    block = b.StepBar(unit="us", bars=bars, note=note)
+    of = "a step" if facts.has_steps else "the recording"
+    return b.Section(id="step", title=f"Where {of} goes", blocks=(block,))
+
+
+def _bar(facts: PageFacts, device: DeviceSteps) -> b.Bar:
+    name = (device.device or "The program's own thread").rpartition("/device:")[2]
+    total, wait_us, means = round(device.step_us, 3), facts.wait_of(device), device.mean_us()
+    to = device.typical_step()
+    return b.Bar(
+        label=f"{name} of {device.host}" if len(facts.run.hosts) > 1 else name,
+        total=total,
+        parts=tuple(
+            b.Part(kind=kind, label=part_label(kind), value=round(means[kind], 3), to=to)
+            for kind in PARTS
+            if kind in means
+        ),
+        by_placement=min(total, round(wait_us, 3)) if wait_us else None,
+    )
+
+
+def _predicted_bar(facts: PageFacts) -> b.Section:
+    counts, there = facts.with_a_gpu, facts.diagnosis.on_a_gpu
+    recur = facts.has_steps and facts.steps >= _FEWEST_STEPS
+    named: tuple[tuple[b.BarPart, str, int], ...] = (
+        ("on_gpu", "On the GPU", counts.on_gpu),
+        ("on_cpu", "On the CPU in each step" if recur else "On the CPU", counts.on_cpu),
+        ("on_cpu_once", "On the CPU once", counts.on_cpu_once),
+        ("unknown", "Unknown", counts.unknown),
+    )
+    parts = tuple(b.Part(kind=k, label=label, value=n) for k, label, n in named if n)
+    note: b.Text = ()
+    if there is not None:
+        note = (f"Predicted by replaying TensorFlow's placer. Assumed: {there.assumption}.",)
+    if facts.step_us and facts.has_steps:
+        took = time(facts.step_us)
+        note = fill("{} The mean step takes {} here, without a GPU.", note, took)
+    bar = b.Bar(label="Ops", total=sum(counts), parts=parts)
+    blocks: list[b.Block] = [b.StepBar(unit="count", bars=(bar,), note=note)]
+    if there is not None and there.program_differs:
+        items = tuple(prose(sentence(text)) for text in there.program_differs)
+        blocks.append(b.Note(text=("The program may behave differently there:",)))
+        blocks.append(b.Bullets(items=items))
+    return b.Section(id="step", title="Placement with a GPU", blocks=tuple(blocks))
+
+
+# --- the tab ---------------------------------------------------------------------------------
+
+
+def steps_tab(
+    devices: Sequence[DeviceSteps], steps: Steps | None, pipeline: InputPipeline | None
+) -> b.Tab | None:
+    """Return the tab; None without steps, device times, and an input pipeline."""
+    facts = tuple(_facts(steps, devices))
+    blocks: list[b.Block] = [b.KeyValues(rows=facts)] if facts else []
+    if any(device.has_steps for device in devices):
+        blocks += _chart(devices)
+    if pipeline is not None:
+        blocks += input_blocks(pipeline)
+    if not blocks:
+        return None
+    count = None if steps is None else steps.count or None
+    return b.Tab(id="steps", title="Steps and input", count=count, blocks=tuple(blocks))
+
+
+def _facts(steps: Steps | None, devices: Sequence[DeviceSteps]) -> Iterator[tuple[str, b.Text]]:
+    if steps is not None and steps.kinds is not None:
+        yield "Steps", (", ".join([f"{steps.kinds.regular:,} regular", *left_out(steps.kinds)]),)
+        if steps.median_us is not None and steps.p95_us is not None:
+            yield "Median of the regular steps", (time(steps.median_us),)
+            yield "95th percentile", (time(steps.p95_us),)
+        yield "How they were found", (sentence(str(steps.note).partition("; left out")[0]),)
+    for device in devices:
+        if device.overlap_share is not None:
+            on = (part(device.overlap_share), " on ", b.Code(text=device.device or ""))
+            yield "Host and transfer time under compute", on
+
+
+def _chart(devices: Sequence[DeviceSteps]) -> Iterator[b.Block]:
+    """Yield the parts of each step, on the device that computed least."""
+    device = min(devices, key=lambda d: d.mean_us().get("compute", 0.0) / (d.step_us or 1.0))
+    yield b.Chart(
+        style="bars",
+        x_label="Step",
+        x_unit="count",
+        x=_numbers(device.number[:_STEPS_SHOWN]),
+        y_unit="us",
+        series=tuple(
+            b.Series(
+                label=part_label(kind),
+                kind=kind,
+                values=tuple(np.round(device.took_us[kind][:_STEPS_SHOWN], 3).tolist()),
+            )
+            for kind in PARTS
+            if kind in device.took_us
+        ),
+        to=tuple(device.targets()[:_STEPS_SHOWN]),
+    )
+    on, end = b.Code(text=device.device or ""), ""
+    if len(devices) > 1 and device.device is not None:
+        end = ", which computed least"
+    if len(device.number) > _STEPS_SHOWN:
+        end += f"; the first {_STEPS_SHOWN} of {counted(len(device.number), 'step')}"
+    who = "your program's thread" if device.device is None else on
+    yield b.Note(text=fill("The parts of each step, as {} spent it{}.", who, end))
+
+
+def _numbers(steps: Sequence[str]) -> tuple[float, ...]:
+    """Return the numbers of steps, or their positions if the numbers do not rise (overlaps)."""
+    if all(step.isdecimal() and len(step) < _EXACT_DIGITS for step in steps):
+        numbers = tuple(map(float, steps))
+        if all(before < after for before, after in pairwise(numbers)):
+            return numbers
+    return tuple(map(float, range(len(steps))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -13,12 +13,13 @@ from traceanalyzer.model import blocks as b
 from traceanalyzer.model import figures as m
 from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.registry import DEFAULT, nearest
-from traceanalyzer.report.records import to_record, us
+from traceanalyzer.report.records import to_record
 from traceanalyzer.report.text import fill, in_bytes, op_link, table_of, time, word
 from traceanalyzer.run import Run
 from traceanalyzer.transfers.graph import device_graph
 from traceanalyzer.transfers.groups import Group, transfer_groups
 from traceanalyzer.transfers.round_trips import RoundTripOp
+from traceanalyzer.units import us
 
 _MAX_EDGES: Final = 500
 _MAX_SYNCS: Final = 100
@@ -121,8 +122,15 @@ def transfers_tab(
     if graph is None:
         return None
     count = sum(copies.count for copies in graph.devices)
-    blocks: tuple[b.Block, ...] = (_flows(run), _table(graph), *_round_trip_fold(round_trips))
-    return b.Tab(id="transfers", title="Transfers", count=count, blocks=blocks)
+    blocks: list[b.Block] = [_flows(run), _table(graph)]
+    if round_trips:
+        trips = counted(len(round_trips), "round trip")
+        summary = f"{trips}: CPU ops that take values from a GPU and return values to it"
+        if len(round_trips) > _TRIPS_SHOWN:
+            summary += f" (the {_TRIPS_SHOWN} that copy most)"
+        items = b.Bullets(items=tuple(map(_words, round_trips[:_TRIPS_SHOWN])))
+        blocks.append(b.Fold(id="round-trips", summary=(summary,), blocks=(items,)))
+    return b.Tab(id="transfers", title="Transfers", count=count, blocks=tuple(blocks))
 
 
 def _flows(run: Run) -> b.Flows:
@@ -228,20 +236,6 @@ def _sync(sync: m.DeviceToHostSyncRecord) -> dict[str, b.Cell]:
         "target": "host",
         "remark": remark,
     }
-
-
-# --- round trips on the tab ------------------------------------------------------------------
-
-
-def _round_trip_fold(found: Sequence[m.RoundTripRecord]) -> Iterator[b.Fold]:
-    """Yield one line that opens, if there are any."""
-    if found:
-        trips = counted(len(found), "round trip")
-        summary = f"{trips}: CPU ops that take values from a GPU and return values to it"
-        if len(found) > _TRIPS_SHOWN:
-            summary += f" (the {_TRIPS_SHOWN} that copy most)"
-        items = b.Bullets(items=tuple(map(_words, found[:_TRIPS_SHOWN])))
-        yield b.Fold(id="round-trips", summary=(summary,), blocks=(items,))
 
 
 def _words(trip: m.RoundTripRecord) -> b.Text:
