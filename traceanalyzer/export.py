@@ -22,14 +22,14 @@ def write_tables(run: Run, folder: Path, *, with_events: bool = False) -> Path:
 
     Args:
         run: The run.
-        folder: Where the run's folder is created; it is created itself if it does not exist.
-        with_events: Whether to write every event, too, as Parquet.
+        folder: The parent of the run's folder; created if it does not exist.
+        with_events: Also write every event, as Parquet.
 
     Returns:
         The run's folder. Existing files of the same names are replaced.
 
     Raises:
-        OSError: They cannot be written; the error names the run's folder.
+        OSError: The files cannot be written; the error names the run's folder.
     """
     target = folder / _folder_name(run.name)
     with naming(target):
@@ -80,7 +80,7 @@ def _map_columns(
 
 
 def _as_text_where_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Give a column without any value the type text, as only text columns are ever so."""
+    """Give a column without values the type text: only text columns can have none."""
     if pa.types.is_null(column.type):
         return column.cast(pa.string())
     if pa.types.is_dictionary(column.type) and pa.types.is_null(column.type.value_type):

@@ -1,4 +1,4 @@
-"""Numbers, durations, sizes, shares, lists and names as people read them."""
+"""Format numbers, durations, sizes, shares, lists, and names for readers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROUNDING_ERROR: Final = 1e-9  # of a sum of shares
 
 @dataclass(frozen=True)
 class Quantity:
-    """A figure of three digits and its unit, and the exact value with its unit."""
+    """A figure of three digits with its unit, and its exact value."""
 
     figure: str
     unit: str
@@ -137,10 +137,9 @@ def _fixed(value: float, decimals: int) -> str:
 
 
 def printable(text: object) -> str:
-    """Return `text` with control characters, line breaks and undecodable bytes escaped.
+    """Return text with control characters, line breaks, and undecodable bytes escaped.
 
-    A name may hold a line break or terminal commands, and on Linux any byte at all; an error is
-    one line, and printing it must not fail.
+    A file name can contain any byte, but an error is one line, and printing it must not fail.
     """
     line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text))
     return (
@@ -156,5 +155,5 @@ def op_label(name: str, op_type: str) -> str:
 
 
 def encodable(name: str) -> str:
-    """Return a name with the bytes that are no UTF-8 escaped: tables and documents are UTF-8."""
+    """Return a name as UTF-8, with all other bytes escaped."""
     return name.encode("utf-8", "backslashreplace").decode("utf-8")

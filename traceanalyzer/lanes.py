@@ -27,7 +27,7 @@ _MOST_STEPS: Final = 20_000  # with a number in their name
 
 
 class EventName(NamedTuple):
-    """A distinct event."""
+    """The name, kind, and op of some events."""
 
     name: str | None  # of a transfer: its direction
     kind: int
@@ -35,7 +35,7 @@ class EventName(NamedTuple):
 
 
 class Names:
-    """The distinct events of a run; grows as lanes are gathered."""
+    """Collects the distinct names of a run's events."""
 
     def __init__(self) -> None:
         self.rows: list[EventName] = []
@@ -48,7 +48,7 @@ class Names:
         kind: int | NDArray[np.uint8],
         row: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Return the rows of events, from their labels, kinds, and ops; -1 for no label or op."""
+        """Add events by label, kind, and op (-1: none); return the row of each."""
         texts, ids = [*labels, None], [*host.tables.ops["op_id"], None]
         key = (label % len(texts) * len(KINDS) + kind) * len(ids) + row % len(ids)
         code, distinct = pd.factorize(key)
@@ -60,7 +60,7 @@ class Names:
 
 
 class HostLane(NamedTuple):
-    """A lane and its events, by start."""
+    """A lane and its events, in order of their start."""
 
     host: Host
     kind: LaneKind
@@ -172,7 +172,7 @@ def _threads(host: Host, names: Names) -> Iterator[HostLane]:
 
 
 def _merged(threads: ThreadActivity) -> NDArray[np.int64]:
-    """Return the first segment of each unbroken series in one state, e.g. around launches."""
+    """Return the first segment of each series of adjacent segments in one state."""
     goes_on = threads.start_ps[1:] == threads.end_ps[:-1]
     for kept in (threads.state, threads.row):
         goes_on &= kept[1:] == kept[:-1]

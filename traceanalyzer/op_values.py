@@ -39,7 +39,7 @@ def recorded_values(run: Run, op_ids: Collection[str]) -> Iterator[tuple[str, Va
 
 
 def _output_bytes(run: Run) -> dict[str, float]:
-    """Return the bytes of each op's outputs, if all its outputs have the same size."""
+    """Return the bytes of an output of each op whose outputs all have the same size."""
     made = run.allocations
     made = made[(made["region_type"] == "output") & made["op_id"].notna()]
     sizes = made.groupby(made["op_id"].astype(str))["requested_bytes"].agg(["min", "max"]).dropna()
@@ -83,7 +83,7 @@ def _recorded(
 
 
 def _value(end: str, tensors: Sequence[Tensor], label: str = "") -> Value:
-    """Return a value whose dtype and shape are those of all given tensors."""
+    """Return a value with the dtype and shape that some tensors share."""
     first = tensors[0]
     shape = first.shape if all(t.shape == first.shape for t in tensors) else None
     if shape is None or min(shape, default=0) < 0 or not first.dtype:
@@ -94,7 +94,7 @@ def _value(end: str, tensors: Sequence[Tensor], label: str = "") -> Value:
 
 
 def _argument(capture_file: CaptureFile, graph: Graph, at: int, calls: Sequence[int]) -> Value:
-    """Return an argument of a function as its calls bound it; a variable keeps its name."""
+    """Return an argument of a function as its calls pass it; a variable has its own name."""
     number = capture_file.attribute_set(graph.attributes[at]).get("index")
     bound = [
         signature.inputs[number]
@@ -115,7 +115,7 @@ def _argument(capture_file: CaptureFile, graph: Graph, at: int, calls: Sequence[
 
 
 class _Edges:
-    """The data edges of a graph, both ways: without constants, and through identities."""
+    """The data edges of a graph in both directions, without constants and identities."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -125,7 +125,7 @@ class _Edges:
                 self._consumers[source].append((node, output))
 
     def of(self, name: str) -> Iterator[tuple[str, int, int, bool]]:
-        """Yield inputs and outputs: the other node, output number, whether that node makes it."""
+        """Yield inputs and outputs: the other node, the output, and whether that node makes it."""
         at = self.graph.index(name)
         if at >= 0:
             yield from (("input", source, output, True) for source, output in self._makers(at))

@@ -1,25 +1,15 @@
 """The tab Timeline: gaps that are alike are one row."""
 
 from tests.report.reading import records
+from tests.report.test_first_screen import waiting
 from tests.samples import sample
-from tests.test_costs import gemms, run_of, training
-from tests.traces import eager, event, gpu, host, kernel, line, step, stream, us
+from tests.test_costs import run_of
+from tests.traces import event, gpu, host, kernel, line, stream, us
 from traceanalyzer.report.timeline import gap_table
-from traceanalyzer.run import Run
-
-
-def waiting(*, warm_up_us: int = 0) -> Run:
-    """In each of four steps the GPU waits for an op on the CPU, and then for a launch."""
-    python = line("python")(
-        *(training(k, 100 * k, eager("UniqueV2", us(100 * k + 30, 40))) for k in range(4)),
-        step(9, us(400, warm_up_us)) if warm_up_us else event("end", us(400, 1)),
-    )
-    device = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
-    return run_of(host(python), gpu(0, device))
 
 
 def test_a_gap_that_recurs_each_step_is_one_row() -> None:
-    (table,) = gap_table(waiting())
+    (table,) = gap_table(waiting().run)
 
     first = records(table)[0]
     assert (first["waited_for"], first["op"], first["then"]) == ("CPU ops", "UniqueV2", "MatMul")
@@ -28,14 +18,14 @@ def test_a_gap_that_recurs_each_step_is_one_row() -> None:
 
 
 def test_a_row_leads_to_its_longest_gap() -> None:
-    (table,) = gap_table(waiting())
+    (table,) = gap_table(waiting().run)
 
     begin, end = table.ids[0].removeprefix("time-").split("-")
     assert 20 <= float(begin) % 100 < float(end) % 100 <= 88
 
 
 def test_gaps_add_up_to_the_time_that_the_device_was_idle() -> None:
-    (table,) = gap_table(waiting())
+    (table,) = gap_table(waiting().run)
 
     # Each gemm runs 12 and 10 us of a step; the last gap ends with the last of them.
     idle_us = 400 - 4 * 22

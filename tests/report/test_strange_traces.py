@@ -86,29 +86,19 @@ def test_little_or_impossible_gives_a_correct_page(name: str, tmp_path: Path) ->
     assert page.one("h1").text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(text, marks=() if text == "script" else pytest.mark.slow)
-        for text in sorted(set(HOSTILE_TEXTS) - {"empty", "nulls", "everything"})
-    ],
-)
-def test_a_hostile_trace_is_text(text: str, tmp_path: Path) -> None:
-    hostile = HOSTILE_TEXTS[text]
-    logs = write(
-        tmp_path / "logs",
-        xspace(
-            host(
-                thread("python", 1)(step(1, ms(0, 10), name=hostile)),
-                thread(hostile, 2)(
-                    op(hostile, "Add", us(5, 2)), op(f"{hostile}/b", hostile, us(9, 2))
-                ),
-            ),
-            gpu(0, stream(1, "Compute")(kernel(hostile, us(1, 2), f"{hostile}:MatMul"))),
-        ),
-        run="run",
-    )
+def test_a_hostile_trace_is_text(tmp_path: Path) -> None:
+    named = list(enumerate(HOSTILE_TEXTS))
+    threads = [
+        thread(text, 2 + k)(op(text, "Add", us(5, 2)), op(f"{text}/b", text, us(9, 2)))
+        for k, text in named
+    ]
+    steps = thread("python", 1)(*(step(k, ms(k, 1), name=text) for k, text in named))
+    kernels = (kernel(text, us(1 + 9 * k, 2), f"{text}:MatMul") for k, text in named)
+    on_gpu = gpu(0, stream(1, "Compute")(*kernels))
+    logs = write(tmp_path / "logs", xspace(host(steps, *threads), on_gpu), run="run")
+
     page = page_of(logs, tmp_path)
+
     assert page is not None
     assert not {"img", "svg:script"} & {element.tag for element in page.all()}
     programs = [s for s in page.all("script") if "type" not in s.attributes]

@@ -88,7 +88,7 @@ def report(
 )
 @click.option("--all", "everything", is_flag=True, help="Print the whole report.")
 def analyze(source: RunToRead, *, expression: re.Pattern[str] | None, everything: bool) -> None:
-    """Print what happened, what to change, and where a step goes; or explain single ops."""
+    """Print what happened, where a step goes, and what to change; with --op, explain single ops."""
     with progress() as tell:
         diagnosis = source.diagnose(tell)
         from traceanalyzer.cli.explain_text import print_ops

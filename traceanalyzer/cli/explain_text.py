@@ -29,7 +29,7 @@ _CODE_INDENT: Final = "    "
 
 
 class UnknownCauseError(TraceAnalyzerError):
-    """There is no such cause."""
+    """No cause has this name."""
 
 
 def find_cause(name: str, causes: Sequence[Cause]) -> Cause:

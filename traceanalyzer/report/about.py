@@ -118,7 +118,7 @@ def _model(properties: dict[str, str]) -> str | None:
 
 
 def about(run: Run) -> b.Section:
-    """Return the section."""
+    """Return the section About the trace."""
     health, info = health_lines(run), run_info(run)
     tf, level = info.tf_version, info.host_tracer_level
     source = (tf.source or "").replace("_", " ")

@@ -27,7 +27,7 @@ _OTHERS: Final = ("other-findings", "Also computed on the host")
 
 
 def folds(facts: PageFacts) -> b.Section | None:
-    """Return the folded lines; None if there is nothing to say."""
+    """Return the section of folded lines; None if there are none."""
     found = [*_findings(facts)]
     if answers := myths(facts.run):
         named = ", ".join(dict.fromkeys(MYTHS[each.id][0] for each in answers))

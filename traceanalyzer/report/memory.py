@@ -33,7 +33,7 @@ _LIMIT: Final = "TensorFlow's limit"
 
 
 def memory(run: Run) -> m.Memory | None:
-    """Return the memory use of a run's allocators; None without records."""
+    """Return the memory use of a run's allocators; None if none was recorded."""
     uses = [(host.name, use) for host in run.hosts for use in host.memory]
     if not uses:
         return None
@@ -113,7 +113,7 @@ def _remarks(use: AllocatorUse, name: str) -> Iterator[str]:
 
 
 def memory_tab(memory: m.Memory | None) -> b.Tab | None:
-    """Return the tab; None without records of allocators."""
+    """Return the tab; None if no memory use was recorded."""
     if memory is None:
         return None
     several = len({allocator.host for allocator in memory.allocators}) > 1

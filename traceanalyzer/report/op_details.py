@@ -1,4 +1,4 @@
-"""Single ops in full, for the page's drawer and `traceanalyzer analyze --op`."""
+"""Everything known about single ops, for the page's drawer and `traceanalyzer analyze --op`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def ops_that_match(
 ) -> tuple[list[OpReasons], int]:
     """Return the ops whose name or type an expression matches, at most 20, and how many match.
 
-    CPU ops come first; then the most host time does.
+    CPU ops come first. Within each group, ops are sorted by host time.
 
     Raises:
         NoSuchOpError: None matches; the message names similar types.
@@ -86,7 +86,7 @@ def _is_on_cpu(ops: pd.DataFrame) -> pd.Series[bool]:
 
 
 def _types_in_the_program(diagnosis: Diagnosis) -> dict[str, str]:
-    """Return the types that CPU ops had before any rewrite, by op id."""
+    """Return the types of CPU ops in the program, before TensorFlow rewrote any, by op id."""
     there, known = diagnosis.on_a_gpu, diagnosis.cpu_ops
     if there is not None:
         known = {**there.analysis.on_host, **there.analysis.cpu_ops, **known}

@@ -1,4 +1,4 @@
-"""Why single ops ran where they did, from all facts of the diagnosis."""
+"""Why single ops ran where they did."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Reason(NamedTuple):
 
 
 class Reasoner:
-    """Looks up why single ops are where they are."""
+    """Finds the reasons for the placement of single ops."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         self._diagnosis = diagnosis
@@ -49,7 +49,7 @@ class Reasoner:
         self._candidates = Candidates(self._run)
 
     def here(self, row: Any) -> Iterator[b.Block]:  # noqa: ANN401 - a row of the op table
-        """Yield why an op was where it was in this run."""
+        """Yield the reasons for an op's placement in this run."""
         cpu_op = self._diagnosis.cpu_ops.get(row.op_id)
         reasons = self._reasons(row.op_id, cpu_op, self._diagnosis.findings)
         why, is_open = "", False

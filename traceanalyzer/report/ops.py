@@ -31,7 +31,7 @@ _DIGITS: Final = re.compile(r"\d+")
 
 
 def ops_tab(facts: PageFacts) -> b.Tab | None:
-    """Return the tab; None without ops."""
+    """Return the tab; None if there are no ops."""
     run, costs = facts.run, facts.diagnosis.costs
     if run.ops.empty:
         return None
@@ -58,7 +58,7 @@ def ops_tab(facts: PageFacts) -> b.Tab | None:
 
 
 def ranked(ops: pd.DataFrame) -> pd.DataFrame:
-    """Return the CPU-placed ops by GPU wait, then the others by host and kernel time."""
+    """Sort ops: first CPU ops, by GPU wait; then the others, by host and kernel time."""
     on_cpu = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE) & ~ops["in_input_pipeline"]
     waited = ops["exposed_ps"].astype("Int64").fillna(0).to_numpy(np.int64)
     time = (ops["host_self_ps"] + ops["kernel_ps"]).to_numpy(np.int64)
@@ -69,7 +69,7 @@ def ranked(ops: pd.DataFrame) -> pd.DataFrame:
 
 
 def _frame(facts: PageFacts, ops: pd.DataFrame) -> pd.DataFrame:
-    """Return the packed columns, of which `op_id` and `change_id` are not shown."""
+    """Return the columns to pack, including the hidden columns `op_id` and `change_id`."""
     diagnosis, ids = facts.diagnosis, ops["op_id"]
     host_ps, wait_ps = diagnosis.costs.host_by_op_ps, diagnosis.costs.exposed_by_op_ps
     kept = ["op_id", "name", "type", "placement", "occurrences", "input_types", "function", "host"]
@@ -99,7 +99,7 @@ def _frame(facts: PageFacts, ops: pd.DataFrame) -> pd.DataFrame:
 
 
 def _numbers(column: pd.Series[Any]) -> NDArray[np.float64]:
-    """Return a numeric column of any dtype as floats, NaN where unknown."""
+    """Return a numeric column as floats; unknown values are NaN."""
     numbers = pd.to_numeric(column).astype("Float64")
     return np.asarray(numbers.to_numpy(np.float64, na_value=np.nan))
 

@@ -55,7 +55,7 @@ class Texts:
 def pack(
     columns: Mapping[str, Numbers | Texts], total_rows: int, *, level: int = _LEVEL
 ) -> PackedTable:
-    """Return columns of one length as a table of the document."""
+    """Return columns of equal length as a packed table."""
     heads, bodies, rows = [], [], 0
     for name, column in columns.items():
         if isinstance(column, Texts):
@@ -101,7 +101,7 @@ def _narrowest(count: int) -> np.dtype[Any]:
 
 
 def unpack(table: PackedTable) -> dict[str, list[str | float | None]]:
-    """Return the columns of a packed table, for code that cannot unpack it."""
+    """Return the columns of a packed table."""
     plain = zlib.decompress(base64.b64decode(table.data))
     (length,) = struct.unpack_from("<I", plain)
     header = json.loads(plain[4 : 4 + length])

@@ -173,7 +173,7 @@ class PageFacts:
 
     @cached_property
     def why_no_gpu(self) -> Finding | None:
-        """The finding that certainly names why TensorFlow had no GPU."""
+        """The finding that proves why TensorFlow had no GPU."""
         certain = (f for f in self.diagnosis.findings if f.certainty == "certain")
         return next((f for f in certain if f.cause == _NO_GPU), None)
 
@@ -189,7 +189,7 @@ class PageFacts:
 
     @property
     def stay_for_certain(self) -> bool:
-        """Whether it is certain why each of these ops would stay on the CPU."""
+        """Whether each op in `stay_on_cpu` has a certain cause."""
         certain = [f for f in self.findings.values() if f.certainty == "certain"]
         why = [f for f in certain if f.cause != _NO_GPU]
         return self.stay_on_cpu <= _ops_of(why) | {op for f in why for op in f.dragged_along}

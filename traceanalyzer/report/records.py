@@ -1,4 +1,4 @@
-"""Turn results of the analysis into records of the report; picoseconds become microseconds."""
+"""Make records of the report from results of the analysis, with times in microseconds."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def evidence_shown(evidence: Iterable[m.Evidence], run: Run) -> tuple[m.Evidence
 
 
 def source_lines(rows: pd.DataFrame, run: Run, kind: str = "source") -> list[Line | None]:
-    """Return the line in two columns of each row, e.g. the line that made an op, if it is known."""
+    """Return the source line of each row, from its columns `KIND_file` and `KIND_line`."""
     pairs = zip(shown_files(rows[f"{kind}_file"], run), rows[f"{kind}_line"], strict=True)
     return [
         None if file is None else Line(file=file, line=None if pd.isna(number) else int(number))
@@ -129,7 +129,7 @@ def source_lines(rows: pd.DataFrame, run: Run, kind: str = "source") -> list[Lin
 
 
 def places(rows: pd.DataFrame, run: Run, kind: str = "source") -> list[str | None]:
-    """Return the line in two columns of each row as `file:line`."""
+    """Return the source line of each row as `file:line`."""
     return [None if at is None else plain((at,)) for at in source_lines(rows, run, kind)]
 
 
@@ -146,7 +146,7 @@ def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
 
 
 def place_of(evidence: m.Evidence) -> str:
-    """Return the place of a piece of evidence in words; "" for a fact outside the run."""
+    """Return where evidence was found, as text; "" if it is not about the run."""
     match evidence.where:
         case m.SourceWhere(file=file, line=line):
             return file if line is None else f"{file}:{line}"

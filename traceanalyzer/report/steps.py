@@ -70,13 +70,13 @@ def steps_of(run: Run) -> m.Steps:
 
 
 def left_out(kinds: m.StepKinds) -> list[str]:
-    """Name the steps that are excluded from the figures."""
+    """Return how many steps of each kind are excluded from the figures, as text."""
     numbers = {words: getattr(kinds, kind) for kind, words in _LEFT_OUT.items()}
     return [f"{number:,} {words}" for words, number in numbers.items() if number]
 
 
 def part_label(kind: m.StepPart) -> str:
-    """Return the name of a part of a step, with a capital."""
+    """Return the name of a part of a step as a label."""
     return capital(word("part", kind))
 
 
@@ -228,7 +228,7 @@ def _predicted_bar(facts: PageFacts) -> b.Section:
 def steps_tab(
     devices: Sequence[DeviceSteps], steps: Steps | None, pipeline: InputPipeline | None
 ) -> b.Tab | None:
-    """Return the tab; None without steps, device times, and an input pipeline."""
+    """Return the tab; None if neither steps nor an input pipeline were recorded."""
     facts = tuple(_facts(steps, devices))
     blocks: list[b.Block] = [b.KeyValues(rows=facts)] if facts else []
     if any(device.has_steps for device in devices):

@@ -63,7 +63,7 @@ def print_page(page: b.Page, console: Console) -> None:
 
 
 class Screen:
-    """Renders text and blocks for one console: no markup, only characters that it can show."""
+    """Renders text and blocks for a console, without markup, in characters that it can show."""
 
     def __init__(self, console: Console, rows: int = _ROWS) -> None:
         """Render for `console`, with at most `rows` rows of each table."""

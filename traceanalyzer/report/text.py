@@ -109,13 +109,13 @@ def terms() -> dict[str, str]:
 
 
 def word(kind: str, value: str) -> str:
-    """Return the words for a value of the report's data, by `words.toml`."""
+    """Return the words in `words.toml` for a value of the report's data."""
     words = _data("words")[kind]
     return str(words.get(value, words.get("unknown", value)))
 
 
 def phrase(key: str, /, **values: object) -> str:
-    """Return a text of `words.toml`, with the values filled in."""
+    """Return a text from `words.toml`, with the values filled in."""
     return str(_data("words")["text"][key]).format(**values)
 
 
@@ -154,7 +154,7 @@ def part(of_one: float) -> b.Quantity:
 
 
 def in_bytes(size_bytes: float) -> b.Quantity:
-    """Return a size."""
+    """Return a size in bytes."""
     return b.Quantity(value=float(size_bytes), unit="bytes")
 
 
@@ -186,7 +186,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def plain(text: b.Text, *, code: str = "`") -> str:
-    """Return text as a string; names are put between the marks of code."""
+    """Return text as a string, with names between two `code` marks."""
     said = ""
     for inline in text:
         match inline:
@@ -208,7 +208,7 @@ def plain(text: b.Text, *, code: str = "`") -> str:
 
 @cache
 def columns_of(table: str) -> tuple[b.Column, ...]:
-    """Return the columns of a table of `tables.toml`."""
+    """Return the columns of a table, from `tables.toml`."""
     return tuple(b.Column(name=name, **column) for name, column in _data("tables")[table].items())
 
 
@@ -221,7 +221,7 @@ def table_of(  # noqa: PLR0913 - what a table has
     caption: b.Text = (),
     ids: Iterable[b.Target] = (),
 ) -> b.Table:
-    """Return a table of `tables.toml`, without the columns that are unknown in every row."""
+    """Return a table with its columns from `tables.toml` that are known in at least one row."""
     columns = columns_of(name)
     known = tuple(c for c in columns if any(row.get(c.name) is not None for row in rows))
     return b.Table(

@@ -1,4 +1,4 @@
-"""Blocks as text: makes simple blocks of all others, for the terminal and Markdown.
+"""Simplify blocks for the terminal and Markdown.
 
 Pictures that only a page can show are left out.
 """
@@ -20,7 +20,7 @@ _NOT_WRITTEN: Final = frozenset({"glossary"})
 
 
 class Quiet(NamedTuple):
-    """A line of less weight than a note."""
+    """A line in a quieter style than a note."""
 
     text: b.Text
 
@@ -44,7 +44,7 @@ Simple: TypeAlias = b.Note | Quiet | b.KeyValues | b.Bullets | Lines | b.Table |
 
 
 class Form(NamedTuple):
-    """What a form of text has room for."""
+    """How much a form of text shows."""
 
     rows: int  # of a table
     columns: int  # of a table of all ops, or of flows
@@ -52,7 +52,7 @@ class Form(NamedTuple):
     more: str = ""  # where the rest is
 
     def simple(self, block: b.Block) -> Iterator[Simple]:  # noqa: C901, PLR0912 - by kind
-        """Yield a block as simple ones."""
+        """Yield simple blocks with the content of a block."""
         match block:
             case b.Note() | b.KeyValues() | b.Bullets():
                 yield block
@@ -148,7 +148,7 @@ class Form(NamedTuple):
             yield Quiet(block.note)
 
     def left(self, total: int, shown: int) -> Iterator[Quiet]:
-        """Say how many rows or lines are left out, if any."""
+        """Yield how many rows or lines are left out, if any."""
         if total > shown:
             yield Quiet((f"and {total - shown:,} more{self.more}",))
 

@@ -49,7 +49,7 @@ _WAITED_FOR: Final = {phase: kind for kind, phases in PARTS.items() for phase in
 
 
 class Events(NamedTuple):
-    """Events by lane and start; a merged event has the number of its parts."""
+    """Events by lane and start. A merged event counts as several."""
 
     begin: NDArray[np.int64]  # first event of each lane, and the number of events
     start_ps: NDArray[np.int64]
@@ -60,7 +60,7 @@ class Events(NamedTuple):
 
 
 def timeline_tab(diagnosis: Diagnosis) -> b.Tab | None:
-    """Return the tab; None without events."""
+    """Return the tab; None if there are no events."""
     run, findings = diagnosis.run, diagnosis.findings
     if not run.gpu_used and diagnosis.on_a_gpu is not None:
         findings = diagnosis.on_a_gpu.findings
@@ -85,7 +85,7 @@ def timeline_tab(diagnosis: Diagnosis) -> b.Tab | None:
 
 
 def timeline_block(run: Run, explained: Collection[str]) -> b.Timeline | None:
-    """Return the timeline; None without events. `explained` are ids of ops to show unmerged."""
+    """Return the timeline; None if there are no events. Ops in `explained` are never merged."""
     names = Names()
     found = [lane for host in run.hosts for lane in host_lanes(host, names) if len(lane.start_ps)]
     if not found:
@@ -145,9 +145,9 @@ def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
 def _called(
     names: Sequence[EventName], events: Events
 ) -> tuple[list[EventName], NDArray[np.int64]]:
-    """Return the names of the longest events, one name per kind for the others, and all rows.
+    """Return the names of the longest events, then one name per kind, and the row of each name.
 
-    The names of the others, and of merged events, are at the end, by kind.
+    The other events, and merged ones, have the name of their kind.
     """
     took = np.bincount(events.what, events.end_ps - events.start_ps, len(names))
     used = np.bincount(events.what, minlength=len(names)) > 0

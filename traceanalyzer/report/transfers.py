@@ -118,7 +118,7 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
 def transfers_tab(
     run: Run, graph: m.TransferGraph | None, round_trips: Sequence[m.RoundTripRecord]
 ) -> b.Tab | None:
-    """Return the tab; None without transfers."""
+    """Return the tab; None if there are no transfers."""
     if graph is None:
         return None
     count = sum(copies.count for copies in graph.devices)
