@@ -23,7 +23,6 @@ from tests.traces import (
     line,
     old_steps,
     op,
-    recv,
     send,
     step,
     stream,
@@ -126,7 +125,7 @@ def test_a_copy_may_only_move_elsewhere() -> None:
         )
     )
     other = thread("tf_Compute", 2)(
-        executor(us(69, 10), step=7)(recv("segment/Unique", us(69, 1)), launch(us(70, 2), 2))
+        executor(us(69, 10), step=7)(op("u/_1", "_Recv", us(69, 1)), launch(us(70, 2), 2))
     )
     device = (
         stream(13, "Compute")(

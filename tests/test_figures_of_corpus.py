@@ -116,27 +116,3 @@ def test_no_figure_depends_on_where_the_clock_begins(
         assert (a.parts.duration_ps == b.parts.duration_ps).all()
         assert (a.parts.phase == b.parts.phase).all()
     assert "impossible_times" not in {health.id for health in trace_health(later)}
-
-
-@pytest.mark.slow
-def test_the_corpus_holds_as_much_as_it_did() -> None:
-    seen = [original(trace)[1] for trace in RECORDED]
-    assert len(seen) >= 17
-    assert sum(n for figures in seen for n, _ in figures.kernels.values()) > 13_000
-
-
-@pytest.mark.slow
-def test_a_line_near_the_limit_of_its_number_is_left_out_and_said(tmp_path: Path) -> None:
-    """It made the way back from idle time take all memory there is."""
-    trace = next(t for t in RECORDED if t.startswith("tfgpu-fatma"))
-    space = XSpace.FromString((CORPUS / trace).read_bytes())
-    (host,) = (plane for plane in space.planes if plane.name == "/host:CPU")
-    host.lines[0].timestamp_ns = 2**63 // 1000 - 10**6
-    file = tmp_path / "host.xplane.pb"
-    file.write_bytes(space.SerializeToString())
-
-    run = ta.load(file)
-
-    assert run.hosts[0].trace.impossible_events == len(host.lines[0].events)
-    assert figures_in(run).kernels == original(trace)[1].kernels
-    assert "impossible_times" in {health.id for health in trace_health(run)}

@@ -31,12 +31,6 @@ def test_a_run_and_its_diagnosis_print_as_one_short_line(tmp_path: Path) -> None
     assert len(repr(diagnose(run))) < 200
 
 
-def state(folder: Path) -> dict[str, tuple[int, int]]:
-    """Every entry below a folder with its size and time of change."""
-    entries = [folder, *folder.rglob("*")]
-    return {str(e): (e.stat().st_size, e.stat().st_mtime_ns) for e in entries}
-
-
 def names(run: Run) -> list[str]:
     return sorted(rows(run.ops, "name"))
 
@@ -130,7 +124,7 @@ class TestRefusals:
         ta.load(tmp_path, max_memory_bytes=2 * peak)
 
 
-@pytest.mark.parametrize("duration", [-(2**63), -1, 2**62, 2**63 - 1])
+@pytest.mark.parametrize("duration", [-(2**63), 2**63 - 1])
 def test_times_beyond_reason_still_give_a_report(tmp_path: Path, duration: int) -> None:
     write(
         tmp_path,

@@ -1,22 +1,12 @@
-"""Host op self times against XProf's `framework_op_stats`, and every difference explained.
+"""Host op self times against XProf's `framework_op_stats`.
 
-XProf's row is an op by type and name; ours are split further (by function, device, input types), so
-they are summed to XProf's key. What is compared is what both count: ops that ran on host threads.
+XProf's row is an op by type and name. Ours are split further (by function, device, input types), so
+they are summed to XProf's key. Both count ops that ran on host threads. These differ by design:
 
-The differences, all by design:
-
-* Eager ops. Since TensorFlow 2.12 they leave no `Name:Type` event, and XProf omits them (a purely
-  eager trace is "IDLE" to it). We count `EagerLocalExecute: X`. `_EagerConst`, a constant made of a
-  Python value, is among them: XProf's rule against op types that begin with an underscore does not
-  come into it, `_Send` and `_MklMatMul` have rows there as here.
-* Eager ops of TensorFlow 2.3 to 2.5 have an `X:X` event within `EagerLocalExecute: X`; XProf takes
-  the inner one, which leaves out what the runtime did around the kernel. We take the outer one, for
-  the kernel is not the op's only cost on the host, and so that old and new traces agree.
-* Stages of tf.data. XProf gives all of them the type `Dataset`; we keep the stage's own type,
-  `Iterator::Map`. XProf has a row for each restart of a stage, `FlatMap[0]`, and so on; we count
-  these as one op. Times are the same.
-* `IDLE`. XProf's row for the time in which no op ran. It is no op, and left out below.
-* XProf shows the 500 most expensive rows of a table.
+* Eager ops: since TensorFlow 2.12 they leave no `Name:Type` event, and XProf omits them. Of traces
+  of 2.3 to 2.5 it takes the inner event, `X:X`, which lacks the runtime's part of the cost.
+* Stages of tf.data: XProf gives all of them the type `Dataset`, and a row for each restart.
+* `IDLE`, XProf's row for the time in which no op ran, and rows beyond the 500 most expensive.
 """
 
 from pathlib import Path

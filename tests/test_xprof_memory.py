@@ -1,17 +1,12 @@
-"""Peaks of memory against XProf's `memory_profile`, and every difference explained.
+"""Peaks of memory and limits against XProf's `memory_profile`.
 
-What both say is the same: how much each allocator had in use at its peak within the trace, and its
-limit. The differences, all by design:
+These differ by design:
 
-* The moment. Where as much was in use several times, XProf takes a later one of them, and counts
-  its time from the start of the thread's line. We take the first, on the trace's clock.
-* The highest ever. XProf takes what the record says that it reads last, thread by thread, so that
-  the figure may be below the peak itself. We take the highest that any record says, or the peak;
-  what a TPU keeps back is part of ours.
-* What was allocated before the trace. XProf looks no further back than the peak's step, and calls
-  all the rest `unused preallocated device memory`; its parts do not always add up to its peak. We
-  keep the book from the first record on, and the parts add up.
-* Names. A TPU's records name no allocator; XProf calls it `0`, we `device 0`.
+* The moment: if as much was in use several times, XProf takes a later one, and counts its time from
+  the start of the thread's line. We take the first, on the trace's clock.
+* The highest use ever: XProf takes it from the record that it reads last, thread by thread.
+* Memory allocated before the trace: XProf looks no further back than the peak's step.
+* Names: a TPU's records name no allocator; XProf calls it `0`, we `device 0`.
 """
 
 from pathlib import Path
@@ -88,16 +83,9 @@ def test_peaks_and_limits_agree(recorded: str, tmp_path: Path) -> None:
         assert use.peak.bytes == int(told["peakStats"]["peakBytesInUse"])
         assert use.peak.reserved_bytes == int(told["peakStats"]["stackReservedBytes"])
         assert use.limit_bytes == int(told["memoryCapacity"])
-        assert int(told["peakStatsTimePs"]) in moments(host, use.allocator)
-
-
-def test_where_one_moment_alone_is_the_peak_it_is_both_tools(tmp_path: Path) -> None:
-    host, theirs = both(RECORDED[2], tmp_path)
-
-    for use in host.memory:
-        (moment,) = moments(host, use.allocator)
-        told = theirs[use.allocator]["profileSummary"]
-        assert use.peak is not None
-        assert int(told["peakStatsTimePs"]) == moment
-        assert use.peak.available_bytes == int(told["peakStats"]["freeMemoryBytes"])
-        assert use.peak.fragmentation == pytest.approx(told["peakStats"]["fragmentation"], abs=1e-6)
+        at_peak = moments(host, use.allocator)
+        assert int(told["peakStatsTimePs"]) in at_peak
+        if len(at_peak) == 1:
+            assert use.peak.available_bytes == int(told["peakStats"]["freeMemoryBytes"])
+            fragmentation = pytest.approx(told["peakStats"]["fragmentation"], abs=1e-6)
+            assert use.peak.fragmentation == fragmentation

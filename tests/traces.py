@@ -19,23 +19,21 @@ A word makes a thing; what stands in a second pair of parentheses is inside it::
     )
     trace = decode(space)
 
-Times are written `us(start, duration)`, likewise `ps`, `ns`, `ms`, and kept to the picosecond;
-without a duration the event is an instant. They count from the start of the line, which is 0 unless
-the line says `at_ns=`. What does not lie within the event around it is refused.
+Times are written `us(start, duration)`, or with `ps`, `ns`, `ms`; without a duration the event is
+an instant. They count from the start of the line, which is 0 unless `at_ns=` is given. An event
+must be within the event around it.
 
 Stats are keywords, or `stats={"level 0": ...}` where a name is no identifier: text, whole numbers,
 floats and bytes become the field of that type, `ref("text")` a reference to a stat's name (as
 TensorFlow 2.3 and later write text), `uint(5)` an unsigned number, `NO_VALUE` a stat without one.
 
-The words from `op` on write what TensorFlow 2.12 to 2.21 write, on GPUs with CUDA; those from
-`old_op` on what 2.2 to 2.5 wrote. `xspace` returns the protobuf message, which a test may alter
-further: it need not be sound.
+The words from `op` on write as TensorFlow 2.12 to 2.21 does, on GPUs with CUDA; those from `old_op`
+on write as 2.2 to 2.5 did. `xspace` returns the protobuf message, which a test may alter.
 """
 
 import gzip
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -59,14 +57,6 @@ class Span(NamedTuple):
         return self.start_ps + self.duration_ps
 
 
-def _whole(amount: float, unit_ps: int) -> int:
-    exact = Fraction(str(amount)) * unit_ps  # by its decimals: 0.1 us is 100 000 ps, no less
-    if exact.denominator != 1:
-        msg = f"{amount} is no whole number of picoseconds"
-        raise ValueError(msg)
-    return int(exact)
-
-
 def ps(start: int, duration: int = 0) -> Span:
     """A time in picoseconds."""
     return Span(start, duration)
@@ -74,17 +64,17 @@ def ps(start: int, duration: int = 0) -> Span:
 
 def ns(start: float, duration: float = 0) -> Span:
     """A time in nanoseconds."""
-    return Span(_whole(start, 10**3), _whole(duration, 10**3))
+    return Span(round(start * 10**3), round(duration * 10**3))
 
 
 def us(start: float, duration: float = 0) -> Span:
     """A time in microseconds."""
-    return Span(_whole(start, 10**6), _whole(duration, 10**6))
+    return Span(round(start * 10**6), round(duration * 10**6))
 
 
 def ms(start: float, duration: float = 0) -> Span:
     """A time in milliseconds."""
-    return Span(_whole(start, 10**9), _whole(duration, 10**9))
+    return Span(round(start * 10**9), round(duration * 10**9))
 
 
 # --------------------------------------------------------------------------- values
@@ -158,7 +148,6 @@ class Line(_Thing):
     name: str
     id: int | None = None
     at_ns: int = 0
-    display_name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,8 +156,6 @@ class Metadata(_Thing):
 
     name: str
     display_name: str = ""
-    content: bytes = b""
-    children: tuple[str, ...] = ()
     stats: Mapping[str, Value] = field(default_factory=dict)
 
 
@@ -222,22 +209,9 @@ def plane(
     return Plane(name=name, id=id, stats={**(stats or {}), **more_stats})(*inside)
 
 
-def metadata(
-    name: str,
-    *,
-    display_name: str = "",
-    content: bytes = b"",
-    children: Iterable[str] = (),
-    stats: Mapping[str, Value] | None = None,
-) -> Metadata:
-    """An event metadata entry that needs no event, as in `/host:metadata`; `children` by name."""
-    return Metadata(
-        name=name,
-        display_name=display_name,
-        content=content,
-        children=tuple(children),
-        stats=stats or {},
-    )
+def metadata(name: str, *, stats: Mapping[str, Value] | None = None) -> Metadata:
+    """An event metadata entry that needs no event, as in `/host:metadata`."""
+    return Metadata(name=name, stats=stats or {})
 
 
 def xspace(
@@ -308,7 +282,6 @@ class _PlaneWriter:
         message = self._plane.lines.add(
             id=number if part.id is None else part.id,
             name=part.name,
-            display_name=part.display_name,
             timestamp_ns=part.at_ns,
         )
         for thing in part.inside:
@@ -332,16 +305,14 @@ class _PlaneWriter:
             self._write_event(events, child)
 
     def _metadata(self, entry: Metadata) -> int:
-        key = (entry.name, entry.display_name, entry.content, repr(sorted(entry.stats.items())))
+        key = (entry.name, entry.display_name, repr(sorted(entry.stats.items())))
         if key not in self._events:
             number = self._events[key] = len(self._events) + 1
             message = self._plane.event_metadata[number]
             message.id = number
             message.name = entry.name
             message.display_name = entry.display_name
-            message.metadata = entry.content
             self._write_stats(message.stats, entry.stats)
-            message.child_id.extend(self._metadata(Metadata(name=c)) for c in entry.children)
         return self._events[key]
 
     def _stat(self, name: str) -> int:
@@ -395,18 +366,10 @@ def gpu(number: int, *inside: Any, **caps: Value) -> Plane:
     return plane(f"/device:GPU:{number}", id=number, stats=caps or h100)(*inside)
 
 
-def task_environment(
-    start_ns: int = 1_700_000_000_000_000_000,
-    stop_ns: int = 1_700_000_001_000_000_000,
-    options: bytes = b"",
-) -> Plane:
-    """The plane that says when the profile ran, in ns since 1970, and with which options."""
-    return plane(
-        "Task Environment",
-        profile_start_time=uint(start_ns),
-        profile_stop_time=uint(stop_ns),
-        **({"profile_options": options} if options else {}),
-    )
+def task_environment(start_ns: int = 1_700 * 10**15, options: bytes = b"") -> Plane:
+    """The plane with the start of the profile, in ns since 1970, and its options."""
+    stated: dict[str, Value] = {"profile_options": options} if options else {}
+    return plane("Task Environment", profile_start_time=uint(start_ns), stats=stated)
 
 
 def thread(name: str, number: int, *inside: Any, at_ns: int = 0) -> Line:
@@ -460,17 +423,9 @@ def step(number: int, at: Span, /, name: str = "train") -> Event:
     return event(name, at, step_num=number, _r=1)
 
 
-def keras_step(number: int, at: Span, /, *, epoch: int = 0, batch_size: int = 32) -> Event:
+def keras_step(number: int, at: Span, /) -> Event:
     """A step as Keras marks it."""
-    return event(
-        "TraceContext",
-        at,
-        graph_type=ref("train"),
-        epoch_num=epoch,
-        step_num=number,
-        batch_size=batch_size,
-        _r=1,
-    )
+    return event("TraceContext", at, graph_type=ref("train"), step_num=number, _r=1)
 
 
 def iterator(path: str, at: Span, /, **stats: Value) -> Event:
@@ -506,11 +461,6 @@ def send(
     )
 
 
-def recv(producer: str, at: Span, /, *, edge: int = 1) -> Event:
-    """A tensor is awaited; names its producer alone."""
-    return event(f"{producer}/_{edge}:_Recv", at, display_name="_Recv")
-
-
 def eager_send(at: Span, /, source: str, target: str, *, argument: int = 0) -> Event:
     """An input of an eager op that must change device, spelled out in the event's name."""
     return event(f"_Send input {argument} from {device(source)} to {device(target)}", at)
@@ -544,29 +494,13 @@ def allocation(
     type: int = 1,
     shape: str = "[]",
     region: str = "output",
-    step: int = -7,
 ) -> Event:
-    """Memory was taken, in steps of 256 bytes; `in_use` and `peak` are what was, with this."""
-    size = -(-requested // 256) * 256
-    in_use = size if in_use is None else in_use
-    return event(
-        "MemoryAllocation",
-        at,
-        allocator_name=ref(allocator),
-        bytes_reserved=0,
-        bytes_allocated=in_use,
-        bytes_available=available,
-        fragmentation=0.0,
-        peak_bytes_in_use=in_use if peak is None else peak,
-        requested_bytes=requested,
-        allocation_bytes=size,
-        addr=address,
-        tf_op=ref(op),
-        id=step,
-        region_type=ref(region),
-        data_type=type,
-        shape=ref(shape),
-    )
+    """An allocation, in steps of 256 bytes; `in_use` and `peak` include it."""
+    in_use = -(-requested // 256) * 256 if in_use is None else in_use
+    peak = in_use if peak is None else peak
+    stats = _memory(requested, allocator, (address, in_use, available, peak))
+    stats |= {"tf_op": ref(op), "region_type": ref(region), "data_type": type, "shape": ref(shape)}
+    return event("MemoryAllocation", at, stats=stats)
 
 
 def deallocation(
@@ -580,22 +514,24 @@ def deallocation(
     available: int = 10**10,
     peak: int = 0,
 ) -> Event:
-    """Memory was given back; says of no op."""
-    return event(
-        "MemoryDeallocation",
-        at,
-        allocator_name=ref(allocator),
-        bytes_reserved=0,
-        bytes_allocated=in_use,
-        bytes_available=available,
-        fragmentation=0.0,
-        peak_bytes_in_use=peak,
-        requested_bytes=requested,
-        allocation_bytes=-(-requested // 256) * 256,
-        addr=address,
-        id=0,
-        data_type=0,
-    )
+    """A deallocation, which names no op."""
+    stats = _memory(requested, allocator, (address, in_use, available, peak))
+    return event("MemoryDeallocation", at, stats=stats, data_type=0)
+
+
+def _memory(requested: int, allocator: str, numbers: tuple[int, ...]) -> dict[str, Value]:
+    address, in_use, available, peak = numbers
+    return {
+        "allocator_name": ref(allocator),
+        "bytes_reserved": 0,
+        "bytes_allocated": in_use,
+        "bytes_available": available,
+        "fragmentation": 0.0,
+        "peak_bytes_in_use": peak,
+        "requested_bytes": requested,
+        "allocation_bytes": -(-requested // 256) * 256,
+        "addr": address,
+    }
 
 
 # ------------------------------------------------------------- events of a GPU
@@ -691,33 +627,21 @@ def copy(
 
 # ------------------------------------------------ files of TensorFlow 2.2 to 2.5
 
-# Fixed line ids of what the writer derived from the events; signed, as the files have them.
-STEPS_LINE, SCOPES_LINE, OPS_LINE = -559038737, -559038735, -559038734
+STEPS_LINE = -559038737  # the fixed id of a derived line; signed, as the files have it
 
 
-def old_op(
-    name: str, type: str, at: Span, /, *, group: int = 0, eager: bool = False, **stats: Value
-) -> Event:
-    """An op on the host, grouped; eager ops leave such an event too, within `old_eager`."""
-    return event(
-        f"{name}:{type}", at, display_name=type, group_id=group, is_eager=int(eager), stats=stats
-    )
+def old_op(name: str, type: str, at: Span, /, *, eager: bool = False, **stats: Value) -> Event:
+    """An op on the host; eager ops leave such an event too, within `old_eager`."""
+    return event(f"{name}:{type}", at, display_name=type, is_eager=int(eager), stats=stats)
 
 
-def old_eager(type: str, at: Span, /, *, group: int = 0) -> Event:
+def old_eager(type: str, at: Span, /) -> Event:
     """An eager op: the runtime's events, and `X:X` within."""
-    return event(f"EagerExecute: {type}", at, group_id=group)(
-        event(f"EagerLocalExecute: {type}", at, group_id=group)(
-            event("EagerKernelExecute", at, group_id=group)(
-                old_op(type, type, at, group=group, eager=True)
-            )
+    return event(f"EagerExecute: {type}", at)(
+        event(f"EagerLocalExecute: {type}", at)(
+            event("EagerKernelExecute", at)(old_op(type, type, at, eager=True))
         )
     )
-
-
-def old_launch(name: str, at: Span, /, correlation: int, *, group: int = 0) -> Event:
-    """The launch of a kernel or copy on the host: an event with the kernel's name."""
-    return event(name, at, correlation_id=uint(correlation), context_id="$$1", group_id=group)
 
 
 def old_kernel(
@@ -727,7 +651,6 @@ def old_kernel(
     op: str = "",
     *,
     correlation: int = 0,
-    group: int = 0,
     eager: bool = False,
     **stats: Value,
 ) -> Event:
@@ -741,7 +664,6 @@ def old_kernel(
             "context_id": "$$1",
             "kernel_details": details,
             **_annotated(op),
-            "group_id": group,
             "is_eager": int(eager),
             **stats,
         },
@@ -759,13 +681,12 @@ def old_copy(
     consumer: str = "",
     edge: int = 1,
     correlation: int = 0,
-    group: int = 0,
     number: int = 0,
 ) -> Event:
     """A copy of `size` bytes, `H2D` and so on.
 
-    With a `producer` it belongs to a `_Send` or `_HostRecv`, whose name and edge it then tells;
-    without an `op` it is the copy of a tensor to numpy, which names nothing.
+    With a `producer` it belongs to a `_Send` or `_HostRecv`; without an `op` it is the copy of a
+    tensor to numpy, which names nothing.
     """
     if producer:
         told = {
@@ -789,7 +710,6 @@ def old_copy(
             "context_id": "$$1",
             "memcpy_details": f"size:{size} dest:{number} async:1",
             **told,
-            "group_id": group,
             "is_eager": 0,
         },
     )
@@ -802,13 +722,5 @@ def _annotated(op: str) -> dict[str, ref]:
 def old_steps(*steps: tuple[str, Span]) -> Line:
     """The derived line `Steps`: names such as `train 500`, and spans."""
     return line("Steps", id=STEPS_LINE)(
-        event(str(group), at, group_id=group, step_name=ref(name))
-        for group, (name, at) in enumerate(steps)
-    )
-
-
-def old_ops(*ops: tuple[str, Span]) -> Line:
-    """The derived line `TensorFlow Ops`: `<op name>:<OpType>` and spans, from the kernels."""
-    return line("TensorFlow Ops", id=OPS_LINE)(
-        event(name, at, display_name=name.rpartition(":")[2], group_id=0) for name, at in ops
+        event(str(number), at, step_name=ref(name)) for number, (name, at) in enumerate(steps)
     )

@@ -1,26 +1,26 @@
-"""The errors that a caller can meet; each message is one line: what, why, what to do."""
+"""The errors for callers. Each message is one line: what failed, why, and what to do."""
 
 from __future__ import annotations
 
 
 class TraceAnalyzerError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """The base class of the errors of this package."""
 
 
 class TraceNotFoundError(TraceAnalyzerError):
-    """There is no trace where one was looked for."""
+    """There is no trace at the path."""
 
 
 class TraceFormatError(TraceAnalyzerError):
-    """A file is not a trace, or is damaged beyond what can be salvaged."""
+    """A file is not a trace, or too damaged to be read."""
 
 
 class TraceTooLargeError(TraceFormatError):
-    """Reading a file would take more memory than the limit allows."""
+    """A trace would need more memory than the limit allows."""
 
 
 class CaptureFileError(TraceAnalyzerError):
-    """The evidence beside a trace is of another version, or cannot be read."""
+    """A capture file is of another version, or cannot be read."""
 
 
 class NativeCodeError(TraceAnalyzerError, ImportError):

@@ -1,7 +1,6 @@
 """The answers of `traceanalyzer kernels`: the kernels of an op, by type, and since which version.
 
-Types have their Python names of `tf.dtypes` (`float32`), as in programs. The rest of this package
-uses the names of TensorFlow's DataType (`float`).
+Types have their names in Python (`float32`); elsewhere, they have TensorFlow's (`float`).
 """
 
 from __future__ import annotations
@@ -44,18 +43,18 @@ class KernelAnswer:
     tf: str  #: the requested version; by default the newest that has a table
     table: str  #: the version whose table gave the answer
     certainty: str  #: `certain` if that is the requested version, otherwise `likely`
-    #: Whether the op has a kernel for the requested type, with sizes and indices of their usual
-    #: type; by default, for any type. None if it depends on another attribute.
+    #: Whether the op has a GPU kernel for the requested type (by default, for any type), with sizes
+    #: and indices of their usual type. None if it depends on another attribute.
     gpu_kernel_in_table: bool | None
-    gpu_kernel: bool | None  #: the same; None also if the table is for another version
-    #: Whether all data are in host memory, so that the host computes ops placed on a GPU; None if
-    #: that depends, or there is no kernel. Handles of resources are not data.
+    gpu_kernel: bool | None  #: the same; None also if the table is of another version
+    #: Whether all data, except handles, are in host memory, so that the host computes ops placed on
+    #: a GPU. None if it depends, or there is no kernel.
     computed_on_host: bool | None
     host_memory_args: tuple[str, ...]  #: arguments in host memory
-    since: str | None  #: the first version since which every version has a GPU kernel, if any
+    since: str | None  #: the version since which every version has a GPU kernel
     since_first_table: bool  #: whether that is the oldest version that has a table
-    dtypes: Mapping[str, tuple[str, ...]]  #: by type, the devices that have a kernel in some case
-    depends: Mapping[str, str]  #: for types with a GPU kernel in some cases, the cases without
+    dtypes: Mapping[str, tuple[str, ...]]  #: by type, the devices with a kernel
+    depends: Mapping[str, str]  #: by type, the cases without a GPU kernel, if others have one
     attributes: Mapping[str, Mapping[str, TypeSupport]]  #: by type attribute and type
     overall: TypeSupport
     notes: tuple[str, ...]  #: further facts, one sentence each
@@ -73,7 +72,7 @@ class CpuOnly:
 
 
 def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAnswer:
-    """Return the kernels of an op. Default: for all types, in the newest version.
+    """Return the kernels of an op, by default for all types, in the newest version.
 
     Raises:
         QuestionError: There is no such op, type or version.
@@ -139,7 +138,7 @@ def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
 
 
 def as_json(record: KernelAnswer | CpuOnly) -> dict[str, Any]:
-    """Return an answer as JSON, with the fields of the record as keys."""
+    """Return an answer as JSON."""
     found = asdict(record)
     if isinstance(record, KernelAnswer):
         del found["overall"]
@@ -199,10 +198,7 @@ def _of_type(support: Support, dtype: str | None) -> tuple[Combination, ...]:
 def _usual(
     support: Support, combinations: tuple[Combination, ...], dtype: str
 ) -> tuple[Combination, ...]:
-    """Return the combinations that a program has unless it requests others.
-
-    All data have the type if possible; sizes and indices have their default type, or int32.
-    """
+    """Return the usual combinations: data of the type, sizes and indices of default types."""
     found = combinations
     for name in support.types:
         attribute = support.definition.attributes[name]
@@ -234,7 +230,7 @@ def _since(op: str, version: str, dtype: str | None) -> str | None:
 
 
 def _exceptions(support: Support, meant: Sequence[Combination]) -> str:
-    """Return the attribute values without a GPU kernel; "" if all values or none have one."""
+    """Describe the attribute values without a GPU kernel; "" if all values or none have one."""
     missing = [c for c in meant if c.gpu is None]
     if not missing or len(missing) == len(meant):
         return ""
@@ -268,20 +264,20 @@ def _notes(
     rewritten = original(op)
     if rewritten is not None and rewritten.ops:
         replaced = " and ".join((*rewritten.ops, *(() if rewritten.is_complete else ("others",))))
-        yield f"No program makes this op: TensorFlow puts it where {replaced} were"
+        yield f"Programs do not create this op: TensorFlow puts it in place of {replaced}"
     elif op in RUNTIMES_OWN:
-        yield "No program makes this op: it is the runtime's own"
+        yield "Programs do not create this op: only TensorFlow itself does"
     if not support.combinations and registry.kernels(op):
-        yield "Its kernels cannot be used: they want attributes that the op does not have"
+        yield "Its kernels cannot be used: they need attributes that the op does not have"
     elif dtype is not None and not meant:
         said = "No kernel is for" if dtype in _taken(definition) else f"{op} does not take"
         yield f"{said} {python_name(dtype)}"
     if definition.makes_handles and support.overall.gpu != "none":
-        yield "It makes a handle, which is always in host memory; what it refers to is on the GPU"
+        yield "It returns a handle, which is always in host memory; the resource is on the GPU"
     if why := _exceptions(support, meant) if dtype is not None else "":
         yield f"But {why}"
     constrained = {name for kernel in kernels for name in kernel.constraints}
     attributes = definition.attributes.items()
     pinned = [name for name, a in attributes if name in constrained and not a.is_type]
     if pinned:
-        yield f"Taken as by default, since other values may have no GPU kernel: {', '.join(pinned)}"
+        yield f"Other values of these attributes may have no GPU kernel: {', '.join(pinned)}"

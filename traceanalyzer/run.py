@@ -1,4 +1,4 @@
-"""A profiled run: the joined tables of its hosts, and how it was recorded."""
+"""A profiled run: the tables of its hosts, joined, and how it was recorded."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ class Host:
     tables: HostTables
     start_ps: int  #: start of its first event
     end_ps: int  #: end of its last event
-    device_properties: dict[str, dict[str, str]]  #: stated by each accelerator's plane
-    trace: Trace = _NO_TRACE  #: how its trace was read, without the planes
+    device_properties: dict[str, dict[str, str]]  #: by the name of a device's plane
+    trace: Trace = _NO_TRACE  #: its trace, without the planes
     timeline: HostTimeline = field(default_factory=HostTimeline)
     capture_file: CaptureFile | None = None
     session: int | None = None  #: the capture file's session that wrote this trace, if known
     capture_file_problem: str = ""  #: why an existing capture file is not used
     capture_file_is_foreign: bool = False  #: whether it belongs to another recording
-    unnamed_events: int = 0  #: whose name is not in the file
-    unnamed_stats: int = 0  #: stats of events whose name is not in the file
+    unnamed_events: int = 0  #: events whose name is missing
+    unnamed_stats: int = 0  #: stats whose name is missing
 
     @cached_property
     def memory(self) -> tuple[AllocatorUse, ...]:
@@ -88,7 +88,7 @@ class Host:
 
     @cached_property
     def input_pipeline(self) -> HostInput | None:
-        """Whether its input pipelines keep up with its steps; None where it has none."""
+        """Whether its input pipelines keep up with its steps; None without pipelines."""
         return host_input(
             self.name,
             self.tables.stages,
@@ -98,7 +98,7 @@ class Host:
         )
 
     def events(self) -> pd.DataFrame:
-        """Read every event of the host's trace again; see `event_rows`."""
+        """Return a row for each event of the host's trace, which is read again."""
         if self.file is None:
             msg = f"{self.name}: these rows were not read from a file, so there are no events"
             raise TraceFormatError(msg)
@@ -145,13 +145,13 @@ class Run:
 
     @cached_property
     def input_pipeline(self) -> InputUse | None:
-        """Whether its input pipelines keep up with its steps; None where it has none."""
+        """Whether its input pipelines keep up with its steps; None without pipelines."""
         found = [h.input_pipeline for h in self.hosts]
         return input_use([use for use in found if use is not None])
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """Every event of every host; read from the files on first use."""
+        """A row for each event of each host, which are read from the files."""
         return pd.concat([h.events() for h in self.hosts], ignore_index=True)
 
     @cached_property
@@ -166,7 +166,7 @@ class Run:
 
     @cached_property
     def transfer_costs(self) -> TransferCosts:
-        """What transfers cost: small transfers, device-to-host syncs, round trips."""
+        """The costs of transfers: small transfers, device-to-host syncs, round trips."""
         return transfer_costs(self.traffic, self.ops, self._facts)
 
     @property
@@ -193,7 +193,7 @@ class Run:
 
 
 def once_per_run(function: Callable[[Run], _Answer]) -> Callable[[Run], _Answer]:
-    """Keep the answer of a function while its run is in use: several parts ask for it."""
+    """Cache the answer of a function for each run, as long as the run is in use."""
     found: WeakKeyDictionary[Run, _Answer] = WeakKeyDictionary()
 
     @wraps(function)
@@ -256,7 +256,7 @@ def load(
             first_error = first_error or error
             failures.append(HostFailure(host=file.host, reason=str(error)))
     if not hosts:
-        raise first_error or TraceFormatError(f"{chosen.name}: the run holds no trace")
+        raise first_error or TraceFormatError(f"{chosen.name}: the run has no trace")
     return Run(
         name=encodable(chosen.name),
         path_name=encodable(Path(path).resolve().name),
@@ -315,7 +315,7 @@ def _read(
     others = graphs() if beside.capture_file is None else None
     tables = host_tables(file.host, index, trace, beside.capture_file, beside.session, others)
     if not beside.is_timed and holds_other_ops(beside.capture_file, tables):
-        problem = "it records other ops than the trace holds"
+        problem = "it records other ops than the trace"
         beside = Beside(None, problem=problem, is_foreign=True)
         tables = host_tables(file.host, index, trace, graphs=graphs())
     timeline = host_timeline(tables)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 PS_PER_US: Final = 1_000_000
-PS_PER_MS: Final = 1_000_000_000
 PS_PER_S: Final = 1_000_000_000_000
 NS_PER_S: Final = 1_000_000_000
 

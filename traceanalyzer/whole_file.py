@@ -1,4 +1,4 @@
-"""A file that is written whole, or not at all."""
+"""Writes a file whole, or not at all."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def write_whole(file: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all; a device or a pipe, which has no half, as it is.
+    """Write a file whole or not at all; write to a device or a pipe directly.
 
     Raises:
-        OSError: It cannot be written; the error names the file.
+        OSError: It cannot be written. The error names the file.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     with naming(file):
-        target = file.resolve()  # through a link to what it names, instead of in its place
+        target = file.resolve()  # a link stays a link
         if target.exists() and not target.is_file():
             target.write_bytes(data)
             return
@@ -40,7 +40,7 @@ def write_whole(file: Path, content: str | bytes) -> None:
 
 @contextmanager
 def naming(file: Path) -> Iterator[None]:
-    """Have errors name the file to be written: a full disk names none, others a temporary one."""
+    """Put the name of the file that should be written into errors."""
     try:
         yield
     except OSError as error:

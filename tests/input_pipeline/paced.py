@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.tables.reading import HOST, tables_of
-from tests.traces import Event, event, executor, host, iterator, line, op, step, thread, us
+from tests.traces import Event, Value, event, executor, host, iterator, line, op, step, thread, us
 from traceanalyzer.input_pipeline.verdict import HostInput, host_input
 
 MS = 10**9
@@ -40,31 +40,20 @@ def steps(period: int, wait: int, *inside: Sequence[Event], count: int = STEPS) 
     )
 
 
-def _root(at: int, wait: int, *inside: Event, cpus: int = 4) -> Event:
-    return iterator("Root", us(at, wait), id=1, cpu_budget=cpus)(*inside)
+def _root(at: int, wait: int, *inside: Event) -> Event:
+    return iterator("Root", us(at, wait), id=1, cpu_budget=4)(*inside)
 
 
 def on_own_thread(
-    period: int, wait: int, stage: str = "Map", epochs: int = 1, cpus: int = 4
+    period: int, wait: int, stage: str = "Map", epochs: int = 1, **settings: Value
 ) -> Any:  # noqa: ANN401
-    """Steps that make their input themselves, in one stage, all of the wait."""
-    return steps(
-        period,
-        wait,
-        *(
-            [
-                iterator("Root", us(k * period, wait), id=1, cpu_budget=cpus)(
-                    iterator(
-                        f"Root::{stage}",
-                        us(k * period, wait),
-                        id=2 + k * epochs // STEPS,
-                        parent_id=1,
-                    )
-                )
-            ]
-            for k in range(STEPS)
-        ),
-    )
+    """Steps that request their input from one stage below the pipeline's end, all of the wait."""
+
+    def below(k: int) -> Event:
+        stats: dict[str, Value] = {"id": 2 + k * epochs // STEPS, "parent_id": 1, **settings}
+        return iterator(f"Root::{stage}", us(k * period, wait), **stats)
+
+    return steps(period, wait, *([_root(k * period, wait, below(k))] for k in range(STEPS)))
 
 
 def made_ahead(  # noqa: PLR0913 - what the stage is set to
@@ -78,7 +67,6 @@ def made_ahead(  # noqa: PLR0913 - what the stage is set to
     autotune: str = "false",
     epochs: int = 1,
     op_time: int | None = None,
-    call_time: int | None = None,
     batch: int | None = None,
 ) -> Sequence[Any]:
     """Steps behind a parallel map whose function takes `busy` µs a step, in `calls` calls."""
@@ -87,24 +75,7 @@ def made_ahead(  # noqa: PLR0913 - what the stage is set to
     if batch:
         settings["batch_size"] = batch
     each = busy // calls
-    program = steps(
-        period,
-        wait,
-        *(
-            [
-                iterator("Root", us(k * period, wait), id=1, cpu_budget=4)(
-                    iterator(
-                        f"Root::{kind}",
-                        us(k * period, wait),
-                        id=2 + k * epochs // STEPS,
-                        parent_id=1,
-                        **settings,
-                    )
-                )
-            ]
-            for k in range(STEPS)
-        ),
-    )
+    program = on_own_thread(period, wait, kind, epochs, **settings)
     # The input of a step is made while the previous step runs, up to the end of the wait.
     begins = [k * period + wait - busy + c * each for k in range(STEPS + 1) for c in range(calls)]
     late = -min(begins)
@@ -116,10 +87,9 @@ def made_ahead(  # noqa: PLR0913 - what the stage is set to
         for n, at in enumerate(begins)
     )
     kernel = "PyFunc" if python else "DecodeJpeg"
-    lasts = each if call_time is None else call_time
-    inner = lasts if op_time is None else op_time
+    inner = each if op_time is None else op_time
     pool = thread("tf_data_private_threadpool", 2, at_ns=-1000 * late)(
-        executor(us(at + late, lasts), step=-100 - n)(op("f", kernel, us(at + late, inner)))
+        executor(us(at + late, each), step=-100 - n)(op("f", kernel, us(at + late, inner)))
         for n, at in enumerate(begins)
     )
     return program, runner, pool
@@ -127,18 +97,7 @@ def made_ahead(  # noqa: PLR0913 - what the stage is set to
 
 def from_source(period: int, wait: int, busy: int, source: str, *, python: bool = False) -> Any:  # noqa: ANN401
     """Steps behind a prefetch of a source that works `busy` µs a step; they wait `wait` µs."""
-    program = steps(
-        period,
-        wait,
-        *(
-            [
-                iterator("Root", us(k * period, wait), id=1, cpu_budget=4)(
-                    iterator("Root::Prefetch", us(k * period, wait), id=2, parent_id=1)
-                )
-            ]
-            for k in range(STEPS)
-        ),
-    )
+    program = on_own_thread(period, wait, "Prefetch")
     begins = [k * period + wait - busy for k in range(STEPS + 1)]
     late = -min(begins)
     call = "InstantiatedCapturedFunction::RunWithBorrowedArgs"

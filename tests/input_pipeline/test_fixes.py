@@ -1,8 +1,6 @@
 """Fixes for a slow stage, and the bounds of their gains."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.input_pipeline.paced import MS, found, from_source, made_ahead, on_own_thread
 from traceanalyzer.input_pipeline.verdict import HostInput
@@ -63,26 +61,3 @@ def test_of_a_generator_in_python_several_may_give_elements() -> None:
     assert use.slow.stage == "Root::Prefetch::Generator"
     assert bounds(use) == {"generator": (0.0, 6.0)}  # Python may do one after the other
     assert "cycle_length=4" in use.fixes[0].code
-
-
-@given(
-    period=st.integers(1_000, 20_000),
-    share=st.integers(6, 95),
-    ahead=st.booleans(),
-    python=st.booleans(),
-    epochs=st.integers(1, 3),
-    has_gpu=st.booleans(),
-)
-def test_no_gain_is_above_the_wait(  # noqa: PLR0913 - what hypothesis varies
-    *, period: int, share: int, ahead: bool, python: bool, epochs: int, has_gpu: bool
-) -> None:
-    wait = period * share // 100
-    threads = (
-        made_ahead(period, wait, period, python=python, epochs=epochs)
-        if ahead
-        else [on_own_thread(period, wait, epochs=epochs)]
-    )
-    use = found(*threads, has_gpu=has_gpu)
-    assert use.waits is not None
-    for fix in use.fixes:
-        assert 0 <= fix.low_ps <= fix.high_ps <= use.waits.mean_ps

@@ -66,17 +66,7 @@ def aligned(events: str, records: str) -> list[int | None]:
         ("#0 Add Mul Sub #4 Add", "Add @1, Div @2, Mul @3, Sub @4, Add @5", [1, 3, 4, 5]),
         # The stretch runs on to the marker after one that is missing.
         ("#0 Add Sub Add #4 Mul", "Add @1, Sub @2, Add @3, Sub @4, Mul @5", [1, 2, 3, 5]),
-    ],
-)
-def test_the_nth_event_is_the_nth_record(
-    events: str, records: str, lines: list[int | None]
-) -> None:
-    assert aligned(events, records) == lines
-
-
-@pytest.mark.parametrize(
-    ("events", "records", "lines"),
-    [
+        # Uncertain events have no line.
         ("Add #1 Add", "Add @1, Add @2", [None, 2]),
         ("Add Sub", "Add @1, Sub @2", [None, None]),
         # One of the two ran on TensorFlow's own account.
@@ -90,7 +80,9 @@ def test_the_nth_event_is_the_nth_record(
         ("#-1 Add", "Add @1", [None]),
     ],
 )
-def test_what_is_not_sure_has_no_line(events: str, records: str, lines: list[int | None]) -> None:
+def test_an_event_has_the_line_of_its_record(
+    events: str, records: str, lines: list[int | None]
+) -> None:
     assert aligned(events, records) == lines
 
 

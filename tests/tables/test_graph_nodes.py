@@ -293,6 +293,7 @@ class TestOfAnotherVersion:
         assert ran("_UnaryOpsComposition", LATER, **attributes) == NOT_KNOWN
         assert ran("_UnaryOpsComposition", NEWEST, **attributes).inputs == "float"
 
+    @pytest.mark.slow
     def test_types_only_change_with_attributes(self) -> None:
         """The rule that this rests on, from each version that there is a table of to the next."""
         changed = set()

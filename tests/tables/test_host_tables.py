@@ -23,7 +23,6 @@ from tests.traces import (
     launch,
     line,
     old_eager,
-    old_ops,
     old_steps,
     op,
     plane,
@@ -66,7 +65,7 @@ EVERYTHING = (
         ),
         stream(8, "MemcpyH2D")(copy("H2D", 64, us(32, 2), "a/_1:_Send", correlation=8)),
         old_steps(("train 1", us(0, 99))),
-        old_ops(("b:MatMul", us(30, 5))),
+        line("TensorFlow Ops")(op("b", "MatMul", us(30, 5))),
     ),
     gpu(1),
 )

@@ -18,7 +18,6 @@ from tests.traces import (
     launch,
     line,
     old_kernel,
-    old_launch,
     old_op,
     op,
     ref,
@@ -92,46 +91,6 @@ class TestRole:
 
 
 class TestOpId:
-    def program(self, **shuffled: Any) -> list[Any]:  # noqa: ANN401
-        """The same program, recorded with other numbers for all that is arbitrary."""
-        counter = shuffled.get("counter", 1)
-        step = shuffled.get("step", -5)
-        thread_id = shuffled.get("thread_id", 100)
-        at = shuffled.get("at", 0)
-        ran = [op("a", "Neg", us(at + 1, 1)), op("b", "Abs", us(at + 3, 1))]
-        return [
-            host(
-                line("python")(
-                    call(f"__inference_f_{counter}", us(at, 9), step=step),
-                    eager("Exp", us(at + 20, 5)),
-                ),
-                thread("tf_Compute", thread_id)(
-                    executor(us(at, 9), step=step)(ran if at else ran[::-1])
-                    if shuffled.get("order")
-                    else executor(us(at, 9), step=step)(ran)
-                ),
-            ),
-            gpu(0)(stream(8)(kernel("k", us(at + 50, 1), "c:Tanh"))),
-        ]
-
-    def ids(self, *planes: Any) -> dict[tuple, str]:  # noqa: ANN401
-        table = ops(*planes)
-        return dict(
-            zip(rows(table, "function", "name", "is_eager"), rows(table, "op_id"), strict=True)
-        )
-
-    def test_is_the_same_when_the_program_is_recorded_again(self) -> None:
-        first = self.ids(*self.program())
-        again = self.ids(*self.program(counter=99, step=-77, thread_id=-5, at=1000))
-
-        assert first == again
-        assert set(first) == {
-            ("f", "a", False),
-            ("f", "b", False),
-            (None, "Exp", True),
-            (None, "c", False),
-        }
-
     def test_differs_between_hosts_whatever_these_are_called(self) -> None:
         trace = decode(xspace(line_of(eager("Neg", us(0, 9)))))
         first = host_tables("a", 0, trace).ops
@@ -229,7 +188,7 @@ class TestEagerOps:
                 line("python")(
                     event("EagerLocalExecute: MatMul", us(0, 9))(
                         old_op("MatMul", "MatMul", us(1, 5), eager=True)(
-                            old_launch("gemm", us(2, 1), 7)
+                            event("gemm", us(2, 1), correlation_id=7)
                         )
                     )
                 ),

@@ -109,36 +109,6 @@ def test_a_wait_for_a_value_is_not_known_to_be_for_the_device() -> None:
     assert all(phase.endswith("?") for _, _, phase, _ in found[:-1])
 
 
-def test_one_event_with_the_id_of_another_is_no_sign_of_an_early_clock() -> None:
-    python = line("python")(
-        eager("MatMul", us(100, 10))(launch(us(102, 1), 1)),
-        eager("MatMul", us(170, 10))(launch(us(172, 1), 2)),
-    )
-    device = stream(13, "Compute")(gemm(us(20, 3), 2), gemm(us(104, 5), 1), gemm(us(174, 5), 2))
-
-    timeline = host_timeline(tables_of(host(python), gpu(0, device)))
-    assert timeline.shifts_ps == {"/device:GPU:0": 0}
-
-
-def test_what_kept_the_host_from_launching_a_graph_is_waited_for_on_an_early_clock_too() -> None:
-    """All kernels of a graph have the id of its launch, and seem to begin on both sides of it."""
-    python = line("python")(
-        eager("MatMul", us(100, 10))(launch(us(105, 2), 1)),
-        eager("UniqueV2", us(200, 500)),
-        event("cuGraphLaunch", us(800, 5), correlation_id=2),
-    )
-    graph = [gemm(us(797 + 10 * k, 9), 2) for k in range(300)]
-    device = stream(13, "Compute")(gemm(us(102, 5), 1), *graph)
-
-    found = parts_of(host(python), gpu(0, device))
-
-    assert found[1:4] == [
-        (110, 200, "PROGRAM", ""),
-        (200, 700, "HOST_OP", "UniqueV2"),
-        (700, 800, "PROGRAM", ""),
-    ]
-
-
 def test_what_a_function_within_a_function_did_is_waited_for() -> None:
     """It has its own step id, and no thread pool records who handed work over."""
     python = line("python")(call("__inference_f_1", us(0, 100), step=7))

@@ -75,20 +75,20 @@ def test_an_event_inherits_the_stats_of_its_metadata() -> None:
 
 
 def test_a_name_of_very_many_ids_takes_no_longer() -> None:
-    # Id by id this would be 10**11 steps.
+    # Id by id this would be 10**10 steps.
     ids = [wire_of.stat_metadata(key, "x") for key in range(10**5)]
-    events = wire_of.event(wire_of.stat(wire_of.number(1, 77), wire_of.number(3, 5))) * 10**6
+    events = wire_of.event(wire_of.stat(wire_of.number(1, 77), wire_of.number(3, 5))) * 10**5
     column = plane_from(*ids, wire_of.line(events)).integers("x")
     assert column.present.all()
     assert (column.values == 5).all()
 
 
 def test_a_long_text_that_very_many_events_inherit_takes_no_longer() -> None:
-    # Event by event this would be 10**12 bytes.
+    # Event by event this would be 10**11 bytes.
     long = wire_of.message(5, wire_of.number(1, 1), wire_of.text(5, "x" * 10**6))
     only = plane_from(
         wire_of.event_metadata(1, long),
-        wire_of.line(wire_of.event(wire_of.number(1, 1)) * 10**6),
+        wire_of.line(wire_of.event(wire_of.number(1, 1)) * 10**5),
         wire_of.stat_metadata(1, "x"),
     )
     column = only.strings("x")
@@ -123,6 +123,3 @@ def test_columns_hold_what_the_events_say(values: list[Value | None]) -> None:
         if isinstance(value, int):
             assert whole.present[k]
             assert int(whole.values[k]) % 2**64 == value % 2**64
-
-
-# -------------------------------------------------------------------------- texts

@@ -39,27 +39,11 @@ def error(path: Path | str) -> str:
     "below", ["", "logs", "logs/plugins", "logs/plugins/profile", f"logs/plugins/profile/{RUN}"]
 )
 def test_a_run_is_found_from_every_directory_above_it(tmp_path: Path, below: str) -> None:
-    put(tmp_path, f"logs/plugins/profile/{RUN}/a.xplane.pb")
+    put(tmp_path, f"logs/plugins/profile/{RUN}/a.b.xplane.pb")
     (run,) = find_runs(tmp_path / below)
     assert run.name == RUN
     assert run.path == tmp_path / "logs/plugins/profile" / RUN
-    assert run.hosts == (HostFile(host="a", path=run.path / "a.xplane.pb", format="xplane"),)
-
-
-@pytest.mark.parametrize(
-    ("name", "host", "kind"),
-    [
-        ("a.b.xplane.pb", "a.b", "xplane"),
-        ("a.trace.json.gz", "a", "trace.json"),
-        ("local.trace", "local", "local.trace"),
-    ],
-)
-def test_the_name_of_a_file_tells_host_and_format(
-    tmp_path: Path, name: str, host: str, kind: str
-) -> None:
-    put(tmp_path, f"plugins/profile/{RUN}/{name}")
-    (run,) = find_runs(tmp_path)
-    assert [(h.host, h.format) for h in run.hosts] == [(host, kind)]
+    assert run.hosts == (HostFile(host="a.b", path=run.path / "a.b.xplane.pb", format="xplane"),)
 
 
 # What a run holds.

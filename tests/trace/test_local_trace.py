@@ -1,4 +1,8 @@
+import importlib.util
 from contextlib import suppress
+from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -104,7 +108,12 @@ def test_any_flipped_bit(data: st.DataObject) -> None:
 
 @needs_corpus
 def test_a_real_file_against_protobufs_own_parser() -> None:
-    protos = pytest.importorskip("tensorflow.tsl.profiler.protobuf.trace_events_pb2")
+    tensorflow = importlib.util.find_spec("tensorflow")
+    if tensorflow is None or tensorflow.origin is None:
+        pytest.skip("TensorFlow is not installed")
+    # By its path: the import of TensorFlow takes seconds.
+    protobufs = Path(tensorflow.origin).parent / "tsl" / "profiler" / "protobuf"
+    protos = SimpleNamespace(**run_path(str(protobufs / "trace_events_pb2.py")))
     (path,) = CORPUS.glob("oldfmt-localtrace-jonathanpeel/plugins/profile/*/local.trace")
     content = path.read_bytes()
     expected = protos.Trace()

@@ -228,22 +228,3 @@ def test_json_and_xplane_of_a_run_agree(path: Path) -> None:
         # TF 2.6 drew what has no duration with a picosecond.
         assert {r[4] for r in less - more} <= {1}
         assert not any(r[4] for r in absent if r[1].endswith(":MatMul"))
-
-
-@needs_corpus
-@pytest.mark.parametrize(
-    ("folder", "planes", "events"),
-    [
-        ("oldfmt-ruben-noxplane", ["/host:CPU"], 490),
-        (
-            "broken-sagemaker-missing-metadata",
-            [*(f"/device:GPU:{i}" for i in range(8)), "/host:CPU"],
-            256,
-        ),
-    ],
-)
-def test_runs_of_which_only_json_is_left(folder: str, planes: list[str], events: int) -> None:
-    (path,) = (CORPUS / folder).rglob("*.trace.json.gz")
-    trace = read_host(HostFile(host="a", path=path, format=TRACE_JSON))
-    assert ([p.name for p in trace.planes], trace.events) == (planes, events)
-    assert (trace.damage, trace.warnings) == (None, ())

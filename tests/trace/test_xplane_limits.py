@@ -67,7 +67,7 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
     "hostnames": lambda part: b"\x22\x00" * (xplane.MAX_STRINGS // part),
 }
 hostile = pytest.mark.parametrize("name", HOSTILE)
-in_part = pytest.mark.parametrize("part", [pytest.param(1, marks=pytest.mark.slow), 8])
+in_part = pytest.mark.parametrize("part", [pytest.param(1, marks=pytest.mark.slow), 32])
 
 
 def peak_bytes(content: NDArray[np.uint8], max_bytes: int | None = None) -> int:

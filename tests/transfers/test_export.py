@@ -9,8 +9,6 @@ from pathlib import Path
 import networkx as nx
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.traces import copy, gpu, kernel, old_copy, stream, us, write, xspace
 from tests.transfers.made import made
@@ -62,30 +60,6 @@ def test_what_xml_refuses_is_spelled_out() -> None:
     ((_, node),) = read_graphml(as_graphml(plain)).nodes(data=True)
     assert node["label"] == "a\\x00\\x1b[2J<b>&\"'\\r\\n\\t\\ufffe\\ud800\u202e\x85"
     assert json.loads(as_json(plain))["nodes"][0]["id"] == hostile
-
-
-@given(
-    st.lists(
-        st.text(st.characters(exclude_categories=()), max_size=9),
-        min_size=2,
-        max_size=6,
-        unique=True,
-    )
-)
-def test_any_names_are_written_and_kept_apart(names: list[str]) -> None:
-    plain: nx.MultiDiGraph[str] = nx.MultiDiGraph()
-    for name in names:
-        plain.add_node(name, label=name, placement="host")
-    plain.add_edge(names[0], names[1], key="h2d", bytes=2**62, bytes_per_s=0.1)
-
-    read = read_graphml(as_graphml(plain))
-    assert len(read) == len(names)
-    ((*_, edge),) = read.edges(data=True)
-    assert (edge["bytes"], edge["bytes_per_s"]) == (2**62, 0.1)
-    again = nx.node_link_graph(json.loads(as_json(plain)), edges="edges")
-    assert isinstance(again, nx.MultiDiGraph)
-    assert list(again.nodes(data=True)) == list(plain.nodes(data=True))
-    assert list(again.edges(keys=True, data=True)) == list(plain.edges(keys=True, data=True))
 
 
 @pytest.mark.parametrize("name", ["graph.json", "graph.GraphML"])

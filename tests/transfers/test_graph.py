@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import networkx as nx
-import numpy as np
 import pandas as pd
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.tables.reading import tables_of
 from tests.traces import (
@@ -24,8 +21,7 @@ from tests.traces import (
     thread,
     us,
 )
-from traceanalyzer.tables.schema import KERNELS, OPS, STEPS, TRANSFERS, Schema
-from traceanalyzer.transfers.costs import transfer_costs
+from traceanalyzer.tables.schema import KERNELS, OPS, STEPS, TRANSFERS
 from traceanalyzer.transfers.graph import device_graph, transfer_graph
 from traceanalyzer.transfers.traffic import measure
 
@@ -98,74 +94,6 @@ def test_copies_between_the_same_ops_are_one_edge_a_direction() -> None:
         ("host", "gpu:0", "h2d"): (10, 2, 0, 3_000_000),
         ("gpu:0", "host", "d2h"): (1, 1, 0, 1_000_000),
     }
-
-
-_TEXTS = st.sampled_from([None, "a", "b", "host", "gpu:0", "name:a"])
-_DEVICES = st.sampled_from(["/device:GPU:0", "/device:GPU:1", "nonsense"])
-_TIMES = st.integers(0, 2**40)
-
-
-def filled(schema: Schema, columns: list[str], rows: list[tuple]) -> pd.DataFrame:
-    """A table with values in these columns only."""
-    table = pd.DataFrame(rows, columns=columns).astype(object)
-    unknown = pd.Series([None] * len(rows), dtype=object)
-    parts = {c: table.get(c, unknown) for c in schema.columns}
-    for c, dtype in schema.columns.items():
-        if dtype == "int64" and c not in columns:
-            parts[c] = np.zeros(len(rows), np.int64)
-    return schema.frame([parts])
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["h2d", "d2h", "d2d", "p2p", "h2h"]),
-            st.sampled_from(["h", None]),
-            st.one_of(st.none(), _DEVICES),
-            st.one_of(st.none(), _TIMES),
-            _TIMES,
-            st.one_of(st.none(), _TIMES),
-            st.one_of(st.none(), _TIMES),
-            st.sampled_from([None, True, False]),
-            st.sampled_from(["pageable", "pinned", "unknown"]),
-            st.sampled_from([None, "python", "_HostRecv"]),
-            _TEXTS,
-            _TEXTS,
-            _TEXTS,
-            _TEXTS,
-        ),
-        max_size=20,
-    ),
-    st.lists(st.tuples(_DEVICES, _TIMES, _TIMES), max_size=9),
-    st.lists(st.tuples(_TIMES, _TIMES), max_size=3),
-)
-def test_totals_are_those_of_the_table_whatever_it_holds(
-    rows: list[tuple], ran: list[tuple], marked: list[tuple]
-) -> None:
-    columns = ["direction", "host", "device", "bytes", "start_ps", "duration_ps", "launch_ps"]
-    columns += ["is_async", "memory", "via"]
-    columns += ["producer", "consumer", "producer_name", "consumer_name"]
-    copies = filled(TRANSFERS, columns, rows)
-    kernels = filled(
-        KERNELS, ["host", "device", "start_ps", "duration_ps"], [("h", *times) for times in ran]
-    )
-    steps = filled(STEPS, ["host", "start_ps", "duration_ps"], [("h", *times) for times in marked])
-    ops = OPS.frame([])
-
-    measured = measure(copies, kernels, steps)
-    for graph in (transfer_graph(measured, ops), device_graph(measured)):
-        check_totals(copies, graph)
-        assert all({"label", "placement"} <= set(d) for _, d in graph.nodes(data=True))
-    hidden = measured.table["hidden_ps"].array
-    assert (measured.table["hidden_ps"].dropna() >= 0).all()
-    assert (hidden <= copies["duration_ps"].array).fillna(value=True).all()
-    assert hidden.isna()[copies["duration_ps"].isna()].all()
-    costs = transfer_costs(measured, ops, [])
-    for back in costs.device_to_host_syncs:
-        assert 0 < back.count <= len(copies)
-        assert (back.wait_us or 0) >= 0
-        assert (back.idle_us or 0) >= 0
-    assert costs.round_trips == ()
 
 
 def test_a_copy_between_devices_does_not_stay_on_the_one_it_leaves() -> None:

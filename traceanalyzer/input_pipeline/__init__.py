@@ -1,1 +1,1 @@
-"""Whether a run's input pipelines (tf.data) keep up, which stage is slow, and how to fix it."""
+"""Judges input pipelines (tf.data): whether they keep up, which stage is slow, how to fix it."""

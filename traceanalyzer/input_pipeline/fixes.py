@@ -1,8 +1,7 @@
-"""Fixes for a slow stage, and the time that each saves per step.
+"""Fixes for a slow stage, with bounds of the time that each saves per step.
 
 The bounds come from the pipeline's sections (`throughput`), with the work of the stage replaced by
-its work after the change: the high bound is the best case, the low bound the worst case for unknown
-properties of the program. Neither exceeds the measured wait.
+its work after the change, at best and at worst. They never exceed the measured wait.
 """
 
 from __future__ import annotations
@@ -24,15 +23,14 @@ if TYPE_CHECKING:
 _MAPS: Final = re.compile(r"Map|MapAndBatch\w*|ParallelMap\w*")
 _FILES: Final = re.compile(r"TFRecord\w*|TextLine\w*|FixedLengthRecord\w*|CSV\w*")
 _BATCHES: Final = re.compile(r"\w*Batch\w*")
-# Stages that restart their inputs for each element, so that the iterators below them count files or
-# the like, not epochs.
+# Stages that restart their inputs for each element: iterators below them count files, not epochs.
 _FANS_OUT: Final = re.compile(r"\w*Interleave\w*|FlatMap\w*")
 _CACHE: Final = re.compile(r"\w*Cache\w*")
 _SHUFFLE: Final = re.compile(r"Shuffle\w*")
 _RANDOM: Final = re.compile(r"\bRandom|Random\w*|Multinomial|StatelessTruncatedNormal\w*")
 
 _MIN_SHARE: Final = 0.05  # of the wait: smaller gains are not worth a change
-_MOSTLY_OVERHEAD: Final = 0.5  # of a function's time: the part outside its ops
+_MOSTLY_OVERHEAD: Final = 0.5  # share of a function's time outside its ops
 _MIN_EPOCHS: Final = 2  # fewer recorded epochs do not justify a cache
 _MOST_CPUS_USED: Final = 0.75  # above this, more parallel calls gain little
 # If bounds differ by less than this share of the wait, the easier change comes first.
@@ -51,15 +49,15 @@ class InputFix:
 
     kind: _Kind
     title: str
-    text: str  #: what to do, and what it requires of the program
+    text: str  #: what to do, and under which conditions
     code: str
-    low_ps: float  #: gain per step, at least
-    high_ps: float  #: at most; never more than the wait
+    low_ps: float  #: least time saved per step
+    high_ps: float  #: most time saved per step
     basis: str  #: assumptions behind the bounds
 
 
 def fixes(pipeline: Pipeline, row: int, cpus: int | None, *, has_gpu: bool) -> tuple[InputFix, ...]:
-    """Return fixes for the stage that bounds the rate, the best first.
+    """Return fixes for the stage in a row, the best first.
 
     Args:
         cpus: The number of CPUs that tf.data uses.
@@ -119,13 +117,13 @@ class _Changes:
         """Return a fix, given the wait that remains at best and at worst.
 
         Args:
-            variant: The end of the name of its texts.
+            variant: A suffix to the name of its texts.
             surely: The share of the least gain that is certain.
             words: Values for the placeholders of the texts.
         """
         pipeline = self._pipeline
         wait = pipeline.waits.mean_ps
-        # If the sections do not explain some of the wait, no change to them is certain to help.
+        # No change is certain to reduce a part of the wait that the sections do not explain.
         accounted = min(wait, pipeline.wait_if(pipeline.own_ps, pipeline.slowest_ps))
         high = min(max(wait - best_ps, 0.0), wait)
         low = min(max(accounted - worst_ps, 0.0), high) * surely
@@ -137,7 +135,7 @@ class _Changes:
         return InputFix(kind=kind, low_ps=low, high_ps=high, **texts)
 
     def _wait_beside_section(self, busy_ps: float) -> float:
-        """Return the wait if the stage worked for `busy_ps` per step, in a separate section."""
+        """Return the wait if the stage worked for `busy_ps` per step in a separate section."""
         pipeline = self._pipeline
         shared = {self._section, (str(self._stage["stage"]), False)}
         below = [k for k in pipeline.below(self._row) if k != self._row]
@@ -148,7 +146,7 @@ class _Changes:
         return pipeline.wait_if(own, slowest)
 
     def _wait_in_section(self, busy_ps: float) -> float:
-        """Return the wait if the stage worked for `busy_ps` per step, in its present section."""
+        """Return the wait if the stage worked for `busy_ps` per step in its present section."""
         pipeline = self._pipeline
         section = pipeline.sections[self._section]
         whole = pipeline.busy_ps([k for k in section if k != self._row]) + busy_ps
@@ -157,7 +155,7 @@ class _Changes:
         return pipeline.wait_if(pipeline.own_ps, max(pipeline.slowest_without(section), whole))
 
     def _contended(self, work_ps: float) -> float:
-        """Return the least wait if the steps need every CPU, so that work can only be shared."""
+        """Return the least wait for some work if the steps need all CPUs."""
         return 0.0 if self._has_gpu else work_ps / (self._cpus or 2)
 
     def _calls_at_once(self) -> float:
@@ -168,7 +166,7 @@ class _Changes:
         mine = work.row == self._row
         took = float((work.end_ps[mine] - work.start_ps[mine]).sum())
         whole = self._pipeline.recorded([self._row]).total_ps
-        # Calls that wait for a thread appear to run: limit them to the number that can run at once.
+        # Calls that wait for a thread appear to run.
         limits = [self._stage["parallelism"], self._cpus]
         most = min((float(n) for n in limits if is_positive(n)), default=float("inf"))
         return max(1.0, min(took / whole if whole else 1.0, most))
@@ -176,13 +174,13 @@ class _Changes:
     # --- changes -------------------------------------------------------------------------------
 
     def _rewritten(self) -> InputFix:
-        """TensorFlow ops instead of Python, which runs one call at a time."""
+        """Replace Python, which runs one call at a time, with TensorFlow ops."""
         calling = self._pipeline.calling_ps(self._row)
         shared = self._busy_ps - calling + calling / self._cpus if self._cpus else 0.0
         return self._fix("rewrite", self._wait_beside_section(shared), self._pipeline.waits.mean_ps)
 
     def _parallel(self) -> Iterator[InputFix]:
-        """Several calls at once."""
+        """Call the function several times in parallel."""
         cpus = self._cpus
         calling = self._pipeline.calling_ps(self._row)
         at_once = self._calls_at_once() if calling else 1.0
@@ -190,7 +188,7 @@ class _Changes:
             return
         if is_positive(self._stage["autotune"]):
             return  # tf.data already chooses the parallelism
-        # More parallel calls do not speed up handing elements over between threads.
+        # Parallel calls do not speed up passing elements between threads.
         handing_over = self._busy_ps - calling
         most = max(at_once, float(cpus)) if cpus else None
         least = 1.0 if self._calls_python else max(at_once, (cpus or 2) / 2)
@@ -203,7 +201,7 @@ class _Changes:
         )
 
     def _vectorised(self) -> Iterator[InputFix]:
-        """One call for a whole batch, if the calls cost more than their ops."""
+        """Call the function once per batch, if calls cost more than their ops."""
         if self._calls_python or not is_positive(self._stage["calls"]):
             return
         stages = [self._pipeline.stages[k] for k in self._pipeline.chain(self._row)]
@@ -223,13 +221,13 @@ class _Changes:
         )
 
     def _several(self, kind: _Kind) -> InputFix:
-        """Several generators or files at once: all CPUs share the work of the stage at best."""
+        """Use several generators or files in parallel: at best, all CPUs share the work."""
         best = self._wait_beside_section(self._busy_ps / self._cpus) if self._cpus else 0.0
         worst = self._wait_beside_section(self._busy_ps)
         return self._fix(kind, best, worst, number=self._cpus or 4)
 
     def _prefetched(self) -> Iterator[InputFix]:
-        """Prepare elements in advance, if each step makes its own now."""
+        """Prepare elements in advance, if steps make their own now."""
         pipeline = self._pipeline
         if self._section != PROGRAM:
             return
@@ -240,12 +238,12 @@ class _Changes:
             "prefetch",
             best,
             max(best, self._contended(moved)),
-            contention="" if self._has_gpu else "steps that need every CPU at worst; ",
+            contention="" if self._has_gpu else "steps that need all CPUs at worst; ",
             own="'s own time" if self._has_gpu else "",
         )
 
     def _cached(self) -> Iterator[InputFix]:
-        """Keep the elements, if each epoch makes the same again."""
+        """Keep the elements, if each epoch makes the same ones."""
         pipeline = self._pipeline
         chain = [(k, str(pipeline.stages[k]["type"])) for k in pipeline.chain(self._row)]
         fans = [k for k, op_type in chain if _FANS_OUT.fullmatch(op_type)]
@@ -261,13 +259,13 @@ class _Changes:
         best = pipeline.wait_if(own, pipeline.slowest_without(below))
         provisos, or_none, size = "", "", ""
         if any(_SHUFFLE.fullmatch(str(s["type"])) for s in stages):
-            provisos = " Move the shuffle after it, or each epoch has the same order."
+            provisos = " Move the shuffle after the cache, or each epoch has the same order."
         calls_python = any(is_positive(s["python_ps"]) for s in stages)
         if calls_python:
             provisos += (
-                " Only if the Python function returns the same for the same element each time."
+                " Do this only if the Python function returns the same value for the same element."
             )
-            or_none = ", and none if Python returns something else each time"
+            or_none = ", and none at all if Python returns other values each time"
         if is_positive(stage["element_bytes"]):
             each = int(stage["element_bytes"]) * int(stage["elements"]) // epochs
             size = f", about {size_text(each)}"

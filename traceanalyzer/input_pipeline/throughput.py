@@ -1,9 +1,9 @@
-"""The rate of a pipeline, and its rate if a stage took more or less time.
+"""The rate of a pipeline, also if a stage took more or less time.
 
-A pipeline works in sections. A stage that prepares elements in advance calls its inputs on a
-separate thread; all stages from there to the next such stage take turns on that thread, so their
-work adds up. Sections work in parallel: the slowest bounds the rate. The last section is the
-program's thread: each step waits for all of its work.
+A pipeline works in sections. A stage that prepares elements in advance requests its inputs on a
+separate thread. The stages from there to the next such stage share that thread, so their work adds
+up. Sections work in parallel: the slowest bounds the rate. The last section is the program's
+thread: each step waits for all of its work.
 """
 
 from __future__ import annotations
@@ -33,22 +33,19 @@ PROGRAM: Final[_Section] = ("", False)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StepWaits:
-    """How long one host's steps waited for input.
+    """How long one host's steps waited for input."""
 
-    `table` has one row per step of the kind that took most time: `step`, `name`, `start_ps`,
-    `duration_ps`, `wait_ps` (within the step), `wait_before_ps` (between the previous step and this
-    one: a loop can fetch input outside the marked step), `since_ps` (the start of that time) and
-    `counts`: true for regular steps, and for outliers that are slow because they waited. The other
-    figures cover only these.
-    """
-
+    #: A row for each step of the name that took most time: `step`, `name`, `start_ps`,
+    #: `duration_ps`, `wait_ps` (within the step), `wait_before_ps` (between the previous step and
+    #: this one), `since_ps` (the start of that time), and `counts`: true for regular steps, and for
+    #: outliers that are slow because they waited. The other figures cover only these.
     table: pd.DataFrame
     steps: int
-    begin_ps: NDArray[np.int64]  #: of each step, including the wait before it
+    begin_ps: NDArray[np.int64]  #: of each step and the wait before it
     end_ps: NDArray[np.int64]
-    mean_ps: float  #: wait per step, including the wait before it
+    mean_ps: float  #: wait in and before a step
     median_ps: float
-    share: float  #: of the steps' time, including the waits before them
+    share: float  #: of the time of the steps and the waits before them
     other_ps: float  #: median duration of a step without its waits
 
 
@@ -63,7 +60,7 @@ class Pipeline:
 
     @cached_property
     def above(self) -> dict[int, int]:
-        """The row that consumes each row's elements."""
+        """The row of the stage that consumes each stage's elements."""
         rows = {str(stage["stage"]): k for k, stage in self.stages.items()}
         parents = {k: stage["parent"] for k, stage in self.stages.items()}
         return {k: rows[p] for k, p in parents.items() if isinstance(p, str) and p in rows}
@@ -76,7 +73,7 @@ class Pipeline:
         return found
 
     def below(self, row: int) -> list[int]:
-        """Return a stage and all stages that produce its elements."""
+        """Return the rows of a stage and of all stages before it."""
         return [k for k in self.stages if row in self.chain(k)]
 
     def section(self, row: int) -> _Section:
@@ -101,8 +98,8 @@ class Pipeline:
     def _spans_of(self) -> dict[int, Intervals]:
         """When each stage was busy.
 
-        Between two calls, a stage that prepares elements in advance hands them over between
-        threads. That is its work too, unless its inputs were busy then.
+        Between two calls, a stage that prepares elements in advance passes them from thread to
+        thread. That is work, too, unless its inputs were busy then.
         """
         found = {}
         for row, stage in self.stages.items():
@@ -120,15 +117,15 @@ class Pipeline:
         return times_of(self.work, np.isin(self.work.row, np.array(list(rows), np.int64)))
 
     def busy_ps(self, rows: Collection[int]) -> float:
-        """Return the wall-clock time, per step, while some of these stages were busy."""
+        """Return the wall-clock time per step in which some of these stages were busy."""
         return self._per_step(self.spans(rows))
 
     def calling_ps(self, row: int) -> float:
-        """Return the time per step while calls of a stage's function ran."""
+        """Return the time per step in which calls of a stage's function ran."""
         return self._per_step(self.recorded([row]))
 
     def in_wait_ps(self, row: int) -> float:
-        """Return the time per step while a stage was busy and the program waited."""
+        """Return the time per step in which a stage was busy and the program waited."""
         return self._per_step(common(self._spans_of[row], self.waiting))
 
     def _per_step(self, times: Intervals) -> float:
@@ -146,7 +143,7 @@ class Pipeline:
         return self.slowest_without()
 
     def slowest_without(self, rows: Iterable[int] = ()) -> float:
-        """Return the work of the busiest section, except the program's and without some rows."""
+        """Return the work of the busiest section except the program's, without some rows."""
         others = (set(members) for section, members in self.sections.items() if section != PROGRAM)
         return max((self.busy_ps(members.difference(rows)) for members in others), default=0.0)
 
@@ -168,5 +165,5 @@ def times_of(spans: Spans, chosen: NDArray[np.bool_] | slice = slice(None)) -> I
 
 
 def is_positive(value: Any) -> bool:  # noqa: ANN401 - a cell of a table
-    """Return whether a figure or flag is known, and above 0 or set."""
+    """Return whether a number is known and positive, or a flag known and set."""
     return not pd.isna(value) and value > 0

@@ -1,7 +1,4 @@
-"""Whether a run's pipelines keep up with its steps, and which stages are slow if not.
-
-Times are picoseconds.
-"""
+"""Decides whether a run's pipelines keep up with its steps and, if not, which stages are slow."""
 
 from __future__ import annotations
 
@@ -28,12 +25,12 @@ if TYPE_CHECKING:
 
 _MIN_STEPS: Final = 3
 _TOO_LONG: Final = 0.05  # share of a step spent waiting
-# A pipeline that bounds the rate is busy nearly all the time, or works on the thread of the steps.
-# Below this share, elements were ready, and the steps waited for the handover.
+# If a pipeline was busy for less than this share, elements were ready, and the steps waited until
+# these were passed to their thread.
 _BUSY: Final = 0.6
-_SLOW: Final = 0.3  # share of the wait during which the slow stage must have been busy
+_SLOW: Final = 0.3  # share of the wait in which the slow stage must be busy
 _MOST_OF_THE_START: Final = 0.5
-_SIMILAR: Final = 2.0  # at most this multiple of a regular step's duration without its wait
+_SIMILAR: Final = 2.0  # times a regular step's duration without its wait, at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +40,7 @@ class SlowStage:
     row: int  #: of the host's table of stages
     stage: str  #: its path
     busy_ps: float  #: wall-clock time per step
-    in_wait_share: float  #: of the wait: the part while the stage was busy
+    in_wait_share: float  #: share of the wait in which the stage was busy
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,15 +54,13 @@ class HostInput:
     slow: SlowStage | None = None
     fixes: tuple[InputFix, ...] = ()  #: alternatives, the best first: their gains do not add up
     startup_ps: int | None = None  #: the longest first request of an iterator
-    #: The time a shuffle took to fill its buffer for the first element, if that is most of
-    #: `startup_ps`.
-    fill_ps: float | None = None
+    fill_ps: float | None = None  #: time to fill a shuffle's buffer, if most of `startup_ps`
     fill_size: int | None = None  #: elements in that buffer
-    fills: int = 0  #: number of the shuffle's iterators, each of which filled it
+    fills: int = 0  #: how often it was filled
 
     @property
     def is_handing_over(self) -> bool:
-        """Whether steps wait although elements are ready: handing them over takes that long."""
+        """Whether steps wait although elements are ready, since passing them takes long."""
         waits = self.waits
         return self.verdict == "keeps_up" and waits is not None and waits.share >= _TOO_LONG
 
@@ -101,7 +96,7 @@ def host_input(
     elif waits.steps < _MIN_STEPS:
         reason = f"fewer than {_MIN_STEPS} regular steps were recorded"
     elif not len(pipelines.requests.row):
-        reason = "the trace does not show where the program waits for an element"
+        reason = "the trace does not show when the program waits for input"
     unknown = HostInput(
         host=host,
         verdict="unknown",
@@ -115,7 +110,7 @@ def host_input(
         return replace(unknown, verdict="keeps_up")
     pipeline = _pipeline(stages, pipelines, waiting, waits)
     if pipeline is None:
-        return replace(unknown, reason="the trace does not show what the pipeline did meanwhile")
+        return replace(unknown, reason="the trace does not show the work of the pipeline")
     whole = waits.mean_ps + waits.other_ps
     if max(pipeline.own_ps / waits.mean_ps, pipeline.slowest_ps / whole) < _BUSY:
         return replace(unknown, verdict="keeps_up")
@@ -168,7 +163,7 @@ def _slow_stage(pipeline: Pipeline) -> SlowStage | None:
 
 
 def _startup(stages: pd.DataFrame, pipelines: Pipelines) -> dict[str, Any]:
-    """Return the longest start of an iterator, and how long a shuffle filled its buffer then."""
+    """Return the longest start of an iterator, and the time to fill a shuffle's buffer in it."""
     requests, first = pipelines.requests, pipelines.is_first
     if not first.any():
         return {}
@@ -228,8 +223,7 @@ def _step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
 def _counts(table: pd.DataFrame, kind: NDArray[np.object_]) -> NDArray[np.bool_]:
     """Return which steps count: regular ones, and outliers that are slow only because of a wait.
 
-    Without its wait, such a step takes about as long as the others. A step that is slow for another
-    reason, such as a checkpoint, does not count.
+    Without its wait, such a step takes about as long as the others.
     """
     regular, wait = kind == REGULAR, table["wait_ps"].to_numpy(np.float64)
     own = table["duration_ps"].to_numpy(np.float64) - wait

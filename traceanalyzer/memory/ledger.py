@@ -1,7 +1,6 @@
 """The ledger of one allocator: the memory in use after each record, and its blocks.
 
-A deallocation frees the block last allocated at its address. For blocks allocated before the first
-record, only the size is known.
+A deallocation frees the block last allocated at its address.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# More than any machine has: larger numbers are invalid. Half a million of these fit into int64.
+# Larger sizes are invalid. Half a million of these fit into int64.
 _MOST_BYTES: Final = 2**44
 UNKNOWN: Final = -1  # in a column of sizes
 _SIZES: Final = (
@@ -41,17 +40,16 @@ def records_of(table: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ledger:
-    """One allocator's records in order of time; one entry per record in each array, in bytes."""
+    """One allocator's records by time; arrays have one entry per record, in bytes."""
 
-    records: pd.DataFrame  #: from `records_of`, those with the bytes in use and the address
+    records: pd.DataFrame  #: from `records_of`, without those that lack bytes in use or address
     at_ps: NDArray[np.int64]
     is_allocation: NDArray[np.bool_]  #: False for a deallocation
     size: NDArray[np.int64]  #: of the block
     in_use: NDArray[np.int64]  #: after the record, reserved bytes included
     reserved: NDArray[np.int64]  #: reserved by the allocator
-    #: Index of the record that ends the block's life: its deallocation or, if that record is lost,
-    #: the next allocation at its address. The number of records if the block outlives them; -1 for
-    #: a deallocation.
+    #: The record that ends the block's life: its deallocation or, if that is lost, the next
+    #: allocation at its address. The number of records if there is none; -1 for a deallocation.
     end: NDArray[np.int64]
     before: NDArray[np.int64]  #: in use by blocks allocated before the first record
     live: NDArray[np.int64]  #: in use by blocks that a record allocated
@@ -61,10 +59,7 @@ class Ledger:
         return len(self.at_ps)
 
     def unaccounted(self, index: int) -> int:
-        """Return the bytes that do not add up after a record.
-
-        Positive if allocation records are lost, negative if deallocation records are lost.
-        """
+        """Return the bytes missing because records are lost, negative for lost deallocations."""
         known = self.reserved[index] + self.before[index] + self.live[index]
         return int(self.in_use[index] - known)
 
@@ -74,11 +69,7 @@ class Ledger:
         return np.flatnonzero(self.is_allocation[upto] & (self.end[upto] > index))
 
     def holders(self, blocks: NDArray[np.int64], sign: NDArray[np.int64] | int = 1) -> pd.DataFrame:
-        """Add up some blocks, each with its sign, by op, dtype, shape and region.
-
-        Returns:
-            The columns of `HELD_BY`, None where unknown, `bytes` and `count`; the largest first.
-        """
+        """Sum some blocks, each with its sign, by the columns of `HELD_BY`, the largest first."""
         chosen = self.records[list(HELD_BY)].iloc[blocks]
         chosen = chosen.assign(bytes=sign * self.size[blocks], count=sign)
         groups = chosen.groupby(list(HELD_BY), sort=False, observed=True, dropna=False)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from traceanalyzer.memory.ledger import Ledger
 
 
-MOST_ALLOCATORS: Final = 64  # of a host; a file that is not from TensorFlow may name a million
+MOST_ALLOCATORS: Final = 64  # of a host; a file may name a million
 _KINDS: Final = ("device", "unknown", "pinned_host", "host")
 _A_STRETCH: Final = 4  # points: its first, lowest, highest and last
 _GROWING_STEPS: Final = 5  # over fewer steps, memory can rise by chance
@@ -41,9 +41,9 @@ _HOST: Final = re.compile(r"cpu\w*|mkl_?cpu|\w*_cpu_\w+")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Peak:
-    """The moment of highest memory use; the parts add up to `bytes`. None means unknown."""
+    """The first moment of highest memory use; its parts add up to `bytes`. None is unknown."""
 
-    at_ps: int  #: the first of several such moments
+    at_ps: int
     bytes: int  #: in use
     reserved_bytes: int  #: reserved by the allocator itself
     named_bytes: int  #: in blocks whose op the trace names
@@ -51,11 +51,9 @@ class Peak:
     before_bytes: int  #: allocated before the trace began
     unaccounted_bytes: int  #: missing because records are lost; negative for lost deallocations
     rounding_bytes: int | None  #: in the live blocks beyond the requested bytes
-    available_bytes: int | None  #: that the allocator could still allocate then
+    available_bytes: int | None  #: still available to the allocator
     fragmentation: float | None  #: share of its free memory outside the largest free piece
-    #: The live blocks, grouped by `op_id`, `op_name`, `data_type`, `shape` and `region_type`, with
-    #: `bytes` and `count`; the largest first.
-    holders: pd.DataFrame
+    holders: pd.DataFrame  #: the live blocks; see `Ledger.holders`
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -66,17 +64,15 @@ class Growth:
     first_bytes: int  #: in use at the end of the first step
     last_bytes: int  #: in use at the end of the last step
     bytes_per_step: int  #: the median rise
-    #: The blocks that grew, grouped as in `Peak`; `bytes` and `count` are the difference between
-    #: the last step and the first.
-    holders: pd.DataFrame
+    holders: pd.DataFrame  #: the blocks that grew, by how much; see `Ledger.holders`
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AllocatorUse:
-    """The memory that one allocator of a host had in use. None means unknown."""
+    """The memory that one allocator of a host had in use. None is unknown."""
 
     allocator: str  #: its name
-    kind: AllocatorKind  #: whose memory it is; `pinned_host` is host memory that devices copy
+    kind: AllocatorKind  #: `pinned_host` is host memory that devices copy from directly
     device: str | None  #: the device whose memory it is, such as `/device:GPU:0`
     records: int  #: allocations and deallocations in the trace
     limit_bytes: int | None  #: for pinned memory, a TensorFlow setting, not the host's memory
@@ -92,9 +88,8 @@ class AllocatorUse:
 def memory_use(allocations: pd.DataFrame, steps: pd.DataFrame) -> tuple[AllocatorUse, ...]:
     """Return the memory that each allocator of one host had in use, device allocators first.
 
-    Records without the bytes in use or the block's address are left out. So are allocators that a
-    trace does not record, such as TensorFlow's plain CPU allocator, and, beyond `MOST_ALLOCATORS`,
-    those with the fewest records.
+    TensorFlow's plain CPU allocator is not recorded. Beyond `MOST_ALLOCATORS`, those with the
+    fewest records are left out.
     """
     if allocations.empty:
         return ()
@@ -165,18 +160,15 @@ def allocator_kind(name: str) -> AllocatorKind:
 def sampled(
     at_ps: NDArray[np.int64], level: NDArray[np.int64], points: int = 1000
 ) -> NDArray[np.int64]:
-    """Downsample a series to points that draw the same line at a width of that many points.
+    """Return the indices of points that draw nearly the same line as all points.
 
     Time is cut into equal stretches, and the first, lowest, highest and last point of each are
-    kept. The last one matters: its level lasts until the next stretch.
+    kept.
 
     Args:
         at_ps: Times, ascending.
         level: The level from each time on.
         points: The most points to choose.
-
-    Returns:
-        Indices, ascending.
     """
     n = len(at_ps)
     if n <= points:
@@ -209,7 +201,7 @@ def _step_spans(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _by_step(book: Ledger, spans: pd.DataFrame) -> pd.DataFrame:
-    """Return the memory in use in each step, from the last record before or in the step."""
+    """Return the highest and the last memory in use in each step."""
     if not len(book) or spans.empty:
         return spans.iloc[:0].assign(peak_bytes=0, end_bytes=0)
     level = np.concatenate([[book.at_first], book.in_use, [0]])  # an extra entry for `reduceat`

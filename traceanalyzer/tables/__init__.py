@@ -1,1 +1,1 @@
-"""Columns to dataframes: what the events of a trace mean in TensorFlow's vocabulary."""
+"""Turns the events of a trace into dataframes, in TensorFlow's terms."""

@@ -1,4 +1,4 @@
-"""Operations on columns: of flags, numbers and dictionary-coded texts, and of events that nest."""
+"""Operations on columns of flags, numbers and texts, and on nested events."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def mask(flags: Iterable[object]) -> Flags:
 
 
 def named_like(plane: Plane, is_wanted: Test) -> Ints:
-    """Return the plane's events whose name passes the test; test each distinct name once."""
+    """Return the events whose name passes the test; each distinct name is tested once."""
     wanted = mask(map(is_wanted, plane.names))
     return np.flatnonzero(wanted[plane.name_of]) if wanted.any() else np.empty(0, np.int64)
 
 
 def matches(column: Strings, is_wanted: Test) -> Flags:
-    """Return which rows of a column have a wanted string; test each distinct string once."""
+    """Return which strings pass the test; each distinct string is tested once."""
     return pick(mask(map(is_wanted, column.values)), column.codes, missing=False)
 
 
@@ -54,7 +54,7 @@ def flags_at(index: Ints, size: int) -> Flags:
 
 
 def place_of(keys: NDArray[Any], wanted: NDArray[Any]) -> Ints:
-    """Return the index of each wanted key in `keys` (sorted, distinct); -1 if it is not there."""
+    """Return the index of each wanted key in `keys` (sorted, distinct); -1 if it is missing."""
     if not len(keys):
         return np.full(len(wanted), -1, np.int64)
     slot = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
@@ -82,9 +82,9 @@ def last_before(keys: Ints, at_ps: Ints, wanted: Ints, until_ps: Ints) -> Ints:
 
 
 def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[Ints, Ints]:
-    """Number the distinct rows of some columns; return each row's number and the distinct rows.
+    """Return a number for each row of some columns, and the distinct rows by number.
 
-    Values are integers from -1 up. Distinct rows are in order of first occurrence.
+    The values are integers from -1 up.
     """
     packed, room = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
@@ -108,13 +108,8 @@ def coded(codes: NDArray[Any], values: Sequence[str]) -> Strings:
     return Strings(codes.astype(np.int32), tuple(values))
 
 
-def constant(value: str, size: int) -> Strings:
-    """Return the same string `size` times."""
-    return Strings(np.zeros(size, np.int32), (value,))
-
-
 def concatenate(columns: Sequence[Strings]) -> Strings:
-    """Join columns end to end, over one set of distinct values."""
+    """Concatenate columns of strings."""
     numbers: dict[str, int] = {}
     codes = [np.empty(0, np.int32)]
     for column in columns:
@@ -131,7 +126,7 @@ def filled(column: Strings, other: Strings) -> Strings:
 
 
 def mapped(column: Strings, function: Callable[[str], str | None]) -> Strings:
-    """Apply `function` to each distinct string; None leaves a gap."""
+    """Apply a function to each distinct string; None means no string."""
     numbers: dict[str, int] = {}
     table = [
         -1 if (value := function(text)) is None else numbers.setdefault(value, len(numbers))
@@ -156,10 +151,7 @@ def categorical(column: Strings) -> pd.Categorical:
 
 
 def in_line_order(plane: Plane) -> Ints:
-    """Return the plane's events line by line, by start, an enclosing event before its content.
-
-    Each line keeps the range of `Lines.event_begin`.
-    """
+    """Sort the events of each line by start, an enclosing event before the events in it."""
     order = np.arange(len(plane), dtype=np.int64)
     bounds = plane.lines.event_begin
     for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
@@ -172,7 +164,7 @@ def in_line_order(plane: Plane) -> Ints:
 
 
 def nested(plane: Plane, order: Ints) -> events.Nested:
-    """Return the plane's events for native code, `order` as from `in_line_order`."""
+    """Return the events for native code; `order` is from `in_line_order`."""
     return events.Nested(order, plane.lines.event_begin, plane.start_ps, plane.end_ps)
 
 
@@ -184,13 +176,13 @@ def innermost(plane: Plane, order: Ints, is_container: Flags) -> Ints:
 
 
 def by_line(plane: Plane, event: Ints) -> Ints:
-    """Sort events by line, then by start, an enclosing event before its content."""
+    """Sort events by line, then by start, an enclosing event before the events in it."""
     start, duration = plane.start_ps[event], plane.duration_ps[event]
     return event[np.lexsort((-duration, start, plane.line_of[event]))]
 
 
 def is_outermost(plane: Plane, event: Ints) -> Flags:
-    """Return the given events that no other one encloses, in the order of `by_line`."""
+    """Return which of the events, sorted by `by_line`, no other one encloses."""
     line = plane.line_of[event]
     latest = pd.Series(plane.end_ps[event]).groupby(line).cummax()
     before = latest.groupby(line).shift(fill_value=np.iinfo(np.int64).min)
@@ -198,6 +190,6 @@ def is_outermost(plane: Plane, event: Ints) -> Flags:
 
 
 def self_durations(duration_ps: Ints, parent: Ints) -> Ints:
-    """Return each event's duration without its children's; `parent` is -1 for none."""
+    """Return each event's duration without that of its children; `parent` is -1 for none."""
     own: Ints = np.maximum(duration_ps - sum_by(parent, duration_ps, len(duration_ps)), 0)
     return own

@@ -1,15 +1,13 @@
 """The kernels and transfers that ran on one host's devices, and the call that launched each.
 
-A launch and the work it launched share a correlation id: a 32-bit counter per process, so ids can
-recur in a long trace or one of several processes. The launch is the last call with the id that
-began before the work. This is certain unless an earlier call with the id, or the next one, has no
-work: the work can then belong to that call, if it was queued for long or clock drift puts it before
-its launch.
+A call and the work that it launches share a correlation id. This is a 32-bit counter per process,
+so ids can recur. Work is attributed to the last call with its id that began before it. This is
+certain unless an earlier call with the id, or the next one, has no work: the work can then belong
+to that call.
 
-The profiler aligns the clock of each device with the host's separately, and can be off. If work
-begins before its launch, the device's clock is early by the difference. One call can launch many
-kernels (`cuGraphLaunch`); only the first of them shows this. Clocks also drift, so some work is a
-little earlier still.
+The profiler aligns the clocks of devices with the host's, and can be off. If work begins before its
+launch, the device's clock is early by the difference. If a call launches many kernels
+(`cuGraphLaunch`), only the first shows this. Clocks also drift, so some work is even earlier.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ import numpy as np
 from traceanalyzer.tables.arrays import (
     coded,
     concatenate,
-    constant,
     filled,
     flags_at,
     last_before,
@@ -64,7 +61,7 @@ _DRIFT_PS: Final = 100_000_000  # clock drift explains no more than this
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceEvents:
-    """Events of the device planes of one host; arrays have one entry per event."""
+    """The events of one host's devices; arrays have one entry per event."""
 
     name: Strings  #: of the kernel or transfer
     device: Strings  #: name of the plane, `/device:GPU:0`
@@ -73,8 +70,7 @@ class DeviceEvents:
     duration_ps: Ints
     correlation_id: Ints  #: 0 if not recorded
     launch: Ints  #: event of the host plane that launched it, -1 if unknown
-    #: As `launch`, but also -1 if another event may be the launch: correlation ids recur.
-    sure_launch: Ints
+    sure_launch: Ints  #: the same, but -1 unless no other event can be the launch
     early_ps: Ints  #: by how much the clock of its device is early
     function: Strings  #: function it was launched in, if known
     op: Strings  #: op it was launched for, `name:Type`, or none
@@ -99,7 +95,7 @@ def device_planes(trace: Trace) -> list[Plane]:
 
 
 def device_events(trace: Trace, host: HostOps) -> DeviceEvents:
-    """Collect the events of a host's device planes, without derived lines."""
+    """Collect the events of a host's devices."""
     planes = device_planes(trace)
     rows = [_own_events(plane) for plane in planes]
 
@@ -112,7 +108,7 @@ def device_events(trace: Trace, host: HostOps) -> DeviceEvents:
 
     correlation_id = numbers(lambda p: p.integers("correlation_id").values)
     start_ps = numbers(lambda p: p.start_ps)
-    device = texts(lambda p: constant(p.name, len(p)))
+    device = texts(lambda p: coded(np.zeros(len(p)), (p.name,)))
     calls, plane = host.launches, host.plane
     call_ids = plane.integers("correlation_id").values[calls]
     launched = launched_by(call_ids, plane.start_ps[calls], correlation_id, start_ps, device.codes)
@@ -144,7 +140,7 @@ def device_events(trace: Trace, host: HostOps) -> DeviceEvents:
 
 
 def _own_events(plane: Plane) -> Ints:
-    """Return the events of work on the device, without derived lines and memory records."""
+    """Return the device's work: events that are neither on derived lines nor memory records."""
     derived = mask(map(is_derived_line, plane.lines.name, plane.lines.id.tolist()))
     chosen = np.flatnonzero(~derived[plane.line_of])
     for stat in filter(plane.has_stat, _MEMORY_RECORDS):
@@ -213,10 +209,14 @@ def launch_calls(plane: Plane) -> Ints:
 def launched_by(
     call_id: Ints, call_ps: Ints, work_id: Ints, work_ps: Ints, device: Codes
 ) -> Launched:
-    """Find the call that launched each piece of work.
+    """Find the call that launched each kernel or transfer.
 
-    Calls are sorted by id, then by time. `work_id` is 0 if not recorded; `work_ps` is on the clock
-    of the work's device, which is numbered from 0.
+    Args:
+        call_id: Correlation ids of the calls, ascending.
+        call_ps: When each call began, ascending for calls with the same id.
+        work_id: Correlation ids of the work, 0 if not recorded.
+        work_ps: When the work began, on its device's clock.
+        device: The number of its device.
     """
     call = np.full(len(work_id), -1, np.int64)
     is_sure = np.zeros(len(work_id), np.bool_)
@@ -245,8 +245,8 @@ def launched_by(
 def _early_ps(late_ps: Ints, call: Ints, device: Codes, devices: int) -> Ints:
     """Return by how much the clock of each device is early.
 
-    Only the earliest work of each call counts: later work waits for it, whatever the clock.
-    Single calls prove nothing: their work can have the id of another call.
+    Only the earliest work of each call counts, since later work waits for it. A few calls prove
+    nothing: their work can have the id of another call.
     """
     early_ps = np.zeros(devices, np.int64)
     none = np.iinfo(np.int64).max
@@ -260,7 +260,7 @@ def _early_ps(late_ps: Ints, call: Ints, device: Codes, devices: int) -> Ints:
 
 
 def _is_sure(call_id: Ints, call: Ints) -> Flags:
-    """Return for which work each earlier call with its id, and the next one, has work."""
+    """Return which work is sure to be from its call: earlier calls and the next one have work."""
     without = np.bincount(call[call >= 0], minlength=len(call_id)) == 0
     before = np.cumsum(without) - without
     is_first_without = before == before[np.searchsorted(call_id, call_id)]

@@ -1,7 +1,7 @@
 """The function that each event of a host ran in.
 
-A trace names the functions that Python calls. It does not name functions that tf.data calls or
-graphs that TensorFlow 1 sessions run: with a capture file, the ops that ran or the recorder's
+A trace names the functions that Python calls, but neither the functions that tf.data calls nor the
+graphs that TensorFlow 1 sessions run. With a capture file, the ops that ran or the recorder's
 markers identify these.
 """
 
@@ -51,11 +51,11 @@ _NO_CALL: Final = 0  # see `HostOps.call`
 def called_functions(
     plane: Plane, names: Names, kind: NDArray[np.uint8], order: Ints, executor: Ints
 ) -> tuple[Strings, dict[str, str]]:
-    """Return each event's function, without TensorFlow's counter, and the full names by label.
+    """Return the label of the function that each event ran in, and full names by label.
 
-    On the calling thread, this is the function of the enclosing call. On other threads, the step id
-    identifies it: the executor's event and the `FunctionRun` within the call both have it. Ops that
-    run to prepare a graph have a separate step id, even within the call that needs the graph.
+    On the calling thread, the enclosing call names the function. On other threads, the step id
+    does: the executor's event and the call's `FunctionRun` share it. Ops that run to prepare a
+    graph have a step id of their own, even within a call.
     """
     is_call = (names.kind == Kind.FUNCTION_CALL).tolist()
     definitions = _labels({op for op, calls in zip(names.op, is_call, strict=True) if calls})
@@ -87,10 +87,10 @@ def called_functions(
 
 
 def _labels(functions: Collection[str], taken: Collection[str] = ()) -> dict[str, str]:
-    """Label functions without TensorFlow's counter, `f`, `f#2` ...; return full names by label.
+    """Return full names by label: names without TensorFlow's counter, as in `f`, `f#2`.
 
-    The counter depends on everything the program traced before. The order of the counters does not,
-    so the labels are the same in another recording of the program.
+    The counter depends on everything that the program traced before, but its order does not. So
+    the labels are the same in another recording of the program.
     """
     found: dict[str, str] = {}
     for function in sorted(functions, key=lambda name: (*base_and_counter(name), name)):
@@ -104,20 +104,20 @@ def _labels(functions: Collection[str], taken: Collection[str] = ()) -> dict[str
 
 
 def base_and_counter(called: str) -> tuple[str, int]:
-    """Split a function's name into Python's name and the counter that TensorFlow adds."""
+    """Split a function's name into its name in Python and TensorFlow's counter."""
     match = _FUNCTION.fullmatch(called)
     return (match[1], int(match[2] or 0)) if match else (called, 0)
 
 
 def _reduces(plane: Plane, order: Ints) -> Flags:
-    """Return which events are part of reducing a dataset, not of a stage that feeds it."""
+    """Return which events reduce a dataset, as opposed to its stages."""
     is_around = mask(map(_OF_REDUCE.match, plane.names))[plane.name_of]
     around = innermost(plane, order, is_around)
     return pick(mask(map(_LOOPS.fullmatch, plane.names))[plane.name_of], around, missing=False)
 
 
 def with_recorded_functions(host: HostOps, capture_file: CaptureFile) -> HostOps:
-    """Name the functions that can only be identified with a capture file."""
+    """Name the functions that only a capture file identifies."""
     return _with_session_graphs(_with_functions_of_steps(host, capture_file), capture_file)
 
 
@@ -126,8 +126,10 @@ def _with_labels(
 ) -> HostOps:
     """Name the functions of some calls.
 
-    `labels` maps new labels to full function names. `keep_named` keeps functions that are already
-    known.
+    Args:
+        labels: Full names of functions by new label.
+        function_of_call: Full names of functions by step id.
+        keep_named: Whether functions that are already known are kept.
     """
     values = (*host.function.values, *labels)
     code = {name: len(host.function.values) + at for at, name in enumerate(labels.values())}
@@ -150,9 +152,8 @@ def _with_labels(
 def _with_functions_of_steps(host: HostOps, capture_file: CaptureFile) -> HostOps:
     """Name the dataset functions that compute for a step.
 
-    The ops of a call identify its function: all of them must be nodes of it. If several functions
-    qualify, the one with the fewest other nodes is chosen; if two are equally good, the one that
-    feeds a step, which is the usual case.
+    A call is of the function that has all its ops as nodes, and the fewest other nodes. If two
+    functions are equal in that, the one that feeds a step is chosen, which is the usual case.
     """
     of_steps = functions_of_steps(capture_file)
     names_of_call = _calls_by_data(host) if of_steps else {}
@@ -185,7 +186,7 @@ def _calls_by_data(host: HostOps) -> dict[int, frozenset[str]]:
 
 
 def _nodes(capture_file: CaptureFile, functions: Collection[str]) -> dict[str, frozenset[str]]:
-    """Return the node names of each function, both as placed and as run."""
+    """Return the names of each function's nodes, as placed and as run."""
     found = {}
     for function in map(capture_file.function, sorted(functions)):
         if function is not None:
@@ -200,10 +201,7 @@ def is_session_graph(function: str) -> bool:
 
 
 def _with_session_graphs(host: HostOps, capture_file: CaptureFile) -> HostOps:
-    """Name session graphs as functions if a program has several.
-
-    The graphs of one program often have nodes with the same names.
-    """
+    """Name session graphs if a program has several: these often share names of nodes."""
     names = {each.name for each in capture_file.session_graphs()}
     names |= {d.name or SESSION for d in capture_file.definitions if is_session(d.name or SESSION)}
     if len(names) < 2:  # noqa: PLR2004 - one graph needs no name

@@ -1,14 +1,13 @@
-"""Find the captured graph node of each op in a trace, and what was recorded about it.
+"""Finds the captured graph node of each op in a trace, with its device, types and source line.
 
-A trace names the nodes of the partition that ran, after Grappler. Each is traced back to the
-placer's input, which has the requested device, to the function it was inlined from, and to the
-source line that created it. If a function was placed several times, or several functions are
-possible, only facts on which all of them agree are used.
+A trace names the nodes that ran, after Grappler. Each is traced back to the placer's input, which
+has the requested device, to the function it was inlined from, and to the source line that created
+it. If a function was placed several times, or several functions are possible, only the facts that
+all of them share are used.
 
 Types come from the attributes of the node that ran, and are unknown if these were not recorded (as
-in TensorFlow 2.12). Traces of host tracer level 2 have no types; those of level 3 lack the types of
-resources and references (op_kernel.cc, ShapeTraceString). The OpDef says which attributes are
-types; it is used only if it is certain to be the one of the program's TensorFlow.
+in TensorFlow 2.12). The OpDef, which says which attributes are types, must be certain to be that of
+the program's TensorFlow.
 """
 
 from __future__ import annotations
@@ -63,9 +62,9 @@ class OpRecord:
     #: The devices, if calls placed it differently; "" for an unknown one.
     devices: tuple[str, ...] = ()
     is_device_certain: bool = True  #: whether the device is proved
-    is_on_host: bool = False  #: whether its device is not a CPU but all results were in host memory
-    has_host_inputs: bool = False  #: whether, in that case, all its inputs were in host memory, too
-    witness: str = "capture_file"  #: what shows the device; `graph` for one in an events file
+    is_on_host: bool = False  #: whether its device is no CPU but all results were in host memory
+    has_host_inputs: bool = False  #: whether, in that case, all its inputs were in host memory too
+    witness: str = "capture_file"  #: or `graph`, if the record is from an events file
     function: str = ""  #: the instantiated function; "" for an eager op
     node: str = ""  #: node of the placer's input or, if not recorded, of the definition
     signatures: tuple[int, ...] = ()  #: of an eager op; empty for a graph op
@@ -80,7 +79,7 @@ def as_typed(device: str | None) -> str | None:
 
 
 class Types(NamedTuple):
-    """The types of a node's tensors, `float;int32`; "" for no tensor, None if unknown."""
+    """The types of a node's tensors, `float;int32`; "" if it has no tensors, None if unknown."""
 
     inputs: str | None  #: `resource` for a handle, `float_ref` for a reference
     outputs: str | None
@@ -90,7 +89,7 @@ NOT_KNOWN: Final = Types(inputs=None, outputs=None)
 
 
 class NodeTypes:
-    """Finds the types of the nodes in one capture file."""
+    """The types of the nodes in a capture file."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
@@ -98,7 +97,7 @@ class NodeTypes:
         self.of = cache(self._find)
 
     def _find(self, op: str, index: int) -> Types:
-        """Return the types of a node that ran, by its attribute set; -1 if that was left out."""
+        """Return the types of a node, given the index of its attribute set, -1 if not recorded."""
         definition = None if index == UNKNOWN else self._nearest.registry.definition(op)
         if definition is None:  # an op from a custom op library
             return NOT_KNOWN
@@ -118,7 +117,7 @@ class NodeTypes:
 
 
 class GraphNodes:
-    """Finds nodes in one capture file."""
+    """The graph nodes in a capture file."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
@@ -132,7 +131,7 @@ class GraphNodes:
         }
 
     def find(self, function: str, name: str, op_type: str) -> OpRecord | None:
-        """Return the node of an op that ran in a function or in a function it calls."""
+        """Return the node of an op that ran in a function or in one that it calls."""
         if role_of_type(op_type) == Role.TRANSFER:
             return None  # created by graph partitioning
         own = self._in_function(function, name, op_type, is_its_own=True)
@@ -141,16 +140,16 @@ class GraphNodes:
         )
 
     def find_in_datasets(self, name: str, op_type: str) -> OpRecord | None:
-        """Return the node of an op that tf.data called, if all functions with that node agree."""
+        """Return the node of an op that tf.data called, if all datasets' functions agree on it."""
         return self._find_anywhere(name, op_type, lambda f: f not in self._not_of_pipelines)
 
     def find_in_any(self, name: str, op_type: str) -> OpRecord | None:
         """Return the node of an op of unknown function: a session's, or one that all agree on.
 
-        TensorFlow also runs ops outside of any function, on the CPU, to infer shapes while Python
-        builds a graph (eval_const_tensor.cc, graph_runner.cc). So the device of a node that was
-        placed elsewhere is unknown, and a node in no instantiated graph is looked up in the
-        definitions. If both exist, the line is that of the graph and the types are unknown.
+        TensorFlow also runs ops outside of functions, on the CPU, to infer shapes while Python
+        builds a graph (eval_const_tensor.cc, graph_runner.cc). So a GPU is not taken as the op's
+        device, and a node that is in no graph is looked up in the definitions. If it is in both,
+        its types are unknown.
         """
         if role_of_type(op_type) == Role.TRANSFER or self._lacks_functions:
             return None
@@ -194,7 +193,7 @@ class GraphNodes:
         return holders
 
     def _called_by(self, function: str) -> tuple[str, ...]:
-        """Return the functions that a function calls, directly or not, from node attributes."""
+        """Return the functions that a function calls, directly or not, by its nodes' attributes."""
         if function not in self._reached:
             reached, order = {function}, [function]
             for caller in order:  # grows
@@ -207,7 +206,7 @@ class GraphNodes:
     def _in_function(
         self, function: str, name: str, op_type: str, *, is_its_own: bool = False
     ) -> OpRecord | None:
-        """Look up an op in a function; `is_its_own`: the op is known to have run there."""
+        """Look up an op in a function; `is_its_own` if it is known to have run there."""
         instantiated = self._capture_file.function(function)
         instances = () if instantiated is None else instantiated.instances
         instances = self._of_sessions.get(function, instances)
@@ -219,7 +218,7 @@ class GraphNodes:
         )
 
     def _in_definition(self, function: str, name: str) -> OpRecord | None:
-        """Look up a node by its exact name if no graph of its function was recorded."""
+        """Look up a node in the definition of a function without a recorded graph."""
         known = self._defined_as(function, name)
         if known is None:
             return None
@@ -227,7 +226,7 @@ class GraphNodes:
         return OpRecord(frame=frame, requested_device=None, function=function, node=known)
 
     def _defined_as(self, function: str, name: str) -> str | None:
-        """Return the name, in the definition, of a node or of the node it was derived from."""
+        """Return the name in the definition of a node, or of the node it was derived from."""
         definition = self._capture_file.definition(function)
         names = () if definition is None else (name, *base_names(name))
         return next((n for n in names if definition and definition.index(n) != UNKNOWN), None)
@@ -246,10 +245,10 @@ class GraphNodes:
         if not ran:
             if place == UNKNOWN:
                 return None
-            # TensorFlow 2.12 does not record the nodes that ran. If the function is certain, so is
-            # the name: Grappler keeps it when it changes the op type (`RealDiv` to `Mul`). Fused
-            # ops of Grappler and oneDNN, whose types begin with an underscore, are named after the
-            # node whose value they compute.
+            # TensorFlow 2.12 does not record the nodes that ran. In a function that is certain, the
+            # name is enough: Grappler keeps it when it changes the type (`RealDiv` to `Mul`). Fused
+            # ops, whose types begin with an underscore, have the name of the node whose value they
+            # compute.
             is_named = is_its_own and not instance.partitions
             if not is_named and graph.ops[place] != op_type and not op_type.startswith("_"):
                 return None
@@ -274,10 +273,7 @@ class GraphNodes:
 
 
 def base_names(name: str) -> Iterator[str]:
-    """Return the names that a node's name may be derived from, most likely first.
-
-    Only the name of a node in the same graph counts.
-    """
+    """Yield the names of nodes that a node may be derived from, most likely first."""
     for pattern in _MADE_FROM:
         if match := pattern.fullmatch(name):
             yield match[1]
@@ -296,7 +292,7 @@ def _origin(graph: Graph | Partition, at: int) -> tuple[str, str] | None:
 
 
 def _agreed(found: Iterable[OpRecord | None]) -> OpRecord | None:
-    """Return the node on which all agree, with the device and types that all share."""
+    """Return the record if all agree on it, with the device and types that all share."""
     nodes = [node for node in found if node is not None]
     if not nodes or len({(n.frame, n.requested_device) for n in nodes}) > 1:
         return None

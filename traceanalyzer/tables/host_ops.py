@@ -1,4 +1,4 @@
-"""The op occurrences on a host's threads: one entry per run of an op, with its context."""
+"""The occurrences of ops on a host's threads: an entry for each time an op ran."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ UNKNOWN_TYPE: Final = "?"
 
 
 class Transfer(NamedTuple):
-    """An edge between devices, as recorded by a send or receive event; "" if unknown."""
+    """An edge between devices, as a send or receive records it; "" if unknown."""
 
     producer: str
     consumer: str
@@ -82,12 +82,11 @@ class HostOps:
     function: Strings  #: function it ran in, `tf.data`, `constant folding`, or empty
     definitions: dict[str, str]  #: full name of each function, with TensorFlow's counter
     in_pipeline: Flags  #: whether it ran on behalf of tf.data
-    #: Whether it is an eager op that ran on another thread, in TensorFlow's eager executor
-    #: (eager/eager_executor.cc). That run's events name no op or, in older traces, are `X:X`, a
-    #: separate occurrence.
+    #: Whether it is an eager op that ran on another thread, TensorFlow's eager executor
+    #: (eager/eager_executor.cc). That run is not linked to it.
     is_handed_over: Flags
     call: Ints  #: step id of the call it ran in, 0 where unknown
-    device: Strings  #: device of its executor, or to which its inputs were sent; mostly unknown
+    device: Strings  #: device of its executor, or that its inputs were sent to; mostly unknown
     device_is_proved: Flags  #: an input that was sent to the CPU proves nothing
     self_ps: Ints  #: duration without the ops nested in it
     input_types: Strings  #: at host tracer level 3: `float;int32`, `?` for an unknown one
@@ -180,8 +179,10 @@ def host_ops(plane: Plane) -> HostOps:
 def _handed_over(plane: Plane, kind: NDArray[np.uint8], ran_in: Ints) -> Flags:
     """Return which eager ops TensorFlow's eager executor ran on another thread.
 
-    `kind` is the kind of each occurrence by name: `X:X` counts as an op, since kernels write that
-    event, also for eager ops. `ran_in` is the occurrence around each event of the plane.
+    Args:
+        plane: The host plane.
+        kind: The kind of each occurrence by its name; `X:X` counts as a graph op.
+        ran_in: The occurrence around each event of the plane.
     """
     runs = plane.named(_EAGER_RUN)
     own = mask(map(is_eager_executor_line, plane.lines.name))
@@ -207,7 +208,7 @@ def _echoes(plane: Plane, names: Names, kind: NDArray[np.uint8], parent: Ints) -
 
 
 def _transfers(plane: Plane, names: Names, event: Ints) -> tuple[Codes, dict[Transfer, int]]:
-    """Number the edges in `_Send` and `_Recv` events (rendezvous key, from, to)."""
+    """Return the edge of each `_Send` and `_Recv`, and the number of each edge."""
     is_transfer = mask(role_of_type(t) == Role.TRANSFER for t in names.type)
     rows = np.flatnonzero(is_transfer[plane.name_of[event]])
     transfer = np.full(len(event), -1, np.int32)
@@ -234,7 +235,7 @@ def _edge(key: str, producer: str, consumer: str) -> Transfer | None:
 def _moves(
     plane: Plane, kind: NDArray[np.uint8], parent: Ints, number: Ints, edges: dict[Transfer, int]
 ) -> Moves:
-    """Find inputs copied for eager ops (`_Send input 0 from A to B`) and add their edges."""
+    """Find the inputs copied for eager ops (`_Send input 0 from A to B`); add their edges."""
     event = named_like(plane, _EAGER_SEND.fullmatch)
     event = event[pick(kind, parent[event], Kind.OTHER) == Kind.EAGER_OP]
     edge_of_name = {}
@@ -250,12 +251,12 @@ def _with_devices(host: HostOps, turn: Ints) -> HostOps:
     """Add each occurrence's device and whether it is proved; `turn` is the executor's event.
 
     The key of a send or receive names the device that it ran on. A function has one executor per
-    device, so all ops that the send's executor ran are on that device.
+    device, so all ops that the same executor ran are on that device.
 
-    An eager op's inputs are sent to the op's device, but an op on a GPU takes some inputs in host
-    memory: TensorFlow 2.3 to 2.11 sent these to the CPU first (kernel_and_device.cc). Later
+    The inputs of an eager op are sent to its device. But some inputs of an op on a GPU must be in
+    host memory, and TensorFlow 2.3 to 2.11 sent these to the CPU (kernel_and_device.cc). Later
     versions, whose `EagerExecute` names the op, do not (tested on an emulated GPU). So an input
-    sent to the CPU is no proof, and in older traces not even evidence.
+    sent to the CPU proves nothing, and is not even evidence in older traces.
     """
     plane, moves = host.plane, host.moves
     devices: dict[str, int] = {"": -1}
@@ -287,7 +288,7 @@ def _with_devices(host: HostOps, turn: Ints) -> HostOps:
 
 
 def _types_of_shape(shape: str) -> str | None:
-    """Reduce the stat `shape`, `(float[64,64];int32[2])`, to its types, `float;int32`.
+    """Return the types, `float;int32`, in a stat `shape`, `(float[64,64];int32[2])`.
 
     Only ops with inputs have it: `()` means one input of unknown type.
     """

@@ -1,4 +1,4 @@
-"""Builds all tables of one host; those of kernels, allocations and events are built here."""
+"""Builds the tables of one host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.capture_file.graph_def import type_name
-from traceanalyzer.tables.arrays import categorical, coded, constant, filled, mapped
+from traceanalyzer.tables.arrays import categorical, coded, filled, mapped
 from traceanalyzer.tables.device_events import device_events
 from traceanalyzer.tables.functions import with_recorded_functions
 from traceanalyzer.tables.host_ops import host_ops, host_plane
@@ -40,7 +40,7 @@ _NOTHING: Final = {"", "(null)"}
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostTables:
-    """One host's rows of each table, with the columns of the schemas but not yet their dtypes."""
+    """One host's rows of each table; `Schema.frame` gives the columns their dtypes."""
 
     ops: pd.DataFrame
     kernels: pd.DataFrame
@@ -49,7 +49,7 @@ class HostTables:
     steps: pd.DataFrame
     facts: TracerFacts
     threads: ThreadActivity | None = None  #: None without a host plane
-    joined: Joined | None = None  #: what its capture file says about the ops
+    joined: Joined | None = None  #: the records of its ops in the capture file
     stages: pd.DataFrame = field(default_factory=no_stages)  #: stages of its input pipelines
     pipelines: Pipelines = NO_PIPELINES  #: when elements were requested and stages worked
 
@@ -88,7 +88,7 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
     stages, work = pipelines(occurrences, ops)
 
     def of_host(table: pd.DataFrame) -> pd.DataFrame:
-        return table.assign(host=categorical(constant(host_name, len(table))))
+        return table.assign(host=categorical(coded(np.zeros(len(table)), (host_name,))))
 
     return HostTables(
         ops=of_host(ops),
@@ -124,10 +124,7 @@ def _kernel_rows(occurrences: OpOccurrences, ops: pd.DataFrame) -> pd.DataFrame:
 
 
 def _allocation_rows(plane: Plane) -> pd.DataFrame:
-    """Read `MemoryAllocation` and `MemoryDeallocation` events (bfc_allocator.cc), sorted by time.
-
-    The rows lack the column `op_id`: see `_with_op_ids`.
-    """
+    """Read `MemoryAllocation` and `MemoryDeallocation` events (bfc_allocator.cc), by time."""
     made = plane.named("MemoryAllocation")
     event = np.concatenate([made, plane.named("MemoryDeallocation")])
     order = np.argsort(plane.start_ps[event], kind="stable")
@@ -160,7 +157,7 @@ def _type(text: str) -> str | None:
 
 
 def _with_op_ids(allocations: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
-    """Link allocations, which record an op's name only, to the row if just one has that name."""
+    """Link allocations, which record only an op's name, to the row if just one has that name."""
     named = ops[~ops["is_eager"]]
     single = named[~named["name"].duplicated(keep=False)]
     ids = dict(zip(single["name"], single["op_id"], strict=True))
@@ -170,10 +167,7 @@ def _with_op_ids(allocations: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
 
 
 def event_rows(host_name: str, trace: Trace) -> pd.DataFrame:
-    """List the events of all planes, including derived lines.
-
-    One row per event: `host`, `plane`, `line`, `line_id`, `name`, `start_ps`, `duration_ps`.
-    """
+    """Return a row for each event of all planes, including derived lines."""
     parts = [
         pd.DataFrame(
             {

@@ -1,16 +1,16 @@
-"""Joins each op of a trace with what the capture file recorded about it.
+"""Joins each op of a trace with its record in the capture file.
 
-Graph ops have a function and a name, and are looked up once the op table has its rows. An eager
-op's event contains only its type, so eager ops get their record first, and have one row for each
-line, scope and combination of types. The recorder lists the ops that Python ran, in order, for each
-thread (`CaptureFile.sequences`). It also writes markers to the trace, `traceanalyzer:eager` with
-the thread number and the position of the next op: at a thread's first op in a session, and from
-time to time after that. Between two markers, events are aligned with records by op type.
+Graph ops are looked up by function and name, once the op table has its rows. The event of an eager
+op contains only its type, so eager ops get their records first, and have a row for each line, scope
+and combination of types. The recorder lists the ops that each Python thread ran, in order
+(`CaptureFile.sequences`). Sometimes it writes a marker, `traceanalyzer:eager`, to the trace, with
+the thread's number and the position of its next op. Between two markers, events are aligned with
+records by op type.
 
 Events and records can differ: TensorFlow runs additional ops (`_EagerConst`, a `Cast` of an
-argument), and some of Python's ops fail before they run. If the types or counts differ, all longest
-common subsequences of the two are considered. An event gets a record only if every one of them
-pairs it, and always with a record of the same signature. A wrong line is worse than none.
+argument), and some of Python's ops fail before they run. An event then gets a record only if all
+longest common subsequences of the two pair it with a record of the same signature. A wrong line is
+worse than none.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ MARKER: Final = "traceanalyzer:eager"
 _AS_OPTIONAL: Final = "IteratorGetNextAsOptional"  # iterator_ops.cc
 # Of functions: keras/src/backend/tensorflow/trainer.py, `multi_step_on_iterator` (3.15).
 _KERAS_STEP: Final = "_step_on_iterator"
-# The most pairs of event and record to compare in a stretch that differs. A longer stretch must
-# have lost its markers and is left unmatched.
+# The most pairs of event and record to compare between two markers. If there are more, markers must
+# be lost, and no event gets a record.
 _MOST_PAIRS: Final = 4_000_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Joined:
-    """The capture file's records for one host's op table."""
+    """The records of one host's ops in its capture file."""
 
-    records: tuple[OpRecord | None, ...]  #: the record of each row, None if there is none
+    records: tuple[OpRecord | None, ...]  #: by row of the op table
     #: The signatures with which each function was called eagerly, by its definition's name.
     calls: dict[str, tuple[int, ...]]
     graphs: CaptureFile | None = None  #: the graphs in events files, if these were joined
-    #: Whether optionals are values of the program, not what tf.data's elements come in.
+    #: Whether optionals are the program's values; otherwise, tf.data's elements are optionals.
     has_own_optionals: bool = False
 
 
@@ -93,10 +93,7 @@ def join_rows(
 
 
 def _has_own_optionals(capture_file: CaptureFile) -> bool:
-    """Return whether no library takes an iterator's elements as optionals.
-
-    Keras' steps do, and loops over distributed datasets.
-    """
+    """Return whether no library takes an iterator's elements as optionals, as Keras' steps do."""
     known = {signature.op for signature in capture_file.signatures}
     for function in capture_file.functions:
         known.add(function.name)
@@ -107,10 +104,10 @@ def _has_own_optionals(capture_file: CaptureFile) -> bool:
 def join_graphs(
     occurrences: OpOccurrences, graphs: EventGraphs, gpus: Sequence[str]
 ) -> Joined | None:
-    """Find the record of each row in graphs of another call or run, which prove no device.
+    """Find the record of each row in graphs that may be of another call: no device is certain.
 
     Args:
-        gpus: Full names of the GPUs that the trace has planes of.
+        gpus: Full names of the GPUs in the trace.
     """
     rows = occurrences.rows
     is_node = ~rows["is_eager"] & (rows["type"].map(role_of_type) != Role.TRANSFER)
@@ -132,11 +129,7 @@ def join_graphs(
 def join_eager(
     host: HostOps, capture_file: CaptureFile, session: int | None
 ) -> tuple[HostOps, tuple[OpRecord, ...], dict[str, tuple[int, ...]]]:
-    """Find the records of eager ops and add records, types and devices to the occurrences.
-
-    Also return the records, which differ in line, scope, types or device, and the signatures with
-    which each function was called.
-    """
+    """Return the occurrences with the records of eager ops, these records, and `Joined.calls`."""
     plane = host.plane
     of_event = eager_signatures(plane, host.order, capture_file, session)
     signature = np.where(host.kind == Kind.EAGER_OP, of_event[host.event], -1)
@@ -184,8 +177,8 @@ def _distinct_records(capture_file: CaptureFile, used: Codes) -> tuple[tuple[OpR
 
 
 def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
-    # Every output of an op is on the op's device, whatever its memory (kernel_and_device.cc). An op
-    # without outputs is placed with its resource (placement_utils.cc, MaybePinToResourceDevice).
+    # Outputs are on the op's device, whatever their memory (kernel_and_device.cc). An op without
+    # outputs is placed with its resource (placement_utils.cc, MaybePinToResourceDevice).
     inputs, outputs = signature.inputs, signature.outputs
     devices = {t.device for t in outputs or inputs if outputs or t.dtype == "resource"}
     device = devices.pop() if len(devices) == 1 else ""
@@ -204,7 +197,7 @@ def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
 def eager_signatures(
     plane: Plane, order: Ints, capture_file: CaptureFile, session: int | None
 ) -> Codes:
-    """Return each event's signature, -1 if it is not an eager op or the signature is uncertain."""
+    """Return each event's signature, -1 if it is no eager op or its signature is uncertain."""
     out = np.full(len(plane), -1, np.int32)
     sequences = [s for s in capture_file.sequences if session is None or s.session == session]
     marker = np.flatnonzero(mask(n == MARKER for n in plane.names)[plane.name_of[order]])
@@ -242,9 +235,9 @@ def _records_after(
 ) -> tuple[Ints, Ints, Flags]:
     """Return the records after each marker: begin, end, and whether the end is unknown.
 
-    The end is known if another marker of the same thread and sequence follows on the line. After
-    the last marker, the trace or the records may end first. A marker of no sequence, or of several,
-    has no records, but it still ends the stretch before it.
+    The end is known if another marker of the same thread and sequence follows on the line;
+    otherwise, the trace or the records may end first. A marker without a sequence, or with several,
+    has no records.
     """
     thread, index = plane.integers("thread", marker), plane.integers("index", marker)
     line, place = plane.line_of[marker], index.values

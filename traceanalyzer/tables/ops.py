@@ -1,11 +1,10 @@
-"""The op table: a row for each op of each host, with its durations and where it ran.
+"""The op table: a row for each op of a host, with its durations and where it ran.
 
 An op appears on a host thread, on a device, or on both. In each place, its function, device or
 input types can be missing. Occurrences that differ only in such missing values are one op.
 
-With one exception: below host tracer level 3, an op placed on a GPU leaves no host event. So a host
-event and a kernel of the same name are two ops, one on each device: in two functions, or in one
-function called under two devices. They are one op only if the kernel was launched within the event.
+There is an exception: below host tracer level 3, an op placed on a GPU leaves no host event. So a
+host event and a kernel of the same name are two ops, unless the kernel was launched in the event.
 """
 
 from __future__ import annotations
@@ -73,22 +72,19 @@ class OpOccurrences:
 
     host: HostOps
     device: DeviceEvents
-    #: One row per op: `function`, `name`, `type`, `device`, `input_types`, `is_eager`, `is_xla`;
-    #: missing text is None. `record` is the record of an eager op, -1 for none. `device_assumed`:
-    #: some of its occurrences lack the device and are assumed to be the same op as the others.
+    #: One row per op: `function`, `name`, `type`, `device`, `input_types` (None if unknown),
+    #: `is_eager`, `is_xla`, and `record`, that of an eager op (-1 if unknown). `device_assumed`:
+    #: some of its occurrences lack the device; they are assumed to be the same op.
     rows: pd.DataFrame
     of_occurrence: Ints  #: row of each entry of `HostOps`
-    #: Row of each entry of `DeviceEvents` that is a kernel, -1 for a transfer or a kernel without a
-    #: known op.
-    of_device_event: Ints
-    #: Which device events show where their row's op ran: kernels that name it, or that an eager op
-    #: launched. A kernel launched within a graph op does not show it: a Python callback or a custom
-    #: op on the CPU can launch kernels, too.
+    of_device_event: Ints  #: row of each kernel in `DeviceEvents`; -1 if unknown, or a transfer
+    #: Which device events show where their op ran: kernels that name it, or that an eager op
+    #: launched. A graph op that launches kernels may be on the CPU, such as a Python callback.
     is_placing: Flags
 
 
 def gather_occurrences(host: HostOps, device: DeviceEvents, host_level: int) -> OpOccurrences:
-    """Gather a host's occurrences into rows."""
+    """Assign the occurrences and kernels of a host to rows of its op table."""
     labels: dict[_Label, int] = {}
     is_kernel = ~device.direction.present
     owner = pick(host.owner, device.sure_launch)
@@ -165,10 +161,10 @@ def gather_occurrences(host: HostOps, device: DeviceEvents, host_level: int) -> 
 
 
 def _kernel_labels(device: DeviceEvents, labels: dict[_Label, int], launcher: Ints) -> Ints:
-    """Number each device event's label: the op it names, otherwise the op that launched it.
+    """Return the label of each device event: the op that it names, otherwise its launcher's.
 
     `launcher` is the label of the occurrence that launched each event, -1 for none. New labels are
-    added.
+    added to `labels`.
     """
     eager = {(known.type, known.type): k for known, k in labels.items() if known.is_eager}
     own = np.full(len(device.op.values), -1, np.int64)
@@ -199,7 +195,7 @@ def _kernel_labels(device: DeviceEvents, labels: dict[_Label, int], launcher: In
 
 
 def _host_devices(host: HostOps, kernel_devices: Strings, launched_by: Ints) -> Strings:
-    """Return each occurrence's device: proved by transfers, or where it launched kernels."""
+    """Return each occurrence's device: proved by transfers, otherwise that of its kernels."""
     launched = np.flatnonzero(launched_by >= 0)
     merged = concatenate([host.device, kernel_devices.take(launched)])
     known, of_launched = np.split(merged.codes, [len(host.event)])
@@ -210,19 +206,18 @@ def _host_devices(host: HostOps, kernel_devices: Strings, launched_by: Ints) -> 
 
 
 def _full_names(host: HostOps, device: Strings) -> Strings:
-    """Convert plane names to TensorFlow device names if the trace shows job and task."""
+    """Complete the names of devices if the trace shows the job and task."""
     full = (d for d in host.device.values if d.startswith("/job:"))
     prefix = next((d.partition("/device:")[0] for d in full), "")
     return coded(device.codes, [prefix + value for value in device.values])
 
 
 def _fill_gaps(table: pd.DataFrame, is_graph_op: Flags, host_level: int, apart: list[int]) -> Flags:
-    """Fill in missing values that have one candidate; also return which rows lacked the device."""
+    """Fill gaps that have one candidate; return which rows lacked the device."""
     if host_level >= EVERY_OP_LEVEL:
         table["side"] = 0
-    # Eager ops of one type are many ops that only their records distinguish: the function or device
-    # of one says nothing about the others. Ops that tf.data calls or that run to prepare a graph
-    # are on the CPU; an op of the same name elsewhere is a different op.
+    # Eager ops of one type are many ops: the function or device of one says nothing about others.
+    # Ops that tf.data calls or that run to prepare a graph are different from ops of the same name.
     outside = ~table["function"].isin(apart).to_numpy()
     _fill_single(table, "function", ["label", "side"], is_graph_op, known_in=outside)
     lacked = (table["device"] < 0).to_numpy()
@@ -238,9 +233,9 @@ def _fill_gaps(table: pd.DataFrame, is_graph_op: Flags, host_level: int, apart: 
 def _fill_single(
     table: pd.DataFrame, column: str, by: list[str], where: Flags, known_in: Flags | None = None
 ) -> None:
-    """Fill gaps of `column` if the rows with equal values in `by` have exactly one value of it.
+    """Fill gaps of a column if the rows with equal values in `by` have a single value of it.
 
-    `where` selects the rows to fill, `known_in` the rows to learn from; both default to all.
+    `where` selects the rows to fill, `known_in` the rows to learn from (by default, all).
     """
     gaps = table[column] < 0
     learn = ~gaps if known_in is None else ~gaps & known_in
@@ -257,10 +252,9 @@ def op_rows(
     allocations: pd.DataFrame,
     joined: Joined | None,
 ) -> pd.DataFrame:
-    """Build one host's rows of the op table, transfers not yet counted.
+    """Build one host's rows of the op table, without counting transfers.
 
-    The key includes the host's position in the run, not its name, since host names change between
-    recordings.
+    Keys include the host's position in the run, since its name changes between recordings.
     """
     rows, host, device = occurrences.rows, occurrences.host, occurrences.device
     n = len(rows)
@@ -316,9 +310,9 @@ def _texts(values: Iterable[str | None]) -> pd.Series:
 
 
 def _complete(seen: str | None, recorded: str | None) -> str | None:
-    """Fill in the types that a trace omits: those of resources and references.
+    """Add the types that a trace omits: those of resources and references.
 
-    Types in the trace take precedence over a record.
+    If the trace and the record differ, the trace counts.
     """
     if seen is None or recorded is None:
         return seen if recorded is None else recorded
@@ -330,7 +324,7 @@ def _complete(seen: str | None, recorded: str | None) -> str | None:
 
 
 def _signature(input_types: str | None, record: OpRecord | None) -> str | None:
-    """Describe the input types and, for an eager op, also its output types, scope and line."""
+    """Describe an op's input types; for an eager op, also its output types, scope and line."""
     if record is None or not record.signatures:
         return input_types
     frame = record.frame
@@ -350,10 +344,8 @@ def _launches(kernel_row: Ints, device: DeviceEvents, n: int) -> Ints:
 def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | None]) -> pd.Series:
     """Return a key for each row that is the same when the same program is recorded again.
 
-    The key omits the device, since not every trace shows it; rows that are otherwise equal are
-    numbered by device. It also omits the source line, which moves with every edit above it: eager
-    ops are identified by file name, Python function and scope, and numbered by line if these are
-    equal.
+    It omits the device, which not every trace shows, and the line, which moves with every edit
+    above it. Rows that are otherwise equal are numbered by line and device.
     """
     parts = rows[["function", "name", "type", "input_types"]].fillna("").copy()
     parts["is_eager"] = rows["is_eager"].astype(str)
@@ -373,7 +365,7 @@ def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | No
 
 
 def _request(record: OpRecord | None) -> str:
-    """Return what identifies an eager op, except for its line; empty for a graph op."""
+    """Return the identity of an eager op except for its line; empty for a graph op."""
     if record is None or not record.signatures:
         return ""
     frame = record.frame

@@ -1,24 +1,18 @@
-"""Where each op ran, how certain that is, and the evidence ("witness") for it.
+"""Where each op ran, how certain that is, and the evidence ("witness") for it, strongest first.
 
-These are facts in the trace itself or in its capture file. The witnesses, strongest first:
-
-`capture_file`     the capture file: the partition that ran it, or the device and memory of an eager
-                   op's results
+`capture_file`     the partition that ran it, or the device and memory of an eager op's results
 `graph`            a graph in an events file beside the trace, unless an event is proof
 `kernel`           a kernel launched for the op ran on that device
 `compiled`         XLA made the op part of a kernel
 `input_pipeline`   it ran on behalf of tf.data, whose functions are placed on the CPU, except for
                    iterators on a GPU: their ops appear at host tracer level 3
-`executor`         a send names the device of the executor that ran it or that the send came from;
-                   or TensorFlow ran it on a separate CPU device to prepare a graph
-                   (graph_runner.cc)
+`executor`         a send names the device of the executor that ran it; or TensorFlow ran it on a
+                   separate CPU device to prepare a graph (graph_runner.cc)
 `transfer`         the far end of a send, or of a copy whose direction is known; proof only if the
                    op is known to be in the same function
 `allocator`        its output was allocated on a GPU
-`host_event`       at host tracer level 2 only ops placed on a CPU leave an event (op_kernel.cc:
-                   a kernel on a GPU is never `expensive`; executor.cc: only expensive ones are
-                   recorded below level 3)
-`no_gpu`           nothing in the trace shows that TensorFlow had a GPU, and a GPU would show
+`host_event`       at host tracer level 2, only ops on a CPU leave an event (`EVERY_OP_LEVEL`)
+`no_gpu`           the trace does not show that TensorFlow had a GPU, although it would
 `registry`         no TensorFlow version in the kernel tables has a GPU kernel for it
 `summary`          it is an eager `Identity` directly before a summary is written: TensorFlow's
                    copy of the value to the host (summary_ops_v2.py, `write`)
@@ -96,10 +90,10 @@ def decide(
     in_pipeline: Flags,
     records: Sequence[OpRecord | None],
 ) -> list[Placement]:
-    """Decide the placement of each row of a host's op table.
+    """Return the placement of each row of a host's op table.
 
-    `in_pipeline` marks the rows that ran on behalf of tf.data. A type alone does not show that,
-    since an op that takes an element can be placed on a GPU.
+    `in_pipeline` marks the rows that ran on behalf of tf.data. The type does not show this: an op
+    that takes an element can be placed on a GPU.
     """
     host, n = occurrences.host, len(occurrences.rows)
 
@@ -131,8 +125,8 @@ class _Witnesses:
         rows = occurrences.rows
         self._ends = _transfer_ends(occurrences.host, occurrences.device)
         self._allocated = _gpu_outputs(allocations)
-        # Two functions can each have an op of the same name, so a name alone must be unique. Ops
-        # that TensorFlow runs to prepare a graph have the names of that graph's nodes.
+        # Ops of two functions can share a name. Ops that TensorFlow runs to prepare a graph have
+        # the names of the graph's nodes.
         names = rows.loc[~rows["is_eager"] & (rows["function"] != CONSTANTS), "name"]
         self._shared = set(names[names.duplicated()])
         is_seen = facts.gpu_used or facts.pluggable_used or any(facts.accelerators.values())
@@ -144,7 +138,7 @@ class _Witnesses:
         self._every_op = facts.host_level >= EVERY_OP_LEVEL
 
     def placement(self, row: Any, record: OpRecord | None) -> Placement:  # noqa: ANN401 - pandas'
-        """Return where a row ran, given the witnesses that `decide` collected."""
+        """Return where the op of a row ran."""
         if row.function == CONSTANTS:
             return Placement("cpu", "certain", "executor", row.device)
         if record is not None and record.device is not None and not row.is_xla:
@@ -163,7 +157,7 @@ class _Witnesses:
         return self._by_events(row) or named or self._by_type(row)
 
     def _by_events(self, row: Any) -> Placement | None:  # noqa: ANN401
-        """Return where the op ran according to its events."""
+        """Return where an op ran according to its events."""
         device, sure = row.device, "likely" if row.device_assumed else "certain"
         where = placement_of_device(device or "")
         is_off_gpu = self._gpu_unseen or not self._every_op
@@ -181,7 +175,7 @@ class _Witnesses:
         return Placement(where, "likely", "transfer", device) if device else None
 
     def _by_name(self, row: Any) -> Placement | None:  # noqa: ANN401
-        """Return where the op ran according to transfers and allocations that name it."""
+        """Return where an op ran according to transfers and allocations that name it."""
         is_unique = row.name not in self._shared
         own = [] if row.function is None else self._ends.get((row.function, row.name), [])
         ends = own or (self._ends.get((_ANY_FUNCTION, row.name), []) if is_unique else [])
@@ -192,7 +186,7 @@ class _Witnesses:
         if where is None and allocated is None:
             return None
         if row.on_host and not self._every_op and (where or allocated) != "cpu":
-            # It left an event, as only ops on a CPU do: the name must belong to another op.
+            # Only ops on a CPU leave events: the name must belong to another op.
             return Placement("cpu", "possible", "host_event")
         if where is None:
             return Placement(allocated or "", "likely", "allocator")
@@ -214,10 +208,10 @@ class _Witnesses:
 
 
 def _recorded(record: OpRecord, device: str, row: Any) -> Placement | None:  # noqa: ANN401
-    """Return where the capture file says that an op ran, unless the trace shows otherwise.
+    """Return where an op ran according to its record, unless the trace shows otherwise.
 
-    An op on a GPU whose results are in host memory usually computes there, too, but it may have run
-    a kernel, and it may have read inputs in GPU memory.
+    An op on a GPU whose results are in host memory usually computes on the host, but it may have
+    run a kernel or read inputs in GPU memory.
     """
     if row.device is not None and not device.endswith(row.device):  # a plane has no job
         return None
@@ -249,12 +243,12 @@ def _before_a_summary(host: HostOps) -> Flags:
 def _transfer_ends(host: HostOps, device: DeviceEvents) -> dict[tuple[str | None, str], list[_End]]:
     """Collect the ends of sends and copies, by function and name, and by name alone.
 
-    A rendezvous key names the devices of both ends. A copy shows less: its end in GPU memory is an
-    op on that GPU, but its end in host memory can be an op on the CPU, or on a GPU that keeps this
-    value in host memory. For a `_HostSend` or `_HostRecv`, it usually is the latter
-    (graph_partition.cc), so that end is left out.
+    A send names the devices of both ends. A copy shows less: its end in GPU memory is an op on that
+    GPU, but its end in host memory can be an op on the CPU, or on a GPU that keeps the value in
+    host memory. With `_HostSend` and `_HostRecv`, it usually is the latter (graph_partition.cc), so
+    that end is left out.
     """
-    functions = (*host.function.values, None)  # the last stands for code -1
+    functions = (*host.function.values, None)  # the last is that of code -1
     every_call = {
         functions[code]: calls
         for (code,), calls in _calls_by([host.function.codes], host.call).items()
@@ -294,8 +288,7 @@ def _transfer_ends(host: HostOps, device: DeviceEvents) -> dict[tuple[str | None
         shown[function, on_host, "/device:CPU:0", False, edge_of_copy] |= calls
     ends: dict[tuple[str | None, str], list[_End]] = defaultdict(list)
     for (function, name, where, can_prove, _), calls in shown.items():
-        # A function may be called under a different device each time: one call's evidence proves
-        # nothing about the others.
+        # Calls of a function can be under different devices, so that one proves nothing for others.
         in_all = calls == every_call.get(function) and _UNKNOWN_CALL not in calls
         if name and where:
             for key in ((function, name), (_ANY_FUNCTION, name)):

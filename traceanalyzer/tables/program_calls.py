@@ -1,8 +1,8 @@
-"""Lists the calls that a program's threads made, in order, and finds what they repeat.
+"""Lists the calls that a program's threads made, in order, and finds steps: sequences that repeat.
 
-A wrong period is worse than none. So the calls from one occurrence of a function or op to the next
-must mostly be equal, apart from occasional extra calls, e.g. to log. Only outermost calls count, so
-a loop within a function is not mistaken for steps.
+Wrong steps are worse than none. So the calls from one occurrence of a function or op to the next
+must mostly be equal, apart from occasional extra calls, e.g. to log. Only outermost calls count: a
+loop within a function is no sequence of steps.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.arrays import Codes, Flags, Ints
     from traceanalyzer.tables.host_ops import HostOps
 
-# polymorphic_function/function_type_utils.py and atomic_function.py: the forward function under a
-# tape and its gradient function have different names.
+# polymorphic_function/function_type_utils.py and atomic_function.py: names of functions, of forward
+# functions under a tape, and of their gradient functions.
 _DEFINITION: Final = re.compile(
     r"\s*(?:EagerLocalExecute: )?__(inference|forward|backward)_(?:__inference_)?(.*?)(?:_\d+)?"
 )
@@ -47,7 +47,7 @@ _CONSTANT: Final = "_EagerConst"
 _MAKES_A_VARIABLE: Final = "VarHandleOp"
 
 _LEAST_REPEATS: Final = 3  # fewer may be chance
-_LEAST_SHARE: Final = 0.75  # of the calls that are in equal pieces, if a function takes most time
+_LEAST_SHARE: Final = 0.75  # of the calls that must be in equal pieces
 _NEARLY_ALL: Final = 0.9
 _MOST: Final = 2 / 3
 _MOST_TRIED: Final = 16  # frequencies
@@ -71,10 +71,7 @@ class Calls:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProgramCalls(Calls):
-    """Calls on threads outside TensorFlow's thread pools, by line, then by start.
-
-    Calls within a call are left out.
-    """
+    """The outermost calls of threads outside TensorFlow's thread pools, by line, then by start."""
 
     line: Codes
     definition: NDArray[np.object_]  #: full name of the function called, "" where unknown
@@ -98,7 +95,7 @@ def program_calls(host: HostOps) -> ProgramCalls:
     )
     name, by_python = plane.name_of[event], by_python.take(event)
     used, place = np.unique(name, return_inverse=True)
-    # The event that Python writes for a call is named after the function.
+    # Python names the event of a call after the function.
     texts = [host.names.type[k] if is_op[k] else functions[k] or plane.names[k] for k in used]
     codes, labels = pd.factorize(np.array(texts, object))
     label = codes.astype(np.int32)[place.reshape(-1)]
@@ -125,7 +122,7 @@ def program_calls(host: HostOps) -> ProgramCalls:
 
 
 def _function_label(name: str) -> str | None:
-    """Return the function's name from the name of a call event; None for other events."""
+    """Return the function that an event of this name calls; None if it is no call."""
     if name == SESSION_RUN:
         return name
     if found := _JITTED.fullmatch(name):
@@ -136,10 +133,7 @@ def _function_label(name: str) -> str | None:
 
 
 def steps_of_threads(host: HostOps, calls: ProgramCalls) -> Repeated | None:
-    """Return the steps of the busiest thread that repeats its calls; None if no thread does.
-
-    A loop that makes several runs of a session makes each once in a step.
-    """
+    """Return the steps of the busiest thread that repeats its calls; None if no thread does."""
     op = _ops_of_runs(host, calls)
     lines = np.split(np.arange(len(op)), np.flatnonzero(np.diff(calls.line)) + 1)
     for rows in sorted(lines, key=lambda rows: -(calls.end_ps[rows] - calls.start_ps[rows]).sum()):
@@ -154,11 +148,11 @@ def steps_of_threads(host: HostOps, calls: ProgramCalls) -> Repeated | None:
 
 
 def _ops_of_runs(host: HostOps, calls: ProgramCalls) -> Ints:
-    """Return an op of each session run, to tell runs apart; -1 for other calls.
+    """Return an op of each session run, which distinguishes the runs; -1 for other calls.
 
-    All runs have the same name in a trace. The step id leads to the ops that executors ran for a
-    run, on other threads. TensorFlow stops tracing cheap ops, so two runs of the same graph may
-    show different ops. The op that most runs of a thread show is reliable.
+    All runs have the same name. Their step ids lead to the ops that executors ran for them. Since
+    TensorFlow stops tracing cheap ops, two equal runs may show different ops; the op that most runs
+    of a thread show is reliable.
     """
     op = np.full(len(calls.label), -1, np.int64)
     if SESSION_RUN not in calls.labels:
@@ -186,10 +180,7 @@ class Repeated(NamedTuple):
 
 
 def repeated(calls: Calls) -> Repeated | None:
-    """Find what a thread repeats, in all its calls or in those after its set-up.
-
-    Set-up ends with the last variable that the thread creates.
-    """
+    """Find the steps in a thread's calls, or in those after it created the last variable."""
     makes = mask(label == _MAKES_A_VARIABLE for label in calls.labels)
     made = np.flatnonzero(makes[calls.label])
     parts = [calls, *(calls.take(slice(int(at) + 1, None)) for at in made[-1:])]
@@ -198,10 +189,9 @@ def repeated(calls: Calls) -> Repeated | None:
 
 
 def _longest(calls: Calls) -> int:
-    """Return the function that takes the most time, -1 if none is called."""
+    """Return the function that takes the most time; if several do, the one called first; or -1."""
     total_ps = np.bincount(calls.label, weights=calls.end_ps - calls.start_ps)
     functions = dict.fromkeys(calls.label[calls.is_function].tolist())
-    # If several take equally long, choose the one called first.
     return max(functions, key=lambda label: float(total_ps[label]), default=-1)
 
 
@@ -222,13 +212,12 @@ def _by_function(calls: Calls) -> Repeated | None:
 
 
 def _by_ops(calls: Calls) -> Repeated | None:
-    """Begin a step at each occurrence of an op or function.
+    """Begin a step at each occurrence of the most frequent op or function that qualifies.
 
-    The pieces from each occurrence to the next must cover nearly all calls and be as long as the
-    usual piece, or less than twice as long: an op that runs for each variable of a step gives many
-    short pieces and a long one. Most of them must be equal. The function that takes the most time
-    is called at most once in a piece: otherwise, each call of it may be a step. The most frequent
-    op or function that qualifies is chosen, of several the first.
+    The pieces from each occurrence to the next must cover nearly all calls, and most of them must
+    be equal. Others may be longer, but less than twice as long: an op that runs for each variable
+    of a step gives many short pieces and a long one. The function that takes the most time may be
+    called only once in a piece: otherwise, each call of it may be a step.
     """
     label, longest = calls.label, _longest(calls)
     codes, first, times = np.unique(label, return_index=True, return_counts=True)
@@ -275,7 +264,7 @@ def _usual_size(sizes: Ints) -> int:
 
 
 def _equal_pieces(label: Codes, at: Ints, size: int) -> Ints:
-    """Return which of the pieces that begin at `at` are the most frequent one of this size."""
+    """Return which pieces, from `at` to the next, equal the most frequent one of this size."""
     usual = np.flatnonzero(np.diff(at) == size)
     parts = [label[begin : begin + size].tobytes() for begin in at[usual].tolist()]
     kind = pd.factorize(np.array(parts, object))[0]
@@ -284,6 +273,6 @@ def _equal_pieces(label: Codes, at: Ints, size: int) -> Ints:
 
 
 def _alike(labels: Codes, piece: Codes) -> int:
-    """Return how many labels equal those that the piece begins with."""
+    """Return how many labels equal the beginning of the piece."""
     size = min(len(labels), len(piece))
     return int(np.argmin(np.append(labels[:size] == piece[:size], np.False_)))

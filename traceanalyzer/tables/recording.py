@@ -1,8 +1,7 @@
 """How one host was recorded: its tracers' settings, the devices they saw, and its capture file.
 
-A capture file beside a trace may belong to another recording: someone copied it there, or a later
-run of the same name overwrote the trace. Its devices, source lines and environment variables would
-then be those of another program.
+A capture file beside a trace may belong to another recording: it was copied there, or a later run
+of the same name overwrote the trace. Its devices and source lines would then be wrong.
 """
 
 from __future__ import annotations
@@ -54,27 +53,23 @@ _FEWEST: Final = 3  # ops that make a share meaningful
 
 @dataclass(frozen=True, kw_only=True)
 class TracerFacts:
-    """The facts that determine what a host's trace can and cannot show."""
+    """How a host was recorded, which limits what its trace can show."""
 
     host_level: int  #: host tracer level; 2 by default
     #: `profile_options`, `level 3 events`, `capture` (the capture file's session) or `assumed`.
     host_level_source: str
     options: ProfileOptions | None  #: the recorded options, if any
     accelerators: dict[str, int]  #: events on each GPU or TPU plane, 0 if it has only metadata
-    #: Whether TensorFlow had a GPU: something ran on one, was allocated on one, or was sent to or
-    #: from one, or the capture file lists one.
-    gpu_used: bool
-    gpu_witness: str  #: the evidence for that, in words; empty if there is none
+    gpu_used: bool  #: whether TensorFlow had a GPU
+    gpu_witness: str  #: the evidence that it had one, in words; empty if there is none
     gpu_may_be_missed: bool  #: a GPU may have run unrecorded: its tracer was off or failed
     pluggable_used: bool  #: a pluggable device (Metal, ...) was used: the trace has its allocator
     has_host_plane: bool = True  #: whether host threads were recorded at all
     unread_planes: tuple[str, ...] = ()  #: planes with events that the tables leave out
-    #: How often the program passed an eager op to TensorFlow's eager executor: this event is not
-    #: the run of the op.
-    handed_over: int = 0
+    handed_over: int = 0  #: eager ops that ran on the threads of TensorFlow's eager executor
 
 
-def tracer_facts(  # noqa: PLR0913, PLR0917 - everything that says something about the tracers
+def tracer_facts(  # noqa: PLR0913, PLR0917 - all evidence about the tracers
     trace: Trace,
     host: HostOps,
     device: DeviceEvents,
@@ -116,7 +111,7 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - everything that says something abo
 
 
 def gpu_names(trace: Trace) -> list[str]:
-    """Return TensorFlow's full names of the GPUs that a trace has planes of."""
+    """Return TensorFlow's full names of the GPUs in a trace."""
     found = (_GPU_DEVICE.search(plane.name) for plane in device_planes(trace))
     return [f"{LOCAL}{match[0]}" for match in found if match]
 
@@ -149,7 +144,7 @@ def _host_level(
 def _gpu_witness(
     host: HostOps, device: DeviceEvents, allocators: list[str], listed: tuple[str, ...]
 ) -> str:
-    """Describe the evidence that TensorFlow had a GPU; return "" if there is none."""
+    """Describe the evidence that TensorFlow had a GPU; "" if there is none."""
     witnesses = (
         ("events on {}", sorted(device.device.used()), _GPU_DEVICE.search),
         ("allocations of {}", allocators, _GPU_ALLOCATOR.fullmatch),
@@ -198,7 +193,7 @@ def capture_beside(file: HostFile, trace: Trace) -> Beside:
 
 
 def holds_other_ops(capture_file: CaptureFile | None, tables: HostTables) -> bool:
-    """Return whether a capture file recorded ops but has hardly any of the trace's ops."""
+    """Return whether a capture file has ops, but hardly any of the trace's ops."""
     if capture_file is None or tables.joined is None:
         return False
     is_compute = (tables.ops["role"] == Role.COMPUTE).to_numpy()

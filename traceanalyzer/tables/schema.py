@@ -1,4 +1,4 @@
-"""The columns of each table: their dtypes and meaning."""
+"""The columns of each table, with their dtypes and meanings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Schema:
     columns: Mapping[str, str]  #: pandas dtypes; `text`: a categorical of strings, null if unknown
 
     def frame(self, parts: Sequence[Mapping[str, object]]) -> pd.DataFrame:
-        """Build the table from one set of columns per host, with the declared dtypes and order."""
+        """Build the table from the columns of each host."""
         frames = [pd.DataFrame({name: part[name] for name in self.columns}) for part in parts]
         return pd.DataFrame(
             {name: _join([f[name] for f in frames], t) for name, t in self.columns.items()}
@@ -52,7 +52,7 @@ OPS = Schema(
         "name": "text",  # op name; for an eager op, which has no name, its type
         "type": "text",  # op type
         "device": "text",  # device, full string; null where unknown
-        "signature": "text",  # what else distinguishes rows: input types, scope, file:line
+        "signature": "text",  # distinguishes rows of one name: input types, scope, file:line
         "role": "text",  # compute, input_pipeline, transfer or runtime
         "placement": "text",  # cpu, gpu:N, host_memory, xla, tpu:N, pluggable, unknown
         "placement_certainty": "text",  # certain, likely or possible
@@ -67,7 +67,7 @@ OPS = Schema(
         "h2d_bytes": "int64",  # bytes copied to the device for it, as producer or consumer
         "d2h_bytes": "int64",  # bytes copied to the host for it, as producer or consumer
         "copy_ps": "int64",  # time of these copies
-        "exposed_ps": "Int64",  # time a device was idle because of it; null if that is unknown
+        "exposed_ps": "Int64",  # time a device was idle because of it; null if unknown
         "input_types": "text",  # types of its inputs, ? for an unknown one; null where unknown
         "output_types": "text",  # types of its outputs; null without a capture file
         "requested_device": "text",  # requested device, empty for none; null without a capture file
@@ -113,7 +113,7 @@ TRANSFERS = Schema(
         "function": "text",  # function that started it
         "thread": "text",  # thread that started it; null where unknown
         "launch_ps": "Int64",  # when that thread started it; null where unknown
-        "exposed_ps": "Int64",  # time a device was idle because of it; null if that is unknown
+        "exposed_ps": "Int64",  # time a device was idle because of it; null if unknown
     },
 )
 
@@ -148,7 +148,7 @@ STEPS = Schema(
         "name": "text",  # kind of step: what the marker is called, or train, test
         "start_ps": "int64",  # start
         "duration_ps": "int64",  # duration
-        "source": "text",  # what shows it: step_num, Keras function, function calls ...
+        "source": "text",  # the evidence for it: step_num, Keras function, function calls ...
         "is_inferred": "bool",  # inferred from what repeats, not marked
         "kind": "text",  # regular, warm_up, outlier (far from the median), partial (cut off)
     },
@@ -168,13 +168,13 @@ STAGES = Schema(
         "iterators": "int64",  # iterators seen: one an epoch, or a file of an interleave
         "elements": "int64",  # requests for an element, the one at the end included
         "total_ps": "int64",  # time in these requests, summed over threads
-        "self_ps": "int64",  # of this, outside of requests to inputs; if is_async, waiting
+        "self_ps": "int64",  # part of total_ps outside requests to inputs; if is_async, waiting
         "input_ps": "int64",  # time in requests to its inputs, on any thread
         "first_ps": "int64",  # time in the first request seen of each iterator: its start
         "calls": "int64",  # calls of its function
         "call_ps": "Int64",  # time from their start to their end; null without a call
-        "op_ps": "Int64",  # of this, in ops; null without a call
-        "python_ps": "Int64",  # of this, in Python callbacks; null without a call
+        "op_ps": "Int64",  # part of call_ps in ops; null without a call
+        "python_ps": "Int64",  # part of call_ps in Python callbacks; null without a call
         "ops": "text",  # types of the ops in its function, by time; null if there are none
         "threads": "int64",  # threads that requested elements from it
         "parallelism": "Int64",  # most calls at once; null where unknown

@@ -1,10 +1,10 @@
 """The events of input pipelines (tf.data): requests for an element, calls of functions, work.
 
 TensorFlow writes an event, such as `Iterator::Root::Batch::Map`, for each element requested from a
-stage: the path leads from the end of the pipeline to the stage (dataset.h,
-DatasetBaseIterator::GetNext). A stage within another's event on the same thread is its input. An
-asynchronous stage (prefetch, parallel map) requests its inputs on background threads; the duration
-of its event is the wait for an element that is not ready yet.
+stage (dataset.h, DatasetBaseIterator::GetNext). The path leads from the end of the pipeline to the
+stage. If the event is within another stage's event, it is that stage's input. An asynchronous stage
+(prefetch, parallel map) requests its inputs on background threads, and its event is the wait for an
+element that is not ready yet.
 """
 
 from __future__ import annotations
@@ -50,9 +50,8 @@ class Spans(NamedTuple):
 class Requests(NamedTuple):
     """The elements that the program requested from its pipelines."""
 
-    #: Event of the plane: the op that returns the element if known, otherwise the outermost stage.
-    event: Ints
-    stage: Ints  #: entry of `StageEvents` within it, -1 if the trace has none
+    event: Ints  #: event of the plane: the op that returns the element, or else a stage's
+    stage: Ints  #: entry of `StageEvents` within it, -1 if there is none
     element_bytes: Ints  #: -1 where unknown
 
 
@@ -60,14 +59,14 @@ class FunctionCalls(NamedTuple):
     """Calls of the functions that stages apply."""
 
     path: Ints  #: path of the stage that called, as an index into `StageEvents.paths`
-    near: Ints  #: entry of `StageEvents` for the stage or its input
+    near: Ints  #: an entry of `StageEvents` of the stage or its input
     step: Ints  #: step id of the call
     start_ps: Ints
-    end_ps: Ints  #: end; if the caller did not wait, the end of its last op
+    end_ps: Ints  #: the end of its last op, if the caller did not wait
 
 
 class StageEvents:
-    """The events of stages on one host, line by line and by start within a line."""
+    """The events of stages on one host, by line, then by start."""
 
     def __init__(self, host: HostOps) -> None:
         plane, names = host.plane, host.names
@@ -99,7 +98,7 @@ class StageEvents:
         self.outer = self._outer[self._is_stage]
         path_of = {k: _path(plane.names[k]) for k in np.unique(name[self._is_stage]).tolist()}
         paths = sorted(set(path_of.values()), key=lambda p: (p.count("::"), p))
-        #: The distinct paths, without the indices that count restarts, stages before their inputs.
+        #: The distinct paths, without indices that count restarts; a stage is before its inputs.
         self.paths = tuple(paths)
         self.number = {path: k for k, path in enumerate(paths)}  #: index of each path
         codes = np.full(len(plane.names), -1, np.int64)
@@ -113,7 +112,7 @@ class StageEvents:
         #: Which paths belong to stages that make elements ahead.
         self.is_async = mask(_ASYNCHRONOUS.fullmatch(p.rpartition("::")[2]) for p in paths)
         alone = flatten(self._nested, np.where(self._is_stage, 0, -1).astype(np.int8))
-        #: The times in which a stage was the innermost on its thread; `row` is the entry.
+        #: The times when a stage was the innermost on its thread; `row` is the entry.
         self.alone = Spans(self._entry[alone.event], alone.start_ps, alone.end_ps)
 
     def __bool__(self) -> bool:
@@ -129,7 +128,7 @@ class StageEvents:
         return self.plane.strings(stat, self.event)
 
     def requests(self) -> Requests:
-        """Find the outermost events in which the program waits, not a tf.data thread."""
+        """Return the program's requests, without those of tf.data's threads."""
         n = len(self._all)
         hand_over = innermost(self._nested, self._is_hand_over)
         outermost = np.where(hand_over >= 0, hand_over, np.arange(n))
@@ -148,11 +147,10 @@ class StageEvents:
         return Requests(self._all[requested], stage_of[requested], size[requested])
 
     def calls(self) -> FunctionCalls:
-        """Find which stage made each function call, and when the call was done.
+        """Return the calls of the stages' functions, except those that create an iterator.
 
         A synchronous stage calls within its event. An asynchronous stage calls on a background
-        thread, after it requested an element from its input there: the stage is the consumer of
-        that input. Calls while an iterator is created belong to no element.
+        thread, after it requested an element from its input there: it is that input's consumer.
         """
         around = innermost(self._nested, self._is_making | self._is_call)
         at = np.flatnonzero(self._is_call & (around < 0))
@@ -188,15 +186,14 @@ class StageEvents:
     def pipeline(self) -> Ints:
         """Number the pipeline of each event, in the order in which they began.
 
-        Paths alone do not distinguish two pipelines with the same stages, and an iterator lives
-        for one epoch. From an element, `parent_id` leads up to the pipeline's last iterator. Two
-        such iterators belong to one pipeline if they share a dataset name, which has a unique
-        number. If a trace names no datasets (before TensorFlow 2.13), iterators with the same path
-        belong to one pipeline.
+        Two pipelines can have the same paths, and an iterator lives for one epoch. `parent_id`
+        leads from an iterator to that of the pipeline's end. Two of these belong to one pipeline if
+        they share the name of a dataset, which has a unique number. If a trace names no datasets
+        (before TensorFlow 2.13), they belong to one pipeline if they have the same path.
         """
         ids, names = self.integers("id").values, self.strings("name")
         label = np.full(len(self.event), -1, np.int64)
-        same: list[int] = []  # for each label, another label of the same pipeline, or itself
+        same: list[int] = []  # by label: another label of its pipeline, or itself
         by_name: dict[tuple[int, str | None], int] = {}
 
         def first(one: int) -> int:
@@ -229,7 +226,7 @@ class StageEvents:
         return pd.Series(np.arange(len(first_ps)), first_ps.index)[joined].to_numpy()
 
     def _by_parent(self, at: Ints, above: int, ids: Ints, label: Ints) -> Ints:
-        """Return the labels of the iterators above some events; -1 where there is none."""
+        """Return the labels of the iterators that consume some events' elements, or -1."""
         parents, start_ps = self.integers("parent_id"), self.start_ps
         over = np.flatnonzero(self.path == above)
         over = over[np.argsort(-start_ps[over], kind="stable")]
@@ -246,8 +243,8 @@ class StageEvents:
     def _by_ancestor(self, path: str, lost: Ints, label: Ints) -> Ints:
         """Return the labels of events whose parent stage has no event; -1 if unknown.
 
-        This happens if a trace begins or ends within a request. The pipeline is that of the
-        enclosing event, otherwise of the nearest stage further up, if only one pipeline has it.
+        This happens if a trace begins or ends within a request. The label is that of the enclosing
+        event, otherwise of the nearest recorded stage further up, if all its events share one.
         """
         found = pick(label, self.outer[lost])
         path = parent_path(path)

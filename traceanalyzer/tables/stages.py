@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.arrays import Flags, Ints
     from traceanalyzer.tables.ops import OpOccurrences
 
-# How big a stage's buffer is, by the kernel (prefetch_dataset_op.cc, shuffle_dataset_op.cc,
-# map_and_batch_dataset_op.cc).
+# The size of a buffer (prefetch_dataset_op.cc, shuffle_dataset_op.cc, map_and_batch_dataset_op.cc).
 _BUFFER: Final = ("buffer_limit", "buffer_size", "max_batch_results")
 _MOST_TYPES: Final = 8  # op types listed for a stage's function
 _NONE: Final = np.empty(0, np.int64)
@@ -32,15 +31,13 @@ _Line = tuple[str | None, int | None]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Pipelines:
-    """When one host's input pipelines were active; rows are those of its table of stages."""
+    """When one host's input pipelines were active, by row of its table of stages."""
 
-    #: The times when the program waited for an element, with the row of the outermost stage, -1 if
-    #: unknown.
-    requests: Spans = _NO_SPANS
-    #: Which of these waits were the first of their iterator: it starts then.
+    requests: Spans = _NO_SPANS  #: waits of the program; the row is the last stage's, or -1
+    #: Which of these waits were the first of their iterator, which starts then.
     is_first: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
-    #: The times when a stage worked, without waiting for its input; for a stage that makes elements
-    #: ahead, the times when its function ran.
+    #: When a stage worked, without waiting for its input. A stage that makes elements ahead works
+    #: while its function runs.
     work: Spans = _NO_SPANS
 
 
@@ -54,7 +51,7 @@ def no_stages() -> pd.DataFrame:
 
 
 def pipelines(occurrences: OpOccurrences, ops: pd.DataFrame) -> tuple[pd.DataFrame, Pipelines]:
-    """Build one host's rows of the table of stages, and the times behind them."""
+    """Build one host's rows of the table of stages, and the times of its pipelines."""
     events = StageEvents(occurrences.host)
     if not events:
         return no_stages(), NO_PIPELINES
@@ -135,7 +132,6 @@ class _Stages:
         }
 
     def _settings(self) -> dict[str, Any]:
-        """Return the settings of the stages."""
         buffer = self._largest(_BUFFER[0])
         for stat in _BUFFER[1:]:
             buffer = np.where(buffer < 0, self._largest(stat), buffer)
@@ -151,18 +147,18 @@ class _Stages:
         }
 
     def _largest(self, stat: str) -> Ints:
-        """Return the largest value of a stat; autotuning raises it while the program runs."""
+        """Return a stat's largest value: autotuning raises it while the program runs."""
         column = self._events.integers(stat)
         return self._maximum(self.row, np.where(column.present, column.values, -1))
 
     def _maximum(self, row: Ints, values: Ints) -> Ints:
-        """Return the largest value of each row, -1 for none."""
+        """Return the largest value of each row, -1 if it has none."""
         found = np.full(self._size, -1, np.int64)
         np.maximum.at(found, row, values)
         return found
 
     def _element_bytes(self) -> Ints:
-        """Return the size of an element: as recorded for the last stage, or by shape and type."""
+        """Return the size of an element, as recorded or by its shapes and types."""
         shapes, types = (self._events.strings(stat).to_list() for stat in ("shapes", "types"))
         known = self.requests.stage >= 0
         at = self.row[self.requests.stage[known]]
@@ -191,7 +187,7 @@ class _Stages:
         kind = np.array([number.get(t, -1) for t in host.names.type], np.int64)[name]
 
         def by_time(part: Ints, chosen: Flags) -> list[list[int]]:
-            """Return each row's share of some occurrences, most time first."""
+            """Return pairs of a row and a part of its occurrences, most time first."""
             place, pairs = distinct_rows([row[chosen], part[chosen]])
             total = sum_by(place, own_ps[chosen], len(pairs))
             found: list[list[int]] = pairs[np.lexsort((pairs[:, 1], -total))].tolist()
@@ -200,7 +196,7 @@ class _Stages:
         types: list[list[str]] = [[] for _ in range(size)]
         for k, most in by_time(kind, np.ones(len(row), np.bool_)):
             types[k].append(kinds[most])
-        # One source line per function: that of its most expensive op with a recorded line.
+        # The line of a function is that of its most expensive op with a recorded line.
         best: dict[int, int] = {}
         for k, most in by_time(op, ops["source_line"].notna().to_numpy()[op]):
             best.setdefault(k, most)
@@ -243,7 +239,7 @@ class _Stages:
 
 
 def _size_of(shapes: str, types: str) -> int:
-    """Return the bytes of an element with these shapes, `[8,3] [1]`; -1 if one is unknown."""
+    """Return the bytes of an element with these shapes, such as `[8,3] [1]`; -1 if unknown."""
     sizes = re.findall(r"\[([\d,]*)\]", shapes)
     kinds = types.split()
     is_known = len(sizes) == len(kinds) == shapes.count("[") and {*kinds} <= {*DTYPE_BYTES}
@@ -262,8 +258,8 @@ def _making_lines(
 ) -> dict[str, _Line]:
     """Return the line that created each dataset, if a capture recorded it.
 
-    A program creates its datasets eagerly, in the order of their numbers. They can be matched only
-    if all ops of a type have the same line, or if there are as many numbers as ops.
+    A program creates its datasets eagerly, in the order of their numbers. The lines are known if
+    all ops of a type have the same, or if there are as many numbers as ops.
     """
     host = occurrences.host
     found: dict[str, _Line] = {}

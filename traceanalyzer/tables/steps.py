@@ -34,9 +34,8 @@ OUTLIER: Final = "outlier"
 PARTIAL: Final = "partial"
 
 _FEWEST: Final = 3  # steps needed to compare one with the rest
-# How far from the median a step may be: this many standard deviations, estimated from the median
-# deviation as for a normal distribution, but at least a quarter of the median, since steps can be
-# nearly equal.
+# How far from the median a step may be: this many standard deviations (estimated from the median
+# deviation), but at least a quarter of the median, since steps can be nearly equal.
 _DEVIATIONS: Final = 5.0
 _SIGMA_OF_MAD: Final = 1.4826
 _LEAST_SHARE: Final = 0.25
@@ -45,7 +44,7 @@ _PREPARES: Final = re.compile(r"[Cc]ompile|[Aa]utotun")
 
 _REPEATED: Final = re.compile(r"(\d+) ops")  # how `program_calls` names such steps
 _FEWEST_OPS: Final = 10  # a step in a function has some eager ops around it
-_OF_EACH_STEP: Final = 0.9  # of the steps: ops that run in fewer are not part of a step
+_OF_EACH_STEP: Final = 0.9  # of the steps: an op that runs in fewer is not part of each
 _MOST_OF_THEM: Final = 0.75
 
 _STEPS_LINE: Final = "Steps"
@@ -66,21 +65,18 @@ _KERAS_FUNCTION: Final = re.compile(
 
 
 def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame:
-    """Build one host's rows of the step table.
+    """Build one host's rows of the step table, from the first source that has steps.
 
-    The sources, in order of priority:
-
-    1. A marker, an event with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras'
+    1. Markers, events with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras'
        `TraceContext`, JAX' `StepTraceAnnotation`); the outermost if they are nested. A step's name
-       is its kind: the marker's name, or what Keras says it ran (`train`, `test`). Overlapping
-       markers of several threads with the same name and number are one step.
-    2. A call of the function in which Keras runs a batch.
-    3. The `Steps` lines that older profilers added, one per device: a step spans the overlapping
-       steps of all devices. Devices that took turns have separate steps.
-    4. Repeated executions of XLA programs, one line per TPU: as in 3.
+       is that of its marker, or `train` or `test` from Keras.
+    2. Calls of the function in which Keras runs a batch.
+    3. The `Steps` lines that older profilers added for each device.
+    4. Repeated executions of XLA programs on TPUs.
     5. Repeated calls of the program's threads: see `program_calls`.
 
-    A step of source 2 or 5 lasts until the next one begins, and the last one until its call has
+    Overlapping steps of several threads or devices with the same name and number are one step. A
+    step of source 2 or 5 lasts until the next one begins, and the last one until its call has
     returned and the work that it launched on devices is done.
     """
     calls = program_calls(host)
@@ -117,7 +113,7 @@ def _rows(**columns: object) -> pd.DataFrame:
 
 
 def _merged(parts: list[pd.DataFrame]) -> pd.DataFrame:
-    """Merge overlapping steps of threads or devices that have the same name and number."""
+    """Merge overlapping steps that have the same name and number."""
     found = [part for part in parts if len(part)]
     if not found:
         return _rows()
@@ -236,11 +232,11 @@ def _inferred(steps: Repeated | None, source: str | None = None) -> pd.DataFrame
 def step_kinds(
     start_ps: Ints, duration_ps: Ints, is_partial: Flags, prepared: Ints
 ) -> NDArray[np.object_]:
-    """Return the kind of each step of one name, given in order of start.
+    """Return the kind of each step of one name, in order of start.
 
-    `warm_up`: the first steps, while they are slower than the rest or include tracing, compilation
-    or autotuning. `outlier`: far from the median of all. `partial`: cut off by the recording.
-    `regular`: the others.
+    `warm_up`: the first steps, if they are slower than the rest or include tracing, compilation or
+    autotuning. `outlier`: far from the median. `partial`: cut off by the recording. `regular`: any
+    other.
     """
     kinds = np.where(is_partial, PARTIAL, REGULAR).astype(object)
     whole = np.flatnonzero(~is_partial)
@@ -263,7 +259,7 @@ def step_kinds(
 
 
 def _prepared_ps(host: HostOps, calls: ProgramCalls) -> Ints:
-    """Return the sorted times at which a function was traced or compiled, or kernels tuned."""
+    """Return when functions were traced or compiled, or kernels tuned, in order."""
     plane = host.plane
     prepares = mask(
         kind == Kind.OTHER and not name.startswith("$") and _PREPARES.search(name)
@@ -274,7 +270,7 @@ def _prepared_ps(host: HostOps, calls: ProgramCalls) -> Ints:
 
 
 def main_steps(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return the steps of the name that took the most time: usually training."""
+    """Return the steps with the name that took the most time, usually training."""
     if steps.empty:
         return steps
     names = steps["name"].astype(str)
@@ -294,7 +290,7 @@ class EagerLoop:
 
     ops: int  #: how many eager ops a step runs
     step_ps: int  #: the median duration of a regular step
-    place: str  #: the file and lines that most of them come from; "" if not recorded
+    place: str  #: the file and lines of most of them; "" if not recorded
 
 
 def eager_loop(ops: pd.DataFrame, steps: pd.DataFrame) -> EagerLoop | None:

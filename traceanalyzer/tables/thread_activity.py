@@ -1,15 +1,14 @@
-"""The activity of each host thread and what triggered it: used to explain a device's idle time.
+"""The activity of each host thread and its triggers, which explain a device's idle time.
 
-A thread's events nest. Its segments do not: each moment belongs to one segment, that of the
-innermost event that shows what the thread was doing.
+A thread's events nest. Its segments do not: each moment belongs to the segment of the innermost
+event that shows the thread's state.
 
-A link leads from a thread's activity to its trigger. There are two kinds. TensorFlow's thread pools
-record which thread scheduled work and which thread ran it (`ThreadpoolListener`,
+A link leads from a thread's activity to its trigger. TensorFlow's thread pools record which thread
+scheduled work and which thread ran it (`ThreadpoolListener`,
 tsl/profiler/backends/cpu/threadpool_listener.cc, TensorFlow 2.13 and later): that is proof.
 Otherwise, an executor is assumed to be triggered by the last event that ended before it in the same
-call (step id): only other executors of the call, its caller and arriving transfers can trigger it,
-though the last one need not be the cause. If no event ended before, the call itself is the
-trigger. A thread that polls a device does not show which work it waits for.
+call (step id), or by the call itself. A thread that polls a device does not show which work it
+waits for.
 """
 
 from __future__ import annotations
@@ -52,12 +51,10 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.ops import OpOccurrences
     from traceanalyzer.trace.columns import Plane
 
-# Calls of the runtimes that return when the device has reached that point, including synchronous
-# copies.
+# Calls of the runtimes that wait for the device, synchronous copies among them.
 _WAIT: Final = re.compile(rf"{SYNCHRONIZES.pattern}|(?:cu|cuda|hip)Memcpy(?!\w*Async)\w*")
 # tensor_handle.cc, tensor_handle_data.cc: waits until another thread, mostly the eager executor's,
-# has run the op that produces a value; a device may not have computed it yet. A request for a
-# resource has this name even if it does not wait.
+# has run the op that produces a value. A request for a resource may not wait.
 _VALUE_WAIT: Final = re.compile(r"TensorHandle::(?!GetResourceHandle)\w+ WaitReady")
 _PYTHON: Final = re.compile(r"(?:python|main)\S*", re.IGNORECASE)
 _ON_THE_HOST: Final = ("cpu", "host_memory")
@@ -67,12 +64,12 @@ _TAKEN_UP: Final = "ThreadpoolListener::StartRegion"
 _EVENT_MANAGER: Final = re.compile(r"tf_(?:GPU|Device)_Event_Manager.*")
 _MOST_NESTED: Final = 8  # nested calls to follow; ids might form a cycle
 
-# In place of a thread: the link leads to what a device finished last.
+# In place of a thread: a link to the work that a device finished last.
 ON_DEVICE: Final = -1
 
 
 class ThreadState(IntEnum):
-    """The state of a thread; a device can have waited for the first few states."""
+    """The state of a thread."""
 
     HOST_OP = 0  # an op that computes on the host
     INPUT = 1  # tf.data: a stage, or the op that waits for the next element
@@ -80,27 +77,26 @@ class ThreadState(IntEnum):
     RUNTIME = 3  # TensorFlow itself: executors, calls, passing work from thread to thread
     PROGRAM = 4  # the program between TensorFlow calls, mostly Python
     WAIT = 5  # waiting for the device
-    CALL = 6  # waiting for other threads: for a function or, with no known call, for some value
-    UNPLACED = 7  # an op of unknown placement: it computes here or on a device it launches to
+    CALL = 6  # waiting for other threads: for a function or, if the call is unknown, a value
+    UNPLACED = 7  # an op of unknown placement: it computes on the host or on a device
 
 
 class Links(NamedTuple):
-    """The triggers of thread activity; one entry per link, by thread, then by time."""
+    """The triggers of thread activity, by thread, then by time."""
 
     begin: Ints  #: first link of each thread, one longer
     at_ps: Ints  #: when the thread began
     from_thread: Codes  #: the thread that triggered it, or `ON_DEVICE`
     from_ps: Ints  #: when that thread did so
-    #: Whether the trigger is recorded or the only candidate; otherwise the last to end is assumed.
-    is_proved: Flags
+    is_proved: Flags  #: whether the trigger is recorded or the only candidate
 
 
 class Calls(NamedTuple):
-    """The ends of events in calls, and the beginnings of calls; by call, then by time."""
+    """The ends of events in calls, and the beginnings of calls, by call, then by time."""
 
     id: Ints
     at_ps: Ints
-    thread: Codes  #: on which thread, or `ON_DEVICE`
+    thread: Codes  #: its thread, or `ON_DEVICE`
     begins: Flags  #: whether it is the beginning of the call itself
     ends: Flags  #: whether no recorded event of the call continued after it
 
@@ -109,7 +105,7 @@ class Launches(NamedTuple):
     """The launch of each of some device events."""
 
     thread: Codes  #: the thread that made it, `ON_DEVICE` where unknown
-    start_ps: Ints  #: when it began
+    start_ps: Ints
     end_ps: Ints  #: when it returned
     is_proved: Flags  #: whether no other call can be the launch
 
@@ -127,8 +123,8 @@ class ThreadActivity:
     step_thread: Codes  #: the thread that marked each marked step
     step_ps: Ints  #: when that step began, ascending
     begin: Ints  #: first segment of each thread, one longer
-    start_ps: Ints  #: start of each segment, ascending within a thread
-    end_ps: Ints  #: end of each segment
+    start_ps: Ints  #: of each segment, ascending within a thread
+    end_ps: Ints
     state: NDArray[np.uint8]  #: `ThreadState` of each segment
     row: Codes  #: row of the op table, -1 for none
     event: Codes  #: the event's name: an index into `event_names`
@@ -178,7 +174,7 @@ def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActi
 
 
 class _Events:
-    """The events of a host that have a call's step id, and those that mark steps."""
+    """The events of a host that have the step id of a call, and those that mark steps."""
 
     def __init__(self, host: HostOps) -> None:
         plane, ids = host.plane, host.plane.integers("id")
@@ -200,7 +196,7 @@ class _Events:
         self._outer = outer[inside][first]
 
     def parts(self, call: Ints) -> tuple[Ints, Ints]:
-        """Return indices into `call` with those of nested calls, and the call each is part of."""
+        """Return indices into `call`, and the calls that each is part of, outer ones included."""
         entry = np.arange(len(call))
         entries, calls = [entry], [call]
         for _ in range(_MOST_NESTED):
@@ -212,7 +208,7 @@ class _Events:
 
 
 def _labels(events: _Events, row_of: Ints, ops: pd.DataFrame) -> tuple[NDArray[Any], Codes, Ints]:
-    """Return the state that each event of the plane shows (-1: none), its row, and its call."""
+    """Return the state that each event shows (-1 for none), its row, and its call."""
     host, plane, runs = events.host, events.plane, events.all_runs
     state = np.full(len(plane), -1, np.int8)
     is_call = host.names.kind[plane.name_of] == Kind.FUNCTION_CALL
@@ -307,8 +303,8 @@ def _calls(events: _Events, device: DeviceEvents, ops: Ints) -> Calls:
 def _waking_transfers(events: _Events, device: DeviceEvents) -> Ints:
     """Return the transfers between host and device that ops of a call waited for.
 
-    The receiving op finishes, and its executor continues, when the transfer is done
-    (copy_tensor.cc). After a call's last executor event, no op waits for a transfer to a device.
+    An executor continues when the transfer is done (copy_tensor.cc). After the last executor event
+    of a call, no op waits for a transfer to a device.
     """
     plane, launch = events.plane, device.sure_launch
     from_device = matches(device.direction, {"d2h", "p2p"}.__contains__)
@@ -322,7 +318,7 @@ def _waking_transfers(events: _Events, device: DeviceEvents) -> Ints:
 
 
 def _links(events: _Events, calls: Calls) -> Links:
-    """Return what triggered the activity of a host's threads."""
+    """Return the triggers of the threads' activity."""
     plane, turns = events.plane, events.all_turns
     giver, taker = _handed_over(plane)
     is_manager = mask(map(_EVENT_MANAGER.fullmatch, plane.lines.name))
@@ -349,7 +345,7 @@ def _links(events: _Events, calls: Calls) -> Links:
 
 
 def _handed_over(plane: Plane) -> tuple[Ints, Ints]:
-    """Pair the events that scheduled work in a thread pool with the events that ran it."""
+    """Return the events that scheduled work in a thread pool, and the events that ran it."""
     given, taken = plane.named(_HANDED_OVER), plane.named(_TAKEN_UP)
     keys, wanted = plane.integers("_p", given), plane.integers("_c", taken)
     given, taken = given[keys.present], taken[wanted.present]

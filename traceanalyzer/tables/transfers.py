@@ -1,4 +1,4 @@
-"""Transfers between host and devices, with the ops that produce and consume the value."""
+"""The table of transfers, with the ops that produce and consume the values."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ def transfer_rows(
 ) -> pd.DataFrame:
     """Build one host's rows of the transfer table.
 
-    Transfers come from the device planes. If no device plane can show one (between two CPU devices,
-    to an emulated or pluggable device), the host's send event is used, and the number of bytes is
-    unknown. CPU devices of one task share the buffer, which costs nothing.
+    Transfers come from the device planes. Those that no device plane shows (between two CPU
+    devices, to an emulated or pluggable device) come from the host's sends, without bytes.
     """
     names = _OpNames(ops)
     table = _device_rows(names, ops["placement"], occurrences)
@@ -57,7 +56,7 @@ def transfer_rows(
 
 
 def count_transfers(ops: pd.DataFrame, transfers: pd.DataFrame) -> pd.DataFrame:
-    """Return the op table with the transfers of each op counted, as producer or as consumer."""
+    """Return the op table with the transfers that each op produces or consumes."""
     row_of = pd.Series(np.arange(len(ops)), index=ops["op_id"].to_numpy(dtype=object))
     ends = [
         row_of.reindex(transfers[end].astype(object)).fillna(-1).to_numpy(np.int64)
@@ -76,10 +75,9 @@ def count_transfers(ops: pd.DataFrame, transfers: pd.DataFrame) -> pd.DataFrame:
 
 
 class _OpNames:
-    """Looks up rows of the op table by function and name, or by a name that only one row has.
+    """Rows of the op table by function and name; by name alone if a function is unknown.
 
-    The name alone is enough if one of the two functions is unknown. If several rows match, none is
-    returned.
+    If several rows match, none is returned.
     """
 
     def __init__(self, ops: pd.DataFrame) -> None:
@@ -92,7 +90,7 @@ class _OpNames:
                 self._rows[key] = -1 if key in self._rows else row
 
     def find_all(self, functions: Strings, names: Strings) -> Ints:
-        """Return the row of each function and name, or -1; each distinct pair is looked up once."""
+        """Return the row of each function and name, or -1."""
         number, pairs = distinct_rows([functions.codes, names.codes])
         found = np.full(len(pairs), -1, np.int64)
         for k, (f, n) in enumerate(pairs.tolist()):
@@ -144,11 +142,11 @@ def _parse_details(text: str) -> tuple[int | None, str, bool | None]:
 
 
 def _via(occurrences: OpOccurrences, rows: Ints) -> Strings:
-    """Return what started the transfers at `rows` of the device events.
+    """Return the column `via` for the transfers at `rows` of the device events.
 
-    A transfer can name the send or receive that it is part of. Otherwise it depends on the event in
-    which it was launched: a send, another op, or a function call, whose arguments are copied. If
-    there is no such event and no executor either, the program itself moves or reads a tensor.
+    A transfer can name the send or receive that it is part of. Otherwise the event that launched it
+    counts: a send, another op, or a function call, whose arguments are copied. Outside of all
+    these, the program itself moves or reads a tensor.
     """
     host, device = occurrences.host, occurrences.device
     named = mapped(device.op.take(rows), _transfer_type)
@@ -173,10 +171,10 @@ def _via(occurrences: OpOccurrences, rows: Ints) -> Strings:
 def _ends(
     names: _OpNames, placements: pd.Series, occurrences: OpOccurrences, rows: Ints
 ) -> dict[str, object]:
-    """Find producer and consumer of the transfers at `rows` of the device events.
+    """Return the columns of producers and consumers for `rows` of the device events.
 
-    The transfer itself can name both, otherwise the send that launched it. A transfer launched by
-    any other op is part of that op: a value it reads back or copies in.
+    The transfer itself can name both, otherwise the send that launched it. Any other op that
+    launches a transfer reads a value back or copies one in.
     """
     host, device, ops = occurrences.host, occurrences.device, occurrences.rows
     label = device.op.take(rows)
@@ -194,9 +192,9 @@ def _ends(
     own = np.where(named >= 0, named, pick(occurrences.of_occurrence, owner))
     is_transfer = mask(role_of_type(t) == Role.TRANSFER for t in ops["type"])
     own = np.where(pick(is_transfer, own, missing=False), -1, own)
-    # An op on a GPU whose transfer has its name reads its result back or has an input copied in;
-    # for an op on the CPU it is the reverse. If the op's device is unknown, so is its end of the
-    # transfer, except that inputs are copied to the device only for an eager op on that device.
+    # An op on a GPU reads its result back or has an input copied in; for an op on the CPU, it is
+    # the reverse. If the op's device is unknown, so is its end of the transfer, except that inputs
+    # are copied to a device only for an eager op on it.
     unnamed = ~producer.present & ~consumer.present
     to_host, to_device = (matches(device.direction.take(rows), d.__eq__) for d in ("d2h", "h2d"))
     on_gpu = pick(mask(str(p).startswith("gpu") for p in placements), own, missing=False)
@@ -220,12 +218,12 @@ def _transfer_type(label: str) -> str | None:
 
 
 def _sent_value(label: str) -> str | None:
-    """Return the op whose output a send or receive carries: `X` for `X/_13:_Recv`."""
+    """Return the op that made the value of a send or receive: `X` for `X/_13:_Recv`."""
     return _EDGE_SUFFIX.sub("", label.rpartition(":")[0]) if _transfer_type(label) else None
 
 
 def _sent_rows(names: _OpNames, occurrences: OpOccurrences, facts: TracerFacts) -> pd.DataFrame:
-    """Return transfers that no device plane shows: sends, and moved inputs of eager ops."""
+    """Return the transfers that no device plane shows: sends, and moved inputs of eager ops."""
     host, device, edges = occurrences.host, occurrences.device, occurrences.host.transfers
     copying = device.device.take(np.flatnonzero(device.direction.present)).used()
     shown = {placement_of_device(d) for d in copying}
@@ -283,7 +281,7 @@ def _sent_rows(names: _OpNames, occurrences: OpOccurrences, facts: TracerFacts) 
 
 
 def _direction(source: str, target: str, facts: TracerFacts) -> str | None:
-    """Return the direction of a transfer; None for one that stays on its device."""
+    """Return the direction of a transfer; None if it stays on its device."""
     if not source and not target:
         # Sends without a key (TensorFlow up to 2.6): with a pluggable device, a send traced on the
         # host goes from the CPU to that device (op_kernel.cc: the device's sends are not

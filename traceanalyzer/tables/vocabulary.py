@@ -1,7 +1,6 @@
 """The names that TensorFlow writes into a trace, and their meaning.
 
-Each distinct event name is classified once, not once per event. Comments give the source of a name:
-`xprof` is openxla/xprof, other files are TensorFlow's.
+Comments give the source of a name: `xprof` is openxla/xprof, other files are TensorFlow's.
 """
 
 from __future__ import annotations
@@ -52,9 +51,8 @@ GET_NEXT: Final = re.compile(r"IteratorGetNext\w*Op::DoCompute")
 # eager/execute.cc: an op, or a call of a function, that a program runs eagerly.
 EAGER: Final = "EagerLocalExecute: "
 
-# An op name as graph.proto allows it, with the leading underscore of TensorFlow's internal nodes. A
-# server's events for remote eager ops look the same: `EagerService:Enqueue`
-# (eager_service_impl.cc).
+# An op name as graph.proto allows it, or with the underscore of an internal node. A server's events
+# for remote eager ops look the same: `EagerService:Enqueue` (eager_service_impl.cc).
 _OP: Final = re.compile(r"(?!EagerService:)([A-Za-z0-9._][A-Za-z0-9_./>\-]*):([A-Z_][A-Za-z0-9_]*)")
 STAGE: Final = "Iterator::"
 _INDEX: Final = re.compile(r"\[\d+\]")
@@ -95,9 +93,9 @@ class Role:
 PYTHON_CALLBACKS: Final = ("EagerPyFunc", "PyFunc", "PyFuncStateless")
 
 _TRANSFERS: Final = frozenset({"_Send", "_Recv", "_HostSend", "_HostRecv"})
-# Arguments, control flow and calls: bookkeeping of the executor (executor.cc, control_flow_ops.cc,
-# function_ops.cc) and of XLA clusters (build_xla_ops_pass.cc), where `_XlaRun` computes. The ops
-# that a call runs appear separately.
+# Arguments, control flow and calls (executor.cc, control_flow_ops.cc, function_ops.cc), and XLA
+# clusters (build_xla_ops_pass.cc), except for `_XlaRun`, which computes. The ops that a call runs
+# appear separately.
 _RUNTIME: Final = frozenset(
     {
         "_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "_EagerConst", "NoOp", "ControlTrigger",
@@ -110,8 +108,7 @@ _RUNTIME: Final = frozenset(
         "_CopyFromGpuToHost", "_CopyFromHostToGpu",
     }
 )  # fmt: skip
-# Libraries read an iterator's next element as an optional (optional_ops.cc); a program can make
-# optionals of its own.
+# Libraries read an iterator's elements as optionals (optional_ops.cc); a program can make others.
 OPTIONALS: Final = frozenset(
     {"OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone"}
 )
@@ -130,7 +127,7 @@ def role_of_type(op_type: str) -> str:
 
 
 def op_label(text: str) -> str | None:
-    """Return the `name:Type` that an annotation, `name:Type#key=value,...#`, begins with."""
+    """Return the `name:Type` at the beginning of an annotation, `name:Type#key=value,...#`."""
     match = _OP.fullmatch(text.partition("::")[0].partition("#")[0])
     return match and match[0]
 
@@ -143,15 +140,13 @@ def is_derived_line(name: str, line_id: int) -> bool:
 
 
 def is_eager_executor_line(name: str) -> bool:
-    """Return whether a thread runs eager ops that the program does not wait for."""
+    """Return whether a thread is of the eager executor."""
     return name.startswith("eager_async_executor")  # eager/eager_executor.cc
 
 
 def is_pipeline_line(name: str) -> bool:
-    """Return whether a thread prepares input: tf.data names its threads `tf_data_...`.
-
-    The thread that reduces a dataset does not count: it continues the graph that requested it.
-    """
+    """Return whether a thread prepares input."""
+    # The thread that reduces a dataset continues the graph that requested it.
     return name.startswith("tf_data_") and not name.startswith(_REDUCES)
 
 

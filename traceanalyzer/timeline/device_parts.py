@@ -1,19 +1,17 @@
-"""What each device did at each moment and, when it was idle, what it waited for.
+"""The activity of each device and, when it was idle, the cause of its wait.
 
-A device's time is cut into consecutive parts of one phase each, so that they add up to the whole
-and nothing counts twice. While a kernel ran, the device computed. While only a transfer ran, it
-waited for the transfer. The rest is idle time: there, the walk goes back in time from the event
-that ended the gap (`walk`). The device waited for the events on that walk, not for events that
-merely ran at the same time.
+A device's time is cut into consecutive parts of one phase each. While a kernel ran, the device
+computed. While only a transfer ran, it waited for the transfer. The rest is idle time: there, the
+walk goes back in time from the event that ended the gap (`walk`). The device waited for the events
+on that walk, not for events that merely ran at the same time.
 
 An op's *exposed* time is the idle time in which the walk passes through the op, plus the time in
-which only a transfer for the op ran. Each moment of a device is attributed once, so that the
-exposed times of all ops add up to no more than the idle time. For several devices of a host, it is
-the mean. Waits for a compute op of unknown placement do not count, because the op may have run on
-the device. Waits for input are on the host, wherever the op that fetches the input is placed.
+which only a transfer for the op ran. So the exposed times of all ops add up to no more than the
+idle time. For several devices of a host, it is the mean. Waits for a compute op of unknown
+placement do not count, because the op may have run on the device. Waits for input always count.
 
 The profiler aligns the clocks of host and devices, with some error: if work begins before its
-launch, the times of that device are shifted so that it does not (`shifts_ps`).
+launch, the times of that device are shifted (`shifts_ps`).
 """
 
 from __future__ import annotations
@@ -53,15 +51,14 @@ _ON_THE_HOST: Final = ("cpu", "host_memory")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceWork:
-    """The kernels, and after them the transfers, of a host's devices."""
+    """The kernels of a host's devices, followed by the transfers."""
 
     devices: tuple[str, ...]  #: names of the devices that ran kernels
     device: NDArray[np.int16]  #: index into `devices`, -1 for another
     stream: NDArray[np.int32]  #: number of the stream, unique over all devices
     start_ps: NDArray[np.int64]  #: on the host's clock
     end_ps: NDArray[np.int64]
-    #: Row in the host's op table: for a kernel, its op; for a transfer, the host op that needs it;
-    #: -1 if unknown.
+    #: Row of the op table: a kernel's op, or the host op that needs a transfer; -1 if unknown.
     row: NDArray[np.int32]
     transfer: NDArray[np.int64]  #: row of the host's transfer table, -1 for a kernel
     launches: Launches
@@ -86,19 +83,17 @@ class HostTimeline:
     """The time of one host and its devices."""
 
     devices: tuple[DeviceParts, ...] = ()  #: those that ran kernels
-    #: Waits of the program's thread, if no device ran kernels; otherwise None.
-    program: Parts | None = None
-    #: Kernels and transfers of the devices; None if no device ran kernels.
-    work: DeviceWork | None = None
+    program: Parts | None = None  #: waits of the program's thread, if no device ran kernels
+    work: DeviceWork | None = None  #: None if no device ran kernels
 
     @property
     def shifts_ps(self) -> Mapping[str, int]:
-        """The shift of each device's times, so that no event begins before its launch."""
+        """The shift of each device's times."""
         return {} if self.work is None else self.work.shifts_ps
 
 
 def host_timeline(tables: HostTables) -> HostTimeline:
-    """Cut the time of a host's devices or, if none ran kernels, of its program."""
+    """Cut the time of a host's devices into parts; that of its program if none ran kernels."""
     if tables.kernels.empty:
         return HostTimeline(program=_program_parts(tables))
     work = device_work(tables)
@@ -112,8 +107,7 @@ def host_timeline(tables: HostTables) -> HostTimeline:
 def with_exposed(tables: HostTables, timeline: HostTimeline) -> HostTables:
     """Return a host's tables with the exposed time of ops and transfers.
 
-    It stays null if no device ran kernels (no device then waited), and for compute ops of unknown
-    placement.
+    It stays null if no device ran kernels, and for compute ops of unknown placement.
     """
     devices, ops, transfers = timeline.devices, tables.ops, tables.transfers
     if not devices:
@@ -163,10 +157,9 @@ def _ended_by(
     work: DeviceWork,
     threads: ThreadActivity | None,
 ) -> Launches:
-    """Return the launch of the event that ended each gap of a device.
+    """Return the launch of the event that ended each gap of a device, the last if several did.
 
-    If several began then, it is the last launch. After the last event, the walk follows the
-    program's thread, because the device's next work is not in the trace.
+    After the last event, the walk follows the program's thread instead.
     """
     launches = work.launches.take(own)
     order = np.lexsort((-launches.start_ps, work.start_ps[own]))
@@ -183,7 +176,7 @@ def _ended_by(
 
 
 def _program_parts(tables: HostTables) -> Parts | None:
-    """Cut the time of the program's thread, going back from its end."""
+    """Cut the time of the program's thread into parts."""
     threads = tables.threads
     thread, own = program_thread(threads), program_segments(threads)
     if threads is None or own.start == own.stop:
@@ -201,7 +194,7 @@ def _program_parts(tables: HostTables) -> Parts | None:
 def _extent(
     steps: pd.DataFrame, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """Return the time to account for: from the device's first event or step to the last."""
+    """Return when the device's first event or step begins, and when the last one ends."""
     first, last = int(starts.min()), int(ends.max())
     if len(steps):
         first = min(first, int(steps["start_ps"].min()))
@@ -212,17 +205,13 @@ def _extent(
 def overlap_share(
     tables: HostTables, device: DeviceParts, shift_ps: int, within: Intervals
 ) -> float | None:
-    """Return the share of host work and transfers that ran while a device computed.
+    """Return the share of the time of host work and transfers in which the device computed.
 
     Args:
         tables: The host's tables.
         device: The device.
         shift_ps: The shift of the device's times.
         within: The times to consider, mostly the steps.
-
-    Returns:
-        The share of the time of host ops, input pipeline ops, and transfers to or from the device
-        during which a kernel ran too; None if there were none.
     """
     threads, parts = tables.threads, device.parts
     own = tables.transfers[tables.transfers["device"] == device.device]
@@ -274,7 +263,7 @@ def _unknown(n: int) -> Launches:
 
 
 def _numbers(*columns: pd.Series[str]) -> tuple[NDArray[np.int64], list[str]]:
-    """Number the texts in some columns by first occurrence, -1 for null; return the texts, too."""
+    """Number the texts in some columns, -1 for null; return the texts, too."""
     parts = [pd.Categorical(column) for column in columns]
     # The categories need one dtype to be joined; pandas may infer different ones.
     parts = [pd.Categorical.from_codes(p.codes, p.categories.astype(object)) for p in parts]
@@ -291,7 +280,7 @@ def _rows(op_ids: pd.Series[str], ops: pd.DataFrame) -> NDArray[np.int32]:
 
 
 def _blamed(transfers: pd.DataFrame, ops: pd.DataFrame) -> NDArray[np.int32]:
-    """Return the op that each transfer is made for: its end on the host; -1 if unknown."""
+    """Return the op on the host that each transfer is made for, -1 if unknown."""
     is_host_op = ops["placement"].isin(_ON_THE_HOST) & (ops["role"] == Role.COMPUTE)
     counts = np.append(is_host_op | (ops["role"] == Role.INPUT_PIPELINE), False)
     blamed = np.full(len(transfers), -1, np.int32)

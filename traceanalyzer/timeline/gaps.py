@@ -1,9 +1,9 @@
-"""The gaps of devices, grouped by their reason.
+"""The gaps of devices, grouped by cause.
 
 In a gap, a device runs neither a kernel nor a transfer. Without devices, gaps are the waits of the
-program's thread. Gaps are grouped if most of their time is a wait for the same op, or is in the
-same other phase, and if the same op ran next. Gaps outside the regular steps are left out, except
-gaps between two regular steps. If there are very many, the shortest are left out, too.
+program's thread. Gaps are in one group if most of their time is a wait for the same op, or is in
+the same other phase, and if the same op ran next. Only gaps in regular steps or between two of them
+count, and not the shortest if there are very many.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TRANSFER, _NOTHING = -2, -3
 
 @dataclass(frozen=True, kw_only=True)
 class Gaps:
-    """Gaps with the same reason."""
+    """Gaps with the same cause."""
 
     device: str | None  # None for the program's own thread
     phase: Phase  # that took most of their time
@@ -75,7 +75,7 @@ def _waits(tables: HostTables) -> pd.DataFrame:
 
 
 def _merged(start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]) -> pd.DataFrame:
-    """Return the longest of some times, in order of time; adjacent ones are merged."""
+    """Return the longest of some times, in order; adjacent ones are merged."""
     is_first = np.append(True, start_ps[1:] > end_ps[:-1])[: len(start_ps)]
     is_last = np.append(is_first[1:], True)[: len(start_ps)]
     gaps = pd.DataFrame({"start_ps": start_ps[is_first], "end_ps": end_ps[is_last]})
@@ -123,7 +123,7 @@ def _alike(
 def _steps_at(
     steps: pd.DataFrame, at_ps: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the step at each moment (-1: none), and whether gaps from there on count."""
+    """Return the step at each moment, -1 for none, and whether a gap that begins then counts."""
     ordered = main_steps(steps).sort_values("start_ps", kind="stable")
     if ordered.empty:
         return np.full(len(at_ps), -1), np.ones(len(at_ps), np.bool_)
@@ -139,7 +139,7 @@ def _steps_at(
 
 
 def _waited_for(gaps: pd.DataFrame, parts: Parts) -> pd.DataFrame:
-    """Return the longest phase of each gap, and the row of the op that took most of that, or -1."""
+    """Return each gap's longest phase, and the row of the op that took most of it, or -1."""
     starts, ends = (gaps[name].to_numpy(np.int64) for name in ("start_ps", "end_ps"))
     middle = parts.start_ps + parts.duration_ps // 2
     gap = np.searchsorted(starts, middle, side="right") - 1
@@ -159,7 +159,7 @@ def _waited_for(gaps: pd.DataFrame, parts: Parts) -> pd.DataFrame:
 
 
 def _longest(pieces: pd.DataFrame, what: str, gaps: int) -> pd.DataFrame:
-    """Return the value of `what` that took most of each gap (null: none), and how long."""
+    """Return the value of `what` that took most of each gap (null for none), and its time."""
     sums = pieces.groupby(["gap", what])["took_ps"].sum().reset_index()
     longest = sums.sort_values("took_ps", kind="stable").drop_duplicates("gap", keep="last")
     return longest.set_index("gap").reindex(range(gaps))

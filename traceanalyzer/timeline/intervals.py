@@ -17,29 +17,19 @@ _LIMIT_PS: Final = 2**61  # 26 days; sums of times up to here are exact
 
 
 class Intervals(NamedTuple):
-    """A set of times.
+    """A set of times."""
 
-    Attributes:
-        start_ps: Starts, rising, int64.
-        end_ps: Ends, each later than its start and earlier than the next start, int64.
-    """
-
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
+    start_ps: NDArray[np.int64]  #: ascending
+    end_ps: NDArray[np.int64]  #: each later than its start and earlier than the next start
 
     @property
     def total_ps(self) -> int:
-        """Its length."""
+        """The length of all intervals together."""
         return int((self.end_ps - self.start_ps).sum())
 
 
 def union(start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> Intervals:
-    """Return the times that the intervals cover; overlaps count once.
-
-    Args:
-        start_ps: Starts in any order, int64.
-        duration_ps: Durations, int64; intervals of zero or negative duration are ignored.
-    """
+    """Return the union of intervals, in any order; negative durations are ignored."""
     lasting = duration_ps > 0
     start = start_ps[lasting].clip(-_LIMIT_PS, _LIMIT_PS)
     order = np.argsort(start, kind="stable")
@@ -51,7 +41,7 @@ def union(start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> Interv
 
 
 def durations(table: pd.DataFrame) -> NDArray[np.int64]:
-    """Return the durations in a table, 0 where unknown; int64 picoseconds."""
+    """Return the durations in a table, 0 if unknown."""
     return np.asarray(table["duration_ps"].astype("Int64").fillna(0), np.int64)
 
 
@@ -80,7 +70,7 @@ def _chosen(a: Intervals, b: Intervals, choose: Callable[..., NDArray[np.bool_]]
 
 
 def _last_end(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return when the last interval that began by each moment ends."""
+    """Return the end of the last interval that began before or at each moment."""
     begun = np.searchsorted(times.start_ps, at_ps, side="right")
     return np.concatenate([[-_LIMIT_PS], times.end_ps])[begun]
 
@@ -88,13 +78,7 @@ def _last_end(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.int64]:
 def inside_ps(
     times: Intervals, start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return how much of each interval lies in `times`, int64.
-
-    Args:
-        times: The set.
-        start_ps: Starts of the intervals, in any order, int64.
-        end_ps: Their ends, int64; an interval that ends before it starts is empty.
-    """
+    """Return how much of each interval is in `times`; one that ends before its start is empty."""
     return _before(times, np.maximum(start_ps, end_ps)) - _before(times, start_ps)
 
 

@@ -1,9 +1,8 @@
-"""Which ops run in each step, and which only now and then: set-up, checkpoints, the start of a fit.
+"""Finds the ops that are not part of each step: set-up, checkpoints, the start of a fit.
 
 An op of a function counts as running whenever the function runs: at host tracer level 2, an op that
-became cheap leaves no event although it runs. A session of TensorFlow 1 runs different parts of a
-graph: first its initializers, then its steps. So an op of a session is rare only if most ops of
-each run that shows it are rare, too.
+became cheap leaves no event. A TensorFlow 1 session runs different parts of a graph, first its
+initializers. So an op of a session is rare only if most ops of its runs are rare.
 """
 
 from __future__ import annotations
@@ -27,15 +26,10 @@ _RARE: Final = 4  # an op that overlaps fewer than 1/4 of the steps is in none
 
 
 class Recurring(NamedTuple):
-    """How the ops of a host relate to its steps; one entry per row of its op table.
+    """The ops of a host that are not part of each step, by row of its op table."""
 
-    Attributes:
-        is_rare: Whether an op runs in at most one step and beside few: it is not part of each step.
-        is_outside: Whether it runs outside all steps.
-    """
-
-    is_rare: NDArray[np.bool_]
-    is_outside: NDArray[np.bool_]
+    is_rare: NDArray[np.bool_]  #: whether an op runs in at most one step, and between few
+    is_outside: NDArray[np.bool_]  #: whether it runs outside all steps
 
 
 def recurring(tables: HostTables) -> Recurring:
@@ -75,7 +69,7 @@ def _of_session(ops: pd.DataFrame, threads: ThreadActivity) -> NDArray[np.bool_]
 def _in_regular_runs(
     of_session: NDArray[np.bool_], threads: ThreadActivity, is_rare: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return which ops of sessions are in a run in which at least half of the ops recur."""
+    """Return which ops of sessions are in a run where at least half of the ops recur."""
     shown = (threads.call != 0) & np.append(of_session, np.False_)[threads.row]
     runs = pd.DataFrame({"call": threads.call[shown], "row": threads.row[shown]}).drop_duplicates()
     recur = pd.Series(~is_rare[runs["row"]], runs.index).groupby(runs["call"]).transform("mean")

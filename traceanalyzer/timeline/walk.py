@@ -1,12 +1,12 @@
-"""The walk back in time from the end of a span through the events that it waited for.
+"""The walk back in time from the end of a span, through the events that it waited for.
 
-From a device event the walk goes to the thread that launched it, or to the device's earlier work.
-On a thread it follows the thread's activity; if the thread did nothing, it goes to the thread that
-woke it; if the thread waited for a call or a device, to the event that ended last there. Time that
-cannot be followed is unattributed.
+From a device event, the walk goes to the thread that launched it, or to the device's earlier work.
+On a thread, it follows the thread's activity. If the thread did nothing, the walk goes to the
+thread that woke it; if it waited for a call or a device, to the event that ended last there. Time
+that cannot be followed is unattributed.
 
-The walk that explains idle time does not go through devices: a device within the span is another
-one. The walk through a step, the critical path, does go through devices.
+The walk through a step, the critical path, goes through devices; the walk that explains idle time
+does not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Phase(IntEnum):
-    """Activities and waits of a device; those from `ThreadState` have the same meaning."""
+    """The activities and waits of a device; see also `ThreadState`."""
 
     HOST_OP = ThreadState.HOST_OP
     INPUT = ThreadState.INPUT
@@ -38,16 +38,11 @@ class Phase(IntEnum):
     RUNTIME = ThreadState.RUNTIME
     PROGRAM = ThreadState.PROGRAM
     UNPLACED = ThreadState.UNPLACED
-    COMPUTE = 8
-    """Some kernel ran."""
-    COPY = 9
-    """A transfer ran, but no kernel."""
-    QUEUED = 10
-    """The next work was launched but had not begun: it was in the device's queues."""
-    OTHER_DEVICE = 11
-    """The device waited for another device."""
-    UNATTRIBUTED = 12
-    """The trace does not show the reason."""
+    COMPUTE = 8  #: a kernel ran
+    COPY = 9  #: a transfer ran, but no kernel
+    QUEUED = 10  #: the next work was launched but had not begun
+    OTHER_DEVICE = 11  #: it waited for another device
+    UNATTRIBUTED = 12  #: the trace does not show the cause
 
 
 _WAITED_FOR: Final = (Phase.HOST_OP, Phase.INPUT, Phase.COPY)
@@ -58,22 +53,20 @@ class Spans(NamedTuple):
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
-    #: The launch of the event that ended each; without one, the thread to go back on.
-    launch: Launches
+    launch: Launches  #: of the event that ended each, or else the thread to go back on
 
 
 class Parts(NamedTuple):
-    """Consecutive times; one entry per part, by time."""
+    """Consecutive times, each of one phase."""
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
     phase: NDArray[np.uint8]  #: `Phase`
     row: NDArray[np.int32]  #: of the host's op table, -1 for none
     transfer: NDArray[np.int64]  #: row of the host's transfer table, -1 for none
-    #: Whether the trace shows every link of the walk up to and through this part. Otherwise a link
-    #: was assumed: that the last event to end in a call woke its thread; that a thread or another
-    #: stream waited for the last work that a device ended; or that work belongs to the last launch
-    #: with its id.
+    #: Whether the trace shows every link of the walk up to and through this part. Otherwise, it was
+    #: assumed that the last event to end in a call woke its thread; that a thread or stream waited
+    #: for the last work of a device; or that work belongs to the last launch with its id.
     is_proved: NDArray[np.bool_]
 
     @property
@@ -88,12 +81,7 @@ class Parts(NamedTuple):
         return waited
 
     def within(self, start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> pd.DataFrame:
-        """Return how much of each interval (mostly a step) each phase took.
-
-        Returns:
-            A row per interval, a column per `Phase`, int64 picoseconds. They add up to the part of
-            the interval that is between the first and the last part.
-        """
+        """Return how much time each phase (column) took in each interval (row)."""
         end_ps, took = start_ps + duration_ps.clip(0), {}
         for phase in Phase:
             chosen = self.phase == phase
@@ -110,8 +98,7 @@ class Parts(NamedTuple):
 def program_thread(threads: ThreadActivity | None) -> int:
     """Return the program's thread that marked the most steps or was busiest, -1 if unknown.
 
-    A thread without recorded activity does not count, since it does not show when the program
-    waited: JAX makes no TensorFlow calls.
+    A thread without recorded activity does not count: JAX makes no TensorFlow calls.
     """
     if threads is None or not threads.is_program.any():
         return ON_DEVICE
@@ -125,7 +112,7 @@ def program_thread(threads: ThreadActivity | None) -> int:
 
 
 def program_segments(threads: ThreadActivity | None) -> slice:
-    """Return which segments of threads are of the program's thread; none if it is unknown."""
+    """Return the segments of the program's thread; none if it is unknown."""
     thread = program_thread(threads)
     if threads is None or thread == ON_DEVICE:
         return slice(0, 0)
@@ -144,21 +131,11 @@ def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | N
 
 
 def critical_path(tables: HostTables, timeline: HostTimeline, steps: pd.DataFrame) -> Parts:
-    """Return the critical path through some steps, walking back from their ends.
+    """Return the critical path through some steps: parts that cover each step.
 
-    If a thread waited for a device, the path goes on with the work that the device finished last;
-    from a kernel or transfer, to the device's previous work or to the launch, whichever was later.
-    Where the path computes, the device is the bottleneck; where it is on the host, shortening the
-    host work shortens the step, until another path is as long.
-
-    Args:
-        tables: The host's tables.
-        timeline: The timeline of its devices.
-        steps: The steps, rows of its step table.
-
-    Returns:
-        Parts that cover each step from beginning to end, by time. They follow the thread that
-        marked the step, because its marker ends the step, or else the program's thread.
+    The path begins at the end of a step, on the thread that marked it, or else on the program's. If
+    a thread waited for a device, the path goes on with the work that the device finished last; from
+    a kernel or transfer, with the device's previous work or with the launch, whichever was later.
     """
     threads, work = tables.threads, timeline.work
     start = steps["start_ps"].to_numpy(np.int64)
@@ -187,7 +164,7 @@ def critical_path(tables: HostTables, timeline: HostTimeline, steps: pd.DataFram
 def _threads_of_steps(
     threads: ThreadActivity | None, start_ps: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Return the thread that marked each step, found by its beginning; else the program's."""
+    """Return the thread that marked each step, or else the program's thread."""
     program = np.full(len(start_ps), program_thread(threads), np.int32)
     if threads is None or not len(threads.step_ps):
         return program
@@ -198,7 +175,7 @@ def _threads_of_steps(
 
 
 def _before(work: DeviceWork, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return which of `rows` ended last on the same device before each began, -1 for none."""
+    """Return which of `rows` ended last on the device before each began, -1 for none."""
     before = np.full(len(rows), -1, np.int64)
     for device in range(len(work.devices)):
         own = np.flatnonzero(work.device[rows] == device)
@@ -217,7 +194,7 @@ def _walked(
     stream: NDArray[np.int32],
     *through: NDArray[Any],
 ) -> Parts:
-    """Walk back; `transfer` and the parameters after it describe the work of devices."""
+    """Walk back; `transfer` and the parameters after it are columns of the devices' work."""
     if threads is None:
         n = len(spans.start_ps)
         unknown = np.full(n, Phase.UNATTRIBUTED, np.uint8)

@@ -1,7 +1,6 @@
-"""Builds a `Trace` from Python values, for the formats that are not an XSpace.
+"""Builds a `Trace` from Python values, for formats other than XSpace.
 
-It writes an XSpace and decodes that, so later code sees no difference. Field numbers are those of
-xplane.proto.
+It writes an XSpace and decodes it, so that later code sees no difference.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Trace
 
 
-# 53 days: start and duration stay below, so that their sum fits into 64 bits.
+# 53 days: the sum of a start and a duration fits into 64 bits.
 LARGEST_PS: Final = 2**62 - 1
 
 _LINE_BYTES: Final = 500  # the memory of a plane or a line in Python
@@ -56,10 +55,7 @@ class _Plane:
 
 
 class TraceBuilder:
-    """A trace under construction; it refuses to grow beyond about `max_bytes` of memory.
-
-    Planes and lines are added when they are first mentioned, in any order.
-    """
+    """A trace under construction, which needs at most about `max_bytes` of memory."""
 
     def __init__(self, trace_format: str, *, max_bytes: int | None = None) -> None:
         self.events = self._lost_bytes = self._lost_places = 0
@@ -69,11 +65,11 @@ class TraceBuilder:
         self._planes: dict[int, _Plane] = {}
 
     def name_plane(self, plane: int, name: str) -> None:
-        """Name the plane with an id."""
+        """Name a plane."""
         self._plane(plane).name = name
 
     def name_line(self, plane: int, line: int, name: str) -> None:
-        """Name the line with an id."""
+        """Name a line of a plane."""
         self._line(plane, line)
         self._planes[plane].line_names[line] = name
 
@@ -101,7 +97,7 @@ class TraceBuilder:
         line += _message(4, event)
 
     def lose(self, lost_bytes: int) -> None:
-        """Account for a part of the file that cannot be read."""
+        """Count a part of the file that cannot be read."""
         self._lost_bytes += lost_bytes
         self._lost_places += 1
 
@@ -110,8 +106,9 @@ class TraceBuilder:
         planes = (plane.message(number) for number, plane in self._planes.items())
         space = b"".join(_message(1, plane) for plane in planes)
         trace = xplane.decode(np.frombuffer(space, np.uint8), max_bytes=self._max_bytes)
-        lost = self._lost_bytes, self._lost_places
-        damage = Damage(bytes_lost=lost[0], places=lost[1], events_kept=self.events)
+        damage = Damage(
+            bytes_lost=self._lost_bytes, places=self._lost_places, events_kept=self.events
+        )
         return replace(trace, damage=damage if damage.places else None, format=self._format)
 
     def _plane(self, plane: int) -> _Plane:
@@ -130,7 +127,7 @@ class TraceBuilder:
 
 @lru_cache(maxsize=1 << 12, typed=True)  # most stats recur
 def _stat(stat_id: int, value: str | float) -> bytes:
-    """Return the field of an XEvent that holds a stat."""
+    """Return a stat as a field of XEvent."""
     if isinstance(value, float):
         content = bytes((2 << 3 | FIXED64,)) + struct.pack("<d", value)
     elif isinstance(value, int) and -(2**63) <= value < 2**63:
@@ -147,7 +144,7 @@ def _number(field: int, value: int) -> bytes:
 
 
 def _text(field: int, text: str) -> bytes:
-    """Return a field that holds a string; half a surrogate pair becomes a question mark."""
+    """Return a field with a text; half a surrogate pair becomes a question mark."""
     return _message(field, text.encode("utf-8", "replace"))
 
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Plane, Trace
 
 
-LONGEST_PS: Final = 2**57
-"""40 hours: no event of a profile lasts longer or is further from the others."""
+LONGEST_PS: Final = 2**57  # 40 hours: no event of a profile lasts longer or is further from others
 _LONGEST_NS: Final = LONGEST_PS // 1000
 
 
@@ -28,11 +27,11 @@ def on_one_clock(trace: Trace, near_ns: int = 0) -> Trace:
     """Return the trace with times that can be added and subtracted without overflow.
 
     Times that fit are unchanged; others are shifted to start at the first event. Events with
-    impossible times (see `LONGEST_PS`) are left out and counted in `Trace.impossible_events`.
+    impossible times are left out and counted in `Trace.impossible_events`.
 
     Args:
         trace: The trace as decoded, its times wrapped to 64 bits.
-        near_ns: The clock origin of another host of the run, used here if the times fit.
+        near_ns: The `Trace.origin_ns` of another host of the run, preferred if the times fit.
     """
     if all(_fits(plane) for plane in trace.planes):
         return trace
@@ -70,7 +69,7 @@ def _fits(plane: Plane) -> bool:
 
 
 def _offsets(plane: Plane) -> NDArray[np.int64]:
-    """Return when each event starts on its line: subtracting undoes the wrapped addition."""
+    """Return the start of each event on its line; subtracting undoes the wrapped addition."""
     return plane.start_ps - (plane.lines.timestamp_ns * 1000)[plane.line_of]
 
 
@@ -87,7 +86,7 @@ def _only(plane: Plane, chosen: NDArray[np.bool_]) -> Plane:
         return plane
     left_out = np.repeat(~chosen, np.diff(plane.stat_begin))
     own = plane.stats.id[plane.stat_begin[0] : plane.stat_begin[-1]]
-    own[left_out] = NO_STAT[own.dtype]  # they now follow those of the event before
+    own[left_out] = NO_STAT[own.dtype]  # they now belong to the event before
     kept = np.concatenate([[0], np.cumsum(chosen)])
     return replace(
         plane,

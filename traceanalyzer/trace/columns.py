@@ -1,7 +1,4 @@
-"""A trace in memory: planes, lines, events and stats as columns; stats become columns on demand.
-
-This module knows XSpace, XPlane, XLine, XEvent and XStat, but not what TensorFlow writes into them.
-"""
+"""A trace in memory: its planes, lines, events and stats as columns, as in xplane.proto."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stats:
-    """Every stat of a trace, in order of owner."""
+    """The stats of a trace, in the order of their events."""
 
     id: NDArray[np.int64]  #: key into the plane's stat metadata; int32 or int64
     kind: NDArray[np.uint8]  #: field number of the value in XStat (`wire.DOUBLE` ...), 0 for none
@@ -51,7 +48,7 @@ class Lines:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Metadata:
-    """Event metadata of a plane, one entry per id. Missing positions are -1."""
+    """The event metadata of a plane; positions are -1 where missing."""
 
     id: NDArray[np.int64]
     name_at: NDArray[np.int64]  #: position of the name
@@ -61,7 +58,7 @@ class Metadata:
 
 @dataclass(frozen=True, kw_only=True)
 class Damage:
-    """The parts of a file that could not be read."""
+    """The part of a file that could not be read."""
 
     bytes_lost: int
     places: int  #: planes and lines that end early
@@ -88,25 +85,25 @@ class Plane:
     stat_names: dict[int, str]  #: by id of the stat metadata
     stats: Stats  #: of the whole trace
     own_stats: range  #: those of the plane itself
-    buffer: NDArray[np.uint8] = field(repr=False)  #: the bytes that positions refer to
+    buffer: NDArray[np.uint8] = field(repr=False)  #: the file, which positions refer to
 
     def __len__(self) -> int:
         return len(self.start_ps)
 
     @cached_property
     def line_of(self) -> NDArray[np.int32]:
-        """Index of the line of each event, int32."""
+        """The index of each event's line."""
         counts = np.diff(self.lines.event_begin)
         return np.repeat(np.arange(len(self.lines), dtype=np.int32), counts)
 
     @cached_property
     def end_ps(self) -> NDArray[np.int64]:
-        """End of each event, int64."""
+        """When each event ends."""
         return self.start_ps + self.duration_ps
 
     @cached_property
     def name_of(self) -> NDArray[np.int32]:
-        """Index into `names` of each event, int32; the last index stands for missing metadata."""
+        """The index of each event's name in `names`; the last one is for missing metadata."""
         keys = self.metadata.id
         unknown = len(keys)
         order = np.argsort(keys, kind="stable")
@@ -124,30 +121,27 @@ class Plane:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the event metadata; the last one is empty, for missing metadata."""
+        """The names of the event metadata; the last one is empty, for missing metadata."""
         return (*texts_at(self.buffer, self.metadata.name_at), "")
 
     @cached_property
     def display_names(self) -> tuple[str, ...]:
-        """Display names, parallel to `names`."""
+        """The display names, parallel to `names`."""
         return (*texts_at(self.buffer, self.metadata.display_name_at), "")
 
     def named(self, *names: str) -> NDArray[np.int64]:
-        """Return the indices of the events with one of the names, int64."""
+        """Return the events with one of the names."""
         wanted = np.fromiter((n in names for n in self.names), np.bool_, len(self.names))
         return np.flatnonzero(wanted[self.name_of]) if wanted.any() else np.empty(0, np.int64)
 
     def strings(self, stat: str, event: NDArray[np.int64] | None = None) -> Strings:
-        """Return a stat of each event, otherwise of its metadata, as text; numbers in decimal.
-
-        `event` selects some events, which is cheaper if they are few.
-        """
+        """Return a stat of all or some events, or of their metadata, as text."""
         return self._decode_strings(self._rows(stat, event))
 
     def integers(self, stat: str, event: NDArray[np.int64] | None = None) -> Column:
-        """Return a stat of each event, otherwise of its metadata, as integers, also from text.
+        """Return a stat of all or some events, or of their metadata, as integers, also from text.
 
-        The columns of all events are cached: do not write to them.
+        Columns of all events are cached: do not write to them.
         """
         if event is not None:
             return self._decode_integers(self._rows(stat, event))
@@ -156,9 +150,9 @@ class Plane:
         return self._integers[stat]
 
     def floats(self, stat: str, event: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return a stat of some events as floats, NaN if there is no number.
+        """Return a stat of some events as floats, NaN if it is no number.
 
-        Integers are read, too: a writer may omit the decimal point, as TraceMeEncode does.
+        TraceMeEncode can write a float as an integer.
         """
         rows = self._rows(stat, event)
         values = np.full(len(rows), np.nan)
@@ -170,19 +164,19 @@ class Plane:
         return values
 
     def has_stat(self, stat: str) -> bool:
-        """Return whether the plane has metadata for a stat of this name (cheap)."""
+        """Return whether the plane has metadata for a stat of this name."""
         return stat in self._stat_ids
 
     @cached_property
     def own(self) -> dict[str, str]:
-        """The plane's own stats by name, as text."""
+        """The stats of the plane itself by name, as text."""
         rows = np.arange(self.own_stats.start, self.own_stats.stop, dtype=np.int64)
         texts = self._decode_strings(rows).to_list()
         names = [self.stat_names.get(int(i), "") for i in self.stats.id[rows]]
         return {n: t for n, t in zip(names, texts, strict=True) if t is not None}
 
     def own_bytes(self, stat: str) -> bytes | None:
-        """Return one of the plane's own stats as bytes, for serialized messages."""
+        """Return a stat of the plane itself as bytes, for serialized messages."""
         for row in self.own_stats:
             is_text = self.stats.kind[row] in {wire.STRING, wire.BYTES}
             if is_text and self.stat_names.get(int(self.stats.id[row])) == stat:
@@ -202,7 +196,7 @@ class Plane:
 
     @property
     def unnamed_stats(self) -> int:
-        """Number of stats of events whose metadata is not in the file."""
+        """Number of stats whose metadata, and so whose name, is missing."""
         ids = self.stats.id[self.stat_begin[0] : self.stat_begin[-1]]
         low, high = (int(ids.min()), int(ids.max())) if len(ids) else (0, -1)
         if low >= 0 and high < len(ids) + 1024:
@@ -213,7 +207,7 @@ class Plane:
         return int(np.count_nonzero(~np.isin(ids, known)))
 
     def _rows(self, stat: str, event: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        """Return the row in `stats` of each event's stat, int64; -1 if it has none."""
+        """Return the index in `stats` of each event's stat; -1 if it has none."""
         rows = np.full(len(self) if event is None else len(event), -1, np.int64)
         if stat not in self._stat_ids:
             return rows
@@ -234,7 +228,7 @@ class Plane:
         have = np.flatnonzero(rows >= 0)
         wanted = rows[have]
         again: NDArray[np.int64] | slice = slice(None)
-        # A stat that a million events inherit is read once. The events' stats are in order.
+        # Read a stat once that a million events inherit.
         if (wanted[1:] <= wanted[:-1]).any():
             wanted, again = np.unique(wanted, return_inverse=True)
         found, values = self._texts(wanted)
@@ -242,7 +236,7 @@ class Plane:
         return distinct(codes, values)
 
     def _texts(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int32], list[str]]:
-        """Return codes and texts, not necessarily distinct, for these rows of `stats`."""
+        """Return codes and texts, which may repeat, for these rows of `stats`."""
         codes = np.full(len(rows), -1, np.int32)
         values: list[str] = []
         kind, bits = self.stats.kind[rows], self.stats.value[rows]
@@ -295,7 +289,7 @@ class Trace:
     warnings: tuple[str, ...] = ()
     damage: Damage | None = None
     format: str = "xplane"  #: `xplane`, `trace.json` or `local.trace`
-    origin_ns: int = 0  #: what `clock.on_one_clock` subtracted from all times
+    origin_ns: int = 0  #: subtracted from all times by `clock.on_one_clock`
     impossible_events: int = 0  #: left out because their times are impossible
 
     @property
@@ -305,12 +299,12 @@ class Trace:
 
     @property
     def unnamed_events(self) -> int:
-        """Number of events whose metadata, and so whose name, is not in the file."""
+        """Number of events whose metadata, and so whose name, is missing."""
         return sum(int(np.count_nonzero(p.name_of == len(p.metadata.id))) for p in self.planes)
 
     @property
     def unnamed_stats(self) -> int:
-        """Number of stats of events whose metadata is not in the file."""
+        """Number of stats whose metadata, and so whose name, is missing."""
         return sum(p.unnamed_stats for p in self.planes)
 
 
@@ -319,7 +313,7 @@ _NUMBERS: Final[dict[int, type[np.number]]] = {
     wire.UINT64: np.uint64,
     wire.DOUBLE: np.float64,
 }
+# The id of a stat that was removed from its event, by the dtype of ids.
 NO_STAT: Final[dict[np.dtype[np.int32 | np.int64], int]] = {
     np.dtype(t): int(np.iinfo(t).min) for t in (np.int32, np.int64)
 }
-"""The id, by dtype, of a stat that was removed from its event."""

@@ -1,9 +1,7 @@
-"""Finds the runs of a profile and the trace of each host in them, from any path a user may give.
+"""Finds the runs at a path, and the trace of each host in them.
 
 TensorFlow writes `<logdir>/plugins/profile/<run>/HOST.xplane.pb`; Keras up to TF 2.6 puts `train/`
-before `plugins/`, and older versions write other files instead or in addition. Any directory with
-trace files counts as a run, so a log directory, a parent of several, a run, and a folder of traces
-all work. This module only lists directories.
+before `plugins/`, and older versions write other files. Any directory with trace files is a run.
 """
 
 from __future__ import annotations
@@ -28,10 +26,10 @@ if TYPE_CHECKING:
 XPLANE: Final = "xplane"
 TRACE_JSON: Final = "trace.json"
 LOCAL_TRACE: Final = "local.trace"
-UNKNOWN: Final = "unknown"  # by the name; the content will show it
+UNKNOWN: Final = "unknown"  # the name does not show it, the content will
 
-# Log directories are a few levels deep and hold thousands of entries. Beyond these the user has
-# named a home directory or `/`, and an answer in seconds is worth more than a complete one.
+# Log directories are a few levels deep and have thousands of entries. For a home directory or `/`,
+# an answer in seconds is worth more than a complete one.
 MAX_DEPTH = 12
 MAX_ENTRIES = 200_000
 
@@ -73,7 +71,7 @@ class HostFile:
     host: str  #: from the file's name; bytes that are not UTF-8 are escaped
     path: Path
     format: str  #: `xplane`, `trace.json`, `local.trace`, or `unknown` (only the content shows it)
-    note: str = ""  #: for the user, about the choice of this file
+    note: str = ""  #: a note for the user about the choice of this file
     capture_file: Path | None = None  #: beside it
 
 
@@ -81,19 +79,17 @@ class HostFile:
 class RunFiles:
     """The files of one run."""
 
-    name: str  #: of its directory; after the log directory (`train/2021_...`) if runs share it
+    name: str  #: of its directory; with that of the log directory if runs share it
     path: Path
-    hosts: tuple[HostFile, ...]  #: by name; none if only tool data was kept
+    hosts: tuple[HostFile, ...]  #: by name; empty if only tool data was kept
     tool_files: tuple[str, ...] = ()  #: data that TensorFlow converted for TensorBoard's tools
     recorded: float = 0.0  #: seconds since 1970, about
 
 
 def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
-    """Find the runs at or below a path.
+    """Find the runs at or below a path, newest first; runs without a trace come last.
 
-    The newest run comes first, by the time in the name that TensorFlow gives it
-    (`2021_02_03_21_48_13`), otherwise the modification time of its newest trace; runs with equal
-    times are in reverse order of name. Runs without a trace come last; at least one has a trace.
+    The time of a run is in its name (`2021_02_03_21_48_13`), or else that of its newest trace.
 
     Args:
         path: A log directory or one above it, `plugins`, `plugins/profile`, a run, or a trace.
@@ -115,8 +111,8 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     if stat.S_ISREG(mode):
         return (_single(root),)
     if not stat.S_ISDIR(mode):
-        what = "a device, a pipe, or a socket; give a trace file or a log directory"
-        msg = f"{printable(root)}: is {what}"
+        why = "is a device, a pipe, or a socket; give a trace file or a log directory"
+        msg = f"{printable(root)}: {why}"
         raise TraceFormatError(msg)
     seen: Counter[str] = Counter()
     found = [run for folder, files in _folders(root, seen) if (run := _run_in(folder, files, seen))]
@@ -132,8 +128,8 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
         raise TraceNotFoundError(msg)
     found.sort(key=lambda run: (bool(run.hosts), run.recorded, str(run.path)), reverse=True)
     for is_whole in (False, True):
-        # As TensorBoard does, name runs of one name by the log directory, too; if these are of
-        # one name as well, by the whole path.
+        # Runs that share a name are named by their log directory, too, as in TensorBoard; if that
+        # is not enough, by the whole path.
         shared = Counter(run.name for run in found)
         found = [
             replace(run, name=_name_below(root, run.path, is_whole=is_whole))
@@ -171,9 +167,9 @@ def choose_run(runs: Sequence[RunFiles], name: str | None = None) -> RunFiles:
 
 
 def time_in_name(run_name: str) -> float | None:
-    """Return when a run was recorded, if its name says so, in seconds since 1970.
+    """Return the time in a run's name, in seconds since 1970; None if it has none.
 
-    TensorFlow writes local time and no zone, so this is right to within half a day.
+    It is local time without a zone, so it can be wrong by half a day.
     """
     if not _TIMESTAMP.fullmatch(run_name):
         return None
@@ -222,8 +218,7 @@ def _name_parts(name: str, *, in_profile: bool = False) -> tuple[str, str]:
 def _folders(root: Path, seen: Counter[str]) -> Iterator[tuple[Path, list[str]]]:
     """Walk folders and their files breadth first, so that near runs are found before the limits.
 
-    A link to a directory is followed, since log directories are often linked together; a directory
-    is visited once, however many links or loops lead to it.
+    Links are followed, since log directories are often linked, but a directory is visited once.
     """
     visited: set[tuple[int, int]] = set()
     queue: deque[tuple[Path, int]] = deque([(root, 0)])
@@ -329,7 +324,7 @@ def _name_below(root: Path, directory: Path, *, is_whole: bool) -> str:
 # --- Why there is no trace ------------------------------------------------------------------------
 
 _RECORD: Final = "or record one with `traceanalyzer capture script.py`"
-# What was found instead, the most telling first, and what to do.
+# Things found instead of a trace, best explanation first, and what to do.
 _INSTEAD_OF_TRACES: Final = {
     "run": "without files: the profiler did not finish, or its files were not copied; copy them",
     "capture file": f"(HOST{_CAPTURE_FILE}), but no trace beside it; copy HOST.xplane.pb to the "
@@ -361,7 +356,7 @@ def _why_no_trace(seen: Counter[str]) -> str:
 
 
 def _only_tool_data(tool_files: Iterable[str]) -> str:
-    """Say that a run has only data converted for TensorBoard's tools."""
+    """Explain that a run has only data converted for TensorBoard's tools."""
     tools = sorted({match[1] for name in tool_files if (match := _TOOL_FILE.search(name))})
     kinds = f" ({', '.join(tools)})" if tools else ""
     return (

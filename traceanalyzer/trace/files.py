@@ -1,7 +1,4 @@
-"""Opens the trace of one host, whatever its format, and turns every failure into one plain line.
-
-Files may have been renamed, compressed or mangled, so their first bytes show the format.
-"""
+"""Opens the trace of one host; its first bytes show the format, since files may be renamed."""
 
 from __future__ import annotations
 
@@ -35,12 +32,12 @@ _MANGLED: Final = (
 
 
 def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int = 0) -> Trace:
-    """Read the trace of one host; its `damage` describes the part that could not be read.
+    """Read the trace of one host; `Trace.damage` describes unreadable parts.
 
     Args:
         host_file: The file, from `find_runs`; its content takes precedence over its name.
         max_bytes: Refuse a trace that would need more memory than this.
-        near_ns: The clock of another host of the run; see `clock.on_one_clock`.
+        near_ns: The `origin_ns` of another host's trace; see `clock.on_one_clock`.
 
     Raises:
         TraceNotFoundError: There is no such file.
@@ -105,7 +102,7 @@ def _read_gzip(host_file: HostFile, file: BinaryIO, size: int, max_bytes: int | 
     try:
         trace = _decode(host_file, np.frombuffer(whole, np.uint8), max_bytes, is_cut=is_cut)
     except TraceFormatError as error:
-        # Damage to the decompressed content is a consequence and need not be reported.
+        # Damage to the decompressed content is only a consequence.
         if damage is None or isinstance(error, TraceTooLargeError):
             raise
         raise damage from None
@@ -189,16 +186,16 @@ _TEXT: Final = "a text file, not a profile; give a HOST.xplane.pb or a log direc
 _JSON_START: Final = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*(?:\{[ \t\r\n]*[\"}]|\[)")
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # except tab, line ends and escape
 _REPLACEMENT: Final = "\ufffd".encode()
-# The first field of an XSpace or a local.trace is a message or a string: a tag of wire type 2 and a
-# field number of one byte, then a length. Inside a plane, or a map's entry, which are field 1, the
-# first field is a number or a string.
+# The first field of an XSpace or a local.trace is a message or a string: a tag of one byte and of
+# wire type 2, then a length. If it is field 1, a plane or a map's entry, the first field in it is a
+# number or a string.
 _FIRST: Final = re.compile(
     rb"(?:\x0a[\x80-\xff]{0,9}[\x00-\x7f](?:[\x08\x0a\x10\x12\x18\x1a\x20\x22\x28\x2a\x30\x32\x38"
     rb"\x3a\x40\x42\x48\x4a\x50\x52\x58\x5a\x60\x62\x68\x6a\x70\x72\x78\x7a]|\Z)"
     rb"|[\x12\x1a\x22\x2a\x32\x3a\x42\x4a\x52\x5a\x62\x6a\x72\x7a][\x80-\xff]{0,9}[\x00-\x7f])"
 )
-# A map's entry in local.trace: its second field is a message, a device with a name, not a name as
-# in a plane. Both begin with a number, if there is one.
+# A map's entry in local.trace: its second field is a message, a device with a name. That of a plane
+# is a name.
 _DEVICE: Final = re.compile(
     rb".[\x80-\xff]{0,9}[\x00-\x7f](?:\x08[\x80-\xff]{0,9}[\x00-\x7f])?"
     rb"\x12[\x80-\xff]{0,4}[\x00-\x7f][\x0a\x10]",
@@ -207,7 +204,7 @@ _DEVICE: Final = re.compile(
 
 
 def _format_of(head: bytes) -> str | None:
-    """Return the format as which a file with these first bytes can be read, or None."""
+    """Return the format of a file with these first bytes, or None."""
     if _is_text(head):
         return TRACE_JSON if _JSON_START.match(head) else None
     if not _FIRST.match(head) or any(pattern.match(head) for pattern, _ in _OTHERS):
@@ -230,7 +227,7 @@ def _not_a_trace(head: bytes) -> str:
 def _is_mangled(head: bytes) -> bool:
     """Return whether a program treated the file as text and replaced all invalid bytes.
 
-    The result is valid UTF-8, which no encoding of numbers is, with many U+FFFD.
+    The result is valid UTF-8 with many U+FFFD.
     """
     return head.count(_REPLACEMENT) > 1 and _is_utf8(head)
 

@@ -1,4 +1,4 @@
-"""Limits for a file: the memory of its report and its decompressed size."""
+"""Limits for a trace file: the memory of its report, and its decompressed size."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def report_bytes(columns_bytes: int) -> int:
 
 
 class MemoryNeed:
-    """The memory that the columns of a trace take, and the limit on its report's memory."""
+    """The memory that a trace's report needs, with its limit."""
 
     def __init__(self, limit_bytes: int | None) -> None:
         self._limit_bytes = limit_bytes
         self._columns_bytes = 0
 
     def add(self, columns_bytes: int) -> None:
-        """Add memory in use; raise TraceTooLargeError if the report would exceed the limit."""
+        """Add columns; raise TraceTooLargeError if the report would exceed the limit."""
         self._columns_bytes += columns_bytes
         needed_bytes = report_bytes(self._columns_bytes)
         if self._limit_bytes is not None and needed_bytes > self._limit_bytes:
@@ -45,8 +45,8 @@ class MemoryNeed:
 
 # --- Gzip -----------------------------------------------------------------------------------------
 
-# Gzip shrinks traces of the corpus to between 1/2 and 1/16, and repetitive ones of tests to 1/50.
-# Deflate's limit is 1:1032, which a gzip bomb comes close to.
+# Gzip shrinks real traces to between 1/2 and 1/16, and repetitive ones to 1/50. A gzip bomb comes
+# close to deflate's limit, 1/1032.
 MAX_RATIO: Final = 250
 # Below this size a high ratio is harmless, and files of a few lines can have one.
 FREE_BYTES: Final = 64 << 20
@@ -60,7 +60,7 @@ _MAGIC: Final = b"\x1f\x8b"
 
 
 class DamagedGzipError(TraceFormatError):
-    """The compressed data cannot be read to its end."""
+    """Compressed data that cannot be read to its end."""
 
     def __init__(self, message: str, bytes_lost: int) -> None:
         super().__init__(f"{message}; copy it again, or record again")

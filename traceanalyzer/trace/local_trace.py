@@ -1,9 +1,8 @@
 """Reads `local.trace`, the serialised `Trace` message that TensorFlow 2.0 and 2.1 saved.
 
 Field numbers are those of `trace_events.proto` at that time. A device becomes a plane, a resource a
-line. Ops have only a type, since their names were dropped before saving; the type is used as name,
-as later versions do for eager ops. Their one argument, `label`, contains the step, the assigned
-device and the executor's way of running them, which become separate stats.
+line. Ops have only a type, which also becomes their name. Their one argument, `label`, contains the
+step, the assigned device and whether the op is asynchronous, which become separate stats.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _OP_LABEL: Final = re.compile(r"id=(-?\d+),device=([^,]*),async=(\w+)")
 
 
 def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
-    """Read the content of a `local.trace`; `Trace.damage` says what could not be read.
+    """Read the content of a `local.trace`; `Trace.damage` describes unreadable parts.
 
     Raises:
         TraceFormatError: It is not such a file or is cut short.
@@ -102,7 +101,7 @@ def _read_event(builder: TraceBuilder, event: Message) -> None:
 
 
 def _number(message: Message, field: int) -> int:
-    """Return a number that fits into a trace."""
+    """Return a field's number, which must fit into a trace."""
     if message.number(field) > LARGEST_PS:
         raise BrokenMessageError
     return message.number(field)

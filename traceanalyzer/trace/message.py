@@ -1,4 +1,4 @@
-"""Reads protobuf messages in plain Python, where that is fast enough."""
+"""Reads protobuf messages in Python, where that is fast enough."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EMPTY: Final = memoryview(b"")
 
 
 class BrokenMessageError(Exception):
-    """These bytes are not a message; `cut_short` says whether it continues past their end."""
+    """The bytes are not a message; `cut_short` says whether they end too early."""
 
     def __init__(self, *, cut_short: bool = False) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class BrokenMessageError(Exception):
 
 
 class Message:
-    """The fields of a message by number. Of several values of a single field, the last counts.
+    """The fields of a message by number. If a field has several values, the last one counts.
 
     Raises:
         BrokenMessageError: The bytes are not a message, or a field is of another type.
@@ -43,7 +43,7 @@ class Message:
         return self.values.get(field, ())
 
     def number(self, field: int) -> int:
-        """Return a number without its sign, 0 if it is missing."""
+        """Return a number as unsigned, 0 if it is missing."""
         value = self.values.get(field, (0,))[-1]
         if not isinstance(value, int):
             raise BrokenMessageError

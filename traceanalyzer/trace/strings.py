@@ -58,7 +58,7 @@ class Column:
 
 
 def bytes_at(buffer: NDArray[np.uint8], position: int) -> bytes:
-    """Return the bytes whose length prefix is at `position`, none for -1."""
+    """Return the bytes whose length prefix is at a position, empty for -1."""
     begin, end = wire.string_bounds(buffer, np.array([position]))
     return buffer[begin[0] : end[0]].tobytes()
 
@@ -85,7 +85,7 @@ def numbered(bits: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.i
 
 
 def distinct(codes: NDArray[np.int32], values: list[str]) -> Strings:
-    """Give equal texts the same code: a text can be stored inline or as a reference."""
+    """Return a column in which equal texts have the same code."""
     if len(set(values)) < len(values):
         index: dict[str, int] = {}
         merged = np.array([index.setdefault(value, len(index)) for value in values], np.int32)

@@ -1,8 +1,7 @@
 """Reads TensorFlow's version and recorded graphs from the events files beside a profile.
 
-A trace does not record the TensorFlow version. The graph that Keras and `tf.summary` write into
-events files does: TensorFlow increments its graph producer version every day, and a release keeps
-the number of the day it was cut.
+A trace does not record the TensorFlow version, but a graph in an events file has its producer's
+number. TensorFlow increments it every day, and a release keeps the number of its day.
 """
 
 from __future__ import annotations
@@ -64,10 +63,10 @@ class TfVersion:
 
 
 def tf_version(run: RunFiles) -> TfVersion | None:
-    """Return the TensorFlow version in the events files beside the run, or None.
+    """Return the TensorFlow version in the events files beside a run, or None.
 
-    If files disagree, as after an upgrade, the one begun nearest to the run's time counts if the
-    run's name contains that time; otherwise all versions found are returned.
+    If files disagree, as after an upgrade, the file begun nearest to the run's time counts. If the
+    run's name has no time, all versions are returned.
     """
     recorded = time_in_name(run.path.name)
     seen = [(producer, file) for file in _nearest_files(run) if (producer := _producer(file))]
@@ -109,7 +108,7 @@ def version_of_producer(producer: int) -> str:
 
 
 def _events_files(run: Path) -> Iterator[tuple[int, Path]]:
-    """Yield creation time and path of events files that this run's program may have written."""
+    """Yield time and path of the events files that the run's program may have written."""
     run = Path(os.path.abspath(run))  # noqa: PTH100 - links are kept as they are
     log = run.parents[2] if run.parts[-3:-1] == ("plugins", "profile") else run
     roots = [log, log.parent] if log.name in {"train", "validation"} else [log]
@@ -136,8 +135,7 @@ def _producer(file: Path) -> int | None:
 def run_metadata(run: RunFiles) -> Iterator[tuple[Path, memoryview]]:
     """Yield each RunMetadata in the events files beside a run, with its file, nearest first.
 
-    A record of the plugin `graph_run_metadata_graph` has it (`run_metadata_graph`,
-    python/ops/summary_ops_v2.py).
+    `run_metadata_graph` writes them (python/ops/summary_ops_v2.py).
     """
     for file in _nearest_files(run):
         with suppress(BrokenMessageError):
@@ -150,7 +148,7 @@ def run_metadata(run: RunFiles) -> Iterator[tuple[Path, memoryview]]:
 
 
 def _records(file: Path, least_bytes: int = 1) -> Iterator[bytes]:
-    """Yield the records of an events file that are not smaller; too many bytes end it.
+    """Yield an events file's records of at least `least_bytes`, up to a limit.
 
     The last record of a file that is being written can be incomplete.
     """

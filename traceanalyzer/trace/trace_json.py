@@ -1,11 +1,11 @@
 """Reads the JSON for Chrome's trace viewer that TensorFlow 2.2 to 2.10 saved beside the xplane.
 
 A process is a plane and a thread is a line; times are in microseconds, and arguments are texts. Op
-events are named by type; `args.long_name` has the name from the xplane. The list ends with an empty
-object. The format lacks events without duration, such as allocations, and some stats.
+events are named by type; `args.long_name` has the name. The list ends with an empty object. The
+format lacks events without duration, such as allocations.
 
 Events are parsed one by one, so that they are never all in memory as objects. Times are read as
-decimals: a picosecond is the sixth decimal place of a number of up to 17 digits.
+decimals: a picosecond is the sixth decimal place.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ _EVENTS: Final = frozenset({"X", "i", "I"})  # complete and instant ones
 _PLANE: Final = re.compile(r"(?:\S+ )?(/(?:host|device):.*|#Chip.*|Task Environment)", re.DOTALL)
 _LIST: Final = re.compile(r'\A\ufeff?\s*\[|"traceEvents"\s*:\s*\[')
 _BETWEEN: Final = re.compile(r"[ \t\r\n]*([,\]]?)[ \t\r\n]*")
-_exact: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=lambda _: None).raw_decode
-_rough: Final = json.JSONDecoder(parse_constant=lambda _: None).raw_decode
+_decode: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=lambda _: None).raw_decode
 
 
 def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None) -> Trace:
-    """Read a trace; `Trace.damage` says what could not be read.
+    """Read a trace; `Trace.damage` describes unreadable parts.
 
     Args:
         data: The content of the file.
@@ -92,13 +91,13 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
 
 
 def _read_events(text: str, at: int, builder: TraceBuilder) -> tuple[int, int] | None:
-    """Read the list that begins before `at`; return where it is damaged, and what it broke at."""
+    """Read the list from `at` on; return where the damage begins and where it was noticed."""
     between = _BETWEEN.match(text, at)
     while between is not None and between[1] != "]":
         at = between.end()
         try:
             element, end = _decode(text, at)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, ArithmeticError, RecursionError) as error:
             broken = error.pos if isinstance(error, json.JSONDecodeError) else at
             return at, len(text) if "Unterminated" in str(error) else broken
         try:
@@ -111,23 +110,12 @@ def _read_events(text: str, at: int, builder: TraceBuilder) -> tuple[int, int] |
     return None
 
 
-def _decode(text: str, at: int) -> tuple[Json, int]:
-    try:
-        return _exact(text, at)
-    except ArithmeticError:
-        # An exponent too large for Decimal gives an infinite float, which is not a time: see below.
-        return _rough(text, at)
-
-
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
 def _add(builder: TraceBuilder, element: Json) -> None:
-    """Add one element of the list.
-
-    Elements of other kinds, such as flows and counters, are passed over, and so is an empty
-    element, which ends the list.
+    """Add an element of the list; flows, counters, and the empty one at the end are ignored.
 
     Raises:
         ValueError: It cannot be read.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 # A profile of a host with a thousand cores has a few thousand lines and a few dozen planes. Python
-# does the work per plane and line, so a file with far more would run for hours and is refused.
+# does the work per plane and line, so a file with far more would take hours and is refused.
 MAX_PLANES = 1 << 14
 MAX_LINES = 1 << 20
 MAX_STRINGS = 1 << 16  # errors, warnings and hostnames
@@ -44,7 +44,7 @@ _Found = TypeVar("_Found")
 
 
 class _Tally(MemoryNeed):
-    """The memory that reading a file takes, and the bytes that could not be read."""
+    """The memory that a file needs, and the bytes that could not be read."""
 
     bytes_lost = places = 0
 
@@ -54,11 +54,10 @@ class _Tally(MemoryNeed):
 
 
 def decode(buffer: NDArray[np.uint8], *, max_bytes: int | None = None) -> Trace:
-    """Decode a serialized XSpace; `Trace.damage` says what could not be read.
+    """Decode a serialized XSpace; `Trace.damage` describes unreadable parts.
 
     Args:
-        buffer: The file, uint8; kept, since strings are read from it on demand. It must not change
-            meanwhile: the second pass does not repeat the checks of the first.
+        buffer: The file, which must not change: strings are read from it on demand.
         max_bytes: Refuse a trace whose report would need more memory.
 
     Raises:
@@ -143,8 +142,8 @@ def _decode_lines(
     stat_begin = n_own + np.concatenate([[0], np.cumsum(stats)])
     n_events, n_stats = int(event_begin[-1]), int(stat_begin[-1])
 
-    # Ids are small in every known file, so 32 bits are enough, provided that the ids of the stats
-    # of planes and metadata, which share the column with those of events, are small, too.
+    # Ids are small in every known file, so 32 bits are enough, provided that the ids of planes' and
+    # metadata's stats, in the same column, are small, too.
     small = structure.stat_id.astype(np.int32)
     is_wide = wide or bool((structure.stat_id != small).any())
     id_type: type[np.int32 | np.int64] = np.int64 if is_wide else np.int32
@@ -175,11 +174,7 @@ def _decode_lines(
 
 
 def _in_parts(work: Callable[[range], _Found], sizes: NDArray[np.int64]) -> list[_Found]:
-    """Call `work` for ranges of lines that together are all lines, in threads if worthwhile.
-
-    Line sizes differ by orders of magnitude, so ranges have equal bytes, not equal numbers of
-    lines.
-    """
+    """Call `work` for ranges of lines with about equal bytes, in threads if worthwhile."""
     total = np.concatenate([[0], np.cumsum(sizes)])
     if total[-1] < _WORTH_THREADS:
         return [work(range(len(sizes)))]

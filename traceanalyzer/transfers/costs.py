@@ -91,7 +91,7 @@ def _us(ps: float | None) -> float | None:
 def _small_transfers(traffic: Traffic) -> tuple[SmallTransfersRecord, ...]:
     """Find groups of many small transfers, the longest first.
 
-    A transfer is small if it takes more than four times as long as its bytes would on its link.
+    A transfer is small if it takes more than four times as long as its bytes need on its link.
     """
     table = traffic.table
     rates = np.array([*(link.bytes_per_s for link in traffic.links), np.nan])[table["link"]]
@@ -137,7 +137,7 @@ def _small_transfers(traffic: Traffic) -> tuple[SmallTransfersRecord, ...]:
 def _device_to_host_syncs(
     traffic: Traffic, ops: pd.DataFrame, hosts: Sequence[HostFacts]
 ) -> tuple[DeviceToHostSyncRecord, ...]:
-    """Find the scalars that are read back in at least half of the steps, longest waits first."""
+    """Find the scalars that at least half of the steps read back, longest waits first."""
     table = _with_consumers(traffic.table, ops, hosts)
     is_scalar = table["bytes"].le(_SCALAR_BYTES).fillna(value=False)
     # Control flow branches on scalars only.
@@ -176,7 +176,7 @@ def _device_to_host_syncs(
 def _with_consumers(
     table: pd.DataFrame, ops: pd.DataFrame, hosts: Iterable[HostFacts]
 ) -> pd.DataFrame:
-    """Return transfers with the type and placement of the op that takes each."""
+    """Return the transfers with the type and placement of each consumer."""
     by_id = ops.set_index("op_id")
     names = table["consumer_name"].cat.categories
     recorded: dict[str, str] = {}
@@ -194,7 +194,7 @@ def _with_consumers(
 
 
 def _node_types(capture_file: CaptureFile, names: Iterable[str]) -> dict[str, str]:
-    """Return the types of nodes that ran, by name, if all nodes of that name have one type."""
+    """Return the types of nodes, by name, if all nodes of that name have one type."""
     instances = [i for f in capture_file.functions for i in f.instances]
     graphs = [graph for i in instances for graph in (i.input, *i.partitions)]
     found = {}
@@ -206,7 +206,7 @@ def _node_types(capture_file: CaptureFile, names: Iterable[str]) -> dict[str, st
 
 
 def _reader(transfer: pd.Series[Any]) -> tuple[Reader, Certainty]:
-    """Return the reader of a transfer's value, and how certain that is."""
+    """Return the reader of a transfer's value, and the certainty."""
     name = _text(transfer["consumer_name"])
     if transfer["via"] == "python":
         return "python", "certain"

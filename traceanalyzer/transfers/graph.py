@@ -1,4 +1,4 @@
-"""The transfer graph by op and by device, with costs and rates; also as a file."""
+"""The graph of transfers, between ops or between devices, also as a file."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ _NOT_IN_XML: Final = re.compile("[^\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000100
 
 
 def transfer_graph(traffic: Traffic, ops: pd.DataFrame) -> nx.MultiDiGraph[str]:
-    """Aggregate transfers into a graph of ops.
+    """Return the graph of transfers between ops.
 
-    Returns:
-        Nodes are op ids, `name:X` for an op known only by name, `host` or `gpu:0` for
-        an unknown op; attributes `label`, `placement`. Edges are keyed by direction; their
-        attributes are those of `sums`.
+    Nodes are op ids, `name:X` for an op known only by name, and `host` or `gpu:0` for an unknown
+    op, with the attributes `label` and `placement`. Edges are keyed by direction and have the
+    attributes of `sums`.
     """
     graph = _graph(traffic, "source", "target")
     columns = (ops[c] for c in ("op_id", "name", "type", "placement"))
@@ -49,7 +48,7 @@ def transfer_graph(traffic: Traffic, ops: pd.DataFrame) -> nx.MultiDiGraph[str]:
 
 
 def device_graph(traffic: Traffic) -> nx.MultiDiGraph[str]:
-    """Aggregate transfers by source and target memory: `host`, `gpu:0`; edges as above."""
+    """Return the graph of transfers between memories: `host`, `gpu:0`; edges are as above."""
     graph = _graph(traffic, "source_memory", "target_memory")
     for node, attributes in graph.nodes(data=True):
         attributes.update(label=node, placement=node)
@@ -64,22 +63,16 @@ def _graph(traffic: Traffic, *ends: str) -> nx.MultiDiGraph[str]:
 
 
 def sums(traffic: Traffic, table: pd.DataFrame, keys: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Sum transfers by some columns and their direction.
-
-    Args:
-        traffic: The transfers.
-        table: Their table, with columns that the caller added.
-        keys: Columns of that table.
+    """Sum transfers by some columns of a table and their direction.
 
     Returns:
-        Sorted tuples: the keys, the direction, and the sums of known values, None if no
-        value is known: `bytes`, `count`, `unknown_bytes` (how many transfers lack a size),
-        `total_ps` (their time), `exposed_ps` (how long a device idled because of them), `hidden_ps`
-        (the time while a kernel of their device ran); `bytes_per_s` of the transfers of known
-        size and time; `link_bytes_per_s` and `link_source`, the possible rate (see `Link`; None if
-        they took different links); `pageable_count`, `pageable_bytes`, `pinned_count`,
-        `pinned_bytes`, by the host memory used; `async_count` and `sync_count`, whether the host
-        waited. The rest of `count` is unknown.
+        Sorted tuples: the keys, the direction, and the sums of known values, None if none is known:
+        `bytes`, `count`, `unknown_bytes` (number of transfers without a size), `total_ps`,
+        `exposed_ps` (idle time of devices because of them), `hidden_ps` (time in which a kernel of
+        their device ran), `bytes_per_s` of those with size and time, `link_bytes_per_s` and
+        `link_source` (see `Link`; None if they took different links), and, by host memory and by
+        whether the host waited, `pageable_count`, `pageable_bytes`, `pinned_count`, `pinned_bytes`,
+        `async_count`, `sync_count`.
     """
     grouped = table.groupby([*keys, "direction"], observed=True)
     group, number = np.asarray(grouped.ngroup(), np.int64), grouped.ngroups
@@ -128,9 +121,8 @@ def sums(traffic: Traffic, table: pd.DataFrame, keys: Sequence[str]) -> list[tup
 def as_graphml(graph: nx.MultiDiGraph[str]) -> str:
     r"""Return a transfer graph as GraphML.
 
-    Nodes and edges are numbered; a node's own name is its attribute `node`, an edge's key its
-    attribute `direction`. Unknown values are left out. Characters that XML cannot hold are written
-    as in Python, `\x07`.
+    Nodes and edges are numbered: a node's name is its attribute `node`, an edge's key its attribute
+    `direction`. Unknown values are left out. Characters that XML forbids are escaped: `\x07`.
     """
     plain: nx.MultiDiGraph[str] = nx.MultiDiGraph()
     number = {node: f"n{k}" for k, node in enumerate(graph)}
@@ -146,18 +138,15 @@ def as_graphml(graph: nx.MultiDiGraph[str]) -> str:
 
 
 def as_json(graph: nx.MultiDiGraph[str]) -> str:
-    """Return a transfer graph as JSON: what `networkx.node_link_graph(data, edges="edges")` reads.
-
-    Keys of edges are the attributes of `transfer_graph`, unknown values null.
-    """
+    """Return a transfer graph as JSON, for `networkx.node_link_graph(data, edges="edges")`."""
     return json.dumps(nx.node_link_data(graph, edges="edges"), allow_nan=False, indent=1) + "\n"
 
 
+# By the ending of the file name.
 FORMATS: Mapping[str, Callable[[nx.MultiDiGraph[str]], str]] = {
     ".graphml": as_graphml,
     ".json": as_json,
 }
-"""Writers by the ending of the file name."""
 
 
 def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:

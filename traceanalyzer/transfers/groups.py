@@ -1,4 +1,4 @@
-"""The transfer graph by groups of ops: by name scope, or by type for names without a scope."""
+"""The transfers between groups of ops: by name scope, or by type for names without a scope."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ _MAX_SCOPES: Final = 32  # of a name
 
 @dataclass(frozen=True)
 class Group:
-    """Ends of transfers that share a name scope or a type.
+    """Ends of transfers: a single op, ops that share a name scope or a type, or unknown ops.
 
-    An `op` is a single op, a `memory` stands for unknown ops, `others` are the small groups of a
-    side that has too many.
+    The kind `memory` is for unknown ops, `others` for the small groups of a side with too many.
     """
 
     kind: _GroupKind
@@ -38,7 +37,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Flow:
-    """All transfers of one direction from a group to another, between the same two memories."""
+    """The transfers of one direction from a group to another, between two memories."""
 
     source: int  #: index among `Groups.sources`
     target: int  #: index among `Groups.targets`
@@ -50,7 +49,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Groups:
-    """The transfers of a run by groups of ops: each transfer is in one flow."""
+    """The transfers of a run by groups of ops; each transfer is in one flow."""
 
     sources: tuple[Group, ...]
     targets: tuple[Group, ...]
@@ -67,11 +66,10 @@ class _Leaf:
 
 
 def transfer_groups(traffic: Traffic, ops: pd.DataFrame) -> Groups:
-    """Divide the ops that transfers go between into few groups.
+    """Group the ops that transfers go between.
 
-    Heavy scopes are divided into their inner scopes while there is room. The weight of an op
-    combines its shares of all bytes, of transfer time and of the number of transfers: an op that
-    reads back four bytes per step matters too.
+    Heavy scopes are divided into inner scopes while there is room. The weight of an op is the sum
+    of its shares of bytes, of time and of the number of transfers: four bytes per step matter too.
     """
     table = traffic.table
     shares = [

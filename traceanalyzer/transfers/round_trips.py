@@ -1,7 +1,7 @@
 """Round trips: values leave a GPU for ops on the CPU and come back.
 
-With a capture, the graph that ran shows which ops are on the way. Without one, only transfers count
-as proof: the values that one op takes from a GPU and sends back.
+With a capture, the graph that ran shows the ops on the way. Without one, only single ops are found,
+which take a value from a GPU and send one back.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class RoundTrip:
 
     host: str
     function: str | None  #: as tables name it
-    certainty: Certainty  #: that values take this way
+    certainty: Certainty  #: whether values take this way
     ops: tuple[RoundTripOp, ...]  #: in the order of the data flow, if known
     arriving: RoundTripTransfers
     leaving: RoundTripTransfers
@@ -77,11 +77,7 @@ def round_trips(
 ) -> list[RoundTrip]:
     """Return the round trips of a host, most copied first.
 
-    Args:
-        transfers: The transfers of the host, measured.
-        ops: Its table of ops.
-        capture_file: Its capture file, if any.
-        records: The record in the capture file for each row of the table of ops.
+    `records` are those in the capture file, by row of the table of ops.
     """
     host = _HostTransfers(transfers, ops)
     found: list[RoundTrip] = []
@@ -106,11 +102,11 @@ class _HostTransfers:
         self.row_of = {str(op_id): row for row, op_id in enumerate(ops["op_id"])}
 
     def op(self, row: int) -> RoundTripOp:
-        """Return the op of a row of the op table."""
+        """Return the op in a row of the op table."""
         return RoundTripOp(*(str(self.ops[c].iloc[row]) for c in ("op_id", "name", "type")))
 
     def round_trips_of_single_ops(self, known: Iterable[str | None]) -> Iterator[RoundTrip]:
-        """Yield the round trips that transfers alone prove, except those of known ops."""
+        """Yield the round trips of single ops, except those of known ops."""
         ops = self.ops
         computes = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE) & ~ops["is_eager"]
         members = set(ops["op_id"][computes]).difference(known)
@@ -141,7 +137,7 @@ class _HostTransfers:
         certainty: Certainty,
         function: object,
     ) -> RoundTrip:
-        """Return a round trip."""
+        """Return the round trip of some ops and transfers."""
         return RoundTrip(
             host=str(self.transfers["host"].iloc[leaving[0]]),
             function=function if isinstance(function, str) else None,
@@ -152,7 +148,7 @@ class _HostTransfers:
         )
 
     def _totals(self, transfers: Sequence[int]) -> RoundTripTransfers:
-        """Sum transfers up; None where nothing is known."""
+        """Sum transfers; None if no value is known."""
         part = self.transfers.iloc[list(transfers)]
         sums = (part[c].sum(min_count=1) for c in ("bytes", "duration_ps", "exposed_ps"))
         size, took, exposed = (None if pd.isna(each) else int(each) for each in sums)
@@ -191,7 +187,7 @@ class _PlacedGraph:
         return passable
 
     def find(self, name: str) -> int:
-        """Return the node of that name, or the node it was made from; -1 if there is neither."""
+        """Return the node of that name, or the node it is derived from; -1 if there is neither."""
         for base in (name, *base_names(name)):
             if (at := self.graph.index(base)) != UNKNOWN:
                 return at
@@ -204,8 +200,7 @@ class _PlacedGraph:
     def parts(self, first: set[int], last: set[int]) -> Iterator[list[int]]:
         """Yield connected parts of the nodes between arriving and leaving transfers.
 
-        Within a part, producers come before consumers; nodes of a loop have no such order, so they
-        are in the order of the graph.
+        Within a part, producers come before consumers, except in loops.
 
         Args:
             first: Nodes that take a value from a device.

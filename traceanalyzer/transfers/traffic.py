@@ -1,4 +1,4 @@
-"""A run's transfers, measured: their ends, time hidden by compute, links, and steps."""
+"""A run's transfers with their ends, the time hidden by compute, links, and steps."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class HostFacts:
 class Link:
     """The possible rate of a device's transfers in one direction.
 
-    The source of the rate is PCI Express, the device's own memory, or the fastest large transfer
-    in that direction in the trace (`seen`: then it is a lower bound).
+    It is that of PCI Express, of the device's memory, or of the fastest large transfer in that
+    direction (`seen`), which is a lower bound.
     """
 
     bytes_per_s: float  #: one way
@@ -67,11 +67,10 @@ class Link:
 class Traffic:
     """The transfers of a run, measured."""
 
-    #: The transfer table, with further columns. `source`, `target`: the op at each end: an op
-    #: id, `name:X` for an op known only by name, otherwise the memory.
-    #: `source_memory`, `target_memory`: `host`, `gpu:0`. `hidden_ps`: the time while a kernel
-    #: of its device ran, null if unknown. `link`: index into `links`, -1 for unknown. `step`:
-    #: row of the step table, -1 for none.
+    #: The transfer table, with further columns. `source`, `target`: an op id, `name:X` for an op
+    #: known only by name, otherwise the memory. `source_memory`, `target_memory`: `host`, `gpu:0`.
+    #: `hidden_ps`: the time in which a kernel of its device ran, null if unknown. `link`: index
+    #: into `links`, -1 if unknown. `step`: row of the step table, -1 for none.
     table: pd.DataFrame
     links: tuple[Link, ...]
     busy: Mapping[tuple[str, str], Intervals]  #: compute and copy time by host and device
@@ -80,8 +79,7 @@ class Traffic:
     def per_step(self, transfers: pd.DataFrame) -> NDArray[np.int64]:
         """Return how many of the transfers are in each step of their hosts; empty without steps.
 
-        Here, a step lasts until the next step of its host begins: values that a program reads after
-        a step belong to that step.
+        Here, a step lasts until the next one begins, since programs read values after a step.
         """
         hosts = transfers["host"].dropna().unique()
         steps = sum(self.steps_of_host.get(host, 0) for host in hosts)
@@ -95,10 +93,10 @@ def measure(
     steps: pd.DataFrame,
     hosts: Sequence[HostFacts] = (),
 ) -> Traffic:
-    """Measure the transfers of a run, and compare them with the rates of the hardware's links.
+    """Measure the transfers of a run.
 
-    A link that is slower than a transfer was not used by it. If no link is known, the fastest large
-    transfer in that direction is the reference.
+    If its hardware's link is unknown, or slower than a transfer, the fastest large transfer in that
+    direction is the reference.
     """
     start = transfers["start_ps"].to_numpy(np.int64)
     took = transfers["duration_ps"].fillna(0).to_numpy(np.int64)
@@ -148,7 +146,7 @@ def measure(
 
 
 def _ends(transfers: pd.DataFrame) -> dict[str, pd.Series[Any]]:
-    """Return the memory that each transfer reads and writes, and the ops there, if known."""
+    """Return the memories that each transfer reads and writes, and the ops there, if known."""
     device, direction = transfers["device"], transfers["direction"]
     names = [*map(placement_of_device, device.cat.categories), _UNSEEN_DEVICE]
     own = np.array(names, object)[device.cat.codes]
@@ -166,7 +164,7 @@ def _ends(transfers: pd.DataFrame) -> dict[str, pd.Series[Any]]:
 
 
 def _steps(transfers: pd.DataFrame, steps: pd.DataFrame) -> NDArray[np.int64]:
-    """Return the step in which each transfer was requested (if unknown, in which it began)."""
+    """Return the step in which each transfer was requested or, if unknown, began."""
     when = transfers["launch_ps"].fillna(transfers["start_ps"]).to_numpy(np.int64)
     step = np.full(len(transfers), -1, np.int64)
     for host, of_host in steps.groupby("host", observed=True):
@@ -194,16 +192,16 @@ def _fastest(transfers: pd.DataFrame, took_ps: NDArray[np.int64]) -> dict[str, f
 def hardware_links(
     device_properties: Mapping[str, Mapping[str, str]], gpus: Sequence[Mapping[str, Json]]
 ) -> dict[tuple[str, str], Link]:
-    """Return the links that the hardware's properties define, by device plane and direction.
+    """Return the links that the hardware defines, by device plane and direction.
 
     Between host and device, this is the PCI Express bandwidth; within a device, half of its memory
     bandwidth, since a copy reads and writes.
 
     Args:
-        device_properties: The properties that each device's plane states (cupti_collector.cc,
+        device_properties: The properties in each device's plane (cupti_collector.cc,
             GetDeviceCapabilities; `memory_bandwidth` in bytes per second).
-        gpus: NVML's records of the GPUs. Their order can differ from TensorFlow's, so the link is
-            used only if it is the same for all.
+        gpus: NVML's records of the GPUs. Their order can differ from TensorFlow's, so a link counts
+            only if all have the same.
     """
     links: dict[tuple[str, str], Link] = {}
     buses = {(gpu.get("pcie_generation"), gpu.get("pcie_width")) for gpu in gpus}
