@@ -114,7 +114,7 @@ def messages(draw: Draw, name: str) -> bytes:
             parts.append(_any_field(draw, draw(_UNKNOWN), draw(st.sampled_from([0, 1, 2, 5]))))
             continue
         number, kind = fields[choice]
-        right = _WIRE_TYPES.get(kind.rstrip("*?"), LENGTH)
+        right = _WIRE_TYPES.get(kind.rstrip("*"), LENGTH)
         if draw(st.integers(0, 15)) == 9:
             parts.append(
                 _misread_field(draw, number, {VARINT, LENGTH} if kind == "int64*" else {right})
@@ -129,12 +129,12 @@ def messages(draw: Draw, name: str) -> bytes:
 
 def _contents(kind: str) -> str | None:
     """Name of the message that a field holds."""
-    name = kind.strip("<>").rpartition(",")[2].rstrip("*?")
+    name = kind.strip("<>").rpartition(",")[2].rstrip("*")
     return name if name in MESSAGES else None
 
 
 def _value(draw: Draw, kind: str) -> bytes:
-    scalar = kind.rstrip("*?")
+    scalar = kind.rstrip("*")
     if scalar in {"int64", "uint64"}:
         return _varint(draw)
     if scalar == "double":

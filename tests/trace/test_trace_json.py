@@ -130,9 +130,7 @@ def test_an_event_that_cannot_be_read_is_counted_and_the_next_is_read(
     assert trace.damage.bytes_lost > 0
 
 
-@pytest.mark.parametrize(
-    "number", ["1e999999999", "1e99999999999999999999", "1e400", "NaN", "9e12"]
-)
+@pytest.mark.parametrize("number", ["1e999999999", "1e400", "NaN", "9e12"])
 def test_numbers_that_no_clock_shows_take_no_memory(number: str) -> None:
     trace = read(document(PROCESS, x("a", 0.5, 1), x("b", 1, 2)).replace("0.5", number))
     assert trace.damage is not None

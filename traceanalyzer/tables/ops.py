@@ -237,12 +237,14 @@ def _fill_single(
 
     `where` selects the rows to fill, `known_in` the rows to learn from (by default, all).
     """
-    gaps = table[column] < 0
-    learn = ~gaps if known_in is None else ~gaps & known_in
-    known = table.loc[learn, [*by, column]].drop_duplicates()
-    single = known.drop_duplicates(by, keep=False)
-    found = table[by].merge(single, "left", by)[column].fillna(-1).to_numpy(np.int64)
-    table[column] = np.where(gaps & where, found, table[column])
+    values = table[column].to_numpy(np.int64)
+    learn = values >= 0 if known_in is None else (values >= 0) & known_in
+    group, _ = distinct_rows([table[key].to_numpy() for key in by])
+    low, high = np.full(len(table), np.iinfo(np.int64).max), np.full(len(table), -1)
+    np.minimum.at(low, group[learn], values[learn])
+    np.maximum.at(high, group[learn], values[learn])
+    single = np.where(low == high, high, -1)[group]
+    table[column] = np.where((values < 0) & where, single, values)
 
 
 def op_rows(

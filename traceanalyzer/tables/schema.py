@@ -18,29 +18,29 @@ class Schema:
     name: str
     columns: Mapping[str, str]  #: pandas dtypes; `text`: a categorical of strings, null if unknown
 
-    def frame(self, parts: Sequence[Mapping[str, object]]) -> pd.DataFrame:
+    def frame(self, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
         """Build the table from the columns of each host."""
-        frames = [pd.DataFrame({name: part[name] for name in self.columns}) for part in parts]
-        return pd.DataFrame(
-            {name: _join([f[name] for f in frames], t) for name, t in self.columns.items()}
-        )
+        parts = parts or [pd.DataFrame(columns=list(self.columns), dtype=object)]
+        columns = {name: [part[name] for part in parts] for name in self.columns}
+        table = pd.DataFrame({name: _join(columns[name], t) for name, t in self.columns.items()})
+        return table.reset_index(drop=True)
 
 
-def _join(series: list[pd.Series], dtype: str) -> pd.Series:
+def _join(columns: list[pd.Series], dtype: str) -> pd.Series | pd.Categorical:
     if dtype != "text":
-        joined = pd.concat(series, ignore_index=True) if series else pd.Series([], dtype=object)
-        typed: pd.Series = joined.astype(pd.api.types.pandas_dtype(dtype))
-        return typed
-    parts = []
-    for column in series or [pd.Series([], dtype=object)]:
-        is_coded = isinstance(column.dtype, pd.CategoricalDtype)
-        found = pd.Categorical(
-            column if is_coded else column.astype(object).where(column.notna(), None)
-        )
-        # A fixed dtype for the categories, whatever pandas infers, so that hosts can be joined.
-        categories = pd.Index(found.categories.astype(object), dtype=object)
-        parts.append(found.rename_categories(categories))
-    return pd.Series(pd.api.types.union_categoricals(parts) if len(parts) > 1 else parts[0])
+        joined = columns[0] if len(columns) == 1 else pd.concat(columns, ignore_index=True)
+        return joined.astype(pd.api.types.pandas_dtype(dtype))
+    parts = [_coded(column) for column in columns]
+    return parts[0] if len(parts) == 1 else pd.api.types.union_categoricals(parts)
+
+
+def _coded(column: pd.Series) -> pd.Categorical:
+    is_coded = isinstance(column.dtype, pd.CategoricalDtype)
+    found = column.array if is_coded else pd.Categorical(column.astype(object))
+    if found.categories.dtype == object:
+        return found
+    # A fixed dtype for the categories, whatever pandas infers, so that hosts can be joined.
+    return found.rename_categories(pd.Index(found.categories, dtype=object))
 
 
 OPS = Schema(
