@@ -1,4 +1,4 @@
-"""The ops of a run on the CPU: gone through once, however many rules ask."""
+"""The ops of a run that are on the CPU, or would be on a GPU machine."""
 
 import gc
 import weakref

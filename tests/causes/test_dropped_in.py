@@ -1,4 +1,4 @@
-"""A file put among the causes is a cause: found and applied, with no other edit."""
+"""A new file among the causes is found and applied without another edit."""
 
 import sys
 from collections.abc import Iterator

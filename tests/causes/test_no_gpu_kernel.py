@@ -1,4 +1,4 @@
-"""Ops without a GPU kernel: which belong on the host, and that each has a text."""
+"""Ops without a GPU kernel: those that belong on the host, and the text of each."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which task a program was: by its environment, and by its ops."""
+"""The task of a program, by its environment and by its ops."""
 
 import pytest
 

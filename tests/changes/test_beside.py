@@ -1,4 +1,4 @@
-"""Changes against losses that placement does not cause, on traces of real GPUs."""
+"""Changes for losses that placement does not cause, on traces of real GPUs."""
 
 from pathlib import Path
 

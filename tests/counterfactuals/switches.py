@@ -1,4 +1,4 @@
-"""What holds an op of a program on the CPU, each of it to be switched off in the program itself."""
+"""Switches in a program, each of which turns off one reason why an op is on the CPU."""
 
 import importlib
 from collections.abc import Sequence
@@ -33,11 +33,7 @@ class Switches:
 
 
 def run_all(variants: Sequence[tuple[str, str, frozenset[str]]]) -> list[str]:
-    """Run variants of programs, one after the other, where TensorFlow is.
-
-    Returns:
-        Of each the error that it ended with, "" for none.
-    """
+    """Run variants of programs; return the error that each ended with, or ""."""
     errors = []
     for program, target, off in variants:
         module, _, name = program.partition(":")

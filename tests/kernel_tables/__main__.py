@@ -3,19 +3,18 @@
     python -m tests.kernel_tables add 2.22
     python -m tests.kernel_tables check 2.22
 
-Each installs the newest patch of that version from its Linux CUDA wheel into a new environment
-(some 2 GB for a while; uv and g++ are needed, a GPU is not), takes what is registered after
-`import tensorflow`, and removes the environment. Today's Python cannot import versions before 2.12:
-of these it loads the wheel's libraries alone (`extract_old`). `add` puts it into the tables, in
-place of what was there of the version; only lines in which it differs from its neighbours change.
-`check` compares the tables with it, every kernel for every single value of each attribute, every
-definition, and the list of ops exempt from colocation: exit code 0 if nothing differs; else 1, and
-each difference a line.
+Both install the newest patch of that version from its Linux CUDA wheel into a new environment (this
+takes 2 GB, uv, and g++, but no GPU), read the registered kernels and ops after `import tensorflow`,
+and remove the environment. Today's Python cannot import versions before 2.12: `extract_old` loads
+only the wheel's libraries. `add` writes the version into the tables; only lines in which it differs
+from its neighbors change. `check` compares the tables with it: every kernel for every single value
+of each attribute, every definition, and the ops exempt from colocation. It prints the differences,
+and the exit code is 1 if there are any.
 
 `check --python PATH` compares with the TensorFlow that an interpreter has.
 
-After `add`: a new type needs a name in `traceanalyzer/capture_file/attributes.py`, an op made by a
-rewrite a line in `traceanalyzer/placement/data/rewrites.toml`; the tests say which.
+After `add`, a new type needs a name in `traceanalyzer/capture_file/attributes.py`, and an op made
+by a rewrite needs an entry in `traceanalyzer/placement/data/rewrites.toml`; tests name them.
 """
 
 import argparse

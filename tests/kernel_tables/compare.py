@@ -1,7 +1,6 @@
-"""Whether the tables say what TensorFlow says: each difference in a line.
+"""Compares the tables, as `Registry` reads them, with TensorFlow's own protocol buffers.
 
-TensorFlow's side is its own protocol buffers, the other what `Registry` reads from the tables; both
-come down to one value for each constrained attribute, whatever was merged.
+Both are reduced to one value for each constrained attribute, whatever kernels were merged.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The tables of all versions in hand: read, with a version added or changed, and written."""
+"""Reads the tables of all versions, adds or replaces a version, and writes them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -85,7 +85,7 @@ def stored(version: Minor) -> Content:
 
 
 def add(extraction: Extraction, wheel: str, sha256: str) -> None:
-    """Put a version into the tables, in place of what was there of it."""
+    """Add a version to the tables, or replace it."""
     minor = minor_of(extraction.release)
     there = _versions()
     contents = {version: stored(version) for version in there if version != minor}

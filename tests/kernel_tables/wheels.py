@@ -1,4 +1,4 @@
-"""What a release of TensorFlow has registered, from its Linux CUDA wheel, installed afresh."""
+"""Reads the kernels and ops of a TensorFlow release from its Linux CUDA wheel."""
 
 import hashlib
 import shutil

@@ -1,29 +1,28 @@
 """Programs whose ops on the CPU are known, and why they are there.
 
-Each is a small model or tool as a user writes it: a script of a second or two that draws the same
-numbers at every run. Comments say which ops are on the CPU of a machine with a GPU, and why. A
-comment after code is about its line; one on a line of its own is about the next line of code:
+Each is a small model or tool as a user would write it: a script that takes a second or two and
+draws the same random numbers in every run. Comments label the ops that are on the CPU of a machine
+with a GPU, with the causes. A comment on a line of its own is about the next line of code:
 
     rows = tf.gather(table, ids)  # cpu: ResourceGather = resource_on_cpu
     # cpu: MatMul = dtype_unsupported + explicit_cpu_placement(scope); Cast = explicit_cpu_placement
     hits = tf.matmul(counts, tf.cast(given, tf.int32))
     numbers = numbers.map(parse)  # cpu: * = host_pipeline
 
-A line is the one that TensorFlow's own traceback of the op names. `*` stands for all types that the
-line does not name. Every op on the CPU has a label.
+The line is that of TensorFlow's own traceback of the op. `*` stands for all types that the line
+does not name. Every op on the CPU has a label.
 
 TensorFlow confirms the labels (`python -m tests.labelled check`). The arguments of the script are
-the names of causes to remove: `resource_on_cpu`, or the name in brackets, `scope`. Without all
-causes of a label, no op of the type is on the CPU at that line, and something runs elsewhere. With
-any one of several left in, the op stays. A cause with `!` has no such proof: nothing that a program
-does removes it.
+the names of causes to remove: `resource_on_cpu`, or the name in brackets, `scope`. Without the
+causes of a label, no op of the type is on the CPU at that line; with any one of them, the op stays.
+A cause with `!` has no such proof, because no program can remove it.
 
-A comment `# run: gpus=2 clean A_VARIABLE=1` says how the script runs: on how many emulated GPUs
-(default: 1), that nothing needs fixing, and with which environment variables. With `small_gpu`,
-only the GPU's memory is too small.
+A comment `# run: gpus=2 clean A_VARIABLE=1` sets the number of emulated GPUs (default: 1) and
+environment variables, and says that nothing needs fixing. With `small_gpu`, only the GPU's memory
+is too small.
 
-`programs/` was written together with the rules, `held_out/` after them. `questions/` asks what
-users asked in public.
+`programs/` was written together with the causes, `held_out/` after them. `questions/` contains
+questions that users asked in public.
 """
 
 import io
@@ -45,7 +44,7 @@ _LAYOUT: Final = {
 
 @dataclass(frozen=True)
 class Label:
-    """Why ops of a type are on the CPU at a line."""
+    """The causes of ops of one type on the CPU at one line."""
 
     line: int
     op_type: str  #: "*" for any

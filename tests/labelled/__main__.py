@@ -1,4 +1,4 @@
-"""Checks labelled programs, and scores the rules' answers to them.
+"""Checks labelled programs, and scores the causes that reports name for them.
 
 python -m tests.labelled check [NAME...]  # does TensorFlow confirm the labels?
 python -m tests.labelled rows [NAME...]   # which ops are on the CPU, and where

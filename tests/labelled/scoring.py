@@ -1,4 +1,4 @@
-"""Captures labelled programs, proves their labels, and scores the rules' answers."""
+"""Captures labelled programs, proves their labels, and scores the causes that reports name."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def label_of(program: LabelledProgram, row: Any) -> Label | None:  # noqa: ANN40
 
 
 def problems(program: LabelledProgram) -> list[str]:
-    """Return where TensorFlow contradicts a program's labels, by the device of each op."""
+    """Return the labels of a program that the devices of its ops contradict."""
     found = []
     seen: dict[Label, set[str]] = defaultdict(set)
     for row in on_cpu(program, captured(program)).itertuples():
@@ -143,7 +143,7 @@ def _devices_at(capture_file: CaptureFile, line: int) -> Iterator[str]:
 
 @dataclass(kw_only=True)
 class Score:
-    """How the rules' answers agree with the labels; scores can be added."""
+    """How well the named causes agree with the labels; scores can be added."""
 
     ops: int = 0  #: ops on the CPU; of the trace alone, those that a label can be tied to
     right: int = 0  #: exactly the label's causes are named; of the trace alone, one of at most four
@@ -259,7 +259,7 @@ def _on_cpu_by_kind(run: Run, on_cpu: Iterable[str]) -> dict[tuple[int, str], bo
 
 
 def clean_alarms(program: LabelledProgram) -> list[str]:
-    """Return the findings of a program that call something harmful."""
+    """Return the harmful findings of a program."""
     return [finding.title for finding in diagnosed(program).findings if finding.harm == "harmful"]
 
 

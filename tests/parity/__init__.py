@@ -1,1 +1,1 @@
-"""Whether a change of the code changes what reports mean; see `__main__`."""
+"""Compares the meaning of reports before and after a change of the code; see `__main__`."""

@@ -1,11 +1,11 @@
-"""Tells whether a change of the code changes what reports mean.
+"""Shows whether a change of the code changes the meaning of reports.
 
     python -m tests.parity record FOLDER [CAPTURES...]  # before the change, and after it
-    python -m tests.parity BASE NEW                     # what differs between the two folders
+    python -m tests.parity BASE NEW                     # print the differences of two folders
 
-Recorded are the documents of all samples, of the corpus and of all log directories below the
-folders of captures, such as `python -m tests.twin --table` keeps. A difference that is wanted
-stands in `reasons.toml`; of the others the exit code is 1.
+It records the documents of all samples, of the corpus, and of all log directories in folders of
+captures, such as those that `python -m tests.twin --table` keeps. `reasons.toml` lists the
+differences that are wanted. If there are others, the exit code is 1.
 """
 
 import json
@@ -26,7 +26,7 @@ _SHOWN = 20  # differences of a document
 
 
 def compare(base: Path, new: Path) -> Iterator[tuple[str, list[Difference]]]:
-    """Walk the documents of two folders, each with what differs; a missing one differs in all."""
+    """Yield the name and differences of each document in either folder."""
     for name in sorted({file.name for folder in (base, new) for file in folder.glob("*.json")}):
         both = [_facts(folder / name) for folder in (base, new)]
         yield name.removesuffix(".json"), differences(*both)

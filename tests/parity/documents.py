@@ -1,4 +1,4 @@
-"""The documents that are compared: of all samples, of the corpus, and of captures."""
+"""Records the documents to compare: of all samples, of the corpus, and of captures."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,13 +14,11 @@ __all__ = ["record"]
 
 
 def record(destination: Path, captures: Iterable[Path]) -> Iterator[str]:
-    """Write the document of each run; yield the name of each.
-
-    A run that is refused has its error for a document: that it is refused is a fact, too.
+    """Write the document of each run, or its error, and yield their names.
 
     Args:
-        destination: A folder, made where it is missing.
-        captures: Folders, in or below which log directories lie.
+        destination: A folder, which is created if it is missing.
+        captures: Folders that contain log directories.
     """
     destination.mkdir(parents=True, exist_ok=True)
     for name, logs in _log_directories(captures):

@@ -1,8 +1,8 @@
-"""What a `report.json` means, fact by fact, and how two of them differ.
+"""The facts in a `report.json`, and the differences between two of them.
 
 A fact is a value and its path in the document, such as `findings/no_gpu_kernel.Unique/certainty`.
-Entries of a list have the name of what they are about, so that another order is no difference.
-Words that only describe are left out, drawn events too: they may be said or cut otherwise.
+Entries of lists are named after their subject, so their order does not matter. Texts and drawn
+events are left out.
 """
 
 import math
@@ -27,10 +27,7 @@ _NEARLY: Final = 1e-9  # what another order of a sum may change
 class Difference(NamedTuple):
     """A fact that two documents do not share; None on the side that lacks it.
 
-    Attributes:
-        path: Where in the document. Of a whole entry that one of them lacks, that of the entry.
-        base: What the first one says.
-        new: What the second one says.
+    If a whole entry is missing in one of them, the path is that of the entry.
     """
 
     path: str
@@ -44,7 +41,7 @@ def facts(document: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
 
 
 def differences(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
-    """Return what two documents' facts do not share."""
+    """Return the differences between the facts of two documents."""
     found: dict[str, Difference] = {}
     for path in base.keys() & new.keys():
         if not _is_same(base[path], new[path]):
@@ -90,7 +87,7 @@ def _rows(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[dict[st
 
 
 def _names(entries: Sequence[Any]) -> list[str]:
-    """Name each entry by what it is about; of several of one name, all but the first by number."""
+    """Return a name for each entry, after its subject; equal names are numbered from the second."""
     seen: Counter[str] = Counter()
     names = []
     for entry in entries:

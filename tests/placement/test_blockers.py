@@ -1,4 +1,4 @@
-"""What keeps a node from a GPU: all of it, and nothing besides."""
+"""Blockers of nodes: all are found, and each is needed."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""What keeps nodes on the CPU, against TensorFlow: programs without it, and without all but one.
+"""Blockers of nodes, compared with TensorFlow on programs without some of them.
 
-Each program of `tests.counterfactuals` holds an op on the CPU, in ways that its switches take away
-in the program itself. Named beside each is the blocker that a switch stands for; with all switches
-off TensorFlow itself must put the op on the GPU, with all but one off it must not.
+Each program of `tests.counterfactuals` has an op on the CPU and a switch for each reason. The cases
+name the blocker that belongs to each switch. With all switches off, TensorFlow itself must put the
+op on the GPU; with one of them on, it must not.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Functions of datasets that compute for a step are told from those that prepare its input."""
+"""Functions of datasets: those that compute for a step, and those that prepare its input."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where eager ops run, against TensorFlow's own eager runtime with emulated GPUs."""
+"""Devices of eager ops, compared with TensorFlow's own eager runtime with emulated GPUs."""
 
 from collections import Counter
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""What keeps eager ops on the CPU, against TensorFlow's own eager runtime with emulated GPUs."""
+"""Blockers of eager ops, compared with TensorFlow's own eager runtime with emulated GPUs."""
 
 from __future__ import annotations
 

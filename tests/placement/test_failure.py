@@ -1,4 +1,4 @@
-"""The error that ended a program, and the GPU that it asked for in vain."""
+"""The error that ended a program, and the GPU that it requested and did not get."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Types that would give an op a GPU kernel: against every gap of the registry, each version's."""
+"""Types that would give an op a GPU kernel, checked in every version of the registry."""
 
 from collections.abc import Iterator
 

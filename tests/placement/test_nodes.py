@@ -1,4 +1,4 @@
-"""What the placer must know of a graph: neighbours, edges that bind, kinds of nodes."""
+"""Facts about nodes that the placer needs: neighbors, edges that bind, kinds of nodes."""
 
 import pytest
 

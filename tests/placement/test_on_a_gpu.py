@@ -1,4 +1,4 @@
-"""What a program would do otherwise with a GPU, and what nobody can know of that."""
+"""Code that may behave differently on a GPU machine, and predictions that are in doubt then."""
 
 import tempfile
 from dataclasses import replace

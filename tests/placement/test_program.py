@@ -1,4 +1,4 @@
-"""Whole programs from handwritten capture files: on their own machine, and with GPUs assumed."""
+"""Whole programs from handwritten capture files, placed on their own machine or with GPUs."""
 
 from dataclasses import replace
 from typing import Any

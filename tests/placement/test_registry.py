@@ -1,4 +1,4 @@
-"""The kernel registry as data: what TensorFlow has, found as TensorFlow finds it."""
+"""The kernel registry as data: the kernels of TensorFlow, found as TensorFlow finds them."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""What rewrites make stands for the program's ops: of every version, and as TensorFlow makes it."""
+"""Ops that TensorFlow's rewrites create, and the program's ops that they replace."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A request for the device of something else follows that to another machine."""
+"""Requests for the device of another object, on another machine."""
 
 from dataclasses import replace
 

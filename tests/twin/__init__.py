@@ -1,10 +1,10 @@
 """The twin check: one program captured without a GPU and with an emulated one, compared op by op.
 
-Without a GPU the report predicts what would stay on the CPU of a GPU machine. Under the emulated
-GPU (`tests.emulator`) TensorFlow's own placer and eager runtime show what does. No labels are
-needed, so any program will do:
+Without a GPU, the report predicts which ops would stay on the CPU of a GPU machine. With the
+emulated GPU (`tests.emulator`), TensorFlow's own placer and eager runtime show which ops do. This
+needs no labels, so it works with any program:
 
     python -m tests.twin SCRIPT [ARGUMENTS]
 
-`programs/` holds small programs of ours, one for each situation in which a prediction was wrong.
+`programs/` contains small programs, one for each situation in which a prediction was wrong.
 """

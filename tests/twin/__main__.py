@@ -1,13 +1,13 @@
-"""Prints how a prediction made without a GPU agrees with TensorFlow on an emulated one.
+"""Compares a prediction made without a GPU with TensorFlow's placement on an emulated one.
 
     python -m tests.twin SCRIPT [ARGUMENTS]     # or -m MODULE [ARGUMENTS]
     python -m tests.twin --table KEPT FOLDER... # each program in or below the folders, as a table
 
 A program is a folder with a `program.toml`, which names the `script` beside it or a `module`,
-`arguments`, `pythonpath` and `environment`; in a folder without any, each Python file. For somebody
-else's program it also names the `repository`, `path`, `commit`, what was `changed`, the
-`cpu_seconds` that it takes alone, and the `verdict` on the report's headline. Captures are kept in
-KEPT and not made again. The exit code is 1 if a prediction is wrong or an op was missed.
+`arguments`, `pythonpath`, and `environment`; in other folders, each Python file is a program. For
+public programs, the file also contains the `repository`, `path`, `commit`, what was `changed`, the
+`cpu_seconds` without a capture, and the `verdict` on the report's headline. Captures are kept in
+KEPT and reused. The exit code is 1 if a prediction is wrong or an op was missed.
 """
 
 import os
@@ -29,7 +29,7 @@ _ABOUT = ("repository", "path", "commit", "changed")
 def _twin(
     words: Sequence[str], environment: Mapping[str, str], cwd: Path | None, logs: Path
 ) -> tuple[Twin, Captured]:
-    """Capture a program both ways; return how they agree, and the capture without a GPU."""
+    """Capture a program both ways; return the comparison, and the capture without a GPU."""
     without, emulated = (
         capture(words, gpus=gpus, logdir=logs / str(gpus), environment=environment, cwd=cwd)
         for gpus in (0, 1)
@@ -38,7 +38,7 @@ def _twin(
 
 
 def _programs(folder: Path) -> Iterator[tuple[dict[str, Any], Path, list[str], dict[str, str]]]:
-    """Walk the programs of a folder: settings, working directory, words, variables."""
+    """Yield the programs of a folder: settings, working directory, command line, variables."""
     files = sorted(folder.glob("**/program.toml"))
     for file in files:
         settings: dict[str, Any] = tomllib.loads(file.read_text())

@@ -46,7 +46,7 @@ def capture(
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Captured:
-    """Capture a program with `traceanalyzer capture`; a capture that is there already is read.
+    """Capture a program with `traceanalyzer capture`, or read the capture if there is one already.
 
     Args:
         words: The script, or `-m` and a module, and the arguments.

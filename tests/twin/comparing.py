@@ -1,7 +1,7 @@
-"""Compares what a capture without a GPU predicts with where TensorFlow put the ops with one.
+"""Compares the prediction of a capture without a GPU with TensorFlow's placement with one.
 
-Ops of graphs are matched by function and node, and where the two programs differ there, by type and
-line; eager ops by type, line and input types. What only one of the programs has is counted apart.
+Ops of graphs are matched by function and node, or else by type and line; eager ops by type, line,
+and input types. Ops that only one of the programs has are counted separately.
 """
 
 import re
