@@ -9,10 +9,12 @@ import pandas as pd
 
 from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.capture_file.visibility import only_some_sessions_have_no_gpu
+from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.calls import functions_of_datasets
 from traceanalyzer.placement.devices import CPU, asks_for_cpu, is_of_type, machine_of, with_gpus
 from traceanalyzer.placement.explanations import (
+    CALLS_DIFFER,
     PlacementExplanation,
     ReplayedExplanations,
     doubted,
@@ -83,7 +85,9 @@ class Analysis:
 _MAY_BE_PINNED: Final = f"{OPTION} is on, and moves ops with small tensors to the host"
 _SESSION: Final = "a session of the program has device_count={'GPU': 0}, and may run it"
 _NOT_REPLAYED: Final = "its node was not recorded, so it was not replayed"
-_OF_ANOTHER_CALL: Final = "the graph is from an events file and may belong to another call"
+_OF_ANOTHER_CALL: Final = "the graph may belong to another call of the function"
+_MAYBE_CALLED_THERE: Final = "no graph or kernel shows where its function was called"
+_SILENT: Final = ARGUMENTS | RESULTS | {"Const", "Identity", "NoOp"}  # leave no event
 _BY_STRATEGY: Final = "a tf.distribute strategy may have requested the device"
 _NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
 
@@ -174,9 +178,9 @@ def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacemen
 def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
     joined = host.tables.joined
     graphs = None if joined is None else joined.graphs
-    by_strategy = set() if graphs is None else set(_placed_by_strategies(graphs))
     recorded = host.capture_file or graphs
     replayed = None if recorded is None else ReplayedExplanations(recorded)
+    by_strategy = set(_placed_by_strategies(replayed.program)) if replayed and graphs else set()
     for row, record in _rows(host):
         if row.placement != "cpu":
             continue
@@ -189,26 +193,53 @@ def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
             explanation = _by_registry(run, row)
         if graphs is not None and record is not None:
             explanation = doubted(explanation, _OF_ANOTHER_CALL)
+            if explanation.doubt == CALLS_DIFFER:
+                explanation = doubted(explanation, CALLS_DIFFER, "possible")
             if record.function in by_strategy:
                 explanation = doubted(explanation, _BY_STRATEGY, "possible")
+            is_of_call = any(b.kind is BlockerKind.DEFAULT_DEVICE for b in explanation.blockers)
+            if is_of_call and not _shows_call(host, graphs, record):
+                explanation = doubted(explanation, _MAYBE_CALLED_THERE, "possible")
         yield _cpu_op(row, record, explanation)
 
 
-def _placed_by_strategies(graphs: CaptureFile) -> Iterator[str]:
+def _shows_call(host: Host, graphs: CaptureFile, record: OpRecord) -> bool:
+    """Return whether it is known which ops of an op's function ran on a GPU.
+
+    The partitions of a graph show it, and kernels; or the trace shows all its ops on the CPU.
+    """
+    function = graphs.function(record.function)
+    has_kernels = any(host.tables.facts.accelerators.values())
+    return has_kernels or all(
+        instance.partitions
+        or all(
+            device or op in _SILENT
+            for op, device in zip(instance.input.ops, instance.assigned, strict=True)
+        )
+        for instance in (function.instances if function else ())
+    )
+
+
+def _placed_by_strategies(program: ProgramPlacement) -> Iterator[str]:
     """Yield the functions whose devices a `tf.distribute` strategy may request.
 
-    A strategy names the ops of its replicas (`mirrored_run.py` of python/distribute), and requests
-    devices by their full names.
+    It names the ops of its replicas (`mirrored_run.py` of python/distribute), and requests devices
+    by their full names. So does code for the device of a variable or table that it uses.
     """
-    for function in graphs.functions:
-        for graph in (instance.input for instance in function.instances):
+    for name, placements in program.functions.items():
+        for placement in (each.placement for each in placements):
+            graph, bound = placement.nodes.graph, placement.bound
+            resources = {bound[at] for at, op in enumerate(graph.ops) if op in ARGUMENTS}
+            users = {at for at, root in bound.items() if root in resources}
+            scopes = {scope for at in users if (scope := graph.names[at].rpartition("/")[0])}
             is_full = any(
                 device.startswith("/job:") and asks_for_cpu(device)
-                for device, op in zip(graph.devices, graph.ops, strict=True)
-                if op not in ARGUMENTS and op not in RESULTS
+                for at, device in enumerate(graph.devices)
+                if at not in users and graph.names[at].rpartition("/")[0] not in scopes
+                if graph.ops[at] not in RESULTS
             )
             if is_full or any("replica_1/" in name for name in graph.names):
-                yield function.name
+                yield name
 
 
 def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import pandas as pd
 
-from traceanalyzer.capture_file.event_graphs import event_graphs
+from traceanalyzer.capture_file.graph_files import event_graphs
 from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError
 from traceanalyzer.format import counted, encodable, printable
 from traceanalyzer.input_pipeline.verdict import host_input, input_use
@@ -21,6 +21,7 @@ from traceanalyzer.memory.use import memory_use
 from traceanalyzer.tables.arrays import mask
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.host_tables import event_rows, host_tables
+from traceanalyzer.tables.program_graphs import GraphFinder
 from traceanalyzer.tables.recording import Beside, capture_beside, holds_other_ops
 from traceanalyzer.tables.schema import ALLOCATIONS, KERNELS, OPS, STAGES, STEPS, TRANSFERS, Schema
 from traceanalyzer.tables.vocabulary import is_derived_line
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.capture_file.event_graphs import EventGraphs
     from traceanalyzer.input_pipeline.verdict import HostInput, InputUse
     from traceanalyzer.memory.use import AllocatorUse
     from traceanalyzer.tables.host_tables import HostTables
@@ -244,7 +244,12 @@ def load(
     hosts: list[Host] = []
     first_error: TraceAnalyzerError | None = None
     version = cache(partial(tf_version, chosen))
-    graphs = cache(lambda: event_graphs(chosen, version()))
+
+    @cache
+    def graphs() -> GraphFinder | None:
+        found = event_graphs(chosen, version())
+        return None if found is None else GraphFinder(found)
+
     for index, file in enumerate(kept):
         if progress:
             progress(f"reading {file.path.name}")
@@ -307,7 +312,7 @@ def _read(
     index: int,
     max_memory_bytes: int | None,
     near_ns: int,
-    graphs: Callable[[], EventGraphs | None],
+    graphs: Callable[[], GraphFinder | None],
 ) -> Host:
     trace = read_host(file, max_bytes=max_memory_bytes, near_ns=near_ns)
     start_ps, end_ps = _extent(trace)

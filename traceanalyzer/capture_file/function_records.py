@@ -76,6 +76,16 @@ class Graph(Columns):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FunctionBody:
+    """A function as a graph's library defines it: the functions that it calls are not inlined."""
+
+    graph: Graph  #: its arguments (`_Arg`) come first
+    results: tuple[str, ...] = ()  #: the outputs that it returns, as inputs of a node
+    types: tuple[str, ...] = ()  #: their types
+    is_inlined: bool = True  #: whether TensorFlow inlines it before it places a caller
+
+
+@dataclass(frozen=True, kw_only=True)
 class Partition(Columns):
     """The part of a function that ran on one device (the dump `after_partition_passes`)."""
 

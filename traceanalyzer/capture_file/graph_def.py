@@ -19,7 +19,7 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.capture_file.function_records import UNKNOWN, Graph
+from traceanalyzer.capture_file.function_records import UNKNOWN, FunctionBody, Graph
 from traceanalyzer.trace.message import BrokenMessageError, Message, as_bytes, as_text, varint
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ TYPES: Final = (  # by their numbers
     *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz", "int4", "uint4"),
     *("int2", "uint2", "float4_e2m1fn"),
 )
-_REFERENCES: Final = 100  # a reference's number is its type's plus this
+REFERENCES: Final = 100  # a reference's number is its type's plus this
 _LONGEST: Final = 1000  # characters of a text, entries of a list
 _SIGN: Final = 1 << 63
 _COLUMNS: Final = (
@@ -54,9 +54,42 @@ def parse_graph(data: bytes | memoryview, attributes: AttributePool | None = Non
     """
     graph = Message(data)
     rows = [_row(Message(node), attributes) for node in graph.every(1)]
+    return graph_of(rows, producer=graph.message(4).number(1))
+
+
+def graph_of(rows: Sequence[tuple[Any, ...]], producer: int = 0) -> Graph:
+    """Return the graph of nodes: name, type, inputs, device, attribute set, and origin of each."""
     columns = list(zip(*rows, strict=True)) or [()] * len(_COLUMNS)
-    producer = graph.message(4).number(1)
     return Graph(**dict(zip(_COLUMNS, columns, strict=True)), producer=producer)
+
+
+def parse_library(
+    data: bytes | memoryview, attributes: AttributePool
+) -> Iterator[tuple[str, FunctionBody]]:
+    """Yield the name and the body of each function in the library of a serialized GraphDef."""
+    for each in Message(data).message(2).every(1):
+        function = Message(each)
+        signature = function.message(1)
+        given, made = (
+            [(a.text(1), type_name(a.number(3))) for a in map(Message, signature.every(field))]
+            for field in (2, 3)
+        )
+        rows = [
+            (name, "_Arg", (), "", attributes.add({"T": dtype, "index": at}), "", "")
+            for at, (name, dtype) in enumerate(given)
+        ]
+        rows += [_row(Message(node), attributes) for node in function.every(3)]
+        returned = {m.text(1): m.text(2) for m in map(Message, function.every(4))}
+        own = dict(map(attribute_of_entry, map(as_bytes, function.every(5))))
+        yield (
+            signature.text(1),
+            FunctionBody(
+                graph=graph_of(rows),
+                results=tuple(returned.get(name, "") for name, _ in made),
+                types=tuple(dtype for _, dtype in made),
+                is_inlined=not (own.get("_noinline") or own.get("_XlaMustCompile")),
+            ),
+        )
 
 
 def _row(node: Message, attributes: AttributePool | None) -> tuple[Any, ...]:
@@ -112,9 +145,9 @@ def attribute_of_entry(entry: bytes | memoryview) -> tuple[str, Json]:
 
 def type_name(number: int) -> str:
     """Return the name of a type by its number in types.proto: `float`, `resource`, `int32_ref`."""
-    plain = number - _REFERENCES if number > _REFERENCES else number
+    plain = number - REFERENCES if number > REFERENCES else number
     name = TYPES[plain] if 0 <= plain < len(TYPES) else f"dtype{plain}"
-    return f"{name}_ref" if number > _REFERENCES else name
+    return f"{name}_ref" if number > REFERENCES else name
 
 
 def finite(number: float) -> Json:

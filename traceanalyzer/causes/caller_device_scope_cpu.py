@@ -16,7 +16,7 @@ function.
 
 ## How sure it is
 Certain if the capture recorded the call and its scope. Likely if another function made the call, or
-if only a graph in an events file shows the placement: a replay shows that the call was on the CPU,
+if only a graph of the program shows the placement: a replay shows that the call was on the CPU,
 but not why.
 """
 

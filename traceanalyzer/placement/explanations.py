@@ -24,7 +24,7 @@ from traceanalyzer.placement.registry import SupportedTypes
 _END: Final = re.compile(r"Func/.*/(?:input|output)/_\d+$")
 _RESOURCE_CODE: Final = "tensorflow/python/ops/resource_variable_ops.py"
 _DISAGREES: Final = "a replay on the program's own machine does not give the recorded placement"
-_CALLS_DIFFER: Final = "its calls do not all have the same blockers"
+CALLS_DIFFER: Final = "its calls do not all have the same blockers"
 # The basis of an explanation: a replay of the placement; the kernel registry; nothing.
 Basis: TypeAlias = Literal["replay", "registry", "none"]
 
@@ -110,7 +110,7 @@ class ReplayedExplanations:
             return None
         most = max(on_cpu, key=lambda explanation: len(explanation.blockers))
         is_one = len(on_cpu) == len(calls) and {each.blockers for each in on_cpu} == {most.blockers}
-        return most if is_one else doubted(most, _CALLS_DIFFER)
+        return most if is_one else doubted(most, CALLS_DIFFER)
 
     def on_host(self, record: RecordedOp) -> PlacementExplanation | None:
         """Explain an op that is on a GPU in all its calls, but is computed on the host."""

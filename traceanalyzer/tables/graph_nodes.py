@@ -64,7 +64,7 @@ class OpRecord:
     is_device_certain: bool = True  #: whether the device is proved
     is_on_host: bool = False  #: whether its device is no CPU but all results were in host memory
     has_host_inputs: bool = False  #: whether, in that case, all its inputs were in host memory too
-    witness: str = "capture_file"  #: or `graph`, if the record is from an events file
+    witness: str = "capture_file"  #: or `graph`, if the record is from a graph of the program
     function: str = ""  #: the instantiated function; "" for an eager op
     node: str = ""  #: node of the placer's input or, if not recorded, of the definition
     signatures: tuple[int, ...] = ()  #: of an eager op; empty for a graph op

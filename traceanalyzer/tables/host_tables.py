@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.capture_file.graph_def import type_name
+from traceanalyzer.placement.devices import LOCAL
 from traceanalyzer.tables.arrays import categorical, coded, filled, mapped
 from traceanalyzer.tables.device_events import device_events
 from traceanalyzer.tables.functions import with_recorded_functions
@@ -25,9 +26,9 @@ from traceanalyzer.tables.transfers import count_transfers, transfer_rows
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.capture_file.event_graphs import EventGraphs
     from traceanalyzer.tables.joined import Joined
     from traceanalyzer.tables.ops import OpOccurrences
+    from traceanalyzer.tables.program_graphs import GraphFinder
     from traceanalyzer.tables.recording import TracerFacts
     from traceanalyzer.tables.stages import Pipelines
     from traceanalyzer.tables.thread_activity import ThreadActivity
@@ -60,13 +61,13 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
     trace: Trace,
     capture_file: CaptureFile | None = None,
     session: int | None = None,
-    graphs: EventGraphs | None = None,
+    graphs: GraphFinder | None = None,
 ) -> HostTables:
     """Build the tables of one host.
 
     Args:
         session: The capture file's session that wrote the trace, if known.
-        graphs: Graphs in events files beside the trace; used if there is no capture file.
+        graphs: Graphs in other files; used if there is no capture file.
     """
     host = host_ops(host_plane(trace))
     if capture_file is not None:
@@ -77,7 +78,9 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
     if capture_file is None:
         occurrences, joined = gather_occurrences(host, device, facts.host_level), None
         if graphs is not None:
-            joined = join_graphs(occurrences, graphs, gpu_names(trace))
+            placements = op_rows(host_index, occurrences, facts, allocations, None)["placement"]
+            gpus = gpu_names(trace) or ([f"{LOCAL}/device:GPU:0"] if facts.gpu_used else [])
+            joined = join_graphs(occurrences, graphs, gpus, placements.tolist())
     else:
         host, eager, calls = join_eager(host, capture_file, session)
         occurrences = gather_occurrences(host, device, facts.host_level)

@@ -15,16 +15,20 @@ worse than none.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from traceanalyzer.capture_file.document import SESSION
 from traceanalyzer.native.events import Stretches, align
+from traceanalyzer.placement.devices import LOCAL
 from traceanalyzer.tables.arrays import coded, filled, mask, pick
 from traceanalyzer.tables.functions import CONSTANTS, TF_DATA
 from traceanalyzer.tables.graph_nodes import GraphNodes, OpRecord, as_typed
-from traceanalyzer.tables.vocabulary import EAGER, Kind, Role, role_of_type
+from traceanalyzer.tables.program_graphs import TracedOp
+from traceanalyzer.tables.vocabulary import EAGER, SESSION_RUN, Kind, Role, role_of_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,10 +39,10 @@ if TYPE_CHECKING:
         Frame,
         Signature,
     )
-    from traceanalyzer.capture_file.event_graphs import EventGraphs
     from traceanalyzer.tables.arrays import Codes, Flags, Ints
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.ops import OpOccurrences
+    from traceanalyzer.tables.program_graphs import GraphFinder
     from traceanalyzer.trace.columns import Plane
     from traceanalyzer.trace.strings import Strings
 
@@ -59,7 +63,7 @@ class Joined:
     records: tuple[OpRecord | None, ...]  #: by row of the op table
     #: The signatures with which each function was called eagerly, by its definition's name.
     calls: dict[str, tuple[int, ...]]
-    graphs: CaptureFile | None = None  #: the graphs in events files, if these were joined
+    graphs: CaptureFile | None = None  #: graphs of the program from other files, if there are any
     #: Whether optionals are the program's values; otherwise, tf.data's elements are optionals.
     has_own_optionals: bool = False
 
@@ -102,28 +106,45 @@ def _has_own_optionals(capture_file: CaptureFile) -> bool:
 
 
 def join_graphs(
-    occurrences: OpOccurrences, graphs: EventGraphs, gpus: Sequence[str]
+    occurrences: OpOccurrences,
+    graphs: GraphFinder,
+    gpus: Sequence[str],
+    placements: Sequence[str],
 ) -> Joined | None:
     """Find the record of each row in graphs that may be of another call: no device is certain.
 
+    None if the trace has no functions.
+
     Args:
         gpus: Full names of the GPUs in the trace.
+        placements: Of each row, according to the trace alone.
     """
-    rows = occurrences.rows
-    is_node = ~rows["is_eager"] & (rows["type"].map(role_of_type) != Role.TRANSFER)
-    definitions = occurrences.host.definitions
-    ops = rows[is_node].groupby("function", observed=True)["name"].agg(set)
-    recorded = graphs.of_functions(
-        {definitions[f]: names for f, names in ops.items() if f in definitions}, gpus
-    )
-    if recorded is None:
+    rows, plane = occurrences.rows, occurrences.host.plane
+    named: dict[str | None, str] = dict(occurrences.host.definitions.items())
+    if len(plane.named(SESSION_RUN)):
+        named[None] = SESSION
+    functions: dict[str, list[TracedOp]] = defaultdict(list)
+    columns = (rows["function"], rows["name"], rows["type"], rows["is_eager"], placements)
+    for function, name, op, is_eager, placement in zip(*columns, strict=True):
+        if is_eager or function not in named or role_of_type(op) == Role.TRANSFER:
+            continue
+        kind, _, number = placement.partition(":")
+        device = f"{LOCAL}/device:{kind.upper()}:{number or 0}" if kind in {"cpu", "gpu"} else ""
+        functions[named[function]].append(TracedOp(name, op, device))
+    if not functions:
         return None
+    recorded = graphs.of_functions(functions, gpus)
     joined = join_rows(occurrences, recorded, (), {})
-    records = tuple(
-        r and replace(r, device=as_typed(r.device), is_device_certain=False, witness="graph")
-        for r in joined.records
-    )
-    return replace(joined, records=records, graphs=recorded)
+    nodes, records = GraphNodes(recorded), list(joined.records)
+    for at, row in enumerate(rows.itertuples()):
+        if row.function is None and not row.is_eager:
+            records[at] = nodes.find(SESSION, str(row.name), str(row.type))
+    by_graph = [
+        found
+        and replace(found, device=as_typed(found.device), is_device_certain=False, witness="graph")
+        for found in records
+    ]
+    return replace(joined, records=tuple(by_graph), graphs=recorded)
 
 
 def join_eager(

@@ -1,7 +1,7 @@
 """Where each op ran, how certain that is, and the evidence ("witness") for it, strongest first.
 
 `capture_file`     the partition that ran it, or the device and memory of an eager op's results
-`graph`            a graph in an events file beside the trace, unless an event is proof
+`graph`            a graph of the program, unless an event is proof
 `kernel`           a kernel launched for the op ran on that device
 `compiled`         XLA made the op part of a kernel
 `input_pipeline`   it ran on behalf of tf.data, whose functions are placed on the CPU, except for

@@ -41,7 +41,7 @@ MAX_RECORD_BYTES: Final = 128 << 20  # of all records of a file that are read
 MAX_FILES: Final = 16
 MAX_GRAPH_RECORDS: Final = 32  # of a file
 MAX_SCANNED: Final = 200_000  # records of a file
-_SMALLEST_GRAPH_BYTES: Final = 1000  # records of metrics are smaller, and skipped
+_SMALLEST_GRAPH_BYTES: Final = 300  # records of metrics are smaller, and skipped
 MAX_ENTRIES: Final = 10_000  # of a directory
 
 _HEADER: Final = struct.Struct("<QI")  # a record's length, and that length's checksum
@@ -132,19 +132,23 @@ def _producer(file: Path) -> int | None:
     return None
 
 
-def run_metadata(run: RunFiles) -> Iterator[tuple[Path, memoryview]]:
-    """Yield each RunMetadata in the events files beside a run, with its file, nearest first.
+def recorded_graphs(run: RunFiles) -> Iterator[tuple[Path, memoryview, bool]]:
+    """Yield the graphs in the events files beside a run, with their file, nearest first.
 
-    `run_metadata_graph` writes them (python/ops/summary_ops_v2.py).
+    The flag is set for a RunMetadata (`run_metadata_graph`, python/ops/summary_ops_v2.py), not for
+    a GraphDef.
     """
     for file in _nearest_files(run):
         with suppress(BrokenMessageError):
             for record in islice(_records(file, _SMALLEST_GRAPH_BYTES), MAX_GRAPH_RECORDS):
-                for value in Message(record).message(_SUMMARY).every(_VALUE):
+                event = Message(record)
+                for graph in event.every(_GRAPH_DEF):
+                    yield file, as_bytes(graph), False
+                for value in event.message(_SUMMARY).every(_VALUE):
                     plugin = Message(value).message(_METADATA).message(_PLUGIN_DATA)
                     if plugin.text(_PLUGIN_NAME) == _RUN_METADATA_GRAPH:
                         for data in Message(value).message(_TENSOR).every(_STRING_VAL):
-                            yield file, as_bytes(data)
+                            yield file, as_bytes(data), True
 
 
 def _records(file: Path, least_bytes: int = 1) -> Iterator[bytes]:

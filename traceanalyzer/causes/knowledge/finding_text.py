@@ -150,9 +150,12 @@ def is_of_strategy(blocker: Blocker) -> bool:
 
 
 def is_of_call(blocker: Blocker) -> bool:
-    """Return whether the program's own scope around a call of the function requests the device."""
+    """Return whether a scope around a call of the function requests the device.
+
+    A library's scope does not count.
+    """
     frame = blocker.scope_frame
-    return bool(blocker.called_in) and frame is not None and frame.is_user
+    return bool(blocker.called_in) and (frame is None or frame.is_user)
 
 
 def function_text(cpu_op: CpuOp, blocker: Blocker) -> str:

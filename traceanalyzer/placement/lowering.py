@@ -1,0 +1,221 @@
+"""Inlines the functions that a graph calls, as TensorFlow does before it places the graph.
+
+See `LowerFunctionalOpsPass` (core/common_runtime/lower_functional_ops.cc) and `InlineFunctionBody`
+(inline_function_utils.cc). The ops that control a loop or a branch, such as `Enter` and `Switch`,
+are left out: they do not decide where other ops run.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from traceanalyzer.capture_file.function_records import split_input
+from traceanalyzer.capture_file.graph_def import graph_of
+from traceanalyzer.placement.calls import FORWARDED, called_in
+from traceanalyzer.placement.kernel_tables import AttributesError
+from traceanalyzer.placement.nodes import ARGUMENTS, classes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from traceanalyzer.capture_file.document import Attributes, Json
+    from traceanalyzer.capture_file.function_records import FunctionBody, Graph
+    from traceanalyzer.capture_file.graph_def import AttributePool
+    from traceanalyzer.placement.registry import Registry
+
+# What TensorFlow adds to the name of a call, a loop, or a branch for the functions it calls.
+_ADDED: Final = {
+    "f": "", "cond": "/cond", "body": "/body",
+    "then_branch": "/then", "else_branch": "/else", "branches": "/branch{}",
+}  # fmt: skip
+_LOWERS: Final = "_lower_using_switch_merge"  # an attribute of loops and branches
+_COMPILES: Final = "_XlaMustCompile"
+_MOST_NODES: Final = 200_000  # functions that call others twice double the graph at each level
+
+
+class Lowered(NamedTuple):
+    """A graph without calls of functions, loops, and branches."""
+
+    graph: Graph
+    requests: Mapping[str, str]  #: the requested devices of the calls, by their names
+
+
+class _Call(NamedTuple):
+    """A function to inline."""
+
+    name: str  # its nodes' prefix, without the slash
+    function: str
+    device: str  # requested for the call
+    inputs: tuple[str, ...]
+    ends: list[str]  # names of the nodes that have its results
+
+
+class _Names(NamedTuple):
+    """The names of a graph's nodes after inlining."""
+
+    graph: Graph
+    prefix: str
+    #: By name of an argument or a call, the nodes that replace its outputs.
+    replaced: Mapping[str, list[str]]
+
+
+def lowered(
+    graph: Graph,
+    library: Mapping[str, FunctionBody],
+    pool: AttributePool,
+    registry: Registry,
+    numbered: Mapping[str, str],
+) -> Lowered:
+    """Return a graph with the nodes of the functions that it calls.
+
+    Args:
+        numbered: Names of calls by the same names without a number, `while/body/_`. The numbers of
+            other calls (`while/body/_7`) are not TensorFlow's.
+    """
+    return _Lowering(library, pool, registry, numbered).lower(graph)
+
+
+class _Lowering:
+    def __init__(
+        self,
+        library: Mapping[str, FunctionBody],
+        pool: AttributePool,
+        registry: Registry,
+        numbered: Mapping[str, str],
+    ) -> None:
+        self._library = library
+        self._pool = pool
+        self._registry = registry
+        self._numbered = numbered
+        self._rows: list[tuple[Any, ...]] = []
+        self._devices: dict[str, str] = {}  # requested devices of the nodes so far
+        self._requests: dict[str, str] = {}
+        self._waiting: deque[_Call] = deque()
+        self._numbers = 0
+
+    def lower(self, graph: Graph) -> Lowered:
+        self._add(graph, _Call("", "", "", (), []), {})
+        while self._waiting:
+            call = self._waiting.popleft()
+            body = self._library[call.function]
+            arguments = [at for at, op in enumerate(body.graph.ops) if op in ARGUMENTS]
+            given = {}
+            for at, source in zip(arguments, call.inputs, strict=False):
+                name = self._name(f"Func/{call.name}/input")
+                self._identity(name, source, self._set(body.graph, at).get("T"))
+                given[body.graph.names[at]] = [name]
+            names = self._add(body.graph, call, given)
+            for end, result, dtype in zip(call.ends, body.results, body.types, strict=False):
+                self._identity(end, self._source(names, result), dtype)
+        return Lowered(replace(graph_of(self._rows), producer=graph.producer), self._requests)
+
+    def _add(self, graph: Graph, call: _Call, given: Mapping[str, list[str]]) -> _Names:
+        """Add the nodes of a graph; the functions that it calls wait until these are added."""
+        prefix = f"{call.name}/" if call.name else ""
+        is_full = len(self._rows) + len(graph) > _MOST_NODES
+        functions = {
+            at: [*self._functions(graph, at, prefix)] for at in range(len(graph)) if not is_full
+        }
+        functions = {at: found for at, found in functions.items() if found}
+        ends = {
+            at: [
+                [self._name(f"Func/{name}/output") for _ in self._library[function].results]
+                for name, function in found
+            ]
+            for at, found in functions.items()
+        }
+        # The last function of a loop is its body. The results of branches agree in their types.
+        made = {graph.names[at]: of_functions[-1] for at, of_functions in ends.items()}
+        names = _Names(graph, prefix, {**given, **made})
+        for at, (node, op) in enumerate(zip(graph.names, graph.ops, strict=True)):
+            if node in given:
+                continue
+            inputs = tuple(filter(None, (self._source(names, text) for text in graph.inputs[at])))
+            device = graph.devices[at] or call.device
+            if at in functions:
+                inputs = tuple(i for i in inputs if not i.startswith("^"))[FORWARDED[op] :]
+                if graph.devices[at]:
+                    self._requests |= dict.fromkeys(
+                        (name for name, _ in functions[at]), graph.devices[at]
+                    )
+                for (called, function), own in zip(functions[at], ends[at], strict=True):
+                    self._waiting.append(_Call(called, function, device, inputs, own))
+                continue
+            origin = (call.function, node) if prefix else ("", "")
+            attributes = self._prefixed(names, at)
+            self._rows.append((prefix + node, op, inputs, device, attributes, *origin))
+            self._devices[prefix + node] = device
+        return names
+
+    def _functions(self, graph: Graph, at: int, prefix: str) -> Iterator[tuple[str, str]]:
+        """Yield the functions to inline for a node, each after the name of its call."""
+        op, known = graph.ops[at], self._set(graph, at)
+        is_call = op.endswith("PartitionedCall")
+        if op not in FORWARDED or known.get(_COMPILES) or not (is_call or known.get(_LOWERS)):
+            return
+        found = [
+            (added, place, function)
+            for attribute, added in _ADDED.items()
+            for place, function in enumerate(called_in([known.get(attribute)]))
+        ]
+        bodies = [self._library.get(function) for _, _, function in found]
+        if all(body is not None and body.is_inlined for body in bodies):
+            for added, place, function in found:
+                name = f"{prefix}{graph.names[at]}{added.format(place)}"
+                yield self._name(name) if added else name, function
+
+    def _identity(self, name: str, source: str, dtype: Any) -> None:  # noqa: ANN401 - JSON
+        """Add the node at an end of an inlined function, on the device of its source."""
+        maker = split_input(source)[0]
+        attributes = self._pool.add({"T": dtype, "_class": [{"s": f"loc:@{maker}"}]})
+        device = self._devices.get(maker, "") if "/input/_" in name else ""
+        self._rows.append(
+            (name, "Identity", (source,) if source else (), device, attributes, "", "")
+        )
+        self._devices[name] = device
+
+    def _source(self, names: _Names, text: str) -> str:
+        """Translate an input, `node:output:2` in a function; "" for one that is left out."""
+        name, _, output = text.lstrip("^").partition(":")
+        mark = "^" if text.startswith("^") else ""
+        number = self._number(names.graph, name, output)
+        if name in names.replaced:
+            ends = names.replaced[name]
+            return mark + ends[number] if number < len(ends) else ""
+        return f"{mark}{names.prefix}{name}{f':{number}' if number else ''}"
+
+    def _number(self, graph: Graph, name: str, output: str) -> int:
+        """Return the number of an output, written `2` in a graph, `values:2` in a function."""
+        argument, is_of_function, number = output.rpartition(":")
+        before = 0
+        node = graph.index(name)
+        definition = self._registry.definition(graph.ops[node]) if node >= 0 else None
+        if is_of_function and definition is not None and len(definition.outputs) > 1:
+            known = definition.complete(self._set(graph, node))
+            for each in definition.outputs:
+                if each.name == argument:
+                    break
+                with suppress(AttributesError):
+                    before += len(definition.types_of(each, known))
+        return before + split_input(f"{name}:{number}")[1]
+
+    def _set(self, graph: Graph, at: int) -> Attributes:
+        return self._pool.sets[graph.attributes[at]]
+
+    def _prefixed(self, names: _Names, at: int) -> int:
+        """Return the attribute set of a node; its colocation groups get the prefix of its name."""
+        graph, known = names.graph, self._set(names.graph, at)
+        groups = classes_of(known) if names.prefix else ()
+        if not groups:
+            return graph.attributes[at]
+        renamed: Json = [
+            {"s": f"loc:@{names.prefix if graph.index(each) >= 0 else ''}{each}"} for each in groups
+        ]
+        return self._pool.add({**known, "_class": renamed})
+
+    def _name(self, text: str) -> str:
+        self._numbers += 1
+        return self._numbered.get(f"{text}/_", f"{text}/_{self._numbers}")
