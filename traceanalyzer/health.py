@@ -113,7 +113,7 @@ def _tracers(host: Host) -> Iterator[_Remark]:
 def _host_tracer(facts: TracerFacts, *, has_capture_file: bool) -> _Remark:
     level, is_assumed = facts.host_level, facts.host_level_source == "assumed"
     has_events = facts.has_host_plane or any(facts.accelerators.values())
-    if not has_events and level >= _OP_LEVEL and not is_assumed:
+    if not has_events and (has_capture_file or (level >= _OP_LEVEL and not is_assumed)):
         return _remark("no_host_events")
     if not facts.has_host_plane:
         return _remark("no_host_plane")

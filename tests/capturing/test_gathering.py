@@ -1,7 +1,5 @@
 """The folder of a run; which sessions left a trace, and which is reported; why there is no GPU."""
 
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ from traceanalyzer.capturing.gathering import (
     reserved_run,
     session_to_report,
 )
-from traceanalyzer.capturing.script import holding_signals
 from traceanalyzer.errors import TraceAnalyzerError
 
 
@@ -85,42 +82,6 @@ def test_our_newest_with_ops_is_reported(tmp_path: Path) -> None:
     assert chosen(scripts) == "scripts"
     assert chosen(idle) == "idle"
     assert chosen() is None
-
-
-LINE = "I0000 00:00:1795266933.490061   28888 cudart_stub.cc:31] Could not find cuda drivers"
-OLDER = "2026-11-21 12:26:08.510075: I tensorflow/tsl/cuda/cudart_stub.cc:28] no cuda drivers"
-
-
-def fake_tensorflow(folder: Path, code: str) -> dict[str, str]:
-    (folder / "tensorflow.py").write_text(code)
-    return {**os.environ, "PYTHONPATH": str(folder), "TF_CPP_MIN_LOG_LEVEL": "3"}
-
-
-def lines(variables: dict[str, str]) -> list[str]:
-    with holding_signals() as mask:
-        return gathering.device_lines([sys.executable], variables, mask)
-
-
-def test_tensorflow_is_asked_with_its_log_on(tmp_path: Path) -> None:
-    code = f"""
-import os, sys
-from types import SimpleNamespace
-print("stdout")
-print("other cuda", file=sys.stderr)
-if os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0":
-    for line in ({LINE!r}, {OLDER!r}):
-        print(line, file=sys.stderr)
-config = SimpleNamespace(list_physical_devices=lambda: None)
-"""
-    assert lines(fake_tensorflow(tmp_path, code)) == [LINE, OLDER]
-
-
-def test_a_failure_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(OSError, match=r"did not list its devices \(exit code 1\)"):
-        lines(fake_tensorflow(tmp_path, "1 / 0"))
-    monkeypatch.setattr(gathering, "_TIME_LIMIT_S", 0.5)
-    with pytest.raises(OSError, match="did not list its devices within"):
-        lines(fake_tensorflow(tmp_path, "import time; time.sleep(60)"))
 
 
 CPU, GPU = {"name": "/physical_device:CPU:0", "type": "CPU"}, {"type": "GPU"}

@@ -99,7 +99,7 @@ def test_a_script_that_fails_leaves_a_run_the_capture_file_and_the_page(folder: 
     capture_file = read(path_beside(trace))
     assert capture_file is not None
     assert capture_file.complete
-    assert any("cuda" in line.lower() for line in capture_file.log)
+    assert capture_file.machine_obstacles
     [session] = capture_file.sessions
     assert session.trace == trace.name
     assert "Sum" in {*load(folder / "my\nlogs").ops["type"]}
@@ -115,6 +115,19 @@ def test_a_script_that_is_killed_leaves_its_capture_file(folder: Path) -> None:
     assert capture_file.functions
     assert "return tf.reduce_sum(tf.matmul(x, x) + 1.0)" in {f.text for f in capture_file.frames}
     assert done.ours == ["no trace was recorded: the script was killed before it could be written"]
+
+
+@pytest.mark.slow
+def test_a_script_that_only_looks_for_a_gpu_gets_a_page_that_says_why_there_is_none(
+    folder: Path,
+) -> None:
+    code = "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"
+    (folder / "script.py").write_text(code)
+    done = captured(["--report", "page.html", "script.py"], folder)
+    assert done.out == b"[]\n"
+    obstacle = capture_file_of(folder).machine_obstacles[0]
+    assert any(f"TensorFlow had no GPU: {obstacle.text}" in line for line in done.ours)
+    assert (folder / "page.html").stat().st_size > 10_000
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ from traceanalyzer.format import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from traceanalyzer.capture_file.document import Json
+    from traceanalyzer.capture_file.document import Json, MachineObstacle
     from traceanalyzer.capture_file.journal import Journal
     from traceanalyzer.capture_file.source_lines import SourceLines
 
@@ -49,6 +49,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     host: str,
     *,
     log: Sequence[str] = (),
+    machine_obstacles: Sequence[MachineObstacle] = (),
     gpus: Sequence[Mapping[str, Json]] = (),
     folder: Path | None = None,
     source: SourceLines | None = None,
@@ -104,6 +105,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         devices=devices,
         gpus=tuple(gpus),
         log=tuple(log),
+        machine_obstacles=tuple(machine_obstacles),
         sessions=tuple(
             _with_levels(session, folder)
             for session in pools.records(Session, journal.many["session"])

@@ -188,6 +188,17 @@ class RegisteredKernel:
     label: str = ""  #: required value of a node's `_kernel` attribute
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineObstacle:
+    """What keeps TensorFlow from using a GPU on the machine, as `traceanalyzer doctor` finds it."""
+
+    id: str  #: of the doctor's check
+    text: str  #: a clause
+    how: str  #: how it was found out
+    fix: str
+    command: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EagerSequence:
     """The eager ops of one thread in one profiler session, in order, run-length coded."""
@@ -214,6 +225,7 @@ class CaptureFile:
     devices: Mapping[str, Json] | None = None
     gpus: tuple[Mapping[str, Json], ...] = ()  #: what NVML reports for each; empty without a driver
     log: tuple[str, ...] = ()  #: TensorFlow's log lines about devices
+    machine_obstacles: tuple[MachineObstacle, ...] = ()  #: if TensorFlow saw no GPU
     sessions: tuple[Session, ...] = ()
     notes: tuple[Note, ...] = ()
     errors: tuple[CaughtError, ...] = ()

@@ -1,6 +1,6 @@
 """Finds why TensorFlow saw no GPU from the records of a capture.
 
-Log texts are those of TensorFlow 2.12 to 2.21, each with its source file.
+What the machine lacks was found by the doctor when the program was captured.
 """
 
 from __future__ import annotations
@@ -8,6 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from traceanalyzer.doctor.tensorflow_log import reasons
+from traceanalyzer.model import Certainty, Fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,17 +21,7 @@ if TYPE_CHECKING:
         SessionConfig,
         VisibilityChoice,
     )
-    from traceanalyzer.model import Certainty
 
-# Obstacles by parts of messages: those of TensorFlow's gpu_device.cc, cudart_stub.cc, and
-# cuda_platform.cc (before 2.14 cuda_driver.cc), and those of the dynamic loader.
-_LOG_LINES: Final = (
-    ("libraries_not_loaded", "Cannot dlopen some GPU libraries"),  # cuDNN, cuBLAS and the like
-    ("filtered_by_tf", "Ignoring visible gpu device"),
-    ("driver_not_found", "Could not find cuda drivers on your machine"),
-    ("driver_not_found", "libcuda.so.1: "),
-    ("cuda_init_failed", "failed call to cuInit"),
-)
 
 _VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 # CUDA uses the list up to the first entry that is neither a device number nor a UUID.
@@ -50,6 +43,9 @@ class Obstacle:
     #: How certain it is that the program hides a GPU on any machine; None if it is not the program.
     certainty: Certainty | None = None
     proviso: str = ""  #: a sentence on what that depends on; "" for nothing
+    #: Of the machine: what the doctor said. Others are described in `gpu_obstacles.toml`.
+    title: str = ""
+    fix: Fix | None = None
 
 
 def saw_no_gpu(capture_file: CaptureFile) -> bool:
@@ -57,8 +53,9 @@ def saw_no_gpu(capture_file: CaptureFile) -> bool:
     if ran_in_sessions_alone(capture_file):
         return _sessions_have_no_gpu(capture_file)
     devices = capture_file.devices or {}
-    logical = _types(devices.get("logical"))
-    return bool(devices.get("context_made") and logical) and "GPU" not in logical
+    # A program that only lists devices creates none.
+    listed = _types(devices.get("logical" if devices.get("context_made") else "visible"))
+    return bool(listed) and "GPU" not in listed
 
 
 def ran_in_sessions_alone(capture_file: CaptureFile) -> bool:
@@ -99,7 +96,10 @@ def only_some_sessions_have_no_gpu(capture_file: CaptureFile) -> bool:
 
 def obstacles(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
     """Return the obstacles that kept TensorFlow from seeing a GPU, the most decisive first."""
-    return tuple(_obstacles(capture_file))
+    first: dict[str, Obstacle] = {}
+    for obstacle in _obstacles(capture_file):
+        first.setdefault(obstacle.reason, obstacle)
+    return tuple(first.values())
 
 
 def of_the_program(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
@@ -128,12 +128,17 @@ def _obstacles(capture_file: CaptureFile) -> Iterator[Obstacle]:
             certainty="possible" if devices.get("gpu_questions") else "likely",
             proviso=_NOT_RECORDED,  # with a GPU, it may configure its sessions to use it
         )
-    for reason, text in _LOG_LINES:
-        line = next((line for line in capture_file.log if text in line), None)
-        if line is not None:
-            said = line.partition("] ")[2].strip()
-            words = f"TensorFlow said: {said}" if said else f"CUDA's driver does not load: {line}"
-            yield Obstacle(reason=reason, text=words, hides_all=False)
+    for found in capture_file.machine_obstacles:
+        yield Obstacle(
+            reason=found.id,
+            text=f"{found.text} ({found.how})",
+            hides_all=False,
+            title=found.text,
+            fix=Fix.of(found.fix, code=found.command),
+        )
+    if not capture_file.machine_obstacles:
+        for reason, text in reasons(capture_file.log):
+            yield Obstacle(reason=reason, text=text, hides_all=False)
 
 
 def _hidden_by_config(capture_file: CaptureFile, devices: Mapping[str, Any]) -> Iterator[Obstacle]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import itertools
 import json
 import mmap
@@ -11,7 +10,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,7 +22,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from traceanalyzer.capture_file.document import Json
     from traceanalyzer.capture_file.journal import Journal
@@ -195,26 +193,8 @@ def write_page(trace: Path, page: Path, mask: Collection[int] | None = None) -> 
 
 
 # --- Why TensorFlow sees no GPU -------------------------------------------------------------------
-#
-# If CUDA's driver cannot be loaded, the loader's message says why. Otherwise, another process of
-# the script's interpreter, with the script's environment, lists TensorFlow's devices, which takes
-# seconds. The script's own stderr is left alone.
 
-_DRIVER: Final = "libcuda.so.1"
-_TIME_LIMIT_S: Final = 60.0
-_MOST_LINES: Final = 500
-_LONGEST: Final = 1000
-
-# Lists devices without creating any, which would take the memory of a GPU.
-_PROBE: Final = "import tensorflow as tf; tf.config.list_physical_devices()"
-
-# The two forms of TensorFlow's log lines; abseil's form is used since about 2.18:
-#     2026-11-21 12:26:08.510075: I tensorflow/core/util/dump_graph.cc:240] Dumped Graph to ...
-#     I0000 00:00:1795263718.987488    4311 dump_graph.cc:245] Dumped Graph to ...
-_LOG_LINE: Final = re.compile(
-    r"(?:[IWEF]\d{4} \d\d:\d\d:\d+\.\d+ +\d+ |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] )"
-    r"[\w./+-]+:\d+\] "
-)
+_TIME_LIMIT_S: Final = 30.0
 
 
 def saw_no_gpu(journal: Journal) -> bool:
@@ -230,31 +210,40 @@ def _list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def driver_problem() -> list[str]:
-    """Return why CUDA's driver cannot be loaded on this machine, if it cannot."""
-    try:
-        ctypes.CDLL(_DRIVER)
-    except OSError as error:
-        return [str(error)]
-    return []
+def write_empty_trace(folder: Path) -> Recorded:
+    """Write a trace without events, for the report on a program that only looked for a GPU."""
+    trace = folder / f"{host_name()}.xplane.pb"
+    name = b"/host:CPU"
+    plane = bytes([0x12, len(name)]) + name  # XPlane.name
+    trace.write_bytes(bytes([0x0A, len(plane)]) + plane)  # XSpace.planes
+    return Recorded(trace=trace, is_the_scripts=False, duration_s=0.0, reason="")
 
 
-def device_lines(
-    interpreter: Sequence[str], variables: Mapping[str, str], mask: Collection[int]
-) -> list[str]:
-    """Return the log lines that TensorFlow writes when the script's interpreter lists devices.
+def why_no_gpu(
+    journal: Journal, interpreter: Sequence[str] = (sys.executable,), *, ask_tensorflow: bool = True
+) -> dict[str, Any]:
+    """Return why TensorFlow saw no GPU, if it saw none, as arguments of `build`.
 
-    Raises:
-        OSError: It did not list them.
+    The script's interpreter is examined in the script's environment. TensorFlow is started again
+    only if everything else is sound.
     """
-    words = [*interpreter, "-c", _PROBE]
-    try:
-        ended = run_aside(words, {**variables, "TF_CPP_MIN_LOG_LEVEL": "0"}, mask, _TIME_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        msg = f"TensorFlow did not list its devices within {_TIME_LIMIT_S:.0f} s"
-        raise OSError(msg) from None
-    if ended.returncode:
-        msg = f"TensorFlow did not list its devices (exit code {ended.returncode})"
-        raise OSError(msg)
-    lines = (line[:_LONGEST] for line in ended.stderr.splitlines() if _LOG_LINE.search(line))
-    return list(itertools.islice(lines, _MOST_LINES))
+    if not saw_no_gpu(journal):
+        return {}
+    from traceanalyzer.capture_file.document import MachineObstacle  # noqa: PLC0415
+    from traceanalyzer.doctor.examine import Request, examine  # noqa: PLC0415 - rarely needed
+
+    recorded = journal.last.get("environment", {}).get("variables")
+    of_script = recorded.items() if isinstance(recorded, dict) else ()
+    diagnosis = examine(
+        Request(
+            interpreter=interpreter,
+            variables={**os.environ, **{name: str(value) for name, value in of_script}},
+            tensorflow_s=_TIME_LIMIT_S if ask_tensorflow else 0.0,
+            patience_s=0.0,
+        )
+    )
+    obstacles = [
+        MachineObstacle(id=c.id, text=c.text, how=c.how, fix=c.fix, command=c.command)
+        for c in diagnosis.obstacles
+    ]
+    return {"log": diagnosis.log, "machine_obstacles": obstacles}

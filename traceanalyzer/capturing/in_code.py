@@ -159,7 +159,7 @@ class Capture:
         self.notes += gathering.write_capture_files(
             [session.trace for session in sessions],
             self._work,
-            log=gathering.driver_problem() if gathering.saw_no_gpu(journal) else [],
+            **gathering.why_no_gpu(journal, ask_tensorflow=False),
             gpus=gpus,
             source=lines if self._source else None,
         )

@@ -146,6 +146,9 @@ class _Capture:
             yield f"{self._why_nothing(status)}: nothing was recorded"
             return
         yield from self._write_capture_files(sessions, status)
+        if not sessions and gathering.saw_no_gpu(self.journal):
+            yield "no op was run, so the report only says why TensorFlow sees no GPU"
+            sessions = [gathering.write_empty_trace(self.folder)]
         if not sessions and not any("trace" in warning for warning in warnings):
             killed = status < 0 and "finished" not in self.journal.last
             why = ": the script was killed before it could be written" if killed else ""
@@ -178,32 +181,20 @@ class _Capture:
     def _write_capture_files(self, sessions: Sequence[Recorded], status: int) -> Iterator[str]:
         from traceanalyzer.capture_file.source_lines import SourceLines  # noqa: PLC0415
 
-        log: list[str] = []
-        try:
-            log = self._why_no_gpu(status)
-        except OSError as error:
-            yield f"why no GPU was visible is not recorded: {printable(error)}"
+        why_no_gpu = gathering.why_no_gpu(
+            self.journal,
+            self.request.program.interpreter,
+            ask_tensorflow=status not in _ASKED_TO_END,  # the user does not want to wait
+        )
         without_trace = self.folder / f"{gathering.host_name()}.xplane.pb"
         yield from gathering.write_capture_files(
             [session.trace for session in sessions] or [without_trace],
             self.work,
-            log=log,
+            **why_no_gpu,
             gpus=self.gpus,
             source=SourceLines(since_s=self.started_s) if self.request.source else None,
             command=self.request.words,
         )
-
-    def _why_no_gpu(self, status: int) -> list[str]:
-        """Return the messages of TensorFlow or the loader on why there is no GPU."""
-        if not gathering.saw_no_gpu(self.journal):
-            return []
-        problem = gathering.driver_problem()
-        if problem or status in _ASKED_TO_END:  # the user does not want to wait for TensorFlow
-            return problem
-        recorded = self.journal.last["environment"].get("variables")
-        of_script = recorded.items() if isinstance(recorded, dict) else ()
-        variables = {**os.environ, **{name: str(value) for name, value in of_script}}
-        return gathering.device_lines(self.request.program.interpreter, variables, self.mask)
 
 
 def _load_numpy() -> None:

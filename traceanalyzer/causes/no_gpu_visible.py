@@ -68,6 +68,9 @@ _OBSTACLES: Final = {each.reason: each for each in read("gpu_obstacles", _Obstac
 _LOGICAL_DEVICES: Final = observed(
     "devices", "tf.config.list_logical_devices() of the program has no GPU", "devices.logical"
 )
+_LISTED_DEVICES: Final = observed(
+    "devices", "tf.config.list_physical_devices() of the program has no GPU", "devices.physical"
+)
 _ASK: Final = Fix.of(
     "Ask TensorFlow which GPUs it sees, and read its messages on import",
     code="python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"",
@@ -99,14 +102,15 @@ def not_applicable(run: Run) -> str | None:
         return "a pluggable device was used"
     if any("/device:TPU" in name for f in facts for name in f.accelerators):
         return "the run used TPUs"
-    return "no op was recorded" if run.ops.empty and not _lacking(run) else None
+    is_known = _lacking(run) or _listed_only(run)
+    return "no op was recorded" if run.ops.empty and not is_known else None
 
 
 def check(run: Run) -> Iterator[Finding]:
     ops, captured, lacking = run.ops, [c for _, c in run.captured], _lacking(run)
     is_cpu_op = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
     found = ops[is_cpu_op & ~ops["type"].isin(PYTHON_CALLBACKS)]
-    if found.empty and not lacking:
+    if found.empty and not lacking and not _listed_only(run):
         return
     if len(captured) == len(run.hosts) and all(saw_no_gpu(c) or c in lacking for c in captured):
         yield _by_captures(tuple(found["op_id"]), captured)
@@ -117,6 +121,12 @@ def check(run: Run) -> Iterator[Finding]:
 def _lacking(run: Run) -> list[CaptureFile]:
     """Return the captures of programs that failed for lack of a GPU."""
     return [c for _, c in run.captured if (failed := failure(c)) is not None and failed.missing]
+
+
+def _listed_only(run: Run) -> bool:
+    """Return whether programs ran no op, but listed devices, and found no GPU."""
+    captured = [capture_file for _, capture_file in run.captured]
+    return run.ops.empty and bool(captured) and all(map(saw_no_gpu, captured))
 
 
 def _by_trace(run: Run, found: pd.DataFrame) -> Finding:
@@ -158,7 +168,8 @@ def _by_captures(op_ids: tuple[str, ...], captured: Sequence[CaptureFile]) -> Fi
     sub_reason, title = None, "TensorFlow had no GPU: every op ran on the CPU"
     if known and (has_gpu or not is_doubtful(known[0])):
         sub_reason = known[0].reason
-        title = f"TensorFlow had no GPU: {_OBSTACLES[sub_reason].title}{_at(known[0])}"
+        what = known[0].title or _OBSTACLES[sub_reason].title
+        title = f"TensorFlow had no GPU: {what}{_at(known[0])}"
     fixes = [obstacle_fix(o) for o in known] or [_ASK]
     errors: list[Evidence] = []
     for capture_file in captured:
@@ -171,6 +182,8 @@ def _by_captures(op_ids: tuple[str, ...], captured: Sequence[CaptureFile]) -> Fi
         if failed.is_strict:
             fixes.insert(0, _SOFT_PLACEMENT)
     devices = () if all(map(ran_in_sessions_alone, captured)) else (_LOGICAL_DEVICES,)
+    if not any((capture_file.devices or {}).get("context_made") for capture_file in captured):
+        devices = devices and (_LISTED_DEVICES,)
     return CAUSE.finding(
         "recorded",
         dict.fromkeys(fixes),
@@ -214,7 +227,7 @@ def is_doubtful(obstacle: Obstacle) -> bool:
 
 def obstacle_fix(obstacle: Obstacle) -> Fix:
     """Return the change to make, with the program's own line if it is known."""
-    frame, fix = obstacle.frame, _OBSTACLES[obstacle.reason].fix
+    frame, fix = obstacle.frame, obstacle.fix or _OBSTACLES[obstacle.reason].fix
     if frame is None:
         return fix
     if obstacle.proviso:
@@ -228,7 +241,13 @@ def _at(obstacle: Obstacle) -> str:
 
 def _evidence(known: Iterable[Obstacle]) -> tuple[Evidence, ...]:
     return tuple(
-        observed(o.reason, o.text, _OBSTACLES[o.reason].where, line=o.frame) for o in known
+        observed(
+            o.reason,
+            o.text,
+            "machine_obstacles" if o.fix is not None else _OBSTACLES[o.reason].where,
+            line=o.frame,
+        )
+        for o in known
     )
 
 

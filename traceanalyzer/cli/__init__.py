@@ -13,6 +13,7 @@ import click
 
 from traceanalyzer.cli.capture import PAGE, capture
 from traceanalyzer.cli.check import check
+from traceanalyzer.cli.doctor import doctor
 from traceanalyzer.cli.parameters import STDOUT, RunToRead, output, reads_a_run, regex
 from traceanalyzer.cli.terminal import complain, console, echo_json, progress
 from traceanalyzer.errors import TraceAnalyzerError
@@ -243,6 +244,7 @@ def explain(cause: str | None, *, terms: bool, as_data: bool) -> None:
 
 cli.add_command(capture)
 cli.add_command(check)
+cli.add_command(doctor)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -269,7 +269,8 @@ def _predicted(facts: PageFacts) -> Text:
 
 def _nothing(facts: PageFacts) -> Text:
     if facts.run.ops.empty:
-        return ("The trace contains no ops, so there is nothing to explain.",)
+        said = "The trace contains no ops, so there is nothing to explain."
+        return (said if facts.why_no_gpu is None else f"No op ran. {facts.why_no_gpu.title}.",)
     if facts.other_device == "pluggable device" or not facts.on_cpu.empty:
         used = f"A {facts.other_device} was used."
         if facts.other_device == "pluggable device":

@@ -86,9 +86,12 @@ def device_facts() -> dict[str, Any]:
         "context_made": made,
         "keras_version": getattr(sys.modules.get("keras"), "__version__", None),
     }
-    if not made:
-        return facts
     config = tf.config
+    if not made:
+        if getattr(current, "_physical_devices", None) is not None:  # the program listed devices
+            facts["physical"] = _value_of(lambda: _devices(config.list_physical_devices()))
+            facts["visible"] = _value_of(lambda: _devices(config.get_visible_devices()))
+        return facts
     determinism = loaded("tensorflow.python.framework.config").is_op_determinism_enabled
     questions: dict[str, Callable[[], Any]] = {
         "physical": lambda: _devices(config.list_physical_devices()),

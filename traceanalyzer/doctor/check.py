@@ -1,0 +1,39 @@
+"""A line of the checklist; its texts are in `data/checks.toml`."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from traceanalyzer.doctor.knowledge import table
+
+if TYPE_CHECKING:
+    from traceanalyzer.doctor.facts import Installation
+
+Status = Literal["ok", "obstacle", "warning", "note", "unknown"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """The answer to one question about the machine."""
+
+    id: str
+    group: str
+    status: Status
+    text: str  #: a clause
+    how: str  #: how it was found out
+    fix: str = ""
+    command: str = ""
+    source: str = ""
+
+
+def found(check: str, **fields: object) -> Check:
+    """Return a check with its texts filled in."""
+    texts = {key: text.format(**fields) for key, text in table("checks")[check].items()}
+    return Check(id=check, **texts)
+
+
+def pip(installation: Installation) -> str:
+    """Return the command that runs pip for the interpreter."""
+    return f"{shlex.quote(installation.executable)} -m pip"

@@ -1,0 +1,171 @@
+"""Examines a machine: starts the probes side by side, each with a time limit, and diagnoses."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+from traceanalyzer.doctor.checklist import diagnose, has_obstacle
+from traceanalyzer.doctor.facts import (
+    Answer,
+    Driver,
+    Failure,
+    Installation,
+    Library,
+    Limit,
+    Machine,
+    MachineFacts,
+    Script,
+)
+from traceanalyzer.doctor.knowledge import libraries_of, table
+from traceanalyzer.doctor.probing import Probe
+from traceanalyzer.doctor.tensorflow_log import log_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traceanalyzer.doctor.checklist import Diagnosis
+    from traceanalyzer.doctor.probing import ProbeResult
+
+_Record = TypeVar("_Record")
+_HIDES: Final = "CUDA_VISIBLE_DEVICES"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to examine, and how long each part may take."""
+
+    interpreter: Sequence[str] = (sys.executable,)
+    variables: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    root: str = "/"  #: the folder of /sys, /proc, and /dev
+    script: str | None = None
+    arguments: Sequence[str] = ()
+    probe_s: float = 5.0
+    libraries_s: float = 10.0  #: all of them
+    script_s: float = 15.0
+    tensorflow_s: float = 15.0  #: 0 not to ask it
+    #: How long to wait for TensorFlow's answer if an obstacle is known; 0 not to ask it then.
+    patience_s: float = 2.5
+
+
+def examine(request: Request) -> Diagnosis:
+    """Return why TensorFlow uses no GPU on this machine, or that it does."""
+    with ExitStack() as stack:
+        return diagnose(_Gathering(request, stack).facts())
+
+
+class _Gathering:
+    def __init__(self, request: Request, stack: ExitStack) -> None:
+        self._request, self._stack = request, stack
+        self._began_s = time.monotonic()
+        self._failures: dict[str, Failure] = {}
+
+    def facts(self) -> MachineFacts:
+        request = self._request
+        unhidden = {name: v for name, v in request.variables.items() if name != _HIDES}
+        names = table("versions")["packages"]["names"]
+        installation = self._start(
+            "installation", variables=list(table("variables")), packages=names
+        )
+        machine, driver = self._start("machine"), self._start("driver", unhidden)
+        script = answer = None
+        if request.script is not None:
+            arguments = list(request.arguments)
+            script = self._start("script", script=request.script, arguments=arguments)
+        elif request.patience_s > 0:
+            answer = self._start("tensorflow", self._with_log())
+        found = MachineFacts(installation=self._record(Installation, installation, "installation"))
+        found = replace(
+            found,
+            libraries=tuple(self._libraries(found.installation)),
+            machine=self._record(Machine, machine, "machine"),
+            driver=self._record(Driver, driver, "driver"),
+            failures=self._failures,
+        )
+        if script is not None:
+            found = replace(found, script=self._script(script))
+        has_none = not found.installation.origin
+        if has_none or has_obstacle(found):
+            if answer is None or has_none:
+                return found
+            return replace(found, answer=self._answer(answer, self._began_s + request.patience_s))
+        if answer is not None:
+            return replace(found, answer=self._answer(answer, self._began_s + request.tensorflow_s))
+        if request.tensorflow_s <= 0:
+            return found
+        answer = self._start("tensorflow", self._with_log())
+        return replace(found, answer=self._answer(answer, time.monotonic() + request.tensorflow_s))
+
+    def _with_log(self) -> dict[str, str]:
+        return {**self._request.variables, "TF_CPP_MIN_LOG_LEVEL": "0"}
+
+    def _start(
+        self, name: str, environment: Mapping[str, str] | None = None, /, **given: object
+    ) -> Probe:
+        request = self._request
+        given["root"] = request.root
+        probe = Probe(name, request.interpreter, environment or request.variables, given)
+        self._stack.callback(probe.close)
+        return probe
+
+    def _result(self, probe: Probe, name: str, until_s: float) -> ProbeResult:
+        result = probe.result(until_s)
+        if result.failure is not None:
+            self._failures[name] = result.failure
+        return result
+
+    def _record(self, kind: type[_Record], probe: Probe, name: str) -> _Record:
+        result = self._result(probe, name, self._began_s + self._request.probe_s)
+        return _converted(result.facts, kind)
+
+    def _libraries(self, installation: Installation) -> list[Library]:
+        """Return the libraries; one that hangs or crashes does not keep the others from us."""
+        request, names, found = self._request, libraries_of(installation.build), []
+        until_s = time.monotonic() + request.libraries_s
+        given = {"search": list(installation.search), "site": installation.site}
+        while names and time.monotonic() < until_s:
+            probe = self._start("libraries", names=names, **given)
+            result = probe.result(min(until_s, time.monotonic() + request.probe_s))
+            found += [
+                _converted(reported, Library) for reported in result.reported if "name" in reported
+            ]
+            done = {library.name for library in found}
+            names = [name for name in names if name not in done]
+            if result.failure is not None and names:
+                error = f"it {result.failure.text} when it was opened"
+                found.append(Library(name=names.pop(0), error=error))
+        return found + [Library(name=name, error=None) for name in names]
+
+    def _script(self, probe: Probe) -> Script:
+        result = self._result(probe, "script", self._began_s + self._request.script_s)
+        limits = [
+            _converted(reported["limit"], Limit)
+            for reported in result.reported
+            if "limit" in reported
+        ]
+        return replace(_converted(result.facts, Script), limits=tuple(limits))
+
+    def _answer(self, probe: Probe, until_s: float) -> Answer:
+        result = self._result(probe, "tensorflow", until_s)
+        return replace(_converted(result.facts, Answer), log=tuple(log_lines(result.log)))
+
+
+def _converted(facts: Mapping[str, Any], kind: type[_Record]) -> _Record:
+    """Return a record of facts; values of an unexpected type are left out."""
+    try:
+        return msgspec.convert(facts, kind, strict=False)
+    except msgspec.ValidationError:
+        kept = {}
+        for name, value in facts.items():
+            try:
+                msgspec.convert({name: value}, kind, strict=False)
+                kept[name] = value
+            except msgspec.ValidationError:
+                continue
+        return msgspec.convert(kept, kind, strict=False)

@@ -1,0 +1,207 @@
+"""The facts about a machine and its TensorFlow, as the probes find them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+NVIDIA: Final = "0x10de"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PciGpu:
+    """A display controller on the PCI bus."""
+
+    address: str
+    vendor: str
+    device: str
+    driver: str | None = None  #: the kernel's driver that it is bound to
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A device file of the driver."""
+
+    name: str
+    usable: bool  #: whether we may read and write it
+    group: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What the kernel shows."""
+
+    pci: tuple[PciGpu, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    container: str | None = None  #: what shows that this is a container
+    wsl: bool = False
+    tegra: bool = False
+    module: str | None = None  #: /proc/driver/nvidia/version
+    parameters: str | None = None  #: /proc/driver/nvidia/params
+
+
+@dataclass(frozen=True, kw_only=True)
+class NvmlGpu:
+    """A GPU as NVML describes it."""
+
+    index: int
+    uuid: str = ""
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+    processes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaGpu:
+    """A GPU as CUDA describes it, whatever `CUDA_VISIBLE_DEVICES` says."""
+
+    name: str
+    major: int
+    minor: int
+    multiprocessors: int
+    uuid: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Driver:
+    """What the driver's libraries answer; None where they did not."""
+
+    nvml_code: int | None = None
+    nvml_error: str | None = None
+    nvml_version: str | None = None
+    nvml_gpus: tuple[NvmlGpu, ...] = ()
+    cuda_error: str | None = None  #: why libcuda.so.1 does not load
+    cuda_library: str | None = None
+    cuda_code: int | None = None  #: of cuInit
+    cuda_version: int | None = None  #: 12040 is 12.4
+    cuda_gpus: tuple[CudaGpu, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """An installed package that contains TensorFlow."""
+
+    name: str
+    version: str
+    cuda_wheels: tuple[str, ...] = ()  #: the requirements of its extra `and-cuda`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installation:
+    """The interpreter and its TensorFlow."""
+
+    executable: str = "python"
+    python: str = ""
+    system: str = "Linux"
+    machine: str = "x86_64"
+    variables: Mapping[str, str] = field(default_factory=dict)
+    ld_library_path: str = ""
+    distributions: tuple[Distribution, ...] = ()
+    wheels: Mapping[str, str] = field(default_factory=dict)  #: versions of nvidia-* packages
+    origin: str | None = None  #: the file or folder that `import tensorflow` would load
+    build: Mapping[str, str | bool | list[str]] | None = None  #: of tf.sysconfig.get_build_info()
+    search: tuple[str, ...] = ()  #: folders in which TensorFlow itself looks for libraries
+
+    @property
+    def site(self) -> str:
+        """The folder of installed packages that TensorFlow is in, "" if unknown."""
+        return self.origin.rpartition("/tensorflow/")[0] if self.origin else ""
+
+    @property
+    def version(self) -> str:
+        """The version of TensorFlow, "" if unknown."""
+        return self.distributions[0].version if self.distributions else ""
+
+    @property
+    def cuda(self) -> tuple[int, int] | None:
+        """The version of CUDA that TensorFlow was built for; None if for none."""
+        if not self.build or self.build.get("is_cuda_build") is not True:
+            return None
+        major, minor, *_ = (*numbers(str(self.build.get("cuda_version", ""))), 0, 0)
+        return major, minor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Library:
+    """One library that TensorFlow opens."""
+
+    name: str
+    path: str | None = None
+    version: int | None = None
+    error: str | None = None
+    others: tuple[str, ...] = ()  #: other versions of it, and files where TensorFlow does not look
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """TensorFlow's own answer."""
+
+    version: str | None = None
+    gpus: tuple[str, ...] | None = None  #: None if it did not answer
+    import_error: str | None = None
+    at: str = ""
+    log: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """A line of a script that affects which GPUs TensorFlow uses."""
+
+    kind: str
+    value: str
+    place: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Script:
+    """What a script did until TensorFlow had made its devices."""
+
+    limits: tuple[Limit, ...] = ()
+    gpus_to_choose_from: int | None = None
+    gpus: tuple[str, ...] | None = None  #: None if the devices were not made
+    ended: str | None = None  #: how, if that was before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A probe that was ended or crashed."""
+
+    step: str
+    text: str  #: "did not end within 5 s", "crashed (SIGSEGV)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineFacts:
+    """Everything the probes found. Parts that were not asked for are None."""
+
+    machine: Machine = Machine()
+    driver: Driver = Driver()
+    installation: Installation = Installation()
+    libraries: tuple[Library, ...] = ()
+    answer: Answer | None = None
+    script: Script | None = None
+    failures: Mapping[str, Failure] = field(default_factory=dict)  #: by probe or library
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether anything shows an NVIDIA GPU."""
+        on_bus = any(gpu.vendor == NVIDIA for gpu in self.machine.pci) or self.machine.tegra
+        return on_bus or bool(self.driver.cuda_gpus or self.driver.nvml_gpus)
+
+    @property
+    def module_version(self) -> str | None:
+        """The version of the kernel's driver."""
+        words = (self.machine.module or "").split()
+        return next((word for word in words if len(numbers(word)) > 1 and "." in word), None)
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version."""
+    found: list[int] = []
+    for part in version.split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        found.append(int(digits))
+    return tuple(found)

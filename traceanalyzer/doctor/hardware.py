@@ -1,0 +1,168 @@
+"""The checks of the GPU, its driver, and the way to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.doctor.check import found, pip
+from traceanalyzer.doctor.facts import NVIDIA, numbers
+from traceanalyzer.doctor.knowledge import oldest_driver, table
+from traceanalyzer.format import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceanalyzer.doctor.check import Check
+    from traceanalyzer.doctor.facts import MachineFacts
+
+_AMD: Final = "0x1002"
+_FOREIGN_DRIVERS: Final = ("nouveau", "vfio-pci")
+_NEEDED: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm")
+_VERSION_MISMATCH: Final = 18  # NVML_ERROR_LIB_RM_VERSION_MISMATCH
+
+
+def check_gpu(facts: MachineFacts) -> Iterator[Check]:
+    """Check that there is a GPU."""
+    machine, driver = facts.machine, facts.driver
+    nvidia = [gpu for gpu in machine.pci if gpu.vendor == NVIDIA]
+    names = [gpu.name for gpu in driver.cuda_gpus]
+    if names or driver.nvml_gpus:
+        count = max(len(names), len(driver.nvml_gpus))
+        gpus = listed(names) if names else f"NVIDIA GPUs: {count}"
+        yield found("gpu_on_bus", gpus=gpus, where="NVIDIA's driver lists it")
+    elif machine.wsl:
+        if any(node.name == "/dev/dxg" for node in machine.nodes):
+            yield found("gpu_on_bus", gpus="Windows shares a GPU", where="/dev/dxg")
+        else:
+            yield found("no_wsl_gpu")
+    elif nvidia or machine.tegra:
+        ids = [f"{gpu.address} ({gpu.vendor}:{gpu.device})" for gpu in nvidia]
+        where = "/sys/bus/pci/devices" if nvidia else "/dev/nvhost-gpu"
+        yield found("gpu_on_bus", gpus=f"NVIDIA GPU {listed(ids)}".rstrip(), where=where)
+        bound = next((gpu for gpu in nvidia if gpu.driver in _FOREIGN_DRIVERS), None)
+        if bound is not None and len(nvidia) == 1:
+            yield found("bound_elsewhere", driver=bound.driver, address=bound.address)
+    elif "machine" not in facts.failures:
+        amd = next((gpu for gpu in machine.pci if gpu.vendor == _AMD), None)
+        if amd is not None and (facts.installation.build or {}).get("is_rocm_build") is not True:
+            yield found("other_gpu", address=amd.address, pip=pip(facts.installation))
+        elif amd is None:
+            others = [f"{gpu.vendor}:{gpu.device}" for gpu in machine.pci]
+            yield found("no_gpu", seen=f", only {listed(others)}" if others else "")
+
+
+def check_driver(facts: MachineFacts) -> Iterator[Check]:
+    """Check the kernel's driver, its device files, and the driver's libraries."""
+    machine, driver = facts.machine, facts.driver
+    failure = facts.failures.get("driver")
+    has_gpu = facts.has_gpu or (machine.wsl and bool(machine.nodes))
+    if not has_gpu and "machine" not in facts.failures:
+        yield found("driver_not_checked")
+        return
+    if driver.cuda_code == 0 and failure is None:
+        version = facts.module_version or driver.nvml_version
+        yield found(
+            "driver_works",
+            version=f" {version}" if version else "",
+            cuda=_dotted(driver.cuda_version),
+            library=driver.cuda_library or "libcuda.so.1",
+        )
+        yield from _too_old(facts)
+        return
+    yield from _way_to_it(facts)
+    if failure is not None:
+        yield found("driver_does_not_respond", problem=failure.text, step=failure.step)
+    yield from _mismatch(facts)
+    if driver.cuda_error is not None:
+        yield from _not_found(facts)
+    elif driver.cuda_code:
+        yield _init_failed(facts, driver.cuda_code)
+    yield from _too_old(facts)
+
+
+def _way_to_it(facts: MachineFacts) -> Iterator[Check]:
+    """Check the kernel's driver and its device files."""
+    machine = facts.machine
+    if machine.wsl or machine.tegra or "machine" in facts.failures:
+        return
+    names = {node.name for node in machine.nodes}
+    if machine.module is None:
+        if machine.container:
+            yield found("driver_not_loaded_on_host", container=machine.container)
+        elif not any(gpu.driver in _FOREIGN_DRIVERS for gpu in machine.pci):
+            yield found("driver_not_loaded")
+        return
+    has_card = any(name.removeprefix("/dev/nvidia").isdigit() for name in names)
+    if machine.container and not has_card:
+        value = facts.installation.variables.get("NVIDIA_VISIBLE_DEVICES")
+        said = "" if value is None else f"; NVIDIA_VISIBLE_DEVICES is {value!r}"
+        yield found("container_without_gpu", container=machine.container, variable=said)
+        return
+    missing = [name for name in _NEEDED if name not in names]
+    missing += [] if has_card else ["/dev/nvidia0"]
+    if missing:
+        yield found("no_device_files", missing=listed(missing))
+    denied = [node for node in machine.nodes if not node.usable]
+    if denied:
+        group = denied[0].group or "video"
+        yield found("device_files_denied", denied=listed([n.name for n in denied]), group=group)
+
+
+def _mismatch(facts: MachineFacts) -> Iterator[Check]:
+    module, library = facts.module_version, facts.driver.nvml_version
+    differ = bool(module and library and module != library)
+    if differ or facts.driver.nvml_code == _VERSION_MISMATCH:
+        yield found(
+            "driver_mismatch",
+            module=module or "unknown",
+            library=f" ({library})" if library else "",
+            evidence=f"/proc/driver/nvidia/version, and NVML returned {facts.driver.nvml_code}",
+        )
+
+
+def _not_found(facts: MachineFacts) -> Iterator[Check]:
+    capabilities = facts.installation.variables.get("NVIDIA_DRIVER_CAPABILITIES", "")
+    advice = "Install NVIDIA's driver, whose libraries are of the kernel's version"
+    command = "sudo ubuntu-drivers install"
+    if facts.machine.wsl:
+        advice = "Let the loader find the driver of Windows"
+        command = "echo /usr/lib/wsl/lib | sudo tee /etc/ld.so.conf.d/wsl.conf && sudo ldconfig"
+    elif facts.machine.container:
+        advice = "Start the container so that it gets the driver's compute libraries"
+        if capabilities:
+            advice += f"; NVIDIA_DRIVER_CAPABILITIES is {capabilities!r}"
+        command = "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ..."
+    error = facts.driver.cuda_error
+    yield found("driver_not_found", error=error, advice=advice, command=command)
+
+
+def _init_failed(facts: MachineFacts, code: int) -> Check:
+    known = table("cuda_errors").get(str(code), {})
+    advice = known.get("fix", "Look the error up in NVIDIA's list, and read the kernel's messages")
+    return found(
+        "cuda_init_failed",
+        why=known.get("why", "the driver reports an error"),
+        name=f"{known.get('name', 'error')} ({code})",
+        library=facts.driver.cuda_library or "libcuda.so.1",
+        advice=advice,
+        command=known.get("command", "sudo dmesg | grep -iE 'nvrm|xid'"),
+    )
+
+
+def _too_old(facts: MachineFacts) -> Iterator[Check]:
+    """Check that the driver supports the major version of CUDA that TensorFlow was built for."""
+    needs, has = facts.installation.cuda, facts.driver.cuda_version
+    if needs is None:
+        return
+    oldest = oldest_driver(needs[0])
+    version = numbers(facts.module_version or "")
+    fields = {"needs": needs[0], "oldest": oldest or "of that CUDA"}
+    if has is not None and has // 1000 < needs[0]:
+        yield found("driver_too_old", has=_dotted(has), how="cuDriverGetVersion()", **fields)
+    elif has is None and oldest and version and version < numbers(oldest):
+        said = f"/proc/driver/nvidia/version: {facts.module_version}"
+        yield found("driver_too_old", has="of an older version", how=said, **fields)
+
+
+def _dotted(cuda: int | None) -> str:
+    return "of an unknown version" if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}"

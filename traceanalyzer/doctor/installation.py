@@ -1,0 +1,134 @@
+"""The checks of the interpreter and of the TensorFlow in it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.doctor.check import found, pip
+from traceanalyzer.doctor.facts import numbers
+from traceanalyzer.doctor.knowledge import import_error, newest_pythons
+from traceanalyzer.format import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceanalyzer.doctor.check import Check
+    from traceanalyzer.doctor.facts import Installation, MachineFacts
+
+_NO_AVX: Final = ", since the processor lacks AVX, which TensorFlow's packages need"
+_WINDOWS_LAST: Final = (2, 10)  # the last version that supports GPUs on Windows itself
+_PARTS: Final = frozenset({"tensorflow-intel", "tensorflow-cpu-aws"})  # of `tensorflow` elsewhere
+
+
+def check_installation(facts: MachineFacts) -> Iterator[Check]:
+    """Check the installed packages and what TensorFlow was built for."""
+    installed, failure = facts.installation, facts.failures.get("installation")
+    if failure is not None and installed.build is None:
+        yield found("probe_failed", probe="TensorFlow", problem=failure.text, step=failure.step)
+        return
+    if not installed.origin:
+        yield _missing(installed)
+        return
+    yield from _packages(installed)
+    if installed.build is None:
+        yield found("shadowed", origin=installed.origin)
+    elif installed.build.get("is_rocm_build") is True:
+        yield found("rocm_build", origin=installed.origin)
+    elif installed.cuda is None:
+        yield _cpu_only(installed)
+    else:
+        yield found(
+            "tensorflow_installed",
+            name=_name(installed),
+            version=installed.version,
+            cuda=installed.build.get("cuda_version"),
+            cudnn=installed.build.get("cudnn_version"),
+            origin=installed.origin,
+        )
+
+
+def check_import(facts: MachineFacts) -> Iterator[Check]:
+    """Check that TensorFlow can be imported."""
+    answer, installed = facts.answer, facts.installation
+    if answer is None or not installed.origin:
+        return
+    failure = facts.failures.get("tensorflow")
+    reinstall = f"{pip(installed)} install --force-reinstall 'tensorflow[and-cuda]'"
+    if answer.import_error is not None:
+        log = "\n".join((answer.import_error, *answer.log))
+        known = import_error(log)
+        command = reinstall
+        if known is not None:
+            python = shlex.quote(installed.executable)
+            command = known["command"].format(python=python, version=installed.version)
+        yield found(
+            "import_fails",
+            why="" if known is None else f": {known['why']}",
+            error=f"{answer.import_error} (at {answer.at})",
+            advice="Install it again" if known is None else "Install versions that fit",
+            command=command,
+        )
+    elif failure is not None and "crashed" in failure.text and answer.gpus is None:
+        said = f"; its last message: {answer.log[-1]}" if answer.log else ""
+        yield found(
+            "import_fails",
+            why=f": the process crashes{_NO_AVX if 'SIGILL' in failure.text else ''}",
+            error=f"{failure.step} {failure.text}{said}",
+            advice="Install it again, in an environment of its own",
+            command=reinstall,
+        )
+
+
+def _name(installed: Installation) -> str:
+    return installed.distributions[0].name if installed.distributions else "TensorFlow"
+
+
+def _missing(installed: Installation) -> Check:
+    version, first, last = newest_pythons()
+    minor = (*numbers(installed.python), 0, 0)[1]
+    fields = {"executable": installed.executable, "python": installed.python}
+    if minor > last:
+        return found("python_not_supported", version=version, first=first, last=last, **fields)
+    return found("no_tensorflow", pip=pip(installed), **fields)
+
+
+def _packages(installed: Installation) -> Iterator[Check]:
+    packages = [each for each in installed.distributions if each.name not in _PARTS]
+    if len(packages) > 1:
+        names = [f"{each.name} {each.version}" for each in packages]
+        several = found(
+            "several_tensorflows",
+            names=listed(names),
+            packages=" ".join(each.name for each in packages),
+            pip=pip(installed),
+        )
+        yield several if installed.cuda else replace(several, status="obstacle")
+    old = next(
+        (each for each in packages if each.name in {"tensorflow-gpu", "tensorflow_gpu"}), None
+    )
+    if old is not None:
+        yield found("tensorflow_gpu_package", version=old.version, pip=pip(installed))
+
+
+def _cpu_only(installed: Installation) -> Check:
+    advice, name, run = "Install the build that supports GPUs", _name(installed), pip(installed)
+    command = f"{run} uninstall -y {name} && {run} install 'tensorflow[and-cuda]'"
+    if installed.system == "Darwin":
+        advice = "Use Apple's plugin for its GPUs; on macOS, TensorFlow supports no NVIDIA GPU"
+        command = f"{run} install tensorflow-metal"
+    elif installed.system == "Windows" and numbers(installed.version)[:2] > _WINDOWS_LAST:
+        advice = "Use WSL: since 2.11, TensorFlow supports no GPU on Windows itself"
+        command = "wsl --install  # then, in WSL: pip install 'tensorflow[and-cuda]'"
+    elif installed.machine in {"aarch64", "arm64"}:
+        advice = "Use NVIDIA's container: PyPI's packages for ARM support no GPU"
+        command = "docker run --gpus all -it nvcr.io/nvidia/tensorflow:25.02-tf2-py3"
+    return found(
+        "cpu_only_build",
+        name=name,
+        version=installed.version,
+        origin=installed.origin,
+        advice=advice,
+        command=command,
+    )

@@ -1,0 +1,80 @@
+"""The doctor's knowledge, from `data/*.toml`; each entry names its source."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from traceanalyzer.doctor.facts import numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, kw_only=True)
+class Article:
+    """A piece of advice that articles give."""
+
+    advice: str
+    verdict: str
+    checks: tuple[str, ...]  #: ids of checks that answer it
+    source: str
+
+
+@cache
+def table(name: str) -> dict[str, Any]:
+    """Return the content of a TOML file."""
+    file = files("traceanalyzer.doctor") / "data" / f"{name}.toml"
+    return tomllib.loads(file.read_text("utf-8"))
+
+
+def articles() -> tuple[Article, ...]:
+    """Return what articles advise."""
+    return msgspec.convert(table("articles")["article"], tuple[Article, ...])
+
+
+def libraries_of(build: Mapping[str, Any] | None) -> list[str]:
+    """Return the names of the libraries that a build opens; CUPTI, for the profiler, last."""
+    if not build or build.get("is_cuda_build") is not True:
+        return []
+    major = (*numbers(str(build.get("cuda_version", ""))), 0)[0]
+    known = table("versions")["libraries"].get(str(major))
+    if known is None:
+        return []
+    cudnn = (*numbers(str(build.get("cudnn_version", ""))), 0)[0]
+    return [*known["names"], *([f"libcudnn.so.{cudnn}"] if cudnn else []), known["cupti"]]
+
+
+def oldest_driver(cuda_major: int) -> str | None:
+    """Return the oldest driver that supports a major version of CUDA."""
+    oldest: Mapping[str, str] = table("versions")["oldest_driver"]
+    return oldest.get(str(cuda_major))
+
+
+def newest_pythons() -> tuple[str, int, int]:
+    """Return the newest TensorFlow in the table, and its first and last minor version of Python."""
+    known = table("versions")["python"]
+    return known["version"], known["first"], known["last"]
+
+
+def import_error(text: str) -> Mapping[str, str] | None:
+    """Return the known cause of an error on import."""
+    known = table("versions")["import_error"]
+    return next((each for each in known if re.search(each["pattern"], text)), None)
+
+
+def misfits(tensorflow: str, capability: tuple[int, int]) -> list[Mapping[str, str]]:
+    """Return what is known against a TensorFlow on a GPU of a compute capability."""
+    version = numbers(tensorflow)[:2]
+    return [
+        each
+        for each in table("versions")["misfit"]
+        if numbers(each["first"]) <= version <= numbers(each["last"])
+        and capability >= numbers(each["capability"])
+    ]

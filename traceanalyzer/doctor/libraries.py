@@ -1,0 +1,160 @@
+"""The checks of the CUDA libraries that TensorFlow opens."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.doctor.check import found, pip
+from traceanalyzer.doctor.facts import numbers
+from traceanalyzer.format import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from traceanalyzer.doctor.check import Check
+    from traceanalyzer.doctor.facts import Installation, Library, MachineFacts
+
+_ABSENT: Final = "cannot open shared object file: No such file"
+_CUDNN: Final = re.compile(r"(nvidia-cudnn-cu\d+)[^;]*?>=\s*([\d.]+)")
+_ADMINS_ONLY: Final = "RmProfilingAdminOnly: 1"
+
+
+def check_libraries(facts: MachineFacts) -> Iterator[Check]:
+    """Check the libraries without which TensorFlow lists no GPU."""
+    needed = [each for each in facts.libraries if not _is_cupti(each)]
+    failed = [each for each in needed if each.error is not None]
+    unknown = [each.name for each in needed if each.path is None and each.error is None]
+    if unknown:
+        yield found("libraries_not_checked", names=listed(unknown))
+    absent = [e for e in failed if f"{e.name}: {_ABSENT}" in (e.error or "")]
+    for library in failed:
+        if library not in absent:
+            fields = _fields(facts.installation)
+            yield found("library_broken", name=library.name, error=library.error, **fields)
+    elsewhere = [each for each in absent if _same(each)]
+    if len(elsewhere) == len(absent) and absent:
+        yield _not_searched(elsewhere)
+    elif absent:
+        yield _absent(facts.installation, absent)
+    if needed and not failed and not unknown:
+        where = sorted({_where(facts.installation, each) for each in needed})
+        names = listed([each.name for each in needed])
+        yield found("libraries_load", count=len(needed), where=listed(where), names=names)
+    yield from _replaced(facts.installation, needed)
+    yield from _cudnn(facts.installation, needed)
+
+
+def check_profiling(facts: MachineFacts) -> Iterator[Check]:
+    """Check that the profiler can record GPU kernels."""
+    cupti = next(filter(_is_cupti, facts.libraries), None)
+    if cupti is None or (cupti.path is None and cupti.error is None):
+        return
+    if cupti.error is not None:
+        yield found("no_cupti", name=cupti.name, error=cupti.error, **_fields(facts.installation))
+        return
+    limited = _ADMINS_ONLY in (facts.machine.parameters or "")
+    limits = "; hardware counters, which TensorFlow does not use, are for administrators only"
+    how = f"{cupti.path}; RmProfilingAdminOnly in /proc/driver/nvidia/params"
+    yield found("profiling", limits=limits if limited else "", how=how)
+
+
+def _is_cupti(library: Library) -> bool:
+    return library.name.startswith("libcupti")
+
+
+def _fields(installed: Installation) -> dict[str, object]:
+    return {"pip": pip(installed), "version": installed.version}
+
+
+def _same(library: Library) -> list[str]:
+    """Return files of the very library in folders where nobody looks."""
+    return [path for path in library.others if PurePath(path).name == library.name]
+
+
+def _not_searched(libraries: Sequence[Library]) -> Check:
+    paths = [_same(each)[0] for each in libraries]
+    folders = dict.fromkeys(str(PurePath(path).parent) for path in paths)
+    return found(
+        "library_not_searched",
+        names=listed([each.name for each in libraries]),
+        found=listed(paths),
+        folders=":".join(folders),
+    )
+
+
+def _absent(installed: Installation, absent: Sequence[Library]) -> Check:
+    names, build = listed([each.name for each in absent]), installed.build or {}
+    others = sorted({path for each in absent for path in each.others})
+    if any(not _same(each) and each.others for each in absent):
+        return found(
+            "library_other_version",
+            names=names,
+            others=listed(others),
+            cuda=build.get("cuda_version"),
+            cudnn=build.get("cudnn_version"),
+            **_fields(installed),
+        )
+    extra = next((each.cuda_wheels for each in installed.distributions), ())
+    wanted = [re.split(r"[^\w.-]", requirement)[0] for requirement in extra]
+    lacking = [name for name in wanted if name.replace("_", "-") not in installed.wheels]
+    said = "; no package of TensorFlow's extra and-cuda is installed" if lacking else ""
+    if lacking and len(lacking) < len(wanted):
+        said = f"; these packages of its extra and-cuda are missing: {listed(lacking)}"
+    fields = {"count": len(absent), "error": absent[0].error, "installed": said}
+    return found("library_missing", names=names, **fields, **_fields(installed))
+
+
+def _where(installed: Installation, library: Library) -> str:
+    path = library.path or ""
+    if _is_below(path, installed.ld_library_path.split(":")):
+        return "from LD_LIBRARY_PATH"
+    if _is_below(path, installed.search) and "/nvidia/" in path:
+        return "from the nvidia packages of Python"
+    return "from the system"
+
+
+def _is_below(path: str, folders: Sequence[str]) -> bool:
+    """Return whether a file is in one of the folders, whatever links lead there."""
+    real = os.path.realpath(PurePath(path).parent)
+    return any(folder and os.path.realpath(folder) == real for folder in folders)
+
+
+def _replaced(installed: Installation, libraries: Sequence[Library]) -> Iterator[Check]:
+    replaced = [
+        each
+        for each in libraries
+        if each.path
+        and _where(installed, each) == "from LD_LIBRARY_PATH"
+        and any(
+            _is_below(other, installed.search) and PurePath(other).name == each.name
+            for other in each.others
+        )
+    ]
+    if replaced:
+        names = listed([each.name for each in replaced])
+        yield found("library_replaced", names=names, path=replaced[0].path)
+
+
+def _cudnn(installed: Installation, libraries: Sequence[Library]) -> Iterator[Check]:
+    """Compare cuDNN with the one that TensorFlow was built with; the minor version counts."""
+    library = next((e for e in libraries if e.name.startswith("libcudnn") and e.version), None)
+    extra = (text for each in installed.distributions for text in each.cuda_wheels)
+    wanted = next(filter(None, map(_CUDNN.match, extra)), None)
+    if library is None or library.version is None or wanted is None:
+        return
+    number = library.version  # 8907 is 8.9.7, 90300 is 9.3.0
+    has = (number // 10_000, number // 100 % 100)
+    if number < 90_000:  # noqa: PLR2004 - before cuDNN 9
+        has = (number // 1000, number // 100 % 10)
+    if has < numbers(wanted[2])[:2]:
+        yield found(
+            "cudnn_too_old",
+            has=f"{has[0]}.{has[1]}",
+            needs=".".join(map(str, numbers(wanted[2])[:2])),
+            path=library.path,
+            requirement=f"{wanted[1]}>={wanted[2]}",
+            pip=pip(installed),
+        )
