@@ -107,6 +107,7 @@ def test_top_level_is_what_it_should_be() -> None:
         "LICENSE",
         "README.md",
         "constraints.txt",
+        "docs",
         "hatch_build.py",
         "pyproject.toml",
         "reports",

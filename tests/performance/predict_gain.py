@@ -18,7 +18,7 @@ from typing import Final
 
 import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.model import InputPipeline
+from traceanalyzer.model import InputPipeline, Report
 from traceanalyzer.report.assemble import assemble
 
 PIPELINES: Final = Path(__file__).with_name("pipelines")
@@ -31,14 +31,19 @@ FIXES: Final = {
 }
 
 
+def reported(name: str, steps: int, *options: str) -> Report:
+    """Capture a program and return its report."""
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = (str(PIPELINES / f"{name}.py"), folder, 2, "--steps", str(steps), *options)
+        capture = "tests.labelled.captured_in_fork:capture"
+        outcome = the_oracle().run(capture, *arguments, gpus=0)
+        assert outcome.exit_code == 0, outcome.error
+        return assemble(ta.diagnose(ta.load(folder)))
+
+
 def predicted(name: str, steps: int) -> InputPipeline:
     """Capture a program and return the report's section about its input pipeline."""
-    with tempfile.TemporaryDirectory() as folder:
-        script = str(PIPELINES / f"{name}.py")
-        capture = "tests.labelled.captured_in_fork:capture"
-        outcome = the_oracle().run(capture, script, folder, 2, "--steps", str(steps), gpus=0)
-        assert outcome.exit_code == 0, outcome.error
-        found = assemble(ta.diagnose(ta.load(folder))).input_pipeline
+    found = reported(name, steps).input_pipeline
     assert found is not None
     return found
 

@@ -13,9 +13,11 @@ import click
 
 from traceanalyzer.cli.capture import PAGE, capture
 from traceanalyzer.cli.check import check
+from traceanalyzer.cli.compare import compare
 from traceanalyzer.cli.doctor import doctor
 from traceanalyzer.cli.parameters import STDOUT, RunToRead, output, reads_a_run, regex
 from traceanalyzer.cli.terminal import complain, console, echo_json, progress
+from traceanalyzer.cli.verify import verify
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable
 
@@ -244,6 +246,8 @@ def explain(cause: str | None, *, terms: bool, as_data: bool) -> None:
 
 cli.add_command(capture)
 cli.add_command(check)
+cli.add_command(compare)
+cli.add_command(verify)
 cli.add_command(doctor)
 
 

@@ -55,7 +55,7 @@ def read_report(file: Path) -> Report:
         msg = f"{shown}: {what}, but schema version {SCHEMA_VERSION} is needed; {_AGAIN} again"
         raise TraceFormatError(msg)
     try:
-        return msgspec.convert(data, Report, strict=False, dec_hook=_where)
+        return msgspec.convert(data, Report, dec_hook=_where)
     except msgspec.ValidationError as error:
         msg = f"{shown}: damaged ({error}); {_AGAIN} again"
         raise TraceFormatError(msg) from error

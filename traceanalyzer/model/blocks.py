@@ -318,6 +318,7 @@ class Card(_Struct, tag_field="block", tag="card", frozen=True, kw_only=True):
     facts: Text  # ops, GPU wait, bytes
     links: tuple[Link, ...]
     blocks: tuple[Block, ...]
+    accepts: tuple[str, ...] = ()  # ids of findings that a budget of `check` can accept
     is_open: bool = False
 
 

@@ -105,6 +105,7 @@ def _card(facts: PageFacts, change: Change, number: dict[str, int]) -> b.Card:
             *_ops(facts, ops),
             *_ruled_out(facts, change, found),
         ),
+        accepts=tuple(finding.id for finding in found),
         is_open=number[change.id] == 1,
         **_shown(change),
     )

@@ -47,9 +47,19 @@ def page_markdown(page: b.Page) -> str:
 
 
 def markdown_of(page: b.Page) -> dict[str, str]:
-    """Return the texts that the page's buttons copy: each card's by its id, the page's by ""."""
+    """Return the texts that the page's buttons copy.
+
+    Cards are there by id, entries that accept their findings by `accept-<id>`, and the whole page
+    by "".
+    """
     cards = [block for s in page.sections for block in s.blocks if isinstance(block, b.Card)]
-    return {"": page_markdown(page)} | {c.id: _joined(_of(c)) for c in cards}
+    accepted = {f"accept-{c.id}": "\n".join(map(_accepted, c.accepts)) for c in cards if c.accepts}
+    return {"": page_markdown(page)} | {c.id: _joined(_of(c)) for c in cards} | accepted
+
+
+def _accepted(finding_id: str) -> str:
+    """Return an entry of a budget; `traceanalyzer check` demands its reason and its date."""
+    return f'[[accepted]]\nid = "{finding_id}"\nreason = ""\nexpires = YYYY-MM-DD\n'
 
 
 def _joined(lines: Iterable[str]) -> str:

@@ -1,0 +1,235 @@
+"""`traceanalyzer compare`: planted changes are named, and none is invented."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import traceanalyzer as ta
+from tests.corpus import CORPUS, needs_corpus
+from tests.emulator.oracle import the_oracle
+from tests.samples import REPORTS
+from traceanalyzer.cli import cli
+from traceanalyzer.compare.differences import Comparison, compare
+from traceanalyzer.compare.reports import read_report
+from traceanalyzer.compare.step_times import step_time_change
+from traceanalyzer.model import Report, TfVersion
+from traceanalyzer.model.figures import TransferEdge, TransferGraph
+from traceanalyzer.report.assemble import assemble
+
+RECOMMENDER: Final = REPORTS / "recommender" / "report.json"
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return read_report(RECOMMENDER)
+
+
+def _renamed(report: Report, rename: Callable[[dict[str, Any]], dict[str, Any]]) -> Report:
+    ops = report.tables.ops
+    rows = tuple(tuple(rename(row).values()) for row in ops.records())
+    return replace(report, tables=replace(report.tables, ops=replace(ops, rows=rows)))
+
+
+def test_a_run_does_not_differ_from_itself(report: Report) -> None:
+    assert compare(report, report).differences == ()
+
+
+def test_renumbered_names_are_the_same_ops(report: Report) -> None:
+    def renumber(row: dict[str, Any]) -> dict[str, Any]:
+        name = "/".join(f"{part}_7" for part in row["name"].split("/"))
+        return {**row, "name": name, "op_id": row["op_id"]}
+
+    assert compare(report, _renamed(report, renumber)).differences == ()
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"tf_version": TfVersion(value="2.18.0", source=None)}, "2.18.0"),
+        ({"command": "traceanalyzer capture program.py --batch 128"}, "--batch 128"),
+    ],
+)
+def test_another_tensorflow_and_another_batch_size_are_named(
+    report: Report, changed: dict[str, Any], named: str
+) -> None:
+    (only,) = compare(report, replace(report, run=replace(report.run, **changed))).differences
+    assert (only.kind, named in only.text) == ("environment", True)
+
+
+def test_new_transfers_are_named(report: Report) -> None:
+    edge = TransferEdge(
+        source="gpu:0", target="host", direction="d2h", bytes=7_000, count=7, total_us=70.0
+    )
+    graph = TransferGraph(nodes=(), edges=(), devices=(edge,))
+    (only,) = compare(report, replace(report, transfer_graph=graph)).differences
+    assert (only.kind, "gpu:0 to host" in only.text) == ("transfers", True)
+
+
+def test_runs_with_little_in_common_are_not_compared(report: Report) -> None:
+    other = read_report(REPORTS / "eager_ops" / "report.json")
+    found = compare(report, other)
+    assert not found.has_enough_in_common
+    assert found.step_time is None
+    assert {each.kind for each in found.differences} <= {"environment"}
+
+
+@pytest.mark.parametrize(
+    ("factor", "seen"), [(1.0, False), (1.02, False), (0.8, True), (1.3, True)]
+)
+def test_step_times_differ_only_beyond_their_spread(factor: float, *, seen: bool) -> None:
+    rng = np.random.default_rng(1)
+    base, new = (3_000 * np.exp(rng.normal(0, 0.1, 60)) for _ in range(2))
+    change = step_time_change(base, factor * new)
+    assert change is not None
+    assert change.is_seen == seen
+    assert not seen or change.low < factor - 1 < change.high
+    assert step_time_change(base[:4], new) is None
+
+
+@needs_corpus
+def test_two_runs_of_a_gpu_program_are_compared_with_their_transfers() -> None:
+    runs = ta.runs(CORPUS / "tfgpu-e4040-2023-hd2551")[:2]
+    reports = [assemble(ta.diagnose(ta.load(CORPUS / "tfgpu-e4040-2023-hd2551", n))) for n in runs]
+    found = compare(*reports)
+    assert not [each for each in found.differences if each.kind == "moved"]
+
+
+def test_page_and_data_say_the_same(tmp_path: Path) -> None:
+    page, data = tmp_path / "compare.html", tmp_path / "compare.json"
+    base = REPORTS / "recommender" / "report.json"
+    other = REPORTS / "tf_function" / "report.json"
+    arguments = ["compare", str(base), str(other), "-o", str(page), "--json", str(data)]
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 0
+    found = json.loads(data.read_text(encoding="utf-8"))
+    assert not found["has_enough_in_common"]
+    assert f"{found['shared_share']:.0%}".replace("%", " %") in done.stdout
+    assert "Content-Security-Policy" in page.read_text(encoding="utf-8")
+
+
+# --- captured programs with one planted change each --------------------------------------------
+
+PROGRAM: Final = """
+import time
+import tensorflow as tf
+
+with tf.device("/GPU:0"):
+    weights = tf.Variable(tf.ones((64, 64)), name="weights")
+    counts = tf.Variable(tf.zeros((8,)), name="counts")
+data = tf.data.Dataset.range(200).map(lambda i: tf.fill((64, 64), tf.cast(i, tf.float32)))
+
+@tf.function
+def train_step(x):
+    with tf.name_scope("dense"):
+        y = tf.nn.relu(tf.matmul(x, weights))
+    with tf.name_scope("head"):
+        loss = tf.reduce_mean(tf.square(y))
+    with tf.device("/CPU:0"):
+        top = tf.math.top_k(y[0], 4).indices
+    weights.assign_sub(1e-6 * tf.ones_like(weights) * loss)
+    return loss, top
+
+train_step(tf.zeros((64, 64)))
+for step, x in enumerate(data.take(12)):
+    with tf.profiler.experimental.Trace("train", step_num=step, _r=1):
+        loss, top = train_step(x)
+"""
+
+
+class Planted(NamedTuple):
+    """A change of the program, and the differences that it makes."""
+
+    old: str
+    new: str
+    named: str  # in the text of a difference
+    kinds: set[str]  # all that may differ
+
+
+PLANTED: Final = {
+    "type": Planted(
+        "y = tf.nn.relu(tf.matmul(x, weights))",
+        "y = tf.cast(tf.matmul(tf.cast(x, tf.int32), tf.cast(weights, tf.int32)), tf.float32)",
+        "int32",
+        {"moved", "types", "ops", "finding"},
+    ),
+    "scope_removed": Planted(
+        'tf.device("/CPU:0")', 'tf.device("/GPU:0")', "TopKV2", {"moved", "finding"}
+    ),
+    "scope_added": Planted(
+        'tf.name_scope("head")', 'tf.device("/CPU:0")', "CPU now", {"moved", "finding", "ops"}
+    ),
+    "renamed_layer": Planted(
+        'name_scope("head")', 'name_scope("classifier")', "classifier", {"ops"}
+    ),
+    "new_op": Planted("return loss, top", "return tf.abs(loss), top", "Abs", {"ops"}),
+    "gone_op": Planted(
+        "tf.nn.relu(tf.matmul(x, weights))", "tf.matmul(x, weights)", "Relu", {"ops"}
+    ),
+    "half_precision": Planted(
+        "tf.matmul(x, weights)",
+        "tf.cast(tf.matmul(tf.cast(x, tf.half), tf.cast(weights, tf.half)), tf.float32)",
+        "half",
+        {"types", "ops"},
+    ),
+    "variable_on_cpu": Planted("/GPU:0", "/CPU:0", "weights", {"moved", "finding", "ops"}),
+    "callback": Planted(
+        "tf.nn.relu(",
+        "tf.numpy_function(lambda v: v, [x], tf.float32) + tf.nn.relu(",
+        "PyFunc",
+        {"ops", "finding"},
+    ),
+    "slower_step": Planted(
+        "loss, top = train_step(x)", "time.sleep(0.05); train_step(x)", "", set()
+    ),
+    "slower_pipeline": Planted(
+        "data = tf.data.Dataset.range(200)",
+        "slow = lambda v: (time.sleep(0.1), v)[1]\n"
+        "data = tf.data.Dataset.range(200).map(lambda i: tf.py_function(slow, [i], i.dtype))",
+        "for input",
+        {"input", "ops", "finding"},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return captured(PROGRAM, tmp_path_factory.mktemp("base"))
+
+
+def captured(program: str, folder: Path) -> Report:
+    """Capture a program on an emulated GPU; return its report."""
+    folder.mkdir(exist_ok=True)
+    script, logs = folder / "train.py", folder / "logs"
+    script.write_text(program, encoding="utf-8")
+    outcome = the_oracle().run(
+        "tests.labelled.captured_in_fork:capture",
+        *(str(script), str(logs), 3),
+        gpus=1,
+    )
+    assert outcome.exit_code == 0, outcome.error or outcome.stderr
+    return assemble(ta.diagnose(ta.load(logs)))
+
+
+@pytest.mark.slow  # captures a program for each change
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_change_is_named_and_none_is_invented(
+    base: Report, tmp_path: Path, name: str
+) -> None:
+    old, new, named, kinds = PLANTED[name]
+    assert old in PROGRAM
+    found = compare(base, captured(PROGRAM.replace(old, new), tmp_path))
+    assert any(named in each.text for each in found.differences) or not named
+    if "moved" in kinds or name == "callback":
+        kinds = {*kinds, "transfers"}  # to and from the ops that moved
+    assert {each.kind for each in found.differences} <= kinds, found.differences
+    assert name != "slower_step" or _is_slower(found)
+
+
+def _is_slower(found: Comparison) -> bool:
+    return found.step_time is not None and found.step_time.is_seen and found.step_time.low > 0

@@ -1,0 +1,274 @@
+"""What differs between two runs, as sentences with the ops they are about."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.compare.matching import ComparedOp, Matching, match, ops_of, without_numbers
+from traceanalyzer.compare.step_times import StepTimeChange, step_time_change, step_times
+from traceanalyzer.format import counted, duration, percent_text, series, size
+from traceanalyzer.model import Finding, Report
+
+Kind: TypeAlias = Literal[
+    "moved", "types", "ops", "finding", "step_time", "transfers", "input", "memory", "environment"
+]
+
+_LEAST_IN_COMMON: Final = 0.6  # of the ops; below this, nothing is claimed
+_NOTICEABLE: Final = 0.1  # change of bytes, counts, and waits
+_LEAST_BYTES: Final = 1 << 20  # of memory
+_LEAST_WAIT: Final = 0.02  # of a step: change of the time it waits for input
+_MOST_NAMED: Final = 4
+_DEVICES: Final = {"cpu": "the CPU", "gpu": "the GPU"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One difference."""
+
+    kind: Kind
+    text: str
+    ops: tuple[str, ...] = ()  # names, in the new run if they are there
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs between two runs. Without enough in common, nothing is claimed."""
+
+    shared: float  # share of the ops of both runs with a partner of the same name or line
+    step_time: StepTimeChange | None  # None: too few steps
+    differences: tuple[Difference, ...]
+    has_enough_in_common: bool = True
+
+
+def compare(base: Report, new: Report) -> Comparison:
+    """Compare two reports."""
+    matching = match(ops_of(base), ops_of(new))
+    environment = tuple(_environment(base, new))
+    if matching.share < _LEAST_IN_COMMON:
+        return Comparison(matching.share, None, environment, has_enough_in_common=False)
+    change = step_time_change(step_times(base), step_times(new))
+    found = (
+        *_moved(matching.pairs, base, new),
+        *_findings(base, new),
+        *_types(matching.pairs),
+        *_renamed_new_and_gone(matching, base, new),
+        *_transfers(base, new),
+        *_input(base, new),
+        *_memory(base, new),
+        *environment,
+    )
+    return Comparison(matching.share, change, found)
+
+
+# --- ops -------------------------------------------------------------------------------------
+
+
+def _moved(
+    pairs: Iterable[tuple[ComparedOp, ComparedOp]], base: Report, new: Report
+) -> Iterator[Difference]:
+    has_gpu = [_has_gpu(report) for report in (base, new)]
+    if not all(has_gpu):
+        if any(has_gpu):
+            run, other = ("new", "base") if has_gpu[0] else ("base", "new")
+            text = (
+                f"The {run} run used no GPU, the {other} run did: their placements differ for that"
+            )
+            yield Difference("moved", text)
+        return
+    groups: dict[tuple[str, str, str], list[ComparedOp]] = defaultdict(list)
+    for was, now in pairs:
+        if was.placement != now.placement and {was.placement, now.placement} & _DEVICES.keys():
+            groups[was.placement, now.placement, _why_moved(was, now)].append(now)
+    for (was_on, now_on, why), ops in groups.items():
+        names = _names(ops)
+        on, before = (_DEVICES.get(where, where) for where in (now_on, was_on))
+        verb = "is" if len(ops) == 1 else "are"
+        text = f"{series(names, _MOST_NAMED)} {verb} on {on} now, not on {before}: {why}"
+        yield Difference("moved", text, names)
+
+
+def _has_gpu(report: Report) -> bool:
+    """Whether a run used a GPU, or its placement on a machine with one is predicted."""
+    placements = {str(row["placement"]) for row in report.tables.ops.records()}
+    return report.on_a_gpu is not None or any(p.startswith("gpu") for p in placements)
+
+
+def _why_moved(was: ComparedOp, now: ComparedOp) -> str:
+    """Return the reason why an op moved: what changed about it, or why it is on the CPU."""
+    if was.types and now.types and was.types != now.types:
+        return f"its types changed from {was.types} to {now.types}{now.at}"
+    if was.requested_device != now.requested_device:
+        request = now.requested_device or "no device"
+        return f"it requests {request}{now.at}, not {was.requested_device or 'no device'}"
+    finding = now.finding or was.finding
+    if finding is None:
+        return "the reason is unknown"
+    return finding.title if now.finding else f"no longer true: {finding.title}"
+
+
+def _types(pairs: Iterable[tuple[ComparedOp, ComparedOp]]) -> Iterator[Difference]:
+    groups: dict[tuple[str, str], list[ComparedOp]] = defaultdict(list)
+    for was, now in pairs:
+        if was.types and now.types and was.types != now.types and was.placement == now.placement:
+            groups[was.types, now.types].append(now)
+    for (before, after), ops in groups.items():
+        names = _names(ops)
+        verb = "has" if len(ops) == 1 else "have"
+        text = f"{series(names, _MOST_NAMED)} {verb} types {after}{ops[0].at} instead of {before}"
+        yield Difference("types", text, names)
+
+
+def _renamed_new_and_gone(matching: Matching, base: Report, new: Report) -> Iterator[Difference]:
+    renamed = Counter(
+        (was.scope, now.scope) for was, now in matching.pairs if was.scope and now.scope
+    )
+    names_of_ops = {op.name for pair in matching.pairs for op in pair}
+    for (before, after), count in renamed.items():
+        is_scope = (
+            not {before, after} & names_of_ops
+        )  # an op's name is the scope of what belongs to it
+        if is_scope and without_numbers(before) != without_numbers(after):
+            yield Difference(
+                "ops", f"Scope {before} is called {after} now ({counted(count, 'op')})"
+            )
+    for ops, run, other in ((matching.gone, "base", new), (matching.new, "new", base)):
+        is_listed = other.tables.ops.total_rows == len(other.tables.ops.rows)
+        scopes: dict[str, list[ComparedOp]] = defaultdict(list)
+        for op in ops:
+            scopes[op.scope or op.at.removeprefix(" at ") or op.type].append(op)
+        for scope, members in scopes.items() if is_listed else ():
+            names = _names(members)
+            what = f"{counted(len(members), 'op')} in {scope}: {series(names, _MOST_NAMED)}"
+            yield Difference("ops", f"Recorded only in the {run} run: {what}", names)
+        if ops and not is_listed:
+            what = f"{counted(len(ops), 'op')}; but the other report lists only some of its ops"
+            yield Difference("ops", f"Listed only in the {run} run: {what}", _names(ops))
+
+
+def _names(ops: Sequence[ComparedOp]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(op.name for op in ops))
+
+
+# --- findings --------------------------------------------------------------------------------
+
+
+def _findings(base: Report, new: Report) -> Iterator[Difference]:
+    before, after = (_by_identity(report) for report in (base, new))
+    for key, finding in after.items():
+        if key not in before:
+            names = tuple(op.name for op in finding.ops)
+            yield Difference("finding", f"New, {finding.harm}: {finding.title}", names)
+        elif before[key].harm != finding.harm:
+            text = f"Now {finding.harm} instead of {before[key].harm}: {finding.title}"
+            yield Difference("finding", text, tuple(op.name for op in finding.ops))
+    for key, finding in before.items():
+        if key not in after:
+            names = tuple(op.name for op in finding.ops)
+            yield Difference("finding", f"Gone, was {finding.harm}: {finding.title}", names)
+
+
+def _by_identity(report: Report) -> dict[str, Finding]:
+    predicted = () if report.on_a_gpu is None else report.on_a_gpu.findings
+    return {finding.id: finding for finding in (*report.findings, *predicted)}
+
+
+# --- figures ---------------------------------------------------------------------------------
+
+
+def _differs(before: float, after: float) -> bool:
+    return abs(after - before) > _NOTICEABLE * max(before, after)
+
+
+def _transfers(base: Report, new: Report) -> Iterator[Difference]:
+    """Compare transfers per step between each pair of devices."""
+    sides = []
+    for report in (base, new):
+        graph, steps = report.transfer_graph, report.run.steps or 1
+        edges = () if graph is None else graph.devices
+        sides.append(
+            {(e.source, e.target): (e.count / steps, (e.bytes or 0) / steps) for e in edges}
+        )
+    before, after = sides
+    per = "per step" if base.run.steps and new.run.steps else "in all"
+    for link in before | after:
+        was, now = before.get(link, (0.0, 0.0)), after.get(link, (0.0, 0.0))
+        if _differs(was[0], now[0]) or _differs(was[1], now[1]):
+            after_, before_ = (
+                f"{count:.3g}" + (f" ({size(round(all_bytes))})" if all_bytes else "")
+                for count, all_bytes in (now, was)
+            )
+            text = f"Transfers from {link[0]} to {link[1]} {per}: {after_}, not {before_}"
+            yield Difference("transfers", text)
+
+
+def _input(base: Report, new: Report) -> Iterator[Difference]:
+    """Compare how long steps wait for input, as step times are compared."""
+    change = step_time_change(_waits(base), _waits(new))
+    medians = [float(np.median(times)) for times in map(step_times, (base, new)) if len(times)]
+    if change is None or not change.is_seen or not medians:
+        return
+    if abs(change.new_us - change.base_us) > _LEAST_WAIT * min(medians):
+        slower = new if change.low > 0 else base
+        stage = _slow_stage(slower)
+        because = f"; the slow stage {'is' if slower is new else 'was'} {stage}" if stage else ""
+        text = f"A step waits {duration(change.new_us)} for input, not {duration(change.base_us)}"
+        yield Difference("input", text + because)
+
+
+def _waits(report: Report) -> NDArray[np.float64]:
+    """Return how long each step waited for input, in microseconds; at least 1 each."""
+    rows = report.input_pipeline.waits.records() if report.input_pipeline else []
+    waits = [
+        float(row["wait_us"] or 0.0) + float(row["wait_before_us"] or 0.0)
+        for row in rows
+        if row["kind"] == "regular"
+    ]
+    floored: NDArray[np.float64] = np.maximum(1.0, np.array(waits, float))
+    return floored
+
+
+def _slow_stage(report: Report) -> str | None:
+    hosts = report.input_pipeline.hosts if report.input_pipeline else ()
+    return next((host.slow_stage for host in hosts if host.slow_stage), None)
+
+
+def _memory(base: Report, new: Report) -> Iterator[Difference]:
+    sides = []
+    for report in (base, new):
+        allocators = () if report.memory is None else report.memory.allocators
+        sides.append({a.allocator: a.peak.bytes for a in allocators if a.peak is not None})
+    for allocator in sides[0].keys() & sides[1].keys():
+        was, now = (side[allocator] for side in sides)
+        if _differs(was, now) and abs(now - was) > _LEAST_BYTES:
+            text = f"The peak of {allocator} is {size(now)}, not {size(was)}"
+            yield Difference("memory", text)
+
+
+def _environment(base: Report, new: Report) -> Iterator[Difference]:
+    rows = (
+        ("TensorFlow", *(report.run.tf_version.value for report in (base, new))),
+        ("The command", *(report.run.command for report in (base, new))),
+        ("The number of hosts", *(len(report.run.hosts) for report in (base, new))),
+        ("The devices", *(_devices(report) for report in (base, new))),
+        ("The host tracer level", *(report.run.host_tracer_level for report in (base, new))),
+        ("traceanalyzer", *(report.tool.version for report in (base, new))),
+    )
+    for what, was, now in rows:
+        if was != now and was is not None and now is not None:
+            yield Difference("environment", f"{what}: {now}, not {was}")
+
+
+def _devices(report: Report) -> str:
+    kinds = Counter(device.model or device.kind for device in report.run.devices)
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+
+
+def shared_text(comparison: Comparison) -> str:
+    """Return which share of the ops was matched, in words."""
+    return f"{percent_text(comparison.shared)} of the ops are in both runs"

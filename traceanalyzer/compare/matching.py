@@ -1,0 +1,140 @@
+"""Which op of one run is which op of another, although names and numbers differ."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from traceanalyzer.model import Finding, Report
+
+_NUMBER: Final = re.compile(r"_\d+(?=/|$)")
+_ON_GPU_ANYWAY: Final = "host_memory_kernel"  # a cause of ops that are placed on the GPU
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedOp:
+    """An op of a run, and why it is on the CPU."""
+
+    op_id: str
+    function: str
+    name: str
+    type: str
+    types: str  # of inputs and outputs; "" if unknown
+    requested_device: str
+    placement: str  # "cpu", "gpu", or another device; on a machine without a GPU: predicted
+    place: tuple[str, int] | None  # file and line
+    time_us: float  # host and kernel time of the recording
+    finding: Finding | None
+
+    @property
+    def scope(self) -> str:
+        """The name without its last part."""
+        return self.name.rpartition("/")[0]
+
+    @property
+    def at(self) -> str:
+        """The line in words, with a leading " at "; "" if unknown."""
+        return "" if self.place is None else " at {}:{}".format(*self.place)
+
+
+@dataclass(frozen=True)
+class Matching:
+    """The ops that two runs share, and those that only one of them has."""
+
+    pairs: tuple[tuple[ComparedOp, ComparedOp], ...]
+    gone: tuple[ComparedOp, ...]
+    new: tuple[ComparedOp, ...]
+    share: float  # of the ops of both runs: those with a partner of the same name or line
+
+
+def ops_of(report: Report) -> tuple[ComparedOp, ...]:
+    """Return the ops that compute, as far as the report lists them."""
+    there = report.on_a_gpu
+    findings = report.findings if there is None else there.findings
+    finding_of = {
+        op.op_id: finding
+        for finding in findings
+        if finding.cause != _ON_GPU_ANYWAY
+        for op in (*finding.ops, *finding.dragged_along)
+    }
+    left = set() if there is None else {op.op_id for op in there.unexplained.ops}
+    found = []
+    for row in report.tables.ops.records():
+        if row["role"] != "compute":
+            continue
+        op_id, placement = str(row["op_id"]), str(row["placement"]).split(":", maxsplit=1)[0]
+        if there is not None and placement == "cpu":
+            placement = "cpu" if op_id in finding_of or op_id in left else "gpu"
+        types = [row["input_types"] or "", row["output_types"] or ""]
+        line, file = row["source_line"], row["source_file"]
+        found.append(
+            ComparedOp(
+                op_id=op_id,
+                function=str(row["function"] or ""),
+                name=str(row["name"]),
+                type=str(row["type"]),
+                types=" -> ".join(map(str, types)) if any(types) else "",
+                requested_device=str(row["requested_device"] or ""),
+                placement=placement,
+                place=(str(file), int(line)) if file and line else None,
+                time_us=float(row["host_self_us"] or 0) + float(row["kernel_us"] or 0),
+                finding=finding_of.get(op_id),
+            )
+        )
+    return tuple(found)
+
+
+def without_numbers(name: str) -> str:
+    """Return a name without the numbers that make it unique: dense_1/MatMul_2 is dense/MatMul."""
+    return _NUMBER.sub("", name)
+
+
+#: From the surest to the loosest: by everything, by names without numbers, by line; and, in runs
+#: that share enough ops, by the last part of the name.
+_KEYS: Final[Sequence[Callable[[ComparedOp], Hashable]]] = (
+    lambda op: (op.function, op.name, op.type, op.types, op.place),
+    lambda op: (op.function, op.name, op.type, op.types),
+    lambda op: (op.function, without_numbers(op.name), op.type, op.types),
+    lambda op: (op.function, without_numbers(op.name), op.type),
+    lambda op: (op.place or op.name, op.type, op.types),
+)
+_LOOSE_KEYS: Final[Sequence[Callable[[ComparedOp], Hashable]]] = (
+    lambda op: (op.name.rpartition("/")[2], op.type, op.types),
+    lambda op: (without_numbers(op.name), op.type),
+)
+
+
+def match(base: Sequence[ComparedOp], new: Sequence[ComparedOp]) -> Matching:
+    """Match the ops of two runs, each with at most one of the other."""
+    sure = _matched(sorted(base, key=_order), sorted(new, key=_order), _KEYS)
+    total = len(base) + len(new)
+    share = 2 * len(sure.pairs) / total if total else 1.0
+    loose = _matched(sure.gone, sure.new, _LOOSE_KEYS)
+    return Matching((*sure.pairs, *loose.pairs), loose.gone, loose.new, share)
+
+
+def _matched(
+    base: Sequence[ComparedOp],
+    new: Sequence[ComparedOp],
+    keys: Sequence[Callable[[ComparedOp], Hashable]],
+) -> Matching:
+    """Match ops by one key after the other: the n-th op with a key is the n-th of the other run."""
+    pairs: list[tuple[ComparedOp, ComparedOp]] = []
+    for key in keys:
+        partners: dict[Hashable, list[ComparedOp]] = defaultdict(list)
+        for op in reversed(new):
+            partners[key(op)].append(op)
+        found = [(op, partners[key(op)].pop()) for op in base if partners[key(op)]]
+        pairs += found
+        matched = {id(op) for pair in found for op in pair}
+        base, new = ([op for op in ops if id(op) not in matched] for ops in (base, new))
+    return Matching(tuple(pairs), tuple(base), tuple(new), 0.0)
+
+
+def _order(op: ComparedOp) -> tuple[Any, ...]:
+    """Sort names by their numbers, so that the n-th op of one run meets the n-th of the other."""
+    parts = [(int(p), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", op.name)]
+    return (op.function, parts, op.place or ("", 0))

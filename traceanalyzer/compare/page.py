@@ -1,0 +1,96 @@
+"""A comparison as a page of the report's blocks."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from traceanalyzer.compare.differences import Comparison, Difference, shared_text
+from traceanalyzer.compare.step_times import FEWEST_STEPS
+from traceanalyzer.format import counted
+from traceanalyzer.model import Report
+from traceanalyzer.model import blocks as b
+
+_ON_CPU: Final = "on the CPU now"
+_SECTIONS: Final = {
+    "moved": "Ops that moved",
+    "finding": "Findings",
+    "types": "Types",
+    "ops": "Renamed ops, and ops of one run only",
+    "transfers": "Transfers",
+    "input": "Input",
+    "memory": "Memory",
+    "environment": "Environment",
+}
+
+
+def page_of(comparison: Comparison, base: Report, new: Report) -> b.Page:
+    """Return the page of a comparison."""
+    steps = _step_bars(base, new) if comparison.has_enough_in_common else None
+    sections = [*([steps] if steps else []), *_sections(comparison.differences)]
+    return b.Page(
+        kind="E",
+        title=f"{base.run.name} and {new.run.name} - traceanalyzer",
+        facts=(f"base: {base.run.name}", f"new: {new.run.name}", shared_text(comparison)),
+        links=tuple(b.Link(text=section.title, to=section.id) for section in sections),
+        happened=_happened(comparison),
+        next=_next(comparison),
+        sections=tuple(sections),
+    )
+
+
+def _happened(comparison: Comparison) -> b.Text:
+    if not comparison.has_enough_in_common:
+        return (f"These runs have too little in common to compare: {shared_text(comparison)}.",)
+    said: list[b.Inline] = []
+    change = comparison.step_time
+    if change is None:
+        said.append(f"Step times cannot be compared: that takes {FEWEST_STEPS} regular steps each.")
+    else:
+        now, was = (b.Quantity(value=us, unit="us") for us in (change.new_us, change.base_us))
+        said += [f"Steps: {change} (", now, " instead of ", was, ", median)."]
+    moved = [d for d in comparison.differences if d.kind == "moved"]
+    changed = [d for d in comparison.differences if d.kind != "environment"]
+    if moved:
+        count = sum(len(d.ops) for d in moved)
+        said.append(f" {counted(count, 'op')} moved." if count else f" {moved[0].text}.")
+    elif not changed:
+        said.append(" No op moved, and nothing else that is compared changed.")
+    else:
+        said.append(" No op moved.")
+    return tuple(said)
+
+
+def _next(comparison: Comparison) -> b.Text:
+    if not comparison.has_enough_in_common:
+        return ("Compare two captures of the same program.",)
+    moved = (d.text for d in comparison.differences if d.kind == "moved" and _ON_CPU in d.text)
+    first = next(moved, None)
+    return () if first is None else (f"Look at this first: {first}.",)
+
+
+def _step_bars(base: Report, new: Report) -> b.Section | None:
+    bars: list[b.Bar] = []
+    units: set[Any] = set()
+    for name, report in (("base", base), ("new", new)):
+        sections = () if report.page is None else report.page.sections
+        for section in sections:
+            for block in section.blocks:
+                if isinstance(block, b.StepBar):
+                    bars += [replace(bar, label=f"{name}: {bar.label}") for bar in block.bars]
+                    units.add(block.unit)
+    if len(units) != 1 or not bars:
+        return None
+    block = b.StepBar(unit=units.pop(), bars=tuple(bars))
+    return b.Section(id="step", title="A step", blocks=(block,))
+
+
+def _sections(differences: tuple[Difference, ...]) -> list[b.Section]:
+    made = []
+    for kind, title in _SECTIONS.items():
+        found = [d for d in differences if d.kind == kind]
+        if found:
+            bullets = b.Bullets(items=tuple((d.text,) for d in found))
+            made.append(b.Section(id=kind, title=title, blocks=(bullets,)))
+    return made

@@ -1,0 +1,90 @@
+"""Whether a fix helped: a finding of one run, looked up in a run after the fix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from traceanalyzer.compare.matching import match, ops_of
+from traceanalyzer.compare.step_times import StepTimeChange, step_time_change, step_times
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.format import counted, duration
+from traceanalyzer.model import Finding, Gain, Report
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a finding."""
+
+    is_fixed: bool  # no harmful finding with this id is left, and none of its ops is on the CPU
+    ops: int  # of the finding
+    on_gpu: int  # of these, on the GPU now
+    gone: int  # of these, in the new run no more
+    why: str  # why ops are still on the CPU; "" if none is
+    step_time: StepTimeChange | None
+    predicted: Gain | None
+    is_prediction: bool  # the new run had no GPU: placement is predicted
+
+    def __str__(self) -> str:
+        """Return the verdict in words."""
+        where = "on a GPU machine" if self.is_prediction else "now"
+        parts = [f"{self.on_gpu} on the GPU {where}"] * bool(self.on_gpu)
+        parts += [f"{self.gone} no longer recorded"] * bool(self.gone)
+        left = self.ops - self.on_gpu - self.gone
+        parts += [f"{left} as before"] * bool(left)
+        said = "Fixed" if self.is_fixed else "Still there"
+        if self.ops:
+            said += f": of {counted(self.ops, 'op')}, {', '.join(parts)}"
+        if self.why:
+            said += f". {self.why}"
+        return f"{said}. {self._steps()}"
+
+    def _steps(self) -> str:
+        change, expected = self.step_time, ""
+        if self.predicted is not None and self.predicted.high is not None:
+            low = duration(self.predicted.low or 0.0)
+            expected = f" Predicted: {low} to {duration(self.predicted.high)} less per step."
+        if change is None:
+            return f"Step times cannot be compared: too few regular steps.{expected}"
+        times = f"{duration(change.new_us)} instead of {duration(change.base_us)}"
+        return f"Steps: {change} ({times}).{expected}"
+
+
+def finding_of(report: Report, finding_id: str) -> Finding:
+    """Return a finding by its id.
+
+    Raises:
+        TraceAnalyzerError: The report has no such finding.
+    """
+    predicted = () if report.on_a_gpu is None else report.on_a_gpu.findings
+    found = {each.id: each for each in (*report.findings, *predicted)}
+    if finding_id not in found:
+        harmful = [each.id for each in found.values() if each.harm == "harmful"]
+        known = f"its harmful ones are {', '.join(harmful)}" if harmful else "none is harmful"
+        msg = f"the report has no finding {finding_id!r}; {known}"
+        raise TraceAnalyzerError(msg)
+    return found[finding_id]
+
+
+def verified(base: Report, finding: Finding, new: Report) -> Verdict:
+    """Return what became of a finding of `base` in `new`."""
+    ids = {op.op_id for op in finding.ops}
+    matching = match(ops_of(base), ops_of(new))
+    pairs = [(was, now) for was, now in matching.pairs if was.op_id in ids]
+    on_gpu = sum(now.placement == "gpu" and was.placement == "cpu" for was, now in pairs)
+    gone = sum(op.op_id in ids for op in matching.gone)
+    left = [now for was, now in pairs if now.placement == "cpu" == was.placement]
+    predicted = () if new.on_a_gpu is None else new.on_a_gpu.findings
+    same = [f for f in (*new.findings, *predicted) if f.id == finding.id and f.harm == "harmful"]
+    why = same[0].title if same else ""
+    if not why and left and left[0].finding is not None:
+        why = left[0].finding.title
+    return Verdict(
+        is_fixed=not same and not left,
+        ops=len(pairs) + gone,
+        on_gpu=on_gpu,
+        gone=gone,
+        why=why,
+        step_time=step_time_change(step_times(base), step_times(new)),
+        predicted=finding.gain_us_per_step,
+        is_prediction=new.on_a_gpu is not None,
+    )
