@@ -1,21 +1,26 @@
 """The tab Ops: one table of all ops."""
 
+from pathlib import Path
+
 import pytest
 
 import traceanalyzer as ta
 from tests.report.reading import only, records
-from tests.report.test_first_screen import waiting
 from tests.samples import SAMPLES, sample
-from tests.test_costs import run_of
+from tests.test_costs import gemms, run_of, training
 from tests.traces import (
+    eager,
     executor,
     gpu,
     host,
     kernel,
+    line,
     op,
     stream,
     thread,
     us,
+    write,
+    xspace,
 )
 from traceanalyzer.changes import Change
 from traceanalyzer.diagnosis import Diagnosis
@@ -32,6 +37,16 @@ def table(diagnosis: Diagnosis, *changes: Change) -> BigTable:
     return only(tab.blocks, BigTable)
 
 
+@pytest.fixture
+def waiting(tmp_path: Path) -> Diagnosis:
+    """In each of four steps the GPU waits for an op on the CPU."""
+    python = line("python")(
+        *(training(k, 100 * k, eager("UniqueV2", us(100 * k + 30, 40))) for k in range(4))
+    )
+    device = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
+    return ta.diagnose(ta.load(write(tmp_path, xspace(host(python), gpu(0, device)))))
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_op_is_in_it_and_no_column_is_unknown_everywhere(name: str) -> None:
     diagnosis = sample(name)
@@ -45,18 +60,18 @@ def test_every_op_is_in_it_and_no_column_is_unknown_everywhere(name: str) -> Non
         assert any(row[column.name] is not None for row in rows)
 
 
-def test_the_op_that_the_gpu_waits_for_most_is_first() -> None:
-    first, *others = records(table(waiting()))
+def test_the_op_that_the_gpu_waits_for_most_is_first(waiting: Diagnosis) -> None:
+    first, *others = records(table(waiting))
 
     assert (first["name"], first["placement"]) == ("UniqueV2", "cpu")
     assert first["gpu_wait_us"] == max(row["gpu_wait_us"] for row in [first, *others])
-    waited_ps = waiting().costs.exposed_ps([first["op_id"]])
+    waited_ps = waiting.costs.exposed_ps([first["op_id"]])
     assert waited_ps is not None
     assert first["gpu_wait_us"] * 1e6 == pytest.approx(waited_ps)
 
 
-def test_figures_of_runs_with_steps_are_per_step_and_say_so() -> None:
-    titles = {c.name: c.title for c in table(waiting()).columns}
+def test_figures_of_runs_with_steps_are_per_step_and_say_so(waiting: Diagnosis) -> None:
+    titles = {c.name: c.title for c in table(waiting).columns}
     assert (titles["gpu_wait_us"], titles["host_us"]) == ("GPU wait/step", "Host time/step")
 
     worker = thread("tf_Compute", 1)(executor(us(0, 100))(op("a", "Unique", us(0, 10))))

@@ -137,9 +137,14 @@ def prose(words: str) -> b.Text:
 
 def fill(template: str, *values: b.Inline | b.Text) -> b.Text:
     """Return text: the template with each `{}` replaced by the next value."""
-    found: list[b.Inline] = []
+    found: list[b.Inline] = [""]
     for before, value in zip(template.split("{}"), (*values, ""), strict=True):
-        found += [before, *(value if isinstance(value, tuple) else (value,))]
+        for inline in (before, *(value if isinstance(value, tuple) else (value,))):
+            last = found[-1]
+            if isinstance(last, str) and isinstance(inline, str):
+                found[-1] = last + inline
+            else:
+                found.append(inline)
     return tuple(inline for inline in found if inline != "")
 
 
