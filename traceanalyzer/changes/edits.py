@@ -34,8 +34,7 @@ _LITERALS: Final = (ast.Constant, ast.List, ast.Tuple, ast.UnaryOp)
 _FUNCTIONS: Final = {
     "All": "reduce_all", "Any": "reduce_any", "BatchMatMul": "matmul", "DenseBincount": "bincount",
     "MatMul": "matmul", "Max": "reduce_max", "Mean": "reduce_mean", "Min": "reduce_min",
-    "NonMaxSuppression": "non_max_suppression", "Prod": "reduce_prod", "Select": "where",
-    "Sum": "reduce_sum", "TopK": "top_k",
+    "Prod": "reduce_prod", "Select": "where", "Sum": "reduce_sum",
 }  # fmt: skip
 _OPERATORS: Final[dict[str, type[ast.operator]]] = {
     "AddV2": ast.Add, "BatchMatMulV2": ast.MatMult, "FloorDiv": ast.FloorDiv, "FloorMod": ast.Mod,
@@ -44,11 +43,8 @@ _OPERATORS: Final[dict[str, type[ast.operator]]] = {
 # The names of inputs in Python functions, if they differ from the op's.
 _RENAMED: Final = {"input": ("input_tensor", "images", "logits", "x"), "arr": ("arr", "values")}
 _SLICES: Final = "IndexedSlices"
-_METHODS: Final = {
-    "AssignAddVariableOp": "assign_add",
-    "AssignSubVariableOp": "assign_sub",
-    "AssignVariableOp": "assign",
-}
+# Ops that methods of variables create: `assign_add`, `scatter_sub`.
+_METHOD: Final = re.compile(r"(Assign(?:Add|Sub)?)VariableOp|Resource(Scatter\w+)")
 _VERSION: Final = re.compile(r"V\d+$")
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # The advice of a cause: for an input, or for an argument.
@@ -175,16 +171,15 @@ def combined_edit(sources: Sources, other: Combination, dtype: str) -> tuple[Edi
 
 def _combining(source: Source, other: Combination) -> Sequence[ast.expr]:
     """Return the values that a statement may combine with a variable, by the type of the op."""
-    method = _METHODS.get(other.op)
-    if method is None and other.op.startswith("ResourceScatter"):
-        method = _CAPITAL.sub("_", other.op.removeprefix("Resource")).lower()
-    if method is None:
+    of_variable = _METHOD.fullmatch(other.op)
+    if of_variable is None:
         definition = definition_of(other.op)
         if definition is None or other.slot >= len(definition.inputs):
             return []
         name = definition.inputs[other.slot].name
         found = [_input(maker, other.op, name) for maker in _makers(source, other.op)]
     else:
+        method = _CAPITAL.sub("_", of_variable[1] or of_variable[2]).lower()
         at = 1 if method.startswith("scatter_nd") else 0
         names = ("value", "delta", "sparse_delta", "updates")
         found = [argument(call, at, *names) for call in source.calls(method)]
