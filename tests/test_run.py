@@ -1,5 +1,6 @@
 """Loading a profile: which run, which hosts, and nothing written."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.tables.reading import problems, rows
 from tests.traces import eager, event, gpu, host, line, op, ps, ref, step, stream, us, write, xspace
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
+from traceanalyzer.health import trace_health
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 from traceanalyzer.run import Run
@@ -152,3 +154,26 @@ def test_times_beyond_reason_still_give_a_report(tmp_path: Path, duration: int) 
 
     assert problems(run) == []
     dumps(assemble(diagnose(run)))
+
+
+@pytest.mark.parametrize("left", [None, b"no trace"], ids=["missing", "damaged"])
+def test_a_capture_without_a_usable_trace_has_all_but_times(
+    tmp_path: Path, left: bytes | None
+) -> None:
+    logs = Path(__file__).parents[1] / "sample_traces" / "recommender" / "logs"
+    shutil.copytree(logs, tmp_path / "logs")
+    (trace,) = (tmp_path / "logs").rglob("*.xplane.pb")
+    trace.unlink() if left is None else trace.write_bytes(left)
+
+    recorded, silent = ta.load(logs), ta.load(tmp_path / "logs")
+
+    assert {*recorded.ops["type"][recorded.ops["role"] == "compute"]} <= {*silent.ops["type"]}
+    assert silent.ops["no_event"].eq("no_trace").all()
+    causes = [
+        {finding.cause for finding in there.findings}
+        for there in (diagnose(recorded).on_a_gpu, diagnose(silent).on_a_gpu)
+        if there
+    ]
+    assert causes[0]
+    assert causes[0] <= causes[1]  # the program also makes a table, before the trace begins
+    assert "file_note" in {each.id for each in trace_health(silent)}

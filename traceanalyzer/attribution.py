@@ -58,12 +58,17 @@ class _Matched(NamedTuple):
 
 
 def attribute(
-    run: Run, cpu_ops: Sequence[CpuOp], causes: Sequence[Cause], failed: dict[str, str]
+    run: Run,
+    cpu_ops: Sequence[CpuOp],
+    causes: Sequence[Cause],
+    failed: dict[str, str],
+    idle: Iterable[CpuOp] = (),
 ) -> list[Finding]:
     """Group ops by their blockers, and return one finding per group, of its first blocker's cause.
 
     An op stays unexplained if one of its blockers belongs to no cause, or if the replay contradicts
-    the recording. Causes that raise an error get no findings, and an entry in `failed`.
+    the recording. Causes that raise an error get no findings, and an entry in `failed`. Idle ops
+    have no findings: ops with the same blockers drag them along.
     """
     groups: dict[_Keys, list[list[_Matched]]] = defaultdict(list)
     op_of_node = {op.node: op.op_id for op in cpu_ops if op.node[1]}
@@ -74,11 +79,13 @@ def attribute(
             blocked = op_of_node.get((blocker.function, blocker.name))
             if blocker.link in {"class", "follows"} and blocked is not None:
                 dragged[blocked].append(cpu_op.op_id)
-        found = [_match(cpu_op, blocker, causes, failed) for blocker in blockers]
-        known = [each for each in found if each is not None]
-        if known and len(known) == len(found) and not cpu_op.explanation.contradiction:
-            known, keys = _led(known)
+        known, keys = _led(_matched(cpu_op, causes, failed))
+        if known:
             groups[keys].append(known)
+    for cpu_op in idle:
+        _, keys = _led(_matched(cpu_op, causes, failed))
+        if keys in groups:
+            dragged[groups[keys][0][0].op.op_id].append(cpu_op.op_id)
     scopes = _scopes(groups)
     findings = []
     for keys, members in groups.items():
@@ -95,6 +102,14 @@ def contained(cause: str, failed: dict[str, str]) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 - whatever it is
         _log.exception("cause %s failed", cause)
         failed[cause] = f"{type(error).__name__}: {error}"
+
+
+def _matched(cpu_op: CpuOp, causes: Sequence[Cause], failed: dict[str, str]) -> list[_Matched]:
+    """Match each blocker of an op; nothing if that does not explain the op."""
+    found = [_match(cpu_op, blocker, causes, failed) for blocker in cpu_op.explanation.blockers]
+    known = [each for each in found if each is not None]
+    is_explained = len(known) == len(found) and not cpu_op.explanation.contradiction
+    return known if is_explained else []
 
 
 def _led(known: list[_Matched]) -> tuple[list[_Matched], _Keys]:

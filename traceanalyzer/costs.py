@@ -288,12 +288,14 @@ def _cost(
     rows: pd.DataFrame, copy_ps: int | None, copy_bytes: int | None, costs: Costs | None
 ) -> Cost:
     ids = rows["op_id"]
+    waited_ps = None if costs is None else costs.exposed_ps(ids)
+    is_timed = rows.empty or bool(rows["no_event"].isna().any())
     return Cost(
-        host_us=int(rows["host_self_ps"].sum()) / PS_PER_US,
+        host_us=int(rows["host_self_ps"].sum()) / PS_PER_US if is_timed else None,
         copy_us=us(copy_ps),
         copy_bytes=copy_bytes,
-        exposed_us_per_step=None if costs is None else us(costs.exposed_ps(ids)),
-        host_us_per_step=None if costs is None else us(costs.host_ps(ids)),
+        exposed_us_per_step=us(waited_ps if is_timed else waited_ps or None),
+        host_us_per_step=us(costs.host_ps(ids)) if costs is not None and is_timed else None,
     )
 
 

@@ -30,7 +30,9 @@ from traceanalyzer.placement.on_a_gpu import (
 )
 from traceanalyzer.run import once_per_run
 from traceanalyzer.tables.functions import TF_DATA
+from traceanalyzer.tables.graph_nodes import base_names
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
+from traceanalyzer.tables.silent_ops import DESCRIBES
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -68,6 +70,8 @@ class Analysis:
 
     machine: Machine | None = None  #: the assumed machine, or None for the run's own
     cpu_ops: dict[str, CpuOp] = field(default_factory=dict)  #: by op id
+    #: Ops on the CPU that only hand on or describe a value there, and that left no event.
+    idle: dict[str, CpuOp] = field(default_factory=dict)
     #: Op ids of the input pipeline that are not on the CPU of that machine.
     off_the_cpu: set[str] = field(default_factory=set)
     #: Ops that the assumed machine puts on a GPU but computes on the host.
@@ -95,8 +99,11 @@ _NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
 @once_per_run
 def analyse(run: Run) -> Analysis:
     """Find what keeps the ops of a run off its GPU; nothing if the run had no GPU."""
-    hosts = run.hosts if run.gpu_used else ()
-    return Analysis(cpu_ops={o.op_id: o for host in hosts for o in _on_cpu(run, host)})
+    found = Analysis()
+    for host in run.hosts if run.gpu_used else ():
+        for cpu_op, is_idle in _on_cpu(run, host):
+            (found.idle if is_idle else found.cpu_ops)[cpu_op.op_id] = cpu_op
+    return found
 
 
 @once_per_run
@@ -126,6 +133,8 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
     analysis.off_the_cpu.update(_off_the_cpu(host, capture_file, explanations.program))
     for row, record in _rows(host):
         explanation = None if record is None else explanations.of(str(row.type), record)
+        if row.role == Role.NO_WORK and _left_out(analysis, row, record, explanation, explanations):
+            continue
         if record is None or (explanation is not None and explanation.basis == "none"):
             analysis.not_replayed.add(row.op_id)
             explanation = doubted(_by_registry(run, row), _NOT_REPLAYED)
@@ -148,6 +157,19 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
             doubt = on_host or keras.doubt(record.function, record.node) or choices.doubt
             explanation = doubted(choices.weighed(explanation), doubt)
             found[row.op_id] = _cpu_op(row, record, explanation)
+
+
+def _left_out(
+    analysis: Analysis,
+    row: Any,  # noqa: ANN401
+    record: OpRecord | None,
+    explanation: PlacementExplanation | None,
+    explanations: ReplayedExplanations,
+) -> bool:
+    """Return whether an op that computes nothing is on a GPU, or idle; note the idle ones."""
+    if explanation is not None and _is_idle(row, record, explanations):
+        analysis.idle[row.op_id] = _cpu_op(row, record, explanation)
+    return explanation is None or row.op_id in analysis.idle
 
 
 def _why_on_host(capture_file: CaptureFile, row: Any, record: OpRecord) -> str:  # noqa: ANN401
@@ -175,7 +197,8 @@ def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacemen
     yield from ops.loc[(ops["function"] == TF_DATA) & ops["name"].isin(nodes), "op_id"]
 
 
-def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
+def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
+    """Explain each op of a host that is on the CPU; also yield whether it is idle."""
     joined = host.tables.joined
     graphs = None if joined is None else joined.graphs
     recorded = host.capture_file or graphs
@@ -200,7 +223,23 @@ def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
             is_of_call = any(b.kind is BlockerKind.DEFAULT_DEVICE for b in explanation.blockers)
             if is_of_call and not _shows_call(host, graphs, record):
                 explanation = doubted(explanation, _MAYBE_CALLED_THERE, "possible")
-        yield _cpu_op(row, record, explanation)
+        yield _cpu_op(row, record, explanation), _is_idle(row, record, replayed)
+
+
+def _is_idle(
+    row: Any,  # noqa: ANN401
+    record: OpRecord | None,
+    replayed: ReplayedExplanations | None,
+) -> bool:
+    """Return whether an op only hands on or describes a value, on one device.
+
+    So do the nodes that TensorFlow itself adds around branches and inlined functions.
+    """
+    if row.role != Role.NO_WORK:
+        return False
+    if replayed is None or record is None or row.type in DESCRIBES or any(base_names(record.node)):
+        return True
+    return not replayed.is_at_border(record)
 
 
 def _shows_call(host: Host, graphs: CaptureFile, record: OpRecord) -> bool:
@@ -251,7 +290,7 @@ def _rows(host: Host) -> Iterator[tuple[Any, OpRecord | None]]:
     ops, joined = host.tables.ops, host.tables.joined
     records = (None,) * len(ops) if joined is None else joined.records
     for row, record in zip(ops.itertuples(index=False), records, strict=True):
-        if row.role == Role.COMPUTE:
+        if row.role in {Role.COMPUTE, Role.NO_WORK}:
             yield row, record
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RAN_ONCE: Final = "ran_once"  # a modifier of findings
+NOT_RECORDED: Final = "not in the recorded part"
 # Settings that only move small ops: harmful only if a device waits for these ops.
 _SETTINGS: Final = frozenset({"grappler_pin_to_host", "small_int_pinning"})
 _NOTICEABLE: Final = 0.02  # of a step
@@ -62,6 +63,7 @@ class Diagnosis:
     #: Rows of the op table on the CPU that no finding names, the most expensive first.
     unexplained: pd.DataFrame
     cpu_ops: dict[str, CpuOp]  #: the ops on the CPU by id; empty if no GPU was used
+    idle: dict[str, CpuOp]  #: those that hand on or describe a value there, without an event
     #: The prediction for a machine with a GPU, if the run had none and a capture allows one.
     on_a_gpu: OnAGpu | None
     costs: Costs  #: the cost of ops per step
@@ -92,7 +94,7 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
     named = {op_id for finding in found for op_id in finding.op_ids}
     analysis, costs, rare = analyse(run), Costs(run), rare_ops(run)
     rest = [op for op in analysis.cpu_ops.values() if op.op_id not in named]
-    attributed = attribute(run, rest, applied, failed)
+    attributed = attribute(run, rest, applied, failed, analysis.idle.values())
     findings = [_judged(finding, {}, costs) for finding in found]
     findings += [_judged(finding, rare, costs) for finding in attributed]
     explained: dict[str, Certainty] = {}
@@ -108,6 +110,7 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
         explained=explained,
         unexplained=unexplained.sort_values("host_self_ps", ascending=False, kind="stable"),
         cpu_ops=analysis.cpu_ops,
+        idle=analysis.idle,
         on_a_gpu=_on_a_gpu(run, applied, rare, costs),
         costs=costs,
     )
@@ -138,7 +141,8 @@ def _on_a_gpu(
     if analysis is None or analysis.machine is None:
         return None
     every = (*analysis.cpu_ops.values(), *analysis.on_host.values())
-    findings = [_judged(f, rare, costs) for f in attribute(run, every, causes, {})]
+    found = attribute(run, every, causes, {}, analysis.idle.values())
+    findings = [_judged(f, rare, costs) for f in found]
     explained = {op_id for finding in findings for op_id in finding.op_ids}
     capture_files = [capture_file for _, capture_file in run.captured]
     hidden = hidden_there(tuple(cpu_ops(run)["op_id"]), capture_files)
@@ -163,6 +167,8 @@ def rare_ops(run: Run) -> dict[str, str]:
     found: dict[str, str] = {}
     for host in run.hosts:
         ops, of = host.tables.ops, recurring(host.tables)
+        others = ops["op_id"][ops["no_event"] == "not_recorded"]
+        found |= dict.fromkeys(others, NOT_RECORDED)
         for row in of.is_rare.nonzero()[0].tolist():
             where = "outside the steps" if of.is_outside[row] else "in one step"
             ran = "ran once," if ops["occurrences"].iloc[row] == 1 else "ran only"

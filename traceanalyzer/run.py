@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import pandas as pd
 
 from traceanalyzer.capture_file.graph_files import event_graphs
-from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError
+from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError, TraceTooLargeError
 from traceanalyzer.format import counted, encodable, printable
 from traceanalyzer.input_pipeline.verdict import host_input, input_use
 from traceanalyzer.memory.use import memory_use
@@ -27,7 +27,7 @@ from traceanalyzer.tables.schema import ALLOCATIONS, KERNELS, OPS, STAGES, STEPS
 from traceanalyzer.tables.vocabulary import is_derived_line
 from traceanalyzer.timeline.device_parts import HostTimeline, host_timeline, with_exposed
 from traceanalyzer.trace.columns import Trace
-from traceanalyzer.trace.discovery import choose_run, find_runs
+from traceanalyzer.trace.discovery import CAPTURE_FILE, choose_run, find_runs
 from traceanalyzer.trace.files import read_host
 from traceanalyzer.trace.tfevents import TfVersion, tf_version
 from traceanalyzer.transfers.costs import transfer_costs
@@ -314,7 +314,7 @@ def _read(
     near_ns: int,
     graphs: Callable[[], GraphFinder | None],
 ) -> Host:
-    trace = read_host(file, max_bytes=max_memory_bytes, near_ns=near_ns)
+    trace, file = _trace_of(file, max_memory_bytes, near_ns)
     start_ps, end_ps = _extent(trace)
     beside = capture_beside(file, trace)
     others = graphs() if beside.capture_file is None else None
@@ -340,6 +340,22 @@ def _read(
         unnamed_events=trace.unnamed_events,
         unnamed_stats=trace.unnamed_stats,
     )
+
+
+def _trace_of(file: HostFile, max_memory_bytes: int | None, near_ns: int) -> tuple[Trace, HostFile]:
+    """Read a trace; without a usable one, the capture file is still worth a report."""
+    if file.format == CAPTURE_FILE:
+        return _NO_TRACE, file
+    try:
+        return read_host(file, max_bytes=max_memory_bytes, near_ns=near_ns), file
+    except TraceTooLargeError:
+        raise
+    except TraceFormatError as error:
+        if file.capture_file is None:
+            raise
+        _log.warning("%s", error)
+        note = f"the trace could not be read, so nothing has a time: {error}"
+        return _NO_TRACE, replace(file, format=CAPTURE_FILE, note=note)
 
 
 def _extent(trace: Trace) -> tuple[int, int]:

@@ -114,7 +114,12 @@ def test_a_script_that_is_killed_leaves_its_capture_file(folder: Path) -> None:
     assert not capture_file.complete
     assert capture_file.functions
     assert "return tf.reduce_sum(tf.matmul(x, x) + 1.0)" in {f.text for f in capture_file.frames}
-    assert done.ours == ["no trace was recorded: the script was killed before it could be written"]
+    killed, *_, page = done.ours
+    assert killed == "no trace was recorded: the script was killed before it could be written"
+    assert page == "the report: traceanalyzer-report.html"
+    ops = load(folder / "traceanalyzer-logs").ops
+    assert {"Sum", "MatMul"} <= {*ops["type"]}
+    assert {*ops["no_event"]} == {"no_trace"}
 
 
 @pytest.mark.slow

@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pandas as pd
 
 import traceanalyzer as ta
-from tests.emulator.oracle import the_oracle
+from tests.emulator.oracle import Outcome, the_oracle
 from tests.labelled import Label, LabelledProgram
 from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.causes.knowledge.candidates import Candidates
@@ -22,7 +22,7 @@ from traceanalyzer.diagnosis import Diagnosis, cpu_ops
 from traceanalyzer.findings import Finding
 from traceanalyzer.placement.on_a_gpu import OPTION
 from traceanalyzer.run import Run
-from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.tables.vocabulary import Role, role_of_type
 
 _MOST_NAMED: Final = 4
 _SESSION: Final = "unknown_graph"  # the name of a session's graph in TensorFlow's dumps
@@ -36,6 +36,14 @@ def _folder() -> Path:
 @functools.cache
 def captured(program: LabelledProgram, *fixes: str, level: int = 2, gpus: int | None = None) -> Run:
     """Capture a program without the causes of these names, and load the run."""
+    return ta.load(_recorded(program, *fixes, level=level, gpus=gpus)[0])
+
+
+@functools.cache
+def _recorded(
+    program: LabelledProgram, *fixes: str, level: int = 2, gpus: int | None = None
+) -> tuple[Path, Outcome]:
+    """Capture a program; return the log directory, and what TensorFlow placed and ran."""
     logdir = Path(tempfile.mkdtemp(dir=_folder()))
     outcome = the_oracle().run(
         "tests.labelled.captured_in_fork:capture",
@@ -44,13 +52,14 @@ def captured(program: LabelledProgram, *fixes: str, level: int = 2, gpus: int | 
         environment=program.environment,
     )
     assert outcome.exit_code == 0, f"{program.name} {fixes}: {outcome.error or outcome.stderr}"
-    return ta.load(logdir)
+    return logdir, outcome
 
 
 @functools.cache
-def diagnosed(program: LabelledProgram) -> Diagnosis:
+def diagnosed(program: LabelledProgram, *, has_trace: bool = True) -> Diagnosis:
     """Return the diagnosis of a program's capture on the emulated GPUs."""
-    return ta.diagnose(captured(program))
+    run = captured(program) if has_trace else _without_trace(program)
+    return ta.diagnose(run)
 
 
 def on_cpu(program: LabelledProgram, run: Run) -> pd.DataFrame:
@@ -161,12 +170,12 @@ class Score:
 
 
 @functools.cache
-def score(program: LabelledProgram) -> Score:
+def score(program: LabelledProgram, *, has_trace: bool = True) -> Score:
     """Score the answers to a capture.
 
     If the program hid the GPU, the blockers on a machine with a GPU count, too.
     """
-    diagnosis = diagnosed(program)
+    diagnosis = diagnosed(program, has_trace=has_trace)
     findings = _by_op(diagnosis.findings)
     predicted = () if diagnosis.on_a_gpu is None else diagnosis.on_a_gpu.findings
     on_a_gpu = _by_op(f for f in predicted if f.cause != "host_memory_kernel")  # not on the CPU
@@ -185,6 +194,30 @@ def score(program: LabelledProgram) -> Score:
             where = f"{program.name}:{_place(row)} ({row.name})"
             found.misses.append(f"{where}: {sorted(named)}, {certainty}; label: {wanted}")
     return found
+
+
+@functools.cache
+def score_listed(program: LabelledProgram, *, has_trace: bool = True) -> Score:
+    """Score which ops are listed, of those that TensorFlow placed on the CPU and made kernels for.
+
+    An op without an event that TensorFlow did not put there counts as a miss, too.
+    """
+    outcome = _recorded(program)[1]
+    made = {(kernel.op, kernel.node) for kernel in outcome.kernels if "CPU" in kernel.device}
+    placed: set[tuple[str, str]] = set()
+    for run in outcome.runs:
+        if not run.function.startswith("__inference_Dataset_"):  # the input pipeline
+            nodes = zip(run.graph.ops, run.graph.names, run.assigned, strict=False)
+            placed |= {
+                (op, op if run.is_eager_op else name) for op, name, at in nodes if "CPU" in at
+            }
+    there = {(op, node) for op, node in made & placed if role_of_type(op) == Role.COMPUTE}
+    ops = diagnosed(program, has_trace=has_trace).run.ops
+    listed = set(zip(ops["type"], ops["name"], strict=True))
+    silent = ops[ops["no_event"].notna() & ~ops["is_eager"]]
+    wrong = set(zip(silent["type"], silent["name"], strict=True)) - made
+    misses = [f"{program.name}: {op} {node}" for op, node in sorted((there - listed) | wrong)]
+    return Score(ops=len(there), right=len(there) - len(misses), misses=misses)
 
 
 @functools.cache
@@ -220,9 +253,12 @@ def score_bare(program: LabelledProgram, level: int) -> Score:
     return found
 
 
+_ByKind: TypeAlias = dict[tuple[int, str], bool]  # by line and type: whether any is on the CPU
+
+
 @functools.cache
-def score_on_a_gpu(program: LabelledProgram) -> Score:
-    """Score which kinds of ops, by line and type, a capture without a GPU predicts on the CPU."""
+def _with_and_without_gpu(program: LabelledProgram) -> tuple[_ByKind, _ByKind, _ByKind]:
+    """Return where the kinds of ops are on a GPU machine, are predicted, and which are unsure."""
     # If the program hides the GPUs, its ops with a GPU are those it has without hiding them. And a
     # prediction assumes one GPU with enough memory.
     assumed = {"no_gpu_visible", *(["memory_pressure"] * program.is_short_of_gpu_memory)}
@@ -238,7 +274,13 @@ def score_on_a_gpu(program: LabelledProgram) -> Score:
     predicted = _on_cpu_by_kind(run, prediction.analysis.cpu_ops)
     # Which ops this optimizer would move is not predicted: those that it may are said to be unsure.
     moved = [op_id for op_id, why in prediction.analysis.unsure.items() if OPTION in why]
-    is_unsure = _on_cpu_by_kind(run, moved)
+    return truth, predicted, _on_cpu_by_kind(run, moved)
+
+
+@functools.cache
+def score_on_a_gpu(program: LabelledProgram) -> Score:
+    """Score which kinds of ops, by line and type, a capture without a GPU predicts on the CPU."""
+    truth, predicted, is_unsure = _with_and_without_gpu(program)
     common = sorted(kind for kind in truth.keys() & predicted.keys() if not is_unsure[kind])
     misses = [
         f"{program.name}:{kind[0]}: {kind[1]}: CPU {predicted[kind]}, TensorFlow: {truth[kind]}"
@@ -248,10 +290,19 @@ def score_on_a_gpu(program: LabelledProgram) -> Score:
     return Score(ops=len(common), right=len(common) - len(misses), misses=misses)
 
 
-def _on_cpu_by_kind(run: Run, on_cpu: Iterable[str]) -> dict[tuple[int, str], bool]:
+@functools.cache
+def score_found_on_a_gpu(program: LabelledProgram) -> Score:
+    """Score which of the kinds of ops on the CPU of a GPU machine the prediction has there."""
+    truth, predicted, is_unsure = _with_and_without_gpu(program)
+    kinds = sorted(kind for kind, on_cpu in truth.items() if on_cpu and not is_unsure[kind])
+    misses = [f"{program.name}:{kind[0]}: {kind[1]}" for kind in kinds if not predicted.get(kind)]
+    return Score(ops=len(kinds), right=len(kinds) - len(misses), misses=misses)
+
+
+def _on_cpu_by_kind(run: Run, on_cpu: Iterable[str]) -> _ByKind:
     """Return whether any op of a line and type is among those on the CPU."""
     there = set(on_cpu)
-    found: dict[tuple[int, str], bool] = defaultdict(bool)
+    found: _ByKind = defaultdict(bool)
     ops = run.ops
     for row in ops[(ops["role"] == Role.COMPUTE) & ops["source_line"].notna()].itertuples():
         found[int(row.source_line), str(row.type)] |= row.op_id in there
@@ -270,6 +321,12 @@ def _without_capture_file(run: Run) -> Run:
         assert host.file is not None
         shutil.copy(host.file.path, folder)
     return ta.load(folder.parents[2])
+
+
+def _without_trace(program: LabelledProgram) -> Run:
+    folder = Path(tempfile.mkdtemp(dir=_folder())) / "logs"
+    shutil.copytree(_recorded(program)[0], folder, ignore=shutil.ignore_patterns("*.xplane.pb"))
+    return ta.load(folder)
 
 
 def _causes(finding: Finding | None) -> frozenset[str]:

@@ -17,6 +17,8 @@ from tests.labelled.scoring import (
     problems,
     score,
     score_bare,
+    score_found_on_a_gpu,
+    score_listed,
     score_on_a_gpu,
 )
 from traceanalyzer.causes import all_causes
@@ -62,6 +64,12 @@ def test_no_certain_cause_is_wrong(program: LabelledProgram) -> None:
         assert found.wrong_certain == 0, found.misses
 
 
+@_each([*_ALL, *QUESTIONS])
+def test_every_op_on_the_cpu_is_listed(program: LabelledProgram) -> None:
+    found = score_listed(program)
+    assert found.right == found.ops, found.misses
+
+
 @_each([p for p in _ALL if p.is_clean])
 def test_nothing_in_a_clean_program_is_called_harmful(program: LabelledProgram) -> None:
     assert clean_alarms(program) == []
@@ -79,7 +87,16 @@ def test_each_question_is_answered_with_a_gpu_and_without_one(program: LabelledP
 @pytest.mark.parametrize(
     ("scored", "least_share"),
     [
-        pytest.param(score, 0.98, id="captured on a GPU: the causes are the label's"),
+        pytest.param(score, 0.99, id="captured on a GPU: the causes are the label's"),
+        pytest.param(
+            lambda program: score(program, has_trace=False), 0.99, id="the same without the trace"
+        ),
+        pytest.param(
+            lambda program: score_listed(program, has_trace=False), 0.98, id="ops without a trace"
+        ),
+        pytest.param(
+            score_found_on_a_gpu, 0.98, id="captured without a GPU: the ops on the CPU are found"
+        ),
         pytest.param(
             lambda program: score_bare(program, 2), 0.90, id="by the trace alone: one of four is"
         ),

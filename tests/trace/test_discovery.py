@@ -7,7 +7,7 @@ import pytest
 from tests.corpus import CORPUS, needs_corpus
 from traceanalyzer.errors import TraceAnalyzerError, TraceNotFoundError
 from traceanalyzer.trace import discovery
-from traceanalyzer.trace.discovery import HostFile, choose_run, find_runs
+from traceanalyzer.trace.discovery import CAPTURE_FILE, HostFile, choose_run, find_runs
 
 RUN = "2021_02_03_21_48_13"
 
@@ -158,10 +158,10 @@ class TestCaptureFiles:
         assert [h.capture_file for h in run.hosts] == [tmp_path / "r/a.placement.json.gz", None]
 
     @pytest.mark.parametrize("folder", ["plugins/profile/run", "elsewhere"])
-    def test_without_a_trace_are_named_as_what_is_there(self, tmp_path: Path, folder: str) -> None:
+    def test_without_a_trace_are_a_run(self, tmp_path: Path, folder: str) -> None:
         put(tmp_path, f"{folder}/a.placement.json.gz")
 
-        said = error(tmp_path)
+        (run,) = find_runs(tmp_path)
 
-        assert "1 capture file (HOST.placement.json.gz), but no trace beside it" in said
-        assert "`traceanalyzer capture script.py`" in said
+        (host,) = run.hosts
+        assert (host.host, host.format) == ("a", CAPTURE_FILE)

@@ -154,12 +154,14 @@ class _Capture:
             why = ": the script was killed before it could be written" if killed else ""
             yield f"no trace was recorded{why}"
         chosen, page = gathering.session_to_report(sessions), self.request.report
-        if page is not None and chosen is not None:
+        # Without a trace, the report has causes, but no times.
+        recorded = self.folder if chosen is None else chosen.trace
+        if page is not None and recorded.exists():
             try:
-                yield from gathering.write_page(chosen.trace, page, self.mask)
+                yield from gathering.write_page(recorded, page, self.mask)
                 yield f"the report: {printable(page)}"
             except (OSError, TraceAnalyzerError) as error:
-                again = f"traceanalyzer report {_near(chosen.trace.parent)}"
+                again = f"traceanalyzer report {_near(self.folder)}"
                 yield f"no report: {printable(error)}; try {again}"
 
     def _why_nothing(self, status: int) -> str:

@@ -90,6 +90,7 @@ class ReplayedExplanations:
         self._records = BlockerRecords(capture_file, self.program.kernels.registry)
         self._finders: dict[int, BlockerFinder] = {}
         self._instances: dict[str, list[FunctionPlacement]] = {}
+        self._borders: dict[int, frozenset[int]] = {}
 
     def of(self, op_type: str, record: RecordedOp) -> PlacementExplanation | None:
         """Explain an op, or return None if the replay does not put it on the CPU.
@@ -111,6 +112,22 @@ class ReplayedExplanations:
         most = max(on_cpu, key=lambda explanation: len(explanation.blockers))
         is_one = len(on_cpu) == len(calls) and {each.blockers for each in on_cpu} == {most.blockers}
         return most if is_one else doubted(most, CALLS_DIFFER)
+
+    def is_at_border(self, record: RecordedOp) -> bool:
+        """Return whether a value goes from a node to another device, or comes from one."""
+        self._calls(record)
+        for placed in self._instances.get(record.function, ()):
+            placement = placed.placement
+            graph, devices = placement.nodes.graph, placement.devices
+            if id(placed) not in self._borders:
+                edges = (
+                    (at, source) for at in range(len(graph)) for source, _ in graph.sources(at)
+                )
+                across = (edge for edge in edges if devices[edge[0]] != devices[edge[1]])
+                self._borders[id(placed)] = frozenset(node for edge in across for node in edge)
+            if graph.index(record.node) in self._borders[id(placed)]:
+                return True
+        return False
 
     def on_host(self, record: RecordedOp) -> PlacementExplanation | None:
         """Explain an op that is on a GPU in all its calls, but is computed on the host."""

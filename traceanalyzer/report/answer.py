@@ -139,6 +139,9 @@ def _failed(facts: PageFacts, failed: Failure, what_ran: Text) -> Text:
 
 
 def _costly(facts: PageFacts) -> Text:
+    if facts.run.ops["no_event"].eq("no_trace").all():
+        are = "is" if len(facts.on_cpu) == 1 else "are"
+        return (f"{_cpu_ops(facts)} {are} on the CPU, although there is a GPU.",)
     if facts.wait_us is None or facts.wait_share is None:
         why = " The trace has no GPU kernels, so it does not show how long the GPU waited."
         return (*_took(facts, f"{_cpu_ops(facts)} ran on the CPU beside the GPU"), why)
@@ -154,6 +157,8 @@ def _cpu_ops(facts: PageFacts) -> str:
 
 
 def _host_time(ops: pd.DataFrame) -> Inline:
+    if ops["no_event"].notna().all():
+        return "time unknown"
     return t.time(int(ops["host_self_ps"].sum()) / PS_PER_US)
 
 
@@ -287,6 +292,8 @@ def _doubt(facts: PageFacts) -> Text:
     ops, seen = facts.run.ops, [host.tables.facts for host in facts.run.hosts]
     if ops.empty:
         return ()
+    if ops["no_event"].eq("no_trace").all():
+        return (" There is no usable trace, so times are unknown.",)
     if not all(f.has_host_plane and f.host_level >= _OP_LEVEL for f in seen):
         return (" The trace does not record CPU ops: its host events are missing or too coarse.",)
     unknown = ops[(ops["placement"] == "unknown") & (ops["role"] == Role.COMPUTE)]

@@ -147,7 +147,7 @@ def _unexplained(left: pd.DataFrame, diagnosis: Diagnosis, *, is_measured: bool)
     for ref, occurrences, cost in zip(_refs(shown, run), shown["occurrences"], costs, strict=True):
         more: dict[str, Any] = {}
         if is_measured:
-            more["occurrences"] = int(occurrences)
+            more["occurrences"] = int(occurrences) or None
             more["candidates"] = candidates.of(diagnosis.cpu_ops.get(ref["op_id"]))
             more["settled_by"] = None if str(ref["host"]) in captured else SETTLED_BY
         ops.append(m.UnexplainedOp(**ref, cost=cost, **more))

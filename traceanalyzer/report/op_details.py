@@ -128,6 +128,9 @@ def _facts(row: Any, in_program: str, *, has_hosts: bool) -> Iterator[tuple[str,
         yield "Function", (b.Code(text=row.function),)
     if has_hosts:
         yield "Host", (b.Code(text=str(row.host)),)
+    if isinstance(row.no_event, str):
+        yield "Time", (f"unknown: {word('no_event', row.no_event)}",)
+        return
     took = time(us(row.host_self_ps) or 0.0)
     yield "Occurrences", (f"{row.occurrences:,}, ", took, " of host time")
 

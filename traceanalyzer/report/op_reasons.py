@@ -50,7 +50,7 @@ class Reasoner:
 
     def here(self, row: Any) -> Iterator[b.Block]:  # noqa: ANN401 - a row of the op table
         """Yield the reasons for an op's placement in this run."""
-        cpu_op = self._diagnosis.cpu_ops.get(row.op_id)
+        cpu_op = self._diagnosis.cpu_ops.get(row.op_id) or self._diagnosis.idle.get(row.op_id)
         reasons = self._reasons(row.op_id, cpu_op, self._diagnosis.findings)
         why, is_open = "", False
         if row.role != Role.COMPUTE:

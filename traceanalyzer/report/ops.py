@@ -20,7 +20,7 @@ from traceanalyzer.model import blocks as b
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.records import places
-from traceanalyzer.report.text import columns_of, cut
+from traceanalyzer.report.text import columns_of, cut, word
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US
 
@@ -74,6 +74,10 @@ def _frame(facts: PageFacts, ops: pd.DataFrame) -> pd.DataFrame:
     host_ps, wait_ps = diagnosis.costs.host_by_op_ps, diagnosis.costs.exposed_by_op_ps
     kept = ["op_id", "name", "type", "placement", "occurrences", "input_types", "function", "host"]
     frame = ops[kept].copy()
+    frame["occurrences"] = frame["occurrences"].mask(ops["no_event"].notna())
+    frame["no_event"] = [
+        word("no_event", why) if isinstance(why, str) else None for why in ops["no_event"]
+    ]
     frame["role"] = ops["role"].astype(str).str.replace("_", " ")
     frame["with_a_gpu"] = _with_a_gpu(diagnosis, ops)
     frame["cause"] = _joined(ids, _causes(diagnosis))

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import pandas as pd
 
-from traceanalyzer.diagnosis import Diagnosis, cpu_ops, rare_ops
+from traceanalyzer.diagnosis import NOT_RECORDED, Diagnosis, cpu_ops, rare_ops
 from traceanalyzer.findings import Finding
 from traceanalyzer.model.blocks import PageKind
 from traceanalyzer.model.changes import Change
@@ -201,7 +201,8 @@ class PageFacts:
         if there is None:
             return OpCounts()
         found, on_cpu = there.analysis, self.stay_on_cpu
-        once = len(on_cpu & rare_ops(self.run).keys())
+        rare = rare_ops(self.run)
+        once = sum(rare.get(op_id, NOT_RECORDED) != NOT_RECORDED for op_id in on_cpu)
         unknown = len(found.unsure.keys() - on_cpu) + len(found.not_replayed - on_cpu)
         total = found.replayed - len(found.replaced) + len(found.not_replayed)
         return OpCounts(total - len(on_cpu) - unknown, len(on_cpu) - once, once, unknown)

@@ -68,6 +68,7 @@ class OpRecord:
     function: str = ""  #: the instantiated function; "" for an eager op
     node: str = ""  #: node of the placer's input or, if not recorded, of the definition
     signatures: tuple[int, ...] = ()  #: of an eager op; empty for a graph op
+    no_event: str = ""  #: why the trace has no event of it, as in the op table; "" if it has
 
 
 def as_typed(device: str | None) -> str | None:
@@ -136,7 +137,7 @@ class GraphNodes:
             return None  # created by graph partitioning
         own = self._in_function(function, name, op_type, is_its_own=True)
         return own or _agreed(
-            self._in_function(called, name, op_type) for called in self._called_by(function)
+            self._in_function(called, name, op_type) for called in self.called_by(function)
         )
 
     def find_in_datasets(self, name: str, op_type: str) -> OpRecord | None:
@@ -192,7 +193,7 @@ class GraphNodes:
                 holders.setdefault(name, {})[function] = None
         return holders
 
-    def _called_by(self, function: str) -> tuple[str, ...]:
+    def called_by(self, function: str) -> tuple[str, ...]:
         """Return the functions that a function calls, directly or not, by its nodes' attributes."""
         if function not in self._reached:
             reached, order = {function}, [function]

@@ -19,6 +19,7 @@ from traceanalyzer.tables.joined import join_eager, join_graphs, join_rows
 from traceanalyzer.tables.ops import gather_occurrences, op_rows
 from traceanalyzer.tables.recording import gpu_names, tracer_facts
 from traceanalyzer.tables.schema import ALLOCATIONS
+from traceanalyzer.tables.silent_ops import with_silent_ops
 from traceanalyzer.tables.stages import NO_PIPELINES, no_stages, pipelines
 from traceanalyzer.tables.steps import step_rows
 from traceanalyzer.tables.thread_activity import thread_activity
@@ -85,6 +86,7 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
         host, eager, calls = join_eager(host, capture_file, session)
         occurrences = gather_occurrences(host, device, facts.host_level)
         joined = join_rows(occurrences, capture_file, eager, calls)
+        occurrences, joined = with_silent_ops(occurrences, joined, capture_file, facts, session)
     ops = op_rows(host_index, occurrences, facts, allocations, joined)
     transfers = transfer_rows(occurrences, ops, facts)
     ops = count_transfers(ops, transfers)

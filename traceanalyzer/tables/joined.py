@@ -155,7 +155,7 @@ def join_eager(
     of_event = eager_signatures(plane, host.order, capture_file, session)
     signature = np.where(host.kind == Kind.EAGER_OP, of_event[host.event], -1)
     used = np.unique(signature[signature >= 0])
-    records, record_of_signature = _distinct_records(capture_file, used)
+    records, record_of_signature = distinct_records(capture_file, used)
     record = pick(record_of_signature, signature)
     calls: dict[str, tuple[int, ...]] = {}
     is_call = (of_event >= 0) & (host.names.kind[plane.name_of] == Kind.FUNCTION_CALL)
@@ -180,7 +180,7 @@ def _of_records(record: Codes, values: Sequence[str | None]) -> Strings:
     return coded(np.where(is_known, record, -1), [v or "" for v in values])
 
 
-def _distinct_records(capture_file: CaptureFile, used: Codes) -> tuple[tuple[OpRecord, ...], Codes]:
+def distinct_records(capture_file: CaptureFile, used: Codes) -> tuple[tuple[OpRecord, ...], Codes]:
     """Return the records of the signatures in use, and the record of each signature."""
     alike: dict[tuple[str, OpRecord], list[int]] = {}
     for number in used.tolist():

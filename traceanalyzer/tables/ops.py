@@ -31,6 +31,7 @@ from traceanalyzer.tables.arrays import (
 from traceanalyzer.tables.functions import CONSTANTS, DATASET_LOOP, TF_DATA
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.placements import decide
+from traceanalyzer.tables.silent_ops import NO_WORK
 from traceanalyzer.tables.vocabulary import (
     EVERY_OP_LEVEL,
     OPTIONALS,
@@ -270,6 +271,9 @@ def op_rows(
     role[in_pipeline & (role == Role.COMPUTE)] = Role.INPUT_PIPELINE
     # Whatever its type: it affects no placement of the program's ops and sends to no device.
     role[(rows["function"] == CONSTANTS).to_numpy()] = Role.RUNTIME
+    no_event = _texts((record.no_event or None) if record else None for record in records)
+    is_idle = no_event.notna() & rows["type"].isin(NO_WORK)
+    role[is_idle.to_numpy() & (role == Role.COMPUTE)] = Role.NO_WORK
     placements = decide(occurrences, facts, allocations, seen_in_pipeline, records)
     counts = host.plane.occurrences
     number = sum_by(row_of, np.ones_like(row_of) if counts is None else counts[host.event], n)
@@ -292,6 +296,7 @@ def op_rows(
             "placement_source": _texts(p.source for p in placements),
             "is_eager": rows["is_eager"],
             "in_input_pipeline": in_pipeline,
+            "no_event": no_event,
             "occurrences": np.where(number > 0, number, _launches(kernel_row, device, n)),
             "host_self_ps": sum_by(row_of, host.self_ps, n),
             "host_total_ps": sum_by(row_of, host.plane.duration_ps[host.event], n),

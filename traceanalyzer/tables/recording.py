@@ -85,6 +85,8 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - all evidence about the tracers
     level, source = _host_level(host, options, recorded)
     allocators = [str(a) for a in allocations["allocator"].cat.categories]
     listed = None if capture_file is None else logical_devices(capture_file)
+    if capture_file is not None and listed is None:  # the script was killed
+        listed = _devices_of_ops(capture_file) or None
     witness = _gpu_witness(host, device, allocators, listed or ())
     is_off = options is not None and options.device_tracer_level == 0
     is_in_doubt = is_off or any(map(_GPU_TRACER.search, (*trace.errors, *trace.warnings)))
@@ -123,6 +125,14 @@ def logical_devices(capture_file: CaptureFile) -> tuple[str, ...] | None:
         return None
     names = (d.get("name") if isinstance(d, dict) else None for d in devices)
     return tuple(name for name in names if isinstance(name, str))
+
+
+def _devices_of_ops(capture_file: CaptureFile) -> tuple[str, ...]:
+    """Return the GPUs that TensorFlow placed ops on."""
+    found = {output.device for signature in capture_file.signatures for output in signature.outputs}
+    for instance in (each for f in capture_file.functions for each in f.instances):
+        found.update(instance.assigned)
+    return tuple(sorted(filter(_GPU_DEVICE.search, found)))
 
 
 def _host_level(
@@ -196,7 +206,8 @@ def holds_other_ops(capture_file: CaptureFile | None, tables: HostTables) -> boo
     """Return whether a capture file has ops, but hardly any of the trace's ops."""
     if capture_file is None or tables.joined is None:
         return False
-    is_compute = (tables.ops["role"] == Role.COMPUTE).to_numpy()
+    ops = tables.ops
+    is_compute = ((ops["role"] == Role.COMPUTE) & ops["no_event"].isna()).to_numpy()
     found = mask(record is not None for record in tables.joined.records)[is_compute]
     has_ops = bool(capture_file.functions or capture_file.sequences)
     return has_ops and len(found) >= _FEWEST and bool(found.mean() < _LEAST_SHARE)

@@ -53,12 +53,16 @@ OPS = Schema(
         "type": "text",  # op type
         "device": "text",  # device, full string; null where unknown
         "signature": "text",  # distinguishes rows of one name: input types, scope, file:line
-        "role": "text",  # compute, input_pipeline, transfer or runtime
+        "role": "text",  # compute, no_work, input_pipeline, transfer or runtime
         "placement": "text",  # cpu, gpu:N, host_memory, xla, tpu:N, pluggable, unknown
         "placement_certainty": "text",  # certain, likely or possible
         "placement_source": "text",  # the evidence for the placement
         "is_eager": "bool",  # ran eagerly
         "in_input_pipeline": "bool",  # ran on behalf of tf.data
+        # Why it has no event, and so no duration; null if it has one. It ran: `short`, `never`
+        # (recorded at this tracer level), `asynchronous`, `lost`; whether it ran is `unknown`; its
+        # function was not called: `not_recorded`; nothing is recorded: `tracer_level`, `no_trace`.
+        "no_event": "text",
         "occurrences": "int64",  # how often it was seen; a lower bound at tracer level 2
         "host_self_ps": "int64",  # time on host threads, without the ops nested in it
         "host_total_ps": "int64",  # time on host threads, with the ops nested in it

@@ -84,6 +84,7 @@ class Role:
     """The purpose of an op. Only the placement of computation matters."""
 
     COMPUTE: Final = "compute"
+    NO_WORK: Final = "no_work"  # without an event, it hands on a value, or describes one
     INPUT_PIPELINE: Final = "input_pipeline"
     TRANSFER: Final = "transfer"
     RUNTIME: Final = "runtime"

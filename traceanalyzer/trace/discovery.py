@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 XPLANE: Final = "xplane"
 TRACE_JSON: Final = "trace.json"
 LOCAL_TRACE: Final = "local.trace"
+CAPTURE_FILE: Final = "capture file"  # no trace: the script was killed, or its profiler failed
 UNKNOWN: Final = "unknown"  # the name does not show it, the content will
 
 # Log directories are a few levels deep and have thousands of entries. For a home directory or `/`,
@@ -44,6 +45,7 @@ _FORMATS: Final = {
     ".local.trace": LOCAL_TRACE,
 }
 _CAPTURE_FILE: Final = ".placement.json.gz"
+NO_TRACE: Final = "no trace lies beside the capture file, so nothing has a time"
 _TOOL_FILE: Final = re.compile(
     r"\.(overview_page|input_pipeline(_analyzer)?|tensorflow_stats|framework_op_stats|kernel_stats"
     r"|memory_profile|memory_viewer|op_profile|pod_viewer|dcn_collective_stats|op_stats|hlo_proto"
@@ -70,7 +72,9 @@ class HostFile:
 
     host: str  #: from the file's name; bytes that are not UTF-8 are escaped
     path: Path
-    format: str  #: `xplane`, `trace.json`, `local.trace`, or `unknown` (only the content shows it)
+    #: `xplane`, `trace.json`, `local.trace`; `capture file` for no trace, `unknown` if only the
+    #: content shows it.
+    format: str
     note: str = ""  #: a note for the user about the choice of this file
     capture_file: Path | None = None  #: beside it
 
@@ -264,11 +268,12 @@ def _run_in(directory: Path, files: list[str], seen: Counter[str]) -> RunFiles |
             tools.append(name)
         elif "tfevents" in name:
             seen["events file"] += 1
-    if not traces and not tools:
-        seen["capture file"] += len(capture_files)
-        seen["run"] += in_profile and not capture_files
+    if not traces and not tools and not capture_files:
+        seen["run"] += in_profile
         return None
     found = [_best(directory, host, names) for host, names in sorted(traces.items())]
+    if not traces:
+        found = [_without_trace(directory / name) for name in sorted(capture_files)]
     name = _directory_name(directory)
     return RunFiles(
         name=name,
@@ -292,6 +297,14 @@ def _best(directory: Path, host: str, names: list[str]) -> tuple[HostFile, float
         )
     _, kind = _name_parts(chosen, in_profile=True)
     return _host_file(directory / chosen, host, kind, note), status[chosen][1]
+
+
+def _without_trace(capture_file: Path) -> tuple[HostFile, float]:
+    """Return a host that has only a capture file, and the file's modification time."""
+    host = capture_file.name.removesuffix(_CAPTURE_FILE)
+    return _host_file(
+        capture_file.with_name(f"{host}.xplane.pb"), host, CAPTURE_FILE, NO_TRACE
+    ), _size_and_time(capture_file)[1]
 
 
 def _size_and_time(file: Path) -> tuple[int, float]:
@@ -327,8 +340,6 @@ _RECORD: Final = "or record one with `traceanalyzer capture script.py`"
 # Things found instead of a trace, best explanation first, and what to do.
 _INSTEAD_OF_TRACES: Final = {
     "run": "without files: the profiler did not finish, or its files were not copied; copy them",
-    "capture file": f"(HOST{_CAPTURE_FILE}), but no trace beside it; copy HOST.xplane.pb to the "
-    "same directory",
     "events file": "but no profile; copy plugins/profile too, set profile_batch=(10, 20) in the "
     "TensorBoard callback",
 }
