@@ -30,7 +30,6 @@ from traceanalyzer.report.text_output import is_figure
 
 LARGEST_BYTES: Final = 5_000_000
 _PACKAGE: Final = "traceanalyzer.report"
-_STATIC: Final = ("page.css", "early.js", "page.js", "licences.json")
 _PIECES: Final = re.compile(r".+?(?:/+|::|\Z)", re.DOTALL)
 _NAME_CHARACTERS: Final = 240  # of a name; its title or drawer has the full name
 _TITLE_CHARACTERS: Final = 2_000

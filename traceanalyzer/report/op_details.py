@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis import Diagnosis, cpu_ops
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
@@ -24,7 +24,6 @@ from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.records import line_texts, places, source_lines
 from traceanalyzer.report.text import op_link, table_of, time, word
 from traceanalyzer.run import Run
-from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import us
 
 _CPU_OPS: Final = 150
@@ -76,13 +75,9 @@ def ops_that_match(
         msg = f"{msg}; {hint}"
         raise NoSuchOpError(msg)
     rows = rows.sort_values("host_self_ps", ascending=False, kind="stable")
-    on_cpu = _is_on_cpu(rows)
+    on_cpu = rows["op_id"].isin(cpu_ops(diagnosis.run)["op_id"])
     rows = pd.concat([rows[on_cpu], rows[~on_cpu]])
     return list(_reasons_of(rows.head(_MOST), diagnosis)), len(rows)
-
-
-def _is_on_cpu(ops: pd.DataFrame) -> pd.Series[bool]:
-    return (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
 
 
 def _types_in_the_program(diagnosis: Diagnosis) -> dict[str, str]:
@@ -141,7 +136,7 @@ def _facts(row: Any, in_program: str, *, has_hosts: bool) -> Iterator[tuple[str,
 def op_details(facts: PageFacts) -> dict[str, tuple[b.Block, ...]]:
     """Return the drawers of the CPU ops and of the most expensive other ops, by op id."""
     run, ops = facts.run, ranked(facts.run.ops)
-    on_cpu = _is_on_cpu(ops)
+    on_cpu = ops["op_id"].isin(cpu_ops(run)["op_id"])
     ops = pd.concat([ops[on_cpu].head(_CPU_OPS), ops[~on_cpu].head(_OTHER_OPS)])
     tables = [_values(run, set(ops["op_id"])), _kernels(run, set(ops["op_id"]))]
     found: dict[str, tuple[b.Block, ...]] = {}

@@ -22,8 +22,7 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,16 +35,14 @@ _EXACT: Final = 2**53  # whole numbers up to here are exact as floats
 _WHOLE: Final = tuple(np.dtype(name) for name in ("<u1", "<u2", "<u4"))
 
 
-@dataclass(frozen=True, eq=False)
-class Numbers:
+class Numbers(NamedTuple):
     """A column of numbers."""
 
     values: NDArray[Any]  # NaN is None
     per: float = 1  # values are rounded to this fraction of a unit: 1000 for three decimals
 
 
-@dataclass(frozen=True, eq=False)
-class Texts:
+class Texts(NamedTuple):
     """A column of texts."""
 
     codes: NDArray[Any]  # index of the text of each row; below 0 for None
