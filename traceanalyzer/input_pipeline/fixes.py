@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from traceanalyzer.format import counted, percent_text, size_text
-from traceanalyzer.input_pipeline.throughput import PROGRAM, is_positive
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.input_pipeline.throughput import Pipeline
+from traceanalyzer.input_pipeline.throughput import PROGRAM, Pipeline, is_positive
 
 _MAPS: Final = re.compile(r"Map|MapAndBatch\w*|ParallelMap\w*")
 _FILES: Final = re.compile(r"TFRecord\w*|TextLine\w*|FixedLengthRecord\w*|CSV\w*")

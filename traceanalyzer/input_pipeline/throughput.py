@@ -8,22 +8,18 @@ thread: each step waits for all of its work.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from traceanalyzer.tables.stage_events import Spans
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.tables.stage_events import Spans
 
 _MAX_HANDOVER_PS: Final = 200 * PS_PER_US  # waking a thread takes some ten microseconds
 # The consuming stage ("" for the program), and whether these are calls of its function.

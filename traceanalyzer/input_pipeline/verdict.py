@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
-from traceanalyzer.input_pipeline.fixes import fixes
+from traceanalyzer.input_pipeline.fixes import InputFix, fixes
 from traceanalyzer.input_pipeline.throughput import Pipeline, StepWaits, is_positive, times_of
+from traceanalyzer.model.figures import InputVerdict
+from traceanalyzer.tables.stages import Pipelines
 from traceanalyzer.tables.steps import OUTLIER, REGULAR, main_steps
-from traceanalyzer.timeline.intervals import inside_ps
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from traceanalyzer.input_pipeline.fixes import InputFix
-    from traceanalyzer.model.figures import InputVerdict
-    from traceanalyzer.tables.stages import Pipelines
-    from traceanalyzer.timeline.intervals import Intervals
+from traceanalyzer.timeline.intervals import Intervals, inside_ps
 
 _MIN_STEPS: Final = 3
 _TOO_LONG: Final = 0.05  # share of a step spent waiting

@@ -6,14 +6,11 @@ A deallocation frees the block last allocated at its address.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
+import pandas as pd
+from numpy.typing import NDArray
 
 # Larger sizes are invalid. Half a million of these fit into int64.
 _MOST_BYTES: Final = 2**44

@@ -5,19 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from traceanalyzer.memory.ledger import UNKNOWN, ledger, records_of
+from traceanalyzer.memory.ledger import UNKNOWN, Ledger, ledger, records_of
 from traceanalyzer.tables.steps import PARTIAL, WARM_UP, main_steps
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traceanalyzer.memory.ledger import Ledger
-
 
 MOST_ALLOCATORS: Final = 64  # of a host; a file may name a million
 _KINDS: Final = ("device", "unknown", "pinned_host", "host")

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from traceanalyzer.native import events
 from traceanalyzer.native.events import sum_by
+from traceanalyzer.trace.columns import Plane
 from traceanalyzer.trace.strings import Strings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.trace.columns import Plane
-
-    Flags = NDArray[np.bool_]
-    Codes = NDArray[np.int32]
-    Ints = NDArray[np.int64]
-    Test = Callable[[str], object]  # such as `pattern.fullmatch`
+Flags = NDArray[np.bool_]
+Codes = NDArray[np.int32]
+Ints = NDArray[np.int64]
+Test = Callable[[str], object]  # such as `pattern.fullmatch`
 
 
 def mask(flags: Iterable[object]) -> Flags:

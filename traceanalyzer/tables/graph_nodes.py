@@ -13,22 +13,17 @@ the program's TensorFlow.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from traceanalyzer.capture_file.document import SESSION, is_session
-from traceanalyzer.capture_file.function_records import UNKNOWN
+from traceanalyzer.capture_file.document import SESSION, CaptureFile, Frame, is_session
+from traceanalyzer.capture_file.function_records import UNKNOWN, Graph, Instance, Partition
 from traceanalyzer.placement.calls import called_in, functions_of_steps, with_requests
 from traceanalyzer.placement.kernel_tables import AttributesError
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.tables.vocabulary import Role, role_of_type
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from traceanalyzer.capture_file.document import CaptureFile, Frame
-    from traceanalyzer.capture_file.function_records import Graph, Instance, Partition
 
 _CPU: Final = "/device:CPU:"
 _LONGEST_LIST: Final = 1000  # list entries kept in a capture file (capture_file/attributes.py)

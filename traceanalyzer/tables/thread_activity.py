@@ -16,12 +16,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from traceanalyzer.native.events import Turns, begun_by_call, flatten
 from traceanalyzer.tables.arrays import (
+    Codes,
+    Flags,
+    Ints,
     innermost,
     last_of,
     mask,
@@ -31,7 +36,9 @@ from traceanalyzer.tables.arrays import (
     pick,
     place_of,
 )
-from traceanalyzer.tables.device_events import SYNCHRONIZES
+from traceanalyzer.tables.device_events import SYNCHRONIZES, DeviceEvents
+from traceanalyzer.tables.host_ops import HostOps
+from traceanalyzer.tables.ops import OpOccurrences
 from traceanalyzer.tables.vocabulary import (
     FUNCTION_RUN,
     GET_NEXT,
@@ -40,16 +47,7 @@ from traceanalyzer.tables.vocabulary import (
     Role,
     is_eager_executor_line,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from traceanalyzer.tables.arrays import Codes, Flags, Ints
-    from traceanalyzer.tables.device_events import DeviceEvents
-    from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.tables.ops import OpOccurrences
-    from traceanalyzer.trace.columns import Plane
+from traceanalyzer.trace.columns import Plane
 
 # Calls of the runtimes that wait for the device, synchronous copies among them.
 _WAIT: Final = re.compile(rf"{SYNCHRONIZES.pattern}|(?:cu|cuda|hip)Memcpy(?!\w*Async)\w*")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.arrays import (
+    Ints,
     categorical,
     coded,
     distinct_rows,
@@ -19,14 +20,11 @@ from traceanalyzer.tables.arrays import (
     matches,
     pick,
 )
+from traceanalyzer.tables.ops import OpOccurrences
 from traceanalyzer.tables.placements import placement_of_device
+from traceanalyzer.tables.recording import TracerFacts
 from traceanalyzer.tables.vocabulary import Role, role_of_type
-
-if TYPE_CHECKING:
-    from traceanalyzer.tables.arrays import Ints
-    from traceanalyzer.tables.ops import OpOccurrences
-    from traceanalyzer.tables.recording import TracerFacts
-    from traceanalyzer.trace.strings import Strings
+from traceanalyzer.trace.strings import Strings
 
 # tensor_handle.cc, copy_to_device_node.h: the edge name of a copy of a Python tensor.
 _TENSOR: Final = "copy"

@@ -8,17 +8,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from traceanalyzer.tables.arrays import mask
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traceanalyzer.tables.arrays import Flags
-    from traceanalyzer.trace.columns import Plane
+from traceanalyzer.tables.arrays import Flags, mask
+from traceanalyzer.trace.columns import Plane
 
 HOST_PLANE: Final = "/host:CPU"
 GPU_PLANE: Final = re.compile(r"/device:(GPU|TPU):(\d+)")

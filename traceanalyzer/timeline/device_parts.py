@@ -16,17 +16,20 @@ launch, the times of that device are shifted (`shifts_ps`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.native.walk import busy_and_idle
-from traceanalyzer.tables.thread_activity import ON_DEVICE, Launches, ThreadState
+from traceanalyzer.tables.host_tables import HostTables
+from traceanalyzer.tables.thread_activity import ON_DEVICE, Launches, ThreadActivity, ThreadState
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.timeline.intervals import common, durations, union
+from traceanalyzer.timeline.intervals import Intervals, common, durations, union
 from traceanalyzer.timeline.walk import (
     Parts,
     Phase,
@@ -35,16 +38,6 @@ from traceanalyzer.timeline.walk import (
     program_thread,
     walk_back,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.tables.host_tables import HostTables
-    from traceanalyzer.tables.thread_activity import ThreadActivity
-    from traceanalyzer.timeline.intervals import Intervals
-
 
 _ON_THE_HOST: Final = ("cpu", "host_memory")
 

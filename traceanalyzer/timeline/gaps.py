@@ -8,24 +8,19 @@ count, and not the shortest if there are very many.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from traceanalyzer.tables.host_tables import HostTables
 from traceanalyzer.tables.steps import main_steps, regular_steps
 from traceanalyzer.tables.thread_activity import ThreadState
-from traceanalyzer.timeline.walk import Phase, program_segments
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.tables.host_tables import HostTables
-    from traceanalyzer.timeline.device_parts import DeviceWork, HostTimeline
-    from traceanalyzer.timeline.walk import Parts
+from traceanalyzer.timeline.device_parts import DeviceWork, HostTimeline
+from traceanalyzer.timeline.walk import Parts, Phase, program_segments
 
 _LEAST_SHARE: Final = 0.1  # of a gap: shorter ops do not explain it
 _MOST: Final = 20_000  # gaps of a device

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
+import pandas as pd
+from numpy.typing import NDArray
 
 _LIMIT_PS: Final = 2**61  # 26 days; sums of times up to here are exact
 

@@ -7,19 +7,15 @@ initializers. So an op of a session is rare only if most ops of its runs are rar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from traceanalyzer.tables.functions import is_session_graph
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traceanalyzer.tables.host_tables import HostTables
-    from traceanalyzer.tables.thread_activity import ThreadActivity
-
+from traceanalyzer.tables.host_tables import HostTables
+from traceanalyzer.tables.thread_activity import ThreadActivity
 
 _FEWEST_STEPS: Final = 3  # fewer do not show which ops recur
 _RARE: Final = 4  # an op that overlaps fewer than 1/4 of the steps is in none

@@ -6,22 +6,17 @@ It writes an XSpace and decodes it, so that later code sees no difference.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from traceanalyzer.trace import xplane
-from traceanalyzer.trace.columns import Damage
+from traceanalyzer.trace.columns import Damage, Trace
 from traceanalyzer.trace.limits import MemoryNeed
 from traceanalyzer.trace.message import FIXED64, LENGTH, VARINT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traceanalyzer.trace.columns import Trace
-
 
 # 53 days: the sum of a start and a duration fits into 64 bits.
 LARGEST_PS: Final = 2**62 - 1

@@ -7,17 +7,12 @@ the profile before it writes a file. Other writers do not, and a date in picosec
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from traceanalyzer.trace.columns import NO_STAT
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traceanalyzer.trace.columns import Plane, Trace
-
+from traceanalyzer.trace.columns import NO_STAT, Plane, Trace
 
 LONGEST_PS: Final = 2**57  # 40 hours: no event of a profile lasts longer or is further from others
 _LONGEST_NS: Final = LONGEST_PS // 1000

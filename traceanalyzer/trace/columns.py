@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traceanalyzer.native import wire
 from traceanalyzer.trace.strings import (
@@ -19,9 +20,6 @@ from traceanalyzer.trace.strings import (
     texts_at,
     whole_number,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

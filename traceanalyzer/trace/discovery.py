@@ -11,16 +11,14 @@ import os
 import re
 import stat
 from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError
 from traceanalyzer.format import counted, encodable, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 # Formats, as in `Trace.format`; whether a file is gzipped is checked when it is opened.
 XPLANE: Final = "xplane"

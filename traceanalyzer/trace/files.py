@@ -5,24 +5,18 @@ from __future__ import annotations
 import re
 import stat
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError, TraceTooLargeError
 from traceanalyzer.format import printable
 from traceanalyzer.trace import local_trace, trace_json, xplane
 from traceanalyzer.trace.clock import on_one_clock
-from traceanalyzer.trace.columns import Damage
-from traceanalyzer.trace.discovery import EVENTS_FILE, LOCAL_TRACE, TRACE_JSON, XPLANE
+from traceanalyzer.trace.columns import Damage, Trace
+from traceanalyzer.trace.discovery import EVENTS_FILE, LOCAL_TRACE, TRACE_JSON, XPLANE, HostFile
 from traceanalyzer.trace.limits import DamagedGzipError, inflate
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traceanalyzer.trace.columns import Trace
-    from traceanalyzer.trace.discovery import HostFile
-
 
 _QUOTED_MESSAGES: Final = 3  # of an empty profile's own messages; one usually says it
 _MANGLED: Final = (

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
 from traceanalyzer.format import size_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _RAISE_IT: Final = "raise it with --max-memory (max_memory_bytes in Python), or record fewer steps"
 # Peak memory of whole reports, for traces of 5 to 127 MB: 267 MB and 3.4 to 3.8 times the columns.

@@ -8,16 +8,13 @@ step, the assigned device and whether the op is asynchronous, which become separ
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.format import size_text
 from traceanalyzer.trace.builder import LARGEST_PS, TraceBuilder
+from traceanalyzer.trace.columns import Trace
 from traceanalyzer.trace.message import BrokenMessageError, Message, fields
-
-if TYPE_CHECKING:
-    from traceanalyzer.trace.columns import Trace
-
 
 FORMAT: Final = "local.trace"
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traceanalyzer.native import wire
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _INT64_MAX: Final = 2**63 - 1
 _WHOLE: Final = re.compile("-?[0-9]{1,19}")

@@ -9,21 +9,16 @@ from __future__ import annotations
 import os
 import re
 import struct
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from traceanalyzer.format import printable
-from traceanalyzer.trace.discovery import time_in_name
+from traceanalyzer.trace.discovery import RunFiles, time_in_name
 from traceanalyzer.trace.message import BrokenMessageError, Message, as_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.trace.discovery import RunFiles
-
 
 # TF_GRAPH_DEF_VERSION in each release's `core/public/version.h`; patch releases keep it. Releases
 # 2.1 and 2.2 share a number.

@@ -13,16 +13,13 @@ from __future__ import annotations
 import json
 import re
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.format import size_text
 from traceanalyzer.trace.builder import LARGEST_PS, TraceBuilder
+from traceanalyzer.trace.columns import Trace
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from traceanalyzer.trace.columns import Trace
-
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | Decimal | bool | None"
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.native import wire
@@ -16,12 +18,6 @@ from traceanalyzer.trace.columns import Damage, Lines, Metadata, Plane, Stats, T
 from traceanalyzer.trace.limits import MemoryNeed
 from traceanalyzer.trace.message import BrokenMessageError, fields
 from traceanalyzer.trace.strings import texts_at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
 
 # A profile of a host with a thousand cores has a few thousand lines and a few dozen planes. Python
 # does the work per plane and line, so a file with far more would take hours and is refused.

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.function_records import UNKNOWN
+from traceanalyzer.model import Certainty
 from traceanalyzer.model.figures import (
     DeviceToHostSyncRecord,
+    Reader,
     SmallTransfersEdge,
     SmallTransfersRecord,
 )
 from traceanalyzer.timeline.intervals import union
-from traceanalyzer.transfers.round_trips import round_trips
+from traceanalyzer.transfers.round_trips import RoundTrip, round_trips
+from traceanalyzer.transfers.traffic import HostFacts, Traffic
 from traceanalyzer.units import PS_PER_S, PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.model import Certainty
-    from traceanalyzer.model.figures import Reader
-    from traceanalyzer.transfers.round_trips import RoundTrip
-    from traceanalyzer.transfers.traffic import HostFacts, Traffic
 
 _MANY: Final = 10  # small transfers in a step
 _MANY_IN_A_TRACE: Final = 100  # without steps

@@ -5,20 +5,16 @@ from __future__ import annotations
 import io
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 
 from traceanalyzer.native.events import sum_by
+from traceanalyzer.transfers.traffic import Traffic
 from traceanalyzer.units import PS_PER_S
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import pandas as pd
-
-    from traceanalyzer.transfers.traffic import Traffic
 
 # Characters that XML 1.0 forbids (section 2.2) or its readers change: line ends and tabs.
 _NOT_IN_XML: Final = re.compile("[^\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
+
+import pandas as pd
 
 from traceanalyzer.transfers.graph import sums
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    import pandas as pd
-
-    from traceanalyzer.transfers.traffic import Traffic
+from traceanalyzer.transfers.traffic import Traffic
 
 _GroupKind: TypeAlias = Literal["op", "scope", "type", "memory", "others"]
 

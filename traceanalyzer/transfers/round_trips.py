@@ -7,31 +7,24 @@ which take a value from a GPU and send one back.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import networkx as nx
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from traceanalyzer.capture_file.document import is_session
-from traceanalyzer.capture_file.function_records import UNKNOWN
+from traceanalyzer.capture_file.document import CaptureFile, is_session
+from traceanalyzer.capture_file.function_records import UNKNOWN, Instance
+from traceanalyzer.model import Certainty
 from traceanalyzer.model.figures import RoundTripTransfers
 from traceanalyzer.placement.devices import CPU, DeviceNameError, parse_device
-from traceanalyzer.tables.graph_nodes import base_names
+from traceanalyzer.tables.graph_nodes import OpRecord, base_names
 from traceanalyzer.tables.vocabulary import Role, role_of_type
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.capture_file.function_records import Instance
-    from traceanalyzer.model import Certainty
-    from traceanalyzer.tables.graph_nodes import OpRecord
 
 _Place: TypeAlias = "tuple[str, str]"  # function and node
 _ByNode: TypeAlias = "Mapping[str, list[int]]"  # transfers

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from traceanalyzer.capture_file.document import CaptureFile, Json
+from traceanalyzer.model.figures import LinkSource
+from traceanalyzer.tables.joined import Joined
 from traceanalyzer.tables.placements import placement_of_device
-from traceanalyzer.timeline.intervals import inside_ps, union
+from traceanalyzer.timeline.intervals import Intervals, inside_ps, union
 from traceanalyzer.units import PS_PER_S
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.capture_file.document import CaptureFile, Json
-    from traceanalyzer.model.figures import LinkSource
-    from traceanalyzer.tables.joined import Joined
-    from traceanalyzer.timeline.intervals import Intervals
 
 _HOST: Final = "host"
 _UNSEEN_DEVICE: Final = "device"  # the device end of a transfer that only the host recorded
