@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ from traceanalyzer.placement.explanations import (
     ReplayedExplanations,
     doubted,
 )
+from traceanalyzer.placement.inference import UnexplainedOp, inferred
 from traceanalyzer.placement.keras import Keras
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS
 from traceanalyzer.placement.on_a_gpu import (
@@ -93,6 +95,7 @@ _OF_ANOTHER_CALL: Final = "the graph may belong to another call of the function"
 _MAYBE_CALLED_THERE: Final = "no graph or kernel shows where its function was called"
 _SILENT: Final = ARGUMENTS | RESULTS | {"Const", "Identity", "NoOp"}  # leave no event
 _BY_STRATEGY: Final = "a tf.distribute strategy may have requested the device"
+_TASK: Final = re.compile(r"/job:.*?/task:\d+")  # in the full name of a device
 _NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
 
 
@@ -204,6 +207,7 @@ def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
     recorded = host.capture_file or graphs
     replayed = None if recorded is None else ReplayedExplanations(recorded)
     by_strategy = set(_placed_by_strategies(replayed.program)) if replayed and graphs else set()
+    found: list[tuple[Any, OpRecord | None, PlacementExplanation]] = []
     for row, record in _rows(host):
         if row.placement != "cpu":
             continue
@@ -223,7 +227,45 @@ def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
             is_of_call = any(b.kind is BlockerKind.DEFAULT_DEVICE for b in explanation.blockers)
             if is_of_call and not _shows_call(host, graphs, record):
                 explanation = doubted(explanation, _MAYBE_CALLED_THERE, "possible")
-        yield _cpu_op(row, record, explanation), _is_idle(row, record, replayed)
+        found.append((row, record, explanation))
+    by_others = {} if host.capture_file is not None else _inferred(run, host, found)
+    for row, record, explanation in found:
+        explained = by_others.get(row.op_id, explanation)
+        yield _cpu_op(row, record, explained), _is_idle(row, record, replayed)
+
+
+def _inferred(
+    run: Run, host: Host, found: list[tuple[Any, OpRecord | None, PlacementExplanation]]
+) -> dict[str, PlacementExplanation]:
+    """Explain the ops without an explanation by the other ops of the host."""
+    unexplained = [
+        UnexplainedOp(
+            op_id=row.op_id,
+            name=str(row.name),
+            function=_text(row.function),
+            is_eager=bool(row.is_eager),
+            types=tuple({*_text(row.input_types).split(";")} - {"", UNKNOWN_TYPE}),
+            explanation=explanation,
+        )
+        for row, _, explanation in found
+        if explanation.basis == "none" and not explanation.contradiction
+    ]
+    ops, transfers = host.tables.ops, host.tables.transfers
+    there = ops["placement"].astype(str).str.startswith("gpu") & (ops["role"] == Role.COMPUTE)
+    there &= ~ops["is_eager"]
+    sent = transfers[(transfers["direction"] == "h2d") & transfers["function"].notna()]
+    on_gpu = [
+        *((_text(o.function), str(o.name), str(o.type)) for o in ops[there].itertuples()),
+        *((str(t.function), str(t.consumer_name), "") for t in sent.itertuples()),
+    ]
+    devices = ops["device"].dropna().unique()
+    tasks = {task[0] for device in devices if (task := _TASK.match(device))}
+    version, is_distributed = run.tensorflow_version, len(tasks) > 1
+    return inferred(unexplained, on_gpu, version, is_distributed=is_distributed)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _is_idle(
@@ -300,17 +342,20 @@ def _types(text: object) -> list[str] | None:
 
 
 def _cpu_op(row: Any, record: OpRecord | None, explanation: PlacementExplanation) -> CpuOp:  # noqa: ANN401
+    node = ("", "") if record is None else (record.function, record.node)
+    if explanation.inferred_from and not row.is_eager:
+        node = (_text(row.function), str(row.name))
     return CpuOp(
         op_id=row.op_id,
         host=str(row.host),
         name=str(row.name),
         type=str(row.type),
-        function=row.function if isinstance(row.function, str) else "",
+        function=_text(row.function),
         file=row.source_file if isinstance(row.source_file, str) else None,
         line=None if pd.isna(row.source_line) else int(row.source_line),
         host_self_ps=int(row.host_self_ps),
         requested_device=row.requested_device if isinstance(row.requested_device, str) else None,
         explanation=explanation,
-        node=("", "") if record is None else (record.function, record.node),
+        node=node,
         is_eager=bool(row.is_eager),
     )

@@ -25,36 +25,22 @@ def changes(*ops: dict[str, object], version: str = "2.4") -> list[Change]:
     return list(changes_of(ta.diagnose(run)))
 
 
-def test_a_variable_and_its_update_are_one_change_with_candidates_and_checks() -> None:
-    """They are in two name scopes; the optimizer's does not name the variable."""
+def test_a_variable_with_its_update_and_its_layer_is_one_change() -> None:
+    """The update is in another name scope, which does not name the variable."""
     found, record = changes(*_LOOKUP)
 
-    assert (found.kind, record.kind) == ("find_cause", "record")
-    assert found.title == "Find out why the variable of `tower/items` is on the CPU"
+    assert (found.kind, record.kind) == ("edit", "record")
+    assert found.title == "Create the variable of `tower/items` on the GPU"
+    assert found.certainty == "likely"
     assert len(found.op_ids) == len(_LOOKUP)
-    first = found.candidates[0]
-    assert first.cause == "resource_on_cpu"
-    assert (first.explains_directly, first.explains_following) == (2, 4)
-    assert first.check == "print(variable.device)"
-    assert all(each.check and each.edit for each in found.candidates)
-
-
-def test_a_version_that_keeps_embeddings_on_the_cpu_is_a_candidate() -> None:
-    titles = {
-        v: [c.title for c in changes(*_LOOKUP, version=v)[0].candidates] for v in ("2.4", "2.9")
-    }
-
-    assert any("Embedding" in title for title in titles["2.4"])
-    assert not any("Embedding" in title for title in titles["2.9"])
 
 
 def test_two_variables_are_two_changes() -> None:
     users = {"name": "tower/users/embedding_lookup", "type": "ResourceGather"}
 
-    found = [c for c in changes(*_LOOKUP[:3], users) if c.kind == "find_cause"]
+    found = [c for c in changes(*_LOOKUP[:3], users) if c.kind == "edit"]
 
-    assert [len(change.op_ids) for change in found] == [3, 1]
-    assert found[0].saving.high_us == 11
+    assert sorted(len(change.op_ids) for change in found) == [1, 3]
 
 
 def test_many_unexplained_parts_are_a_few_changes() -> None:

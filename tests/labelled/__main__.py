@@ -8,7 +8,8 @@ python -m tests.labelled score [NAME...]  # do the rules name the labels' causes
 import sys
 from collections.abc import Sequence
 
-from tests.labelled import HELD_OUT, PROGRAMS, QUESTIONS, LabelledProgram
+from tests.labelled import BARE, HELD_OUT, PROGRAMS, QUESTIONS, LabelledProgram
+from tests.labelled.calibration import Calibration, calibrated
 from tests.labelled.scoring import (
     Score,
     captured,
@@ -16,7 +17,6 @@ from tests.labelled.scoring import (
     on_cpu,
     problems,
     score,
-    score_bare,
     score_on_a_gpu,
 )
 
@@ -38,13 +38,15 @@ def _rows(programs: Sequence[LabelledProgram]) -> bool:
 def _score(programs: Sequence[LabelledProgram]) -> bool:
     for name, scores in {
         "with the capture file": map(score, programs),
-        "the trace alone, level 2": (score_bare(program, 2) for program in programs),
-        "the trace alone, level 3": (score_bare(program, 3) for program in programs),
         "a prediction for a GPU machine": map(score_on_a_gpu, programs),
     }.items():
         total = sum(scores, start=Score())
         figures = f"{total.right} of {total.ops}; certain and wrong: {total.wrong_certain}"
         print(*total.misses, f"{name}: {figures}", sep="\n")
+    for level in (2, 3):
+        calibrations = (calibrated(program, level) for program in programs)
+        bare = sum(calibrations, start=Calibration())
+        print(*bare.misses, f"the trace alone, level {level}: {bare}", sep="\n")
     alarms = [alarm for program in programs if program.is_clean for alarm in clean_alarms(program)]
     print("false alarms on clean programs:", *(alarms or ["none"]), sep="\n    ")
     return True
@@ -57,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     if command is None:
         print(__doc__)
         return 2
-    everything = (*PROGRAMS, *HELD_OUT, *QUESTIONS)
+    everything = (*PROGRAMS, *HELD_OUT, *QUESTIONS, *BARE)
     names = arguments[1:] or [program.name for program in everything]
     return 0 if command([program for program in everything if program.name in names]) else 1
 

@@ -17,14 +17,12 @@ import traceanalyzer as ta
 from tests.emulator.oracle import Outcome, the_oracle
 from tests.labelled import Label, LabelledProgram
 from traceanalyzer.capture_file.document import CaptureFile
-from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.diagnosis import Diagnosis, cpu_ops
 from traceanalyzer.findings import Finding
 from traceanalyzer.placement.on_a_gpu import OPTION
 from traceanalyzer.run import Run
 from traceanalyzer.tables.vocabulary import Role, role_of_type
 
-_MOST_NAMED: Final = 4
 _SESSION: Final = "unknown_graph"  # the name of a session's graph in TensorFlow's dumps
 
 
@@ -154,8 +152,8 @@ def _devices_at(capture_file: CaptureFile, line: int) -> Iterator[str]:
 class Score:
     """How well the named causes agree with the labels; scores can be added."""
 
-    ops: int = 0  #: ops on the CPU; of the trace alone, those that a label can be tied to
-    right: int = 0  #: exactly the label's causes are named; of the trace alone, one of at most four
+    ops: int = 0  #: ops on the CPU
+    right: int = 0  #: exactly the label's causes are named
     wrong_certain: int = 0  #: a cause is certain that the label does not have
     misses: list[str] = field(default_factory=list)
 
@@ -220,39 +218,6 @@ def score_listed(program: LabelledProgram, *, has_trace: bool = True) -> Score:
     return Score(ops=len(there), right=len(there) - len(misses), misses=misses)
 
 
-@functools.cache
-def score_bare(program: LabelledProgram, level: int) -> Score:
-    """Score the answers to the trace alone, of a host tracer level."""
-    full = captured(program, level=level)
-    expected: dict[tuple[bool, str, str], set[str]] = defaultdict(set)
-    for row in on_cpu(program, full).itertuples():
-        if (label := label_of(program, row)) is not None:
-            expected[_kind(row)] |= label.ids
-    diagnosis = ta.diagnose(_without_capture_file(full))
-    findings = _by_op(diagnosis.findings)
-    candidates = Candidates(diagnosis.run)
-    found = Score()
-    ops = diagnosis.run.ops
-    counted = ops["role"].isin({Role.COMPUTE, Role.INPUT_PIPELINE})
-    for row in ops[(ops["placement"] == "cpu") & counted].itertuples():
-        true = expected.get(_kind(row))
-        if true is None:
-            continue
-        finding = findings.get(str(row.op_id))
-        cpu_op = diagnosis.cpu_ops.get(str(row.op_id))
-        named = frozenset(candidates.of(cpu_op)) if finding is None else _causes(finding)
-        certainty = "candidates" if finding is None else str(finding.certainty)
-        is_among = len(named) <= _MOST_NAMED and bool(named & true)
-        is_wrong = certainty == "certain" and not named <= true
-        found.ops += 1
-        found.right += is_among
-        found.wrong_certain += is_wrong
-        if is_wrong or not is_among:
-            where = f"{program.name}: {row.name} ({row.type})"
-            found.misses.append(f"{where}: {sorted(named)}, {certainty}; label: {sorted(true)}")
-    return found
-
-
 _ByKind: TypeAlias = dict[tuple[int, str], bool]  # by line and type: whether any is on the CPU
 
 
@@ -314,15 +279,6 @@ def clean_alarms(program: LabelledProgram) -> list[str]:
     return [finding.title for finding in diagnosed(program).findings if finding.harm == "harmful"]
 
 
-def _without_capture_file(run: Run) -> Run:
-    folder = Path(tempfile.mkdtemp(dir=_folder())) / "plugins" / "profile" / "run"
-    folder.mkdir(parents=True)
-    for host in run.hosts:
-        assert host.file is not None
-        shutil.copy(host.file.path, folder)
-    return ta.load(folder.parents[2])
-
-
 def _without_trace(program: LabelledProgram) -> Run:
     folder = Path(tempfile.mkdtemp(dir=_folder())) / "logs"
     shutil.copytree(_recorded(program)[0], folder, ignore=shutil.ignore_patterns("*.xplane.pb"))
@@ -337,10 +293,6 @@ def _causes(finding: Finding | None) -> frozenset[str]:
 
 def _by_op(findings: Iterable[Finding]) -> Mapping[str, Finding]:
     return {op_id: finding for finding in findings for op_id in finding.op_ids}
-
-
-def _kind(row: Any) -> tuple[bool, str, str]:  # noqa: ANN401 - a named tuple
-    return bool(row.is_eager), str(row.type if row.is_eager else row.name), str(row.type)
 
 
 def _place(row: Any) -> str:  # noqa: ANN401 - a named tuple

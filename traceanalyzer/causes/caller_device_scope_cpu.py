@@ -17,7 +17,8 @@ function.
 ## How sure it is
 Certain if the capture recorded the call and its scope. Likely if another function made the call, or
 if only a graph of the program shows the placement: a replay shows that the call was on the CPU,
-but not why.
+but not why. Likely, too, if only a trace is left, and no op of the function is known to be on a
+GPU: a scope around the whole body looks the same.
 """
 
 from __future__ import annotations
@@ -47,11 +48,13 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if scope is None:
         where = f"function {blocker.function or function}"
         text = f"the call of {function} was placed on the CPU"
+        if shown := cpu_op.explanation.inferred_from:
+            text, where = f"inferred: {shown}", ""
         return CauseMatch(
             scope=f"{function} called within a function",
             evidence=(observed("default_device", text, where),),
             certainty="likely",
-            sub_reason="call_on_the_cpu",
+            sub_reason="inferred" if shown else "call_on_the_cpu",
         )
     where = f"call of {function if blocker.call is None else blocker.call.op}"
     text = f"{function} was called inside {scope_text(blocker)}"
@@ -63,6 +66,8 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
+    if ops.ops[0].explanation.inferred_from:
+        return ops.described("caller_device_scope_cpu/inferred")
     if _scope(ops.blocker) is None:
         return ops.described("caller_device_scope_cpu/call_on_the_cpu")
     lines = lines_text(blocker.scope_frame for blocker in ops.blockers)
@@ -77,7 +82,7 @@ def _scope(blocker: Blocker) -> str | None:
     """Return the device of the scope around the call; None if no scope was recorded."""
     if blocker.call is not None:
         return blocker.call.scope
-    return str(blocker.scope) if blocker.called_in else None
+    return blocker.scope if blocker.called_in else None
 
 
 CAUSE = Cause(__name__, __doc__, match=match, describe=describe)

@@ -40,6 +40,8 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return None
     text = f"its `_class` attribute colocates it with {blocker.name or blocker.type}"
     tie = observed("colocation", text, f"node {cpu_op.name}")
+    if cpu_op.explanation.inferred_from:
+        tie = observed("colocation", f"inferred: {cpu_op.explanation.inferred_from}")
     return CauseMatch.by_other(blocker, tie, f"node {blocker.name}" if blocker.name else "")
 
 

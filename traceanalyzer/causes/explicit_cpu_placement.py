@@ -14,7 +14,9 @@ host memory, keep only the table in it: computation on its values can run outsid
 
 ## How sure it is
 Certain if the capture recorded the scope and the line that opened it. Likely if it recorded a
-request without a scope: a device function or a loaded graph can make one. The reason for a scope is
+request without a scope: a device function or a loaded graph can make one. Likely, too, if only a
+trace is left, for ops whose kernels do not explain why they are on the CPU while other ops of their
+function are on a GPU: who opened the scope is then unknown. The reason for a scope is
 never certain: lack of memory is a likely one if the scope's data is larger than the GPU's memory
 (modifier `memory_pressure`), and is ruled out if the data would easily fit.
 """
@@ -47,11 +49,13 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         if blocker.requested_device.startswith("/job:") or habit_of(blocker.name, None):
             return None  # a strategy, another variable's device, or a library's scope
         text = f"{device} is requested for {name or blocker.type}; the line was not recorded"
+        if shown := cpu_op.explanation.inferred_from:
+            text, where = f"inferred for {name or blocker.type}: {shown}", ""
         return CauseMatch(
             scope=f"{cpu_op.function} {device}",
             evidence=(observed("requested_device", text, where),),
             certainty="likely",
-            sub_reason="request_without_a_line",
+            sub_reason="inferred" if shown else "request_without_a_line",
         )
     text = f"{scope_text(blocker)} is entered here"
     return CauseMatch(
@@ -63,7 +67,9 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 def describe(ops: BlockedOps) -> FindingText:
     case = ""
-    if all(blocker.scope_frame is None for blocker in ops.blockers):
+    if all(cpu_op.explanation.inferred_from for cpu_op in ops.ops):
+        case = "/inferred"
+    elif all(blocker.scope_frame is None for blocker in ops.blockers):
         case = "/without_a_line"
     elif all(map(_is_computed, ops.blockers)):
         case = "/computed"

@@ -24,7 +24,7 @@ ops. The others are small and can stay.
 ## How sure it is
 Certain if the capture recorded the line that opened the scope. Likely for the variables of an
 optimizer, which follow the model's variable, and if only a graph in an events file shows the
-request. Without a capture, possible: the names of ops, or the op before a summary, suggest it.
+request. Without a capture, the names of ops make it likely, and the op before a summary possible.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from traceanalyzer.causes.knowledge.advice import read
 from traceanalyzer.causes.knowledge.finding_text import (
     capitalized,
     is_of_strategy,
-    name_scope,
     observed,
     types_at,
 )
@@ -48,6 +47,7 @@ from traceanalyzer.format import listed
 from traceanalyzer.model import Fix, Harm
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
+from traceanalyzer.placement.inference import name_scope
 from traceanalyzer.placement.scopes import habit_of
 from traceanalyzer.run import Run
 
@@ -125,13 +125,13 @@ def _by_name(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     code = _code_of_name(blocker.name)
     if code is None:
         return None
-    device = device_text(blocker.requested_device)
-    text = (
-        f"{device} is requested for {blocker.name}; code that {code.does} names its ops like this"
-    )
+    text, where = f"code that {code.does} names its ops like {blocker.name}", ""
+    if not cpu_op.explanation.inferred_from:
+        text = f"{device_text(blocker.requested_device)} is requested for {blocker.name}; {text}"
+        where = f"node {blocker.name}"
     return CauseMatch(
         scope=f"{code.id} {name_scope(cpu_op.name)}",
-        evidence=(observed("requested_device", text, f"node {blocker.name}"),),
+        evidence=(observed("requested_device", text, where),),
         certainty="likely",
         sub_reason=code.id,
     )

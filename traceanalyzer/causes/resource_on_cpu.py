@@ -16,7 +16,8 @@ large for the GPU can stay; gather the rows that a step needs and compute on the
 
 ## How sure it is
 Certain if the capture recorded where the resource is. A replay of the placement finds which op
-shares it and has no GPU kernel.
+shares it and has no GPU kernel. If only a trace is left, it is likely: the ops show where the
+variable is, but not what put it there, which can also be a `tf.distribute` strategy.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from traceanalyzer.causes.knowledge.finding_text import (
     is_of_strategy,
     observed,
     scope_text,
+    types_at,
 )
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import PLACED
@@ -56,6 +58,13 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         user = "its_maker" if is_maker else "another_user"
         return CauseMatch.by_other(blocker, tie, where, f"kept_by_{user}")
     name, device = _name(blocker), device_text(blocker.requested_device) or "the CPU"
+    if shown := cpu_op.explanation.inferred_from:
+        return CauseMatch(
+            scope=f"{name or cpu_op.function} {device}",
+            evidence=(observed("resource_device", shown),),
+            certainty="likely",
+            sub_reason="inferred",
+        )
     frame = _scope_line(blocker)
     text = f"{name or 'the resource'} is on {device}"
     if frame is not None:
@@ -74,6 +83,10 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 def describe(ops: BlockedOps) -> FindingText:
     blocker, name, library = ops.blocker, _name(ops.blocker), _library(ops)
+    if ops.ops[0].explanation.inferred_from:
+        user = name or ops.ops[0].function
+        by = f" of `{user}`" if user else f" behind {types_at(ops.ops)}"
+        return ops.described("resource_on_cpu/inferred", by=by)
     is_placed, is_int32 = blocker.kind in PLACED, _dtype(blocker) == _INT32
     is_variable = blocker.resource is not None and blocker.resource.dtype
     kind = "int32 variable" if is_int32 else "variable" if is_variable else "resource"

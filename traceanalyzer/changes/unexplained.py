@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 from traceanalyzer.capture_file.visibility import obstacles
 from traceanalyzer.causes.knowledge.candidates import Candidates
-from traceanalyzer.causes.knowledge.finding_text import name_scope
 from traceanalyzer.causes.no_gpu_visible import is_doubtful, obstacle_fix
 from traceanalyzer.changes.edits import unhiding_edit
 from traceanalyzer.changes.saving import Savings
@@ -22,7 +21,7 @@ from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted, series
 from traceanalyzer.model.changes import Candidate, Change, Saving
-from traceanalyzer.placement.kernel_tables import nearest_minor
+from traceanalyzer.placement.inference import UPDATE, name_scope
 
 _CHECKS: Final = tomllib.loads(
     (files("traceanalyzer.changes") / "data" / "checks.toml").read_text("utf-8")
@@ -35,20 +34,7 @@ _MOST_PARTS: Final = 20
 _MOST_SCOPES: Final = 3  # named in a detail
 _RECORD: Final = "traceanalyzer capture train.py"
 _IF_ALL_MOVE: Final = "if all of these ops move to the GPU"
-# `Adam/Adam/update_1/ResourceApplyAdam`, `Adagrad/update_items/...`: updates by an optimizer.
-_UPDATE: Final = re.compile(r"(?:^|/)(?P<update>(?P<optimizer>[A-Z]\w*)/(?:\w+/)*?update\w*)/")
 _OPTIMIZER: Final = re.compile(r"^(?:\w+/)?(?P<optimizer>[A-Z][A-Za-z]+)(?:_\d+)?/")
-_LOOKUP: Final = re.compile(r"/embedding_lookup(?:_\d+)?$")
-# Versions whose `Embedding` layer keeps its table on the CPU: see `library_cpu_placement`.
-_EMBEDDING_ON_CPU: Final = ((2, 2), (2, 5))
-_OLD_EMBEDDING: Final = Candidate(
-    cause="library_cpu_placement",
-    title="Keras 2.2 to 2.5 puts the table of an Embedding layer on the CPU",
-    explains_directly=0,
-    explains_following=0,
-    check="print(layer.embeddings.device)",
-    edit="pip install 'tensorflow>=2.6'",
-)
 
 
 class _Part(NamedTuple):
@@ -71,10 +57,9 @@ def find_cause_changes(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
     ops = [diagnosis.cpu_ops[op_id] for op_id in ids if op_id in diagnosis.cpu_ops]
     candidates = Candidates(diagnosis.run)
     possible = {op.op_id: candidates.of(op) for op in ops}
-    version = diagnosis.run.tensorflow_version
     return [
-        _find_cause(part, members, _candidates(members, possible, version), savings)
-        for part, members in _parts(ops, possible).items()
+        _find_cause(part, members, _candidates(members, possible), savings)
+        for part, members in _parts(ops).items()
         if not savings.is_rare([op.op_id for op in members])
     ]
 
@@ -110,10 +95,9 @@ def _find_cause(
     )
 
 
-def _parts(ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]) -> dict[_Part, list[CpuOp]]:
-    """Group ops by name scope or line, and optimizer updates with the scope of their variable.
+def _parts(ops: Sequence[CpuOp]) -> dict[_Part, list[CpuOp]]:
+    """Group ops by name scope or line.
 
-    If only one scope of a function uses variables on the CPU, the function's updates belong to it.
     The parts that take longest stay separate; all others are merged into one.
     """
     every: dict[_Part, list[CpuOp]] = defaultdict(list)
@@ -123,16 +107,6 @@ def _parts(ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]) -> dict[
     for part in sorted(every, key=lambda part: part.scope.count("/")):
         outer = next((each for each in _around(part) if each in parts), part)
         parts[outer] += every[part]
-    users: dict[tuple[str, str], list[_Part]] = defaultdict(list)
-    for part, members in parts.items():
-        if not part.scope[:1].isupper() and any(_RESOURCE in possible[op.op_id] for op in members):
-            users[part.host, part.function].append(part)
-    for part in [each for each in parts if each.scope[:1].isupper()]:
-        of_function = users[part.host, part.function]
-        named = [each for each in of_function if each.scope.rpartition("/")[2] in part.scope]
-        owner = named if len(named) == 1 else of_function
-        if len(owner) == 1:
-            parts[owner[0]] += parts.pop(part)
     ordered = sorted(parts, key=lambda part: -sum(op.host_self_ps for op in parts[part]))
     kept = {part: parts[part] for part in ordered[:_MOST_PARTS]}
     others = [op for part in ordered[_MOST_PARTS:] for op in parts[part]]
@@ -142,8 +116,8 @@ def _parts(ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]) -> dict[
 def _part(op: CpuOp) -> _Part:
     if op.is_eager or not op.function:
         return _Part(op.host, op.file or "", "", op.line or 0)
-    update = _UPDATE.search(op.name) or _OPTIMIZER.match(op.name)
-    scope = update[0].rstrip("/") if update else _LOOKUP.sub("", name_scope(op.name))
+    update = UPDATE.search(op.name) or _OPTIMIZER.match(op.name)
+    scope = update[0].rstrip("/") if update else name_scope(op.name)
     return _Part(op.host, op.function, scope, 0)
 
 
@@ -155,7 +129,7 @@ def _around(part: _Part) -> Iterator[_Part]:
 
 
 def _candidates(
-    ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]], version: str | None
+    ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]
 ) -> tuple[Candidate, ...]:
     """Return the possible causes of ops, those that explain most ops first."""
     direct: dict[str, list[CpuOp]] = defaultdict(list)
@@ -175,13 +149,6 @@ def _candidates(
             found.append(
                 Candidate(explains_directly=len(ids), explains_following=following, **texts)
             )
-    number, (first, last) = len(direct.get(_RESOURCE, ())), _EMBEDDING_ON_CPU
-    looks_up = any("Gather" in op.explanation.type or "embedding" in op.name for op in ops)
-    if version and number and looks_up and first <= nearest_minor(version)[0] <= last:
-        following = len(ops) - number
-        found.append(
-            replace(_OLD_EMBEDDING, explains_directly=number, explains_following=following)
-        )
     found.sort(
         key=lambda c: (
             c.cause != _RESOURCE,

@@ -25,8 +25,9 @@ _END: Final = re.compile(r"Func/.*/(?:input|output)/_\d+$")
 _RESOURCE_CODE: Final = "tensorflow/python/ops/resource_variable_ops.py"
 _DISAGREES: Final = "a replay on the program's own machine does not give the recorded placement"
 CALLS_DIFFER: Final = "its calls do not all have the same blockers"
-# The basis of an explanation: a replay of the placement; the kernel registry; nothing.
-Basis: TypeAlias = Literal["replay", "registry", "none"]
+# The basis of an explanation: a replay of the placement; the kernel registry; what other ops of
+# the trace show; nothing.
+Basis: TypeAlias = Literal["replay", "registry", "inference", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class PlacementExplanation:
     basis: Basis = "none"
     certainty: Certainty = "possible"
     doubt: str = ""  #: why it is not certain, or ""
+    inferred_from: str = ""  #: what in the trace shows it, if it is an inference
     contradiction: str = ""  #: how the replay contradicts what was recorded, or ""
     #: If the op's types are unknown: the data types for which it has no GPU kernel.
     types_missing: tuple[str, ...] = ()

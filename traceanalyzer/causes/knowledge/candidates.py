@@ -14,12 +14,23 @@ Ops computed on the host although placed on a GPU (`host_memory_kernel`) are not
 from __future__ import annotations
 
 import re
-from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.placement.devices import CPU, GPU, asks_for_cpu
+from traceanalyzer.placement.devices import GPU, asks_for_cpu
+from traceanalyzer.placement.inference import (
+    GRADIENT,
+    REPLICA,
+    USUAL,
+    Call,
+    call_of,
+    follows_others,
+    has_labels_without_gpu_kernel,
+    has_values_without_gpu_kernel,
+    prefers_cpu,
+    takes_resource,
+)
 from traceanalyzer.placement.on_a_gpu import MOVED_IF_SMALL, pins_nothing
-from traceanalyzer.placement.registry import DEFAULT, nearest, registries
+from traceanalyzer.placement.registry import nearest, registries
 from traceanalyzer.placement.scopes import habit_of
 from traceanalyzer.tables.functions import is_session_graph
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
@@ -31,7 +42,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.kernel_tables import OpDefinition
-    from traceanalyzer.placement.registry import Registry
     from traceanalyzer.run import Run
 
 # How to decide among the candidates if only a trace was recorded.
@@ -40,33 +50,11 @@ SETTLED_BY: Final = (
     "requested devices."
 )
 _MOST_NAMED: Final = 4
-# Common dtypes; few programs use others.
-_USUAL: Final = {
-    *("bfloat16", "bool", "double", "float", "half", "string"),
-    *("int8", "int16", "int32", "int64", "uint8"),
-}
 _SMALL_INTEGERS: Final = frozenset({"int32", "int64"})  # that can be kept on the CPU
-# Ops that use the shape of a tensor, not its values (`IsMetadata`, graph.h), and `Identity`.
-_FOLLOW_INPUTS: Final = frozenset({"Identity", "Rank", "Shape", "Size"})
 # They send tensors to another device's part of the graph (graph_partition.cc).
 _SENDS: Final = frozenset({"_HostSend", "_Send"})
 
-# `mirrored_run.py` of python/distribute, for all replicas but the first.
-_REPLICA: Final = re.compile(r"(?:^|/)replica_[1-9]\d*/")
-# `_GradientsHelper`, python/ops/gradients_util.py: a scope for the gradient of each op, by name,
-# inside one for all of them, which a program can rename.
-_GRADIENT: Final = re.compile(r"(?:^|/)gradients(?:_\d+)?/(?P<of>.+)_grad/")
 _GRADIENTS: Final = re.compile(r"(?:^|/)gradients(?:_\d+)?/|_grad/")
-# The scope of a function that was inlined in place of its call (inline_function_utils.cc).
-_INLINED: Final = re.compile(r"(?:.*/)?(?:Stateful)?PartitionedCall(?:_\d+)?/")
-
-
-class _Function(NamedTuple):
-    """A function of a host; `call` is the scope of an inlined call in it, or ""."""
-
-    host: str
-    name: str
-    call: str = ""
 
 
 class Candidates:
@@ -77,28 +65,28 @@ class Candidates:
         self._kernels = nearest(self._version)
         self._registry = self._kernels.registry
         self._not_pinning = {host.name for host, file in run.captured if pins_nothing(file)}
-        self._with_replicas: set[_Function] = set()
-        self._with_gradients: set[_Function] = set()
-        self._gradients_on_cpu: set[tuple[_Function, str]] = set()
-        self._with_gpu: set[_Function] = set()
+        self._with_replicas: set[tuple[str, Call]] = set()
+        self._with_gradients: set[tuple[str, Call]] = set()
+        self._gradients_on_cpu: set[tuple[str, Call, str]] = set()
+        self._with_gpu: set[tuple[str, Call]] = set()
         ops = run.ops
         self._types = dict(zip(ops["op_id"], ops["input_types"], strict=True))
         sends = ops[ops["type"].isin(_SENDS) & (ops["placement"] == "cpu")]
-        self._sending = set(map(_function, sends["host"], sends["function"]))
+        self._sending = set(map(_in, sends["host"], sends["function"]))
         ops = ops[~ops["is_eager"] & (ops["role"] == Role.COMPUTE)]
         columns = [ops[c].astype(str) for c in ("name", "type", "placement")]
         columns = [ops["host"], ops["function"], *columns]
         for host, function, name, op_type, placement in zip(*columns, strict=True):
-            at = _function(host, function)
-            if _REPLICA.search(name):
+            at = _in(host, function)
+            if REPLICA.search(name):
                 self._with_replicas.add(at)
             if _GRADIENTS.search(name):
                 self._with_gradients.add(at)
-            if placement == "cpu" and (gradient := _GRADIENT.search(name)):
-                self._gradients_on_cpu.add((at, gradient["of"]))
+            if placement == "cpu" and (gradient := GRADIENT.search(name)):
+                self._gradients_on_cpu.add((*at, gradient["of"]))
             # An op that reads a variable is on its device, wherever its function was called.
-            if placement.startswith("gpu") and not _takes_resource(self._registry, op_type):
-                self._with_gpu.add(at._replace(call=_call(name)))
+            if placement.startswith("gpu") and not takes_resource(self._registry, op_type):
+                self._with_gpu.add(_in(host, function, name))
 
     def of(self, cpu_op: CpuOp | None) -> tuple[str, ...]:
         """Return the possible causes of an op on the CPU, the most likely first; four at most.
@@ -135,8 +123,8 @@ class Candidates:
             self._registry,
             cpu_op.explanation.types_missing,
         )
-        function = _function(cpu_op.host, cpu_op.function)
-        called = function._replace(call=_call(cpu_op.name))
+        function = _in(cpu_op.host, cpu_op.function)
+        called = _in(cpu_op.host, cpu_op.function, cpu_op.name)
         is_in_graph, is_beside_gpu = not cpu_op.is_eager, called in self._with_gpu
         is_in_function = bool(cpu_op.function) and not is_session_graph(cpu_op.function)
         is_in_library = is_in_graph and bool(habit_of(cpu_op.name, self._version))
@@ -148,37 +136,37 @@ class Candidates:
         may_be_young = self._version is None and not all(
             bool(r.gpu_kernels(op_type)) for r in known
         )
-        if _takes_resource(registry, op_type):
+        if takes_resource(registry, op_type):
             return [
                 ("distribution_strategy_cpu", function in self._with_replicas),
                 ("resource_on_cpu", True),
                 ("library_cpu_placement", is_in_library),
-                ("dtype_unsupported", not _USUAL.isdisjoint(missing)),
+                ("dtype_unsupported", not USUAL.isdisjoint(missing)),
                 ("distribution_strategy_cpu", True),
                 ("dtype_unsupported", bool(missing)),
                 ("colocation_group", is_colocating),
                 ("no_gpu_kernel", may_be_young),
             ]
-        prefers_cpu = _prefers_cpu(registry, op_type)
+        is_cpu_preferred = prefers_cpu(registry, op_type)
         # A list of strings stays on the host, wherever its handle is; see `placement/nodes.py`.
-        may_miss_dtype = not _USUAL.isdisjoint(missing) or "TensorList" in op_type
+        may_miss_dtype = not USUAL.isdisjoint(missing) or "TensorList" in op_type
         types = self._types.get(cpu_op.op_id)
         given = {*types.split(";")} - {"", UNKNOWN_TYPE} if isinstance(types, str) else set()
         may_be_pinned = (
             is_in_graph and given <= MOVED_IF_SMALL and _takes(definition, MOVED_IF_SMALL)
         )
-        may_be_called = (is_in_function or bool(called.call)) and not is_beside_gpu
+        may_be_called = (is_in_function or bool(called[1].inlined)) and not is_beside_gpu
         # `tf.random` ops are excepted (placement_utils.cc).
         may_be_small = bool(definition.inputs) and "Random" not in op_type and cpu_op.is_eager
         return [
             # Causes that the trace shows. The default device of a function outweighs priorities.
             ("library_cpu_placement", is_in_library),
             ("distribution_strategy_cpu", function in self._with_replicas),
-            ("colocation_group", (function, cpu_op.name) in self._gradients_on_cpu),
+            ("colocation_group", (*function, cpu_op.name) in self._gradients_on_cpu),
             ("dtype_unsupported", may_miss_dtype),
-            ("attr_unsupported", _has_values_without_gpu_kernel(registry, op_type)),
-            ("kernel_priority", prefers_cpu and not is_in_function),
-            ("follows_neighbour", _follows_others(definition)),
+            ("attr_unsupported", has_values_without_gpu_kernel(registry, op_type)),
+            ("kernel_priority", is_cpu_preferred and not is_in_function),
+            ("follows_neighbour", follows_others(registry, op_type)),
             # Causes in the program.
             ("explicit_cpu_placement", True),
             ("caller_device_scope_cpu", may_be_called),
@@ -186,8 +174,8 @@ class Candidates:
             # Causes that the op's kernels allow but that few programs have.
             ("dtype_unsupported", bool(missing)),
             ("no_gpu_kernel", may_be_young),
-            ("attr_unsupported", _has_labels_without_gpu_kernel(registry, op_type)),
-            ("kernel_priority", prefers_cpu),
+            ("attr_unsupported", has_labels_without_gpu_kernel(registry, op_type)),
+            ("kernel_priority", is_cpu_preferred),
             # Causes that a trace never shows.
             ("grappler_pin_to_host", may_be_pinned and is_beside_gpu),
             ("distribution_strategy_cpu", True),
@@ -199,34 +187,8 @@ class Candidates:
         ]
 
 
-def _function(host: object, function: object) -> _Function:
-    return _Function(str(host), function if isinstance(function, str) else "")
-
-
-def _call(name: str) -> str:
-    """Return the scope of the innermost inlined call in an op's name."""
-    found = _INLINED.match(name)
-    return "" if found is None else found[0]
-
-
-def _takes_resource(registry: Registry, op: str) -> bool:
-    """Return whether an op must be where one of its inputs is."""
-    definition = registry.definition(op)
-    if definition is None or op in registry.colocation_exempt:
-        return False
-    return any(a.type == "resource" or a.is_ref for a in definition.inputs)
-
-
-def _follows_others(definition: OpDefinition) -> bool:
-    """Return whether the placer may put an op where its neighbors are (placer.cc).
-
-    It does for ops with no input and one output, such as constants; ops that use only shapes; and
-    identities.
-    """
-    outputs = definition.outputs
-    is_generator = not definition.inputs and len(outputs) == 1
-    makes_value = is_generator and not (outputs[0].is_ref or outputs[0].type == "resource")
-    return makes_value or definition.name in _FOLLOW_INPUTS
+def _in(host: object, function: object, name: str = "") -> tuple[str, Call]:
+    return str(host), call_of(function if isinstance(function, str) else "", name)
 
 
 def _takes(definition: OpDefinition, types: AbstractSet[str]) -> bool:
@@ -238,38 +200,3 @@ def _takes(definition: OpDefinition, types: AbstractSet[str]) -> bool:
         if known is not None and types.isdisjoint(known):
             return False
     return True
-
-
-@cache
-def _has_values_without_gpu_kernel(registry: Registry, op: str) -> bool:
-    """Return whether only CPU kernels accept some value of an attribute other than a dtype."""
-    definition = registry.definition(op)
-    on_gpu = [k.constraints for k in registry.gpu_kernels(op) if not k.label]
-    usable = [k for k in registry.usable_kernels(op) if not k.label]
-    on_cpu = [k.constraints for k in usable if k.device_type == CPU]
-    names = {name for each in on_gpu for name in each}
-    return definition is not None and any(
-        not definition.attributes[name].is_type
-        and all(name in each for each in on_gpu)
-        and any(
-            name not in each or all(each[name] - gpu[name] for gpu in on_gpu) for each in on_cpu
-        )
-        for name in names
-    )
-
-
-@cache
-def _has_labels_without_gpu_kernel(registry: Registry, op: str) -> bool:
-    """Return whether a `_kernel` label has only CPU kernels."""
-    labeled = [(k.label, k.device_type) for k in registry.usable_kernels(op) if k.label]
-    on_gpu = {label for label, device_type in labeled if device_type in {GPU, DEFAULT}}
-    return any(device_type == CPU and label not in on_gpu for label, device_type in labeled)
-
-
-@cache
-def _prefers_cpu(registry: Registry, op: str) -> bool:
-    """Return whether the CPU kernel of an op has a higher priority than its GPU kernel."""
-    kernels = registry.usable_kernels(op)
-    cpu = [k.priority for k in kernels if k.device_type in {CPU, DEFAULT}]
-    gpu = [k.priority for k in registry.gpu_kernels(op)]
-    return bool(cpu and gpu) and max(cpu) > max(gpu)

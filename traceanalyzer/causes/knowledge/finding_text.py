@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from typing import Any, Final
 
 from traceanalyzer.capture_file.document import (
@@ -22,6 +21,7 @@ from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, SourceWhere, Wh
 from traceanalyzer.placement.blocker import BY_SCOPE, Blocker, BlockerKind
 from traceanalyzer.placement.calls import is_of_dataset
 from traceanalyzer.placement.devices import device_text
+from traceanalyzer.placement.inference import name_scope
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.tables.functions import TF_DATA
 
@@ -34,9 +34,6 @@ FASTER_PIPELINE: Final = Fix.of(
 )
 
 _FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
-_CALLS: Final = frozenset({"StatefulPartitionedCall", "PartitionedCall", "gradient_tape"})
-_FLOW: Final = frozenset({"while", "cond", "body", "case"})
-_LAYER: Final = re.compile(r"[a-z][a-z0-9_]*")  # names that programs and layers give
 _STRATEGIES: Final = ("tensorflow/python/distribute/", "keras/distribute/")
 _SCOPE: Final = re.compile(r"[\w.]*\bdevice\((?:[^()]|\([^()]*\))*\)")
 
@@ -103,13 +100,6 @@ def at_lines(cpu_ops: Sequence[CpuOp]) -> str:
 
 def _file_line(file: str, line: int) -> str:
     return f"{file.replace(chr(92), '/').rpartition('/')[2]}:{line}"
-
-
-def name_scope(node: str) -> str:
-    """Return the name scope that a program or a layer opened around a node, or ""."""
-    parts = [part for part in node.split("/")[:-1] if part not in _CALLS]
-    named = takewhile(lambda part: _LAYER.fullmatch(part) and part not in _FLOW, parts)
-    return "/".join(named)
 
 
 def capitalized(text: str) -> str:

@@ -1,0 +1,383 @@
+"""Infers why ops are on the CPU if only a trace is left, from what its other ops show.
+
+An op that takes a resource is where the resource is. Any other op that has a GPU kernel for all it
+may have been given is on the CPU because a scope requests it: one around the op, if its function
+also has ops on a GPU, or else one around the call of the function.
+
+None of this is proof: a `tf.distribute` strategy, `colocate_with`, and options of TensorFlow's
+optimizer have the same effect. What looks like one of them stays unexplained.
+`tests/labelled/test_bare_traces.py` finds how many of the other answers are right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import replace
+from functools import cache
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from traceanalyzer.capture_file.document import Resource
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.devices import CPU, GPU
+from traceanalyzer.placement.registry import DEFAULT, nearest
+from traceanalyzer.placement.scopes import habit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from traceanalyzer.placement.blocker import Link
+    from traceanalyzer.placement.explanations import PlacementExplanation
+    from traceanalyzer.placement.registry import Registry
+
+# Common dtypes; few programs use others.
+USUAL: Final = frozenset(
+    {
+        *("bfloat16", "bool", "double", "float", "half", "string"),
+        *("int8", "int16", "int32", "int64", "uint8"),
+    }
+)
+# `mirrored_run.py` of python/distribute, for all replicas but the first.
+REPLICA: Final = re.compile(r"(?:^|/)replica_[1-9]\d*/")
+# `_GradientsHelper`, python/ops/gradients_util.py: a scope for the gradient of each op, by name,
+# inside one for all of them, which a program can rename. Both ops are colocated.
+GRADIENT: Final = re.compile(r"(?:^|/)gradients(?:_\d+)?/(?P<of>.+)_grad/")
+# Up to Keras 2.10, an optimizer updates each variable in such a scope, colocated with it
+# (`_distributed_apply`, optimizer_v2.py).
+UPDATE: Final = re.compile(r"(?:^|/)(?P<update>(?P<optimizer>[A-Z]\w*)/(?:\w+/)*?update\w*)/")
+
+_CPU_0: Final = "/device:CPU:0"
+# The scope of a function that was inlined in place of its call (inline_function_utils.cc).
+_INLINED: Final = re.compile(r"(?:.*/)?(?:Stateful)?PartitionedCall(?:_\d+)?/")
+_CALLS: Final = frozenset({"StatefulPartitionedCall", "PartitionedCall", "gradient_tape"})
+_FLOW: Final = frozenset({"while", "cond", "body", "case"})
+_LAYER: Final = re.compile(r"[a-z][a-z0-9_]*")  # names that programs and layers give
+_LOOKUP: Final = re.compile(r"/embedding_lookup(?:_\d+)?(?:/.*)?$")
+_INITIALIZER: Final = re.compile(r"(?P<variable>.+)/Initializer/")  # colocated with `Assign`
+_NUMBER: Final = re.compile(r"_\d+$")
+_RESULT: Final = re.compile(r"(?:.*/)?Identity(?:_\d+)?")  # a function's result
+# Ops that use the shape of a tensor, not its values (`IsMetadata`, graph.h), and `Identity`.
+_FOLLOW_INPUTS: Final = frozenset({"Identity", "Rank", "Shape", "Size"})
+# Programs compute sizes with these: `pin_to_host_optimization` moves them.
+_OF_SIZES: Final = frozenset(
+    {
+        *("Add", "AddV2", "Cast", "ConcatV2", "FloorDiv", "FloorMod", "Maximum", "Minimum", "Mul"),
+        *("Pack", "Range", "Reshape", "StridedSlice", "Sub"),
+    }
+)
+_FLOATS: Final = frozenset({"double", "float", "half"})
+_INTEGERS: Final = frozenset({"int32", "int64"})
+_EMBEDDING: Final = "embedding"  # a habit: its ops use a variable on the CPU
+
+
+class UnexplainedOp(NamedTuple):
+    """An op on the CPU whose kernels do not explain that."""
+
+    op_id: str
+    name: str
+    function: str  #: the function it ran in; "" for none, or a session
+    is_eager: bool
+    types: tuple[str, ...]  #: of its inputs, as far as they are known
+    explanation: PlacementExplanation
+
+    @property
+    def type(self) -> str:
+        """The op type as the program has it."""
+        return self.explanation.type
+
+
+class Call(NamedTuple):
+    """A function, or a call in it that TensorFlow replaced by the ops of the called function."""
+
+    function: str
+    inlined: str = ""  #: the scope of the call
+
+
+def _call(op: UnexplainedOp) -> Call:
+    return call_of(op.function, op.name)
+
+
+def call_of(function: str, name: str) -> Call:
+    """Return the innermost call that an op belongs to."""
+    found = _INLINED.match(name)
+    return Call(function, "" if found is None else found[0])
+
+
+def inferred(
+    ops: Sequence[UnexplainedOp],
+    on_gpu: Iterable[tuple[str, str, str]],
+    version: str | None,
+    *,
+    is_distributed: bool,
+) -> dict[str, PlacementExplanation]:
+    """Explain ops of a host by what else ran, by op id.
+
+    `on_gpu` are the ops of functions known to be on a GPU: function, name, and type, or "" if it is
+    unknown. With `is_distributed`, the program has several tasks.
+    """
+    registry = nearest(version).registry
+    gradients = [(op.function, GRADIENT.search(op.name)) for op in ops]
+    colocated = {(function, found["of"]) for function, found in gradients if found}
+    left = [
+        op
+        for op, (_, gradient) in zip(ops, gradients, strict=True)
+        if registry.definition(op.type) is not None
+        and not gradient
+        and (op.function, op.name) not in colocated
+    ]
+    explained = {op.op_id: _by_name(op) for op in left if _is_of_library(op, version)}
+    left = [op for op in left if op.op_id not in explained]
+    variables = [op for op in left if takes_resource(registry, op.type)]
+    others = [op for op in left if not takes_resource(registry, op.type)]
+    # An op's name is its type by default.
+    there = [
+        (function, name)
+        for function, name, op_type in on_gpu
+        if not takes_resource(registry, op_type or _NUMBER.sub("", name.rpartition("/")[2]))
+    ]
+    names = [name for _, name in there] + [op.name for op in ops]
+    if is_distributed or any(map(REPLICA.search, names)):
+        return explained
+    by_variable = _by_variables(variables, others)
+    others = [op for op in others if op.op_id not in by_variable]
+    by_scope = _by_scopes(registry, others, there, {_call(op) for op in variables})
+    if by_scope is None:
+        return explained
+    leads = {(op.function, user_of(op.name)): op for op in reversed(variables)}
+    following = {
+        op.op_id: _following(op, lead)
+        for op in others
+        if user_of(op.name) and (lead := leads.get((op.function, user_of(op.name))))
+    }
+    return {**explained, **by_variable, **following, **by_scope}
+
+
+def _is_of_library(op: UnexplainedOp, version: str | None) -> bool:
+    return not op.is_eager and habit_of(op.name, version) not in {"", _EMBEDDING}
+
+
+def _by_name(op: UnexplainedOp) -> PlacementExplanation:
+    return _explained(op, BlockerKind.REQUEST, "a library names its ops like this")
+
+
+def _following(op: UnexplainedOp, lead: UnexplainedOp) -> PlacementExplanation:
+    """Explain an op of the layer whose variable is on the CPU, or of the layer's gradient."""
+    shown = f"`{user_of(op.name)}`, where it is, uses a variable on the CPU"
+    found = _tied(_explained(op, BlockerKind.RESOURCE, shown), lead, "follows")
+    return replace(found, certainty="possible", doubt="it may be there for another reason")
+
+
+def _by_scopes(
+    registry: Registry,
+    ops: Sequence[UnexplainedOp],
+    there: Collection[tuple[str, str]],
+    with_variable: Collection[Call],
+) -> dict[str, PlacementExplanation] | None:
+    """Explain ops by a scope around them or around a call; None if it may be a strategy's.
+
+    A strategy puts all of a function on the CPU, with its variables, but not its results.
+    """
+    calls: dict[Call, list[UnexplainedOp]] = defaultdict(list)
+    explained = {}
+    for op in ops:
+        if not op.is_eager and not follows_others(registry, op.type):
+            calls[_call(op)].append(op)
+        elif op.is_eager and _is_free(registry, op):
+            has = "it has GPU kernels for all usual dtypes"
+            explained[op.op_id] = _explained(op, BlockerKind.REQUEST, has)
+    reach_gpu = {call_of(function, name) for function, name in there}
+    beside_gpu = {call_of(f, name) for f, name in there if not _RESULT.fullmatch(name)}
+    for call, members in calls.items():
+        if call.function and call in with_variable and call in reach_gpu - beside_gpu:
+            return None
+        is_whole = bool(call.function) and call not in reach_gpu
+        for op in _under_scope(registry, members, is_whole=is_whole):
+            explained[op.op_id] = _by_scope(op, call, is_whole=is_whole)
+    return explained
+
+
+def _under_scope(
+    registry: Registry, ops: Sequence[UnexplainedOp], *, is_whole: bool
+) -> list[UnexplainedOp]:
+    """Return which ops of a call are on the CPU because of a scope.
+
+    One that is so shows that others are, too, unless they have no GPU kernel for a usual float.
+    """
+    types = {op.type for op in ops}
+    usual = [op for op in ops if _FLOATS.isdisjoint(op.explanation.types_missing)]
+    is_sure = any(_is_free(registry, op) for op in ops)
+    is_sure |= is_whole and len(types) > 1 and len(usual) == len(ops)
+    if not is_sure or types <= _OF_SIZES:
+        return []
+    return [*ops] if is_whole else usual
+
+
+def _by_scope(op: UnexplainedOp, call: Call, *, is_whole: bool) -> PlacementExplanation:
+    where = f"`{call.function}`" if call.function else "the graph"
+    if not is_whole:
+        shown = f"{where} has ops on the CPU that no usual dtype keeps off a GPU"
+        return _explained(op, BlockerKind.REQUEST, shown)
+    shown = f"no op of {where} is known to be on a GPU, whatever its kernels"
+    called = call.inlined.rstrip("/")
+    return _explained(op, BlockerKind.DEFAULT_DEVICE, shown, called_in=called)
+
+
+def _by_variables(
+    variables: Sequence[UnexplainedOp], others: Sequence[UnexplainedOp]
+) -> dict[str, PlacementExplanation]:
+    """Explain ops that use variables, and the other ops of their updates.
+
+    The name of an update usually does not contain the variable's. If only one scope of a function
+    uses variables on the CPU, the update belongs to that scope.
+    """
+    users: dict[str, set[str]] = defaultdict(set)
+    for op in variables:
+        if not _update(op.name):
+            users[op.function].add(user_of(op.name))
+    found = {}
+    for op in variables:
+        owner = _owner(op, users[op.function])
+        shown = f"{op.type} ran on the CPU, and it runs where its variable is"
+        found[op.op_id] = _explained(op, BlockerKind.RESOURCE, shown, owner=owner)
+    named = {(op.function, op.name): op for op in variables}
+    updates = {(op.function, _update(op.name)): op for op in variables if _update(op.name)}
+    for op in others:
+        lead = updates.get((op.function, _update(op.name)))
+        if initializer := _INITIALIZER.match(op.name):
+            lead = named.get((op.function, f"{initializer['variable']}/Assign"))
+        if lead is not None:
+            shown = f"it belongs to {lead.name}, which uses a variable on the CPU"
+            found[op.op_id] = _tied(_explained(op, BlockerKind.RESOURCE, shown), lead, "class")
+    return found
+
+
+def _tied(
+    explanation: PlacementExplanation, lead: UnexplainedOp, link: Link
+) -> PlacementExplanation:
+    (blocker,) = explanation.blockers
+    blocker = replace(blocker, link=link, type=lead.type, name=lead.name)
+    return replace(explanation, blockers=(blocker,), follows=(lead.name,))
+
+
+def _owner(op: UnexplainedOp, users: Collection[str]) -> str:
+    """Return the scope that uses an op's variable."""
+    update = _update(op.name)
+    if not update:
+        return user_of(op.name)
+    named = {user for user in users if user and user.rpartition("/")[2] in update}
+    owners = named if len(named) == 1 else users
+    return next(iter(owners)) if len(owners) == 1 else update
+
+
+def _update(name: str) -> str:
+    found = UPDATE.search(name)
+    return "" if found is None else found["update"]
+
+
+def user_of(name: str) -> str:
+    """Return the name scope of what uses a variable, such as a layer."""
+    return name_scope(_LOOKUP.sub("/", name))
+
+
+def name_scope(node: str) -> str:
+    """Return the name scope that a program or its layers opened around a node; "" for none."""
+    parts = [part for part in node.split("/")[:-1] if part not in _CALLS]
+    named = takewhile(lambda part: _LAYER.fullmatch(part) and part not in _FLOW, parts)
+    return "/".join(named)
+
+
+def _explained(
+    op: UnexplainedOp, kind: BlockerKind, shown: str, *, called_in: str = "", owner: str = ""
+) -> PlacementExplanation:
+    blocker = Blocker(
+        kind=kind,
+        type=op.type,
+        name="" if op.is_eager else op.name,
+        function=op.function,
+        requested_device=_CPU_0,
+        called_in=called_in,
+        resource=Resource(name=owner) if owner else None,
+    )
+    return replace(
+        op.explanation,
+        blockers=(blocker,),
+        basis="inference",
+        certainty="likely",
+        inferred_from=shown,
+        is_complete=True,
+    )
+
+
+def _is_free(registry: Registry, op: UnexplainedOp) -> bool:
+    """Return whether an op has a GPU kernel for all that it may have been given."""
+    return (
+        USUAL.isdisjoint(op.explanation.types_missing)
+        and "TensorList" not in op.type
+        and not follows_others(registry, op.type)
+        and not has_values_without_gpu_kernel(registry, op.type)
+        and not has_labels_without_gpu_kernel(registry, op.type)
+        and not prefers_cpu(registry, op.type)
+        and not (op.types and _INTEGERS.issuperset(op.types))
+    )
+
+
+# --- what the kernels of an op allow -------------------------------------------------------------
+
+
+def takes_resource(registry: Registry, op: str) -> bool:
+    """Return whether an op must be where one of its inputs is."""
+    definition = registry.definition(op)
+    if definition is None or op in registry.colocation_exempt:
+        return False
+    return any(a.type == "resource" or a.is_ref for a in definition.inputs)
+
+
+def follows_others(registry: Registry, op: str) -> bool:
+    """Return whether the placer may put an op where its neighbors are (placer.cc).
+
+    It does for ops with no input and one output, such as constants; ops that use only shapes; and
+    identities.
+    """
+    definition = registry.definition(op)
+    if definition is None:
+        return False
+    outputs = definition.outputs
+    is_generator = not definition.inputs and len(outputs) == 1
+    makes_value = is_generator and not (outputs[0].is_ref or outputs[0].type == "resource")
+    return makes_value or op in _FOLLOW_INPUTS
+
+
+@cache
+def has_values_without_gpu_kernel(registry: Registry, op: str) -> bool:
+    """Return whether only CPU kernels accept some value of an attribute other than a dtype."""
+    definition = registry.definition(op)
+    on_gpu = [k.constraints for k in registry.gpu_kernels(op) if not k.label]
+    usable = [k for k in registry.usable_kernels(op) if not k.label]
+    on_cpu = [k.constraints for k in usable if k.device_type == CPU]
+    names = {name for each in on_gpu for name in each}
+    return definition is not None and any(
+        not definition.attributes[name].is_type
+        and all(name in each for each in on_gpu)
+        and any(
+            name not in each or all(each[name] - gpu[name] for gpu in on_gpu) for each in on_cpu
+        )
+        for name in names
+    )
+
+
+@cache
+def prefers_cpu(registry: Registry, op: str) -> bool:
+    """Return whether the CPU kernel of an op has a higher priority than its GPU kernel."""
+    kernels = registry.usable_kernels(op)
+    cpu = [k.priority for k in kernels if k.device_type in {CPU, DEFAULT}]
+    gpu = [k.priority for k in registry.gpu_kernels(op)]
+    return bool(cpu and gpu) and max(cpu) > max(gpu)
+
+
+@cache
+def has_labels_without_gpu_kernel(registry: Registry, op: str) -> bool:
+    """Return whether a `_kernel` label has only CPU kernels."""
+    labeled = [(k.label, k.device_type) for k in registry.usable_kernels(op) if k.label]
+    on_gpu = {label for label, device_type in labeled if device_type in {GPU, DEFAULT}}
+    return any(device_type == CPU and label not in on_gpu for label, device_type in labeled)
