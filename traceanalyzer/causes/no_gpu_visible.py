@@ -72,8 +72,8 @@ _LISTED_DEVICES: Final = observed(
     "devices", "tf.config.list_physical_devices() of the program has no GPU", "devices.physical"
 )
 _ASK: Final = Fix.of(
-    "Ask TensorFlow which GPUs it sees, and read its messages on import",
-    code="python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"",
+    "Run `traceanalyzer doctor` on that machine: it checks GPU, driver, libraries, and TensorFlow",
+    code="traceanalyzer doctor",
 )
 _UNKNOWN: Final = (
     _ASK,
