@@ -1,5 +1,6 @@
 """Traces without a capture file, with graphs in events files beside them, of real programs."""
 
+import gzip
 import shutil
 import struct
 import time
@@ -19,6 +20,7 @@ from traceanalyzer.changes import changes_of
 from traceanalyzer.health import trace_health
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.trace.discovery import find_runs
+from traceanalyzer.trace.tfevents import recorded_graphs
 
 _ALL: Final = {program.name: program for program in (*PROGRAMS, *HELD_OUT, *QUESTIONS)}
 _QUICK: Final = "nightly_evaluation"
@@ -135,6 +137,53 @@ def test_each_run_in_a_folder_gets_the_graph_of_its_own_program() -> None:
     assert sizes["2023_11_07_18_18_59"] == [298]
     assert sizes["2023_11_07_18_24_27"] == sizes["2023_11_07_18_47_18"] == [473]
     assert sizes["2023_11_07_18_41_27"] == [471]
+
+
+def _bare(captured: Path, folder: Path) -> Path:
+    """Copy a trace without what lies beside it."""
+    return _without_capture_file(captured, folder, events=folder)
+
+
+def _serialized(captured: Path) -> bytes:
+    """Return the largest graph beside a trace."""
+    (run,) = find_runs(captured)
+    return max((bytes(data) for _, data, _ in recorded_graphs(run)), key=len)
+
+
+@pytest.mark.parametrize(
+    "form", [*("binary", "gzip"), pytest.param("text", marks=pytest.mark.slow)]
+)
+def test_a_named_graph_explains_what_the_trace_does_not(
+    form: str, captured: Path, tmp_path: Path
+) -> None:
+    data = _serialized(captured)
+    if form == "text":
+        from google.protobuf import text_format  # noqa: PLC0415 - seconds
+        from tensorflow.core.protobuf.config_pb2 import RunMetadata  # noqa: PLC0415
+
+        data = text_format.MessageToString(RunMetadata.FromString(data)).encode()
+    file = tmp_path / "graph"
+    file.write_bytes(gzip.compress(data) if form == "gzip" else data)
+    run = ta.load(_bare(captured, tmp_path / "bare"), graphs=[file])
+    certain = {finding.certainty for finding in ta.diagnose(run).findings}
+    assert "likely" in certain
+    assert run.ops["requested_device"].notna().any()
+
+
+def test_a_file_without_a_graph_of_the_program_is_refused(captured: Path, tmp_path: Path) -> None:
+    bare, file = _bare(captured, tmp_path / "bare"), tmp_path / "graph"
+    data = _serialized(captured)
+    node = b"\x0a\x0c\x0a\x05other\x12\x03Foo"
+    cases = {b"": "not a graph", data[:-100]: "cut short", b"# a script": "not a graph"}
+    for content, problem in {**cases, node: "0 of"}.items():
+        file.write_bytes(content)
+        with pytest.raises(ta.TraceAnalyzerError, match=problem):
+            ta.load(bare, graphs=[file])
+    with pytest.raises(ta.TraceAnalyzerError, match="no such file"):
+        ta.load(bare, graphs=[tmp_path])
+    file.write_bytes(data)
+    with pytest.raises(ta.TraceAnalyzerError, match="leave out"):
+        ta.load(captured, graphs=[file])
 
 
 @pytest.mark.slow

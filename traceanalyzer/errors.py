@@ -23,5 +23,9 @@ class CaptureFileError(TraceAnalyzerError):
     """A capture file is of another version, or cannot be read."""
 
 
+class GraphFileError(TraceAnalyzerError):
+    """A file has no graph of the program, or cannot be read."""
+
+
 class NativeCodeError(TraceAnalyzerError, ImportError):
     """The native code is missing, cannot be loaded, or was compiled from other sources."""

@@ -6,15 +6,20 @@ import filecmp
 import logging
 import os
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial, wraps
+from functools import cache, cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 import pandas as pd
 
-from traceanalyzer.capture_file.graph_files import event_graphs
-from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError, TraceTooLargeError
+from traceanalyzer.capture_file.graph_files import event_graphs, read_graphs
+from traceanalyzer.errors import (
+    GraphFileError,
+    TraceAnalyzerError,
+    TraceFormatError,
+    TraceTooLargeError,
+)
 from traceanalyzer.format import counted, encodable, printable
 from traceanalyzer.input_pipeline.verdict import host_input, input_use
 from traceanalyzer.memory.use import memory_use
@@ -221,6 +226,7 @@ def load(
     path: str | Path,
     run: str | None = None,
     *,
+    graphs: Sequence[str | Path] = (),
     max_memory_bytes: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Run:
@@ -229,6 +235,8 @@ def load(
     Args:
         path: A log directory, a run directory or a trace file.
         run: Name of the run to read. Defaults to the newest run.
+        graphs: SavedModels, GraphDefs, or RunMetadata of the program, for a trace without a capture
+            file. Defaults to the graphs in events files beside the trace.
         max_memory_bytes: Refuse a file whose report is estimated to need more memory than this.
             Defaults to 75% of the machine's memory.
         progress: Called with a line about each step of the work.
@@ -236,32 +244,36 @@ def load(
     Raises:
         TraceNotFoundError: There is no trace, or no run of that name.
         TraceFormatError: None of the run's files can be read.
+        GraphFileError: A graph cannot be read or is not of this program.
     """
+    given = read_graphs(graphs) if graphs else None
     found = find_runs(path)
     chosen = choose_run(found, run)
     kept, failures = _without_duplicates(chosen)
     limit = _memory_limit() if max_memory_bytes is None else max_memory_bytes
     hosts: list[Host] = []
     first_error: TraceAnalyzerError | None = None
-    version = cache(partial(tf_version, chosen))
+    version = cache(lambda: tf_version(chosen) or (given.version if given else None))
 
     @cache
-    def graphs() -> GraphFinder | None:
-        found = event_graphs(chosen, version())
-        return None if found is None else GraphFinder(found)
+    def finder() -> GraphFinder | None:
+        known = given or event_graphs(chosen, version())
+        return None if known is None else GraphFinder(known)
 
     for index, file in enumerate(kept):
         if progress:
             progress(f"reading {file.path.name}")
         try:
             near_ns = next((ns for host in hosts if (ns := host.trace.origin_ns)), 0)
-            hosts.append(_read(file, index, limit, near_ns, graphs))
+            hosts.append(_read(file, index, limit, near_ns, finder))
         except TraceAnalyzerError as error:
             _log.warning("%s", error)
             first_error = first_error or error
             failures.append(HostFailure(host=file.host, reason=str(error)))
     if not hosts:
         raise first_error or TraceFormatError(f"{chosen.name}: the run has no trace")
+    if graphs:
+        _refuse_unused(hosts)
     return Run(
         name=encodable(chosen.name),
         path_name=encodable(Path(path).resolve().name),
@@ -277,6 +289,19 @@ def _recorded_version(hosts: Sequence[Host]) -> TfVersion | None:
     versions = [h.capture_file.tensorflow_version for h in hosts if h.capture_file]
     version = next(filter(None, versions), None)
     return TfVersion(value=printable(version), source="capture_file") if version else None
+
+
+def _refuse_unused(hosts: Sequence[Host]) -> None:
+    """Refuse graphs of another program, or beside a capture file."""
+    if any(host.capture_file for host in hosts):
+        msg = "the capture file beside the trace says more than any graph; leave out the graph"
+        raise GraphFileError(msg)
+    known = [h.tables.joined.graphs for h in hosts if h.tables.joined and h.tables.joined.graphs]
+    if not any(each.functions for each in known):
+        notes = [note.message for each in known for note in each.notes]
+        why = notes[0] if notes else "no functions ran in this trace"
+        msg = f"{why}; give a graph of the program that was traced"
+        raise GraphFileError(msg)
 
 
 def _memory_limit() -> int | None:

@@ -9,23 +9,34 @@ core/protobuf/config.proto). It does not name the functions.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from traceanalyzer.capture_file.function_records import FunctionBody, Graph, Partition, partition_of
 from traceanalyzer.capture_file.graph_def import AttributePool, parse_graph, parse_library
-from traceanalyzer.format import printable
+from traceanalyzer.capture_file.graph_text import binary, root_of
+from traceanalyzer.errors import GraphFileError, TraceFormatError
+from traceanalyzer.format import printable, size_text
+from traceanalyzer.trace.limits import inflate
 from traceanalyzer.trace.message import BrokenMessageError, Message, as_bytes
-from traceanalyzer.trace.tfevents import recorded_graphs
+from traceanalyzer.trace.tfevents import TfVersion, recorded_graphs, version_of_producer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from traceanalyzer.trace.discovery import RunFiles
-    from traceanalyzer.trace.tfevents import TfVersion
 
 # Fields of RunMetadata and FunctionGraphs (config.proto).
 _FUNCTION_GRAPHS: Final = 4
 _PARTITIONS, _BEFORE = 1, 2
+_META_GRAPHS, _GRAPH_DEF = 2, 2  # fields of SavedModel and MetaGraphDef
+_MOST_BYTES: Final = 2 << 30  # protobuf's limit
+_MOST_TEXT: Final = 64 << 20
+_HEAD: Final = 4096
+_GZIP: Final = b"\x1f\x8b"
+_EXPECTED: Final = "give a SavedModel, a GraphDef (`tf.io.write_graph`), or a RunMetadata"
 _OUTSIDE: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
 
 
@@ -46,7 +57,7 @@ class ProgramGraphs:
 
     graphs: tuple[ProgramGraph, ...]
     pool: AttributePool
-    version: str | None  #: of the run's TensorFlow
+    version: TfVersion | None  #: of the program's TensorFlow
 
 
 def event_graphs(run: RunFiles, version: TfVersion | None) -> ProgramGraphs | None:
@@ -59,8 +70,88 @@ def event_graphs(run: RunFiles, version: TfVersion | None) -> ProgramGraphs | No
             graphs += read(printable(file.name), data, pool)
         except BrokenMessageError:
             continue
-    known = None if version is None else version.value
-    return ProgramGraphs(graphs=tuple(graphs), pool=pool, version=known) if graphs else None
+    return ProgramGraphs(graphs=tuple(graphs), pool=pool, version=version) if graphs else None
+
+
+def read_graphs(paths: Sequence[str | Path]) -> ProgramGraphs:
+    """Read the graphs in files that the user names.
+
+    Raises:
+        GraphFileError: A file is missing, too large, or has no graph.
+    """
+    pool = AttributePool()
+    graphs: list[ProgramGraph] = []
+    for path in map(Path, paths):
+        name = printable(path.name)
+        try:
+            for data, is_metadata in _serialized(_content(path)):
+                graphs += (_of_metadata if is_metadata else _of_graph)(name, data, pool)
+        except BrokenMessageError as error:
+            what = "the file is cut short" if error.cut_short else "this is not a graph"
+            msg = f"{name}: {what}; {_EXPECTED}"
+            raise GraphFileError(msg) from error
+        except (OSError, TraceFormatError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            msg = f"{name}: {why.lower()}; {_EXPECTED}"
+            raise GraphFileError(msg) from error
+        if not any(len(graph.graph) for graph in graphs if graph.file == name):
+            msg = f"{name}: no graph of a function in it; {_EXPECTED}"
+            raise GraphFileError(msg)
+    version = None
+    if producer := next((p for graph in graphs if (p := graph.graph.producer)), 0):
+        source = f"GraphDef producer {producer} in {graphs[0].file}"
+        version = TfVersion(value=version_of_producer(producer), source=source)
+    return ProgramGraphs(graphs=tuple(graphs), pool=pool, version=version)
+
+
+def _content(path: Path) -> memoryview:
+    """Return the bytes of a file, which is not read before they are needed."""
+    if path.is_dir():
+        names = (path / f"saved_model.{ending}" for ending in ("pb", "pbtxt"))
+        path = next(filter(Path.exists, names), path / "saved_model.pb")
+    if path.stat().st_size > _MOST_BYTES:
+        msg = f"more than {size_text(_MOST_BYTES)}"
+        raise TraceFormatError(msg)
+    with path.open("rb") as file:
+        if file.read(2) == _GZIP:
+            file.seek(0)
+            return memoryview(b"".join(inflate(file, path.stat().st_size, max_bytes=_MOST_TEXT)))
+    return np.memmap(path, np.uint8, mode="r").data if path.stat().st_size else memoryview(b"")
+
+
+def _serialized(data: memoryview) -> Iterator[tuple[memoryview, bool]]:
+    """Yield the GraphDefs in a file, or a RunMetadata, for which the flag is set."""
+    root = root_of(bytes(data[:_HEAD]))
+    if root:
+        if len(data) > _MOST_TEXT:
+            msg = f"{size_text(len(data))} of text are too much, so write the graph as binary"
+            raise TraceFormatError(msg)
+        data = memoryview(binary(str(data, "utf-8", "replace"), root))
+    else:
+        root = _root(Message(data))
+    if root == "SavedModel":
+        for meta_graph in map(Message, Message(data).every(_META_GRAPHS)):
+            yield from ((as_bytes(graph), False) for graph in meta_graph.every(_GRAPH_DEF))
+    else:
+        yield data, root == "RunMetadata"
+
+
+def _root(message: Message) -> str:
+    """Return the kind of a binary message.
+
+    Raises:
+        BrokenMessageError: It is none of a graph.
+    """
+    first, fourth = ((*message.every(field), b"")[0] for field in (1, _FUNCTION_GRAPHS))
+    if isinstance(first, int):
+        return "SavedModel"
+    of_fourth = Message(fourth)
+    if any(isinstance(v, memoryview) for v in of_fourth.every(_BEFORE)):
+        return "RunMetadata"
+    node = Message(first)
+    if not (node.text(1) and node.text(2)):
+        raise BrokenMessageError
+    return "GraphDef"
 
 
 def _of_graph(file: str, data: memoryview, pool: AttributePool) -> Iterator[ProgramGraph]:

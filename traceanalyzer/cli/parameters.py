@@ -91,6 +91,7 @@ class RunToRead:
     path: Path
     run_name: str | None
     max_memory_bytes: int | None
+    graphs: tuple[Path, ...] = ()  #: graphs of the program
 
     def load(self, tell: Callable[[str], None], run_name: str | None = None) -> Run:
         """Return the run."""
@@ -98,7 +99,8 @@ class RunToRead:
         from traceanalyzer.run import load
 
         run_name = run_name or self.run_name
-        return load(self.path, run_name, max_memory_bytes=self.max_memory_bytes, progress=tell)
+        limit = self.max_memory_bytes
+        return load(self.path, run_name, graphs=self.graphs, max_memory_bytes=limit, progress=tell)
 
     def diagnose(self, tell: Callable[[str], None]) -> Diagnosis:
         """Return the diagnosis of the run."""
@@ -114,9 +116,10 @@ class RunToRead:
 
         files = [writable(file) for file in outputs]
         inputs = [host.path for run in find_runs(self.path) for host in run.hosts]
+        inputs += self.graphs
         for file in files:
             if file.exists() and any(file.samefile(trace) for trace in inputs if trace.exists()):
-                msg = f"{file}: this is the trace to read; name another file to write"
+                msg = f"{file}: this is a file to read; name another file to write"
                 raise click.UsageError(msg)
 
 
@@ -128,9 +131,10 @@ def reads_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
         path: Path,
         run_name: str | None,
         max_memory_bytes: int | None,
+        graphs: tuple[Path, ...],
         **options: Any,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401
-        return command(RunToRead(path, run_name, max_memory_bytes), **options)
+        return command(RunToRead(path, run_name, max_memory_bytes, graphs), **options)
 
     wrapped = click.option(
         "--max-memory",
@@ -138,6 +142,15 @@ def reads_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
         type=size,
         metavar="SIZE",
         help="Refuse traces that need more memory than this, e.g. 8G. Default: 75% of RAM.",
+    )(wrapped)
+    wrapped = click.option(
+        "--graph",
+        "graphs",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        metavar="PATH",
+        help="Graph of the program, to explain a trace without a capture: SavedModel, GraphDef, or "
+        "RunMetadata. Can be repeated. Default: graphs in events files beside the trace.",
     )(wrapped)
     newest = "Run to read. Default: the newest."
     wrapped = click.option("--run", "run_name", metavar="NAME", help=newest)(wrapped)

@@ -51,8 +51,8 @@ class GraphFinder:
     def __init__(self, graphs: ProgramGraphs) -> None:
         self._graphs = graphs.graphs
         self._pool = graphs.pool
-        self._version = graphs.version
-        self._registry = nearest(graphs.version).registry
+        self._version = None if graphs.version is None else graphs.version.value
+        self._registry = nearest(self._version).registry
         self._types_of: dict[int, Mapping[str, set[str]]] = {}
 
     def of_functions(
