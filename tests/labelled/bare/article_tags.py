@@ -18,4 +18,5 @@ hidden = tf.keras.layers.Dense(8, "relu")(tf.keras.layers.Flatten()(words(inputs
 model = tf.keras.Model(inputs, tf.keras.layers.Dense(1)(hidden))
 model.compile("sgd", "mse", jit_compile=False)
 x = tf.reshape(tf.range(384, dtype=tf.int64) * 7 % 200, [64, 6])
-model.fit(x, tf.ones([64, 1]), epochs=2, verbose=0)  # cpu: * = resource_on_cpu
+# cpu: ReadVariableOp, ResourceScatterSub = resource_on_cpu
+model.fit(x, tf.ones([64, 1]), epochs=2, verbose=0)

@@ -19,10 +19,9 @@ def hardest(losses):
 @tf.function
 def step(rows):
     losses = tf.reduce_sum(tf.square(tf.matmul(rows, weights)), 1)
-    if "python_callback" in FIXED:
-        chosen = tf.argsort(losses)[-8:]
-    else:
-        chosen = tf.numpy_function(hardest, [losses], tf.int64)  # cpu: PyFunc = python_callback
+    is_fixed = "python_callback" in FIXED
+    # cpu: PyFunc = python_callback
+    chosen = tf.argsort(losses)[-8:] if is_fixed else tf.numpy_function(hardest, [losses], tf.int64)
     return tf.reduce_mean(tf.gather(losses, chosen))
 
 

@@ -21,7 +21,7 @@ def step(rows, number):
         loss = tf.reduce_mean(tf.square(tf.matmul(rows, weights)))
     weights.assign_sub(0.01 * tape.gradient(loss, weights))
     with writer.as_default():  # cpu: * = no_gpu_kernel! + resource_on_cpu!
-        # cpu: WriteSummary = no_gpu_kernel! + resource_on_cpu!; * = library_cpu_placement!
+        # cpu: WriteSummary = no_gpu_kernel! + resource_on_cpu!
         tf.summary.scalar("loss", loss, number)
         # cpu: WriteSummary = no_gpu_kernel! + resource_on_cpu!; * = library_cpu_placement!
         tf.summary.histogram("weights", weights, number)

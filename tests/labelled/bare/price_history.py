@@ -16,5 +16,6 @@ prices = tf.sin(tf.reshape(tf.range(768.0), [64, 12]))
 model.fit(prices, prices[:, :1], verbose=0)
 with tf.device(None if "caller_device_scope_cpu" in FIXED else "/CPU:0"):
     # cpu: _FusedMatMul, MatMul, Tanh, AddV2 = caller_device_scope_cpu
-    # cpu: * = explicit_cpu_placement(caller_device_scope_cpu)
+    # cpu: ConcatV2, Equal, All, Shape = explicit_cpu_placement(caller_device_scope_cpu)
+    # cpu: Pack, StridedSlice = explicit_cpu_placement(caller_device_scope_cpu)
     model.predict(prices, verbose=0)

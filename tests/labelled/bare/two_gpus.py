@@ -19,11 +19,13 @@ with tf.device(None if "resource_on_cpu" in FIXED else "/CPU:0"):
 
 @tf.function
 def step(ids):
-    def replica(ids):
-        return tf.reduce_mean(tf.matmul(tf.gather(users, ids), weights))
+    rows = tf.gather(users, ids)  # cpu: ResourceGather = resource_on_cpu
+
+    def replica(rows):
+        return tf.reduce_mean(tf.matmul(rows, weights))
 
     # cpu: AddN = distribution_strategy_cpu!
-    return strategy.reduce("SUM", strategy.run(replica, [ids]), axis=None)
+    return strategy.reduce("SUM", strategy.run(replica, [rows]), axis=None)
 
 
 for _ in range(3):
