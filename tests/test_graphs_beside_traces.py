@@ -91,7 +91,7 @@ def test_a_graph_in_an_events_file_explains_what_the_trace_does_not(
 def test_graphs_of_another_program_are_not_used(captured: Path, tmp_path: Path) -> None:
     other = _captured(_ALL["tile_counter"], tmp_path / "other")
     run = ta.load(_without_capture_file(captured, tmp_path / "bare", events=other))
-    assert "graphs_of_another_program" in {each.id for each in trace_health(run)}
+    assert "unfitting_graphs" in {each.id for each in trace_health(run)}
     assert run.ops["requested_device"].isna().all()
 
 

@@ -144,7 +144,8 @@ def join_graphs(
         and replace(found, device=as_typed(found.device), is_device_certain=False, witness="graph")
         for found in records
     ]
-    return replace(joined, records=tuple(by_graph), graphs=recorded)
+    # The graphs do not show eager ops, so not whether a library takes elements as optionals.
+    return replace(joined, records=tuple(by_graph), graphs=recorded, has_own_optionals=False)
 
 
 def join_eager(

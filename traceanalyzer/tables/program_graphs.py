@@ -121,8 +121,8 @@ class GraphFinder:
             matching = sum(op.name in known for each in functions.values() for op in each)
         share = f"{matching:,} of {counted(ops, 'op name')} match"
         if not found:
-            message = f"{files} has no graph of this program: {share}"
-            return Note(id="graphs_of_another_program", severity="info", message=message)
+            message = f"{files} has no graph that fits this trace ({share}), so it is not used"
+            return Note(id="unfitting_graphs", severity="info", message=message)
         number = f"{len(found)} of {counted(len(functions), 'function')}"
         message = (
             f"{files} has graphs of {number} ({share}); "
