@@ -39,7 +39,7 @@ def recorded_values(run: Run, op_ids: Collection[str]) -> Iterator[tuple[str, Va
 
 
 def _output_bytes(run: Run) -> dict[str, float]:
-    """Return the bytes of an output of each op whose outputs all have the same size."""
+    """Return the output size, in bytes, of each op whose outputs all have the same size."""
     made = run.allocations
     made = made[(made["region_type"] == "output") & made["op_id"].notna()]
     sizes = made.groupby(made["op_id"].astype(str))["requested_bytes"].agg(["min", "max"]).dropna()
@@ -94,7 +94,7 @@ def _value(end: str, tensors: Sequence[Tensor], label: str = "") -> Value:
 
 
 def _argument(capture_file: CaptureFile, graph: Graph, at: int, calls: Sequence[int]) -> Value:
-    """Return an argument of a function as its calls pass it; a variable has its own name."""
+    """Return a function's argument as its calls pass it; a variable keeps its name."""
     number = capture_file.attribute_set(graph.attributes[at]).get("index")
     bound = [
         signature.inputs[number]
@@ -125,7 +125,7 @@ class _Edges:
                 self._consumers[source].append((node, output))
 
     def of(self, name: str) -> Iterator[tuple[str, int, int, bool]]:
-        """Yield inputs and outputs: the other node, the output, and whether that node makes it."""
+        """Yield inputs and outputs: the other node, the output, whether that node computes it."""
         at = self.graph.index(name)
         if at >= 0:
             yield from (("input", source, output, True) for source, output in self._makers(at))

@@ -198,7 +198,7 @@ class Run:
 
 
 def once_per_run(function: Callable[[Run], _Answer]) -> Callable[[Run], _Answer]:
-    """Cache the answer of a function for each run, as long as the run is in use."""
+    """Cache a function's result for each run, as long as the run is in use."""
     found: WeakKeyDictionary[Run, _Answer] = WeakKeyDictionary()
 
     @wraps(function)
@@ -292,7 +292,7 @@ def _recorded_version(hosts: Sequence[Host]) -> TfVersion | None:
 
 
 def _refuse_unused(hosts: Sequence[Host]) -> None:
-    """Refuse graphs of another program, or beside a capture file."""
+    """Reject graphs of another program, and graphs beside a capture file."""
     if any(host.capture_file for host in hosts):
         msg = "the capture file beside the trace says more than any graph; leave out the graph"
         raise GraphFileError(msg)
@@ -368,7 +368,7 @@ def _read(
 
 
 def _trace_of(file: HostFile, max_memory_bytes: int | None, near_ns: int) -> tuple[Trace, HostFile]:
-    """Read a trace; without a usable one, the capture file is still worth a report."""
+    """Read a trace; if it is unusable, return an empty one for a report on the capture file."""
     if file.format == CAPTURE_FILE:
         return _NO_TRACE, file
     try:
@@ -384,7 +384,7 @@ def _trace_of(file: HostFile, max_memory_bytes: int | None, near_ns: int) -> tup
 
 
 def _extent(trace: Trace) -> tuple[int, int]:
-    """Return when the first event starts and the last one ends, without derived lines."""
+    """Return when the first event starts and the last one ends, ignoring derived lines."""
     starts, ends = [], []
     for plane in trace.planes:
         derived = mask(map(is_derived_line, plane.lines.name, plane.lines.id.tolist()))

@@ -1,4 +1,4 @@
-"""How each device spent each step: the time of each part, and of the waits for each op."""
+"""How each device spent each step: the time of each part, and the wait for each op."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def write_whole(file: Path, content: str | bytes) -> None:
 
 @contextmanager
 def naming(file: Path) -> Iterator[None]:
-    """Put the name of the file that should be written into errors."""
+    """Make errors name the file that should be written."""
     try:
         yield
     except OSError as error:

@@ -63,7 +63,7 @@ class Quantity(_Struct, tag_field="inline", tag="quantity", frozen=True, kw_only
     unit: Unit
 
     def __post_init__(self) -> None:
-        """Refuse NaN and infinity: for an unknown figure, use words."""
+        """Reject NaN and infinity; describe unknown figures in words instead."""
         if not math.isfinite(self.value):
             msg = f"a figure must be finite, not {self.value}"
             raise ValueError(msg)
@@ -203,7 +203,7 @@ class StepBar(_Struct, tag_field="block", tag="step_bar", frozen=True, kw_only=T
 
 
 class FlowNode(_Struct, frozen=True, kw_only=True):
-    """An end of flows."""
+    """A source or target of flows, such as an op or a name scope."""
 
     label: str
     memory: str  # "host", "gpu:0"
@@ -223,7 +223,7 @@ class Flow(_Struct, frozen=True, kw_only=True):
 
 
 class Flows(_Struct, tag_field="block", tag="flows", frozen=True, kw_only=True):
-    """Transfers between ops, as a flow picture (sankey) and as rows."""
+    """Transfers between ops, as a Sankey diagram and as a table."""
 
     nodes: tuple[FlowNode, ...]
     flows: tuple[Flow, ...]
@@ -249,7 +249,7 @@ class IcicleNode(_Struct, frozen=True, kw_only=True):
 
 
 class Icicle(_Struct, tag_field="block", tag="icicle", frozen=True, kw_only=True):
-    """A tree whose nodes are as wide as their value; one measure is shown at a time."""
+    """A tree whose nodes are as wide as their values; it shows one measure at a time."""
 
     measures: tuple[tuple[str, Unit], ...]
     nodes: tuple[IcicleNode, ...]
@@ -298,7 +298,7 @@ class Changes(_Struct, tag_field="block", tag="changes", frozen=True, kw_only=Tr
 
 
 class Fold(_Struct, tag_field="block", tag="fold", frozen=True, kw_only=True):
-    """One line that opens."""
+    """A line that expands to show blocks."""
 
     summary: Text
     blocks: tuple[Block, ...]
@@ -308,7 +308,7 @@ class Fold(_Struct, tag_field="block", tag="fold", frozen=True, kw_only=True):
 
 
 class Card(_Struct, tag_field="block", tag="card", frozen=True, kw_only=True):
-    """A change in full. The first is open."""
+    """A change with all its details. The first card starts open."""
 
     id: Target
     title: Text
@@ -332,7 +332,7 @@ class Tab(_Struct, frozen=True, kw_only=True):
 
 
 class Tabs(_Struct, tag_field="block", tag="tabs", frozen=True, kw_only=True):
-    """Several views, of which one is shown; they share a selection."""
+    """Tabs with a shared selection; one tab is shown at a time."""
 
     tabs: tuple[Tab, ...]
 

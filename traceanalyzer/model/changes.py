@@ -23,7 +23,7 @@ Effort: TypeAlias = Literal["one line", "few lines", "restructure", "command"]
 
 
 class Edit(Record):
-    """Lines of the user's program, and what to replace them with."""
+    """Lines of the user's program and their replacement."""
 
     file: str
     line: int  # the first line of `old`

@@ -29,7 +29,7 @@ InputVerdict: TypeAlias = Literal["keeps_up", "too_slow", "unknown"]
 
 
 class StepKinds(Record):
-    """Number of steps of each kind; ``partial`` steps were cut by the recording."""
+    """Number of steps of each kind; ``partial`` steps are not fully recorded."""
 
     regular: Count
     warm_up: Count
@@ -63,9 +63,9 @@ class PhaseTime(Record):
 
 
 class DeviceTimeline(Record):
-    """Where the time of one device went, per regular step.
+    """How one device spent a regular step.
 
-    The phase of an idle device is the reason why it waited.
+    While the device is idle, the phase is the reason for its wait.
     """
 
     host: str
@@ -77,7 +77,7 @@ class DeviceTimeline(Record):
 
 
 class Timeline(Record):
-    """Where the time of the devices went."""
+    """How the devices spent their time."""
 
     devices: tuple[DeviceTimeline, ...]
     busiest_share: Share | None = None  # of the device that computed most; None for one
@@ -97,7 +97,7 @@ class PathOp(Record):
 
 
 class CriticalPath(Record):
-    """The critical path through a host's regular steps, walked back from their ends; per step."""
+    """The critical path of a host's regular steps, traced back from their ends, per step."""
 
     host: str
     steps: Count
@@ -286,7 +286,7 @@ class MemoryPeak(Record):
 
 
 class MemoryGrowth(Record):
-    """Growth: at the end of each step, more was in use than at the end of the previous one."""
+    """Memory growth: each step ended with more memory in use than the previous one."""
 
     steps: Count
     first_bytes: Count  # at the end of the first step
@@ -333,7 +333,7 @@ class InputFixRecord(Record):
 
 
 class InputHost(Record):
-    """How one host's steps waited for input, per regular step."""
+    """How long the steps of one host waited for input, per regular step."""
 
     host: str
     verdict: InputVerdict

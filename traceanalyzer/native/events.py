@@ -40,7 +40,7 @@ class Turns(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """Stretches of ops, events of a trace or records of a capture file, one after another."""
+    """Sequences of ops, from the events of a trace or the records of a capture file."""
 
     op: NDArray[np.int32]
     begin: NDArray[np.int64]
@@ -87,8 +87,8 @@ def begun_by_call(
 ) -> NDArray[np.int64]:
     """Return the event that triggered each turn: the last one that ended before it in its call.
 
-    -1 means none. `links` are threads with a known trigger, and its time; turns after it have no
-    other. `calls` are the calls of events, and when these ended.
+    -1 means none, or that the trigger is one of `links`, the threads and times of known triggers.
+    `calls` has the call and the end of each event.
     """
     found = np.empty(len(turns.thread), np.int64)
     _begun_by_call(*turns, *links, *calls, found)
@@ -104,8 +104,8 @@ def align(
 ) -> NDArray[np.int64]:
     """Return the record of each event, -1 where it is not certain.
 
-    `signature` is that of each record; `is_open` says whether the end of a stretch's records is
-    unknown. Stretches with more than `most_pairs` pairs of events and records are skipped.
+    `signature` has the signature of each record; `is_open` marks the sequences of records with an
+    unknown end. Sequences with more than `most_pairs` pairs of events and records are skipped.
     """
     found = np.full(len(events.op), -1, np.int64)
     n = np.maximum(events.end - events.begin, 0)

@@ -36,8 +36,8 @@ _LIBRARY: Final = load(Path(__file__).parent / "libtraceanalyzer.so")
 class Function:
     """A function in C that takes one struct, with a pointer and a length for each column.
 
-    `parameters` are the types of the struct's members: the dtype of a column, `ids` for int32 or
-    int64, followed by `=` if C writes to the column; or `number`. C checks lengths and indices.
+    `parameters` lists the types of the struct's members: `number`, or a column's dtype (`ids` for
+    int32 or int64), followed by `=` if C writes to the column. C checks lengths and indices.
     """
 
     def __init__(self, name: str, parameters: str) -> None:

@@ -48,9 +48,9 @@ _Spans: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64]]"  # start and e
 def busy_and_idle(
     busy: _Spans, transfers: _Spans, extent: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
-    """Divide a device's time into computing, copying and idle time, which is not yet attributed.
+    """Divide a device's time into computing, copying and unattributed idle time.
 
-    `busy` are the disjoint times when any kernel ran. It and `transfers` are sorted by start.
+    `busy` has the disjoint times when any kernel ran. It and `transfers` are sorted by start.
     Return the start, end, phase and transfer (-1 for none) of each part.
     """
     room = 2 * (len(busy[0]) + len(transfers[0])) + 1
@@ -63,10 +63,10 @@ def busy_and_idle(
 def walk_back(
     columns: Sequence[NDArray[Any]], through: Sequence[NDArray[Any]] | None = None
 ) -> Walked:
-    """Divide each span by the events that its end waited for, latest part first.
+    """Divide each span among the events that its end waited for, latest part first.
 
-    `columns` are those of `struct walk_back` in `walk.c` up to `device_stream`, `through` those
-    from `device_start` on, to also walk through devices.
+    `columns` are the columns of `struct walk_back` in `walk.c` up to `device_stream`. To walk
+    through devices too, pass the columns from `device_start` on as `through`.
     """
     spans, done = len(columns[0]), np.zeros(2, np.int64)
     inputs = [*columns, *(through or _NOT_THROUGH)]

@@ -29,7 +29,7 @@ class Space(NamedTuple):
 
     @classmethod
     def empty(cls, planes: int, strings: int) -> Space:
-        """Allocate columns for so many planes and strings."""
+        """Allocate columns for these numbers of planes and strings."""
         bounds = np.empty((2, planes), np.int64)
         return cls(bounds, np.empty(strings, np.uint8), np.empty(strings, np.int64))
 
@@ -111,8 +111,8 @@ def walk_planes(
 ) -> tuple[int, ...]:
     """Read each plane, without its events, up to the first damage.
 
-    Return the number of lines, entries of event and stat metadata, and stats; the bytes that could
-    not be read, and in how many places.
+    Return the numbers of lines, event metadata, stat metadata, stats, unreadable bytes, and places
+    with unreadable bytes.
     """
     found = np.empty(6, np.int64)
     _walk_planes(buffer, begin, end, *tables, found)
@@ -128,8 +128,8 @@ def scan_lines(
 ) -> tuple[int, ...]:
     """Count the events and stats of each line of a part, and cut lines off at the first damage.
 
-    Return the number of aggregated events, 1 if ids need more than 32 bits, the bytes that could
-    not be read, and in how many places.
+    Return the number of aggregated events, 1 if ids need more than 32 bits (otherwise 0), and the
+    numbers of unreadable bytes and of places with unreadable bytes.
     """
     found = np.empty(4, np.int64)
     _scan_lines(buffer, part.start, part.stop, *bounds, events, stats, found)
@@ -147,9 +147,9 @@ def find_stat(
     wanted: NDArray[np.int64],
     rows: NDArray[np.int64],
 ) -> None:
-    """Write to `rows` each owner's last stat, within its bounds, that has one of the sorted ids.
+    """For each owner, write its last stat that has one of the `wanted` ids to `rows`.
 
-    Rows of owners without such a stat stay the same.
+    `wanted` is sorted. Rows of owners without such a stat are unchanged.
     """
     _find_stat(*bounds, stat_id, wanted, rows)
 

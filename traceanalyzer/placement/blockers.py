@@ -66,7 +66,7 @@ def _find(attempt: _Attempt) -> Blockers:
 
 
 def _tried_together(found: Iterable[Blocker]) -> Iterator[set[Blocker]]:
-    """Yield blockers one by one, but many similar ones together: each would take too long."""
+    """Yield blockers one at a time, but many similar ones together, which saves time."""
     kinds: dict[tuple[object, ...], list[Blocker]] = defaultdict(list)
     for each in found:
         kinds[each.kind, each.refused, each.requested_device].append(each)
@@ -95,8 +95,8 @@ def _first_gpu(machine: Machine) -> str:
 class BlockerFinder:
     """Finds the blockers of the nodes of one placement.
 
-    Without a blocker, only a region is placed again: the node's colocation group, and the groups of
-    the nodes that decide where it is. No other node affects it.
+    To test a blocker, only a region is placed again without it: the node's colocation group and the
+    groups of the nodes that decide its device. No other node affects it.
     """
 
     def __init__(self, placement: Placement) -> None:
@@ -116,8 +116,8 @@ class BlockerFinder:
     def _of_group(self, node: int) -> Blockers | None:
         """Return the blockers of the first member of a node's group, if they also block the node.
 
-        Without a blocker, two members may be in different groups: soft placement ignores some
-        colocations.
+        Removing a blocker can put two members into different groups, because soft placement
+        ignores some colocations.
         """
         decisions, root = self._placement.decisions, self._placement.roots[node]
         if decisions[node] is not Decision.FIRST:
@@ -148,7 +148,7 @@ class BlockerFinder:
         return found, alike
 
     def _region(self, node: int) -> Placement | None:
-        """Place the region of a node; return None if other nodes affect where its nodes are."""
+        """Place the region of a node; return None if nodes outside it affect the result."""
         whole = self._placement
         roots = frozenset(whole.roots[deciding] for deciding in self._deciding(node))
         if self._last[0] == roots:
@@ -169,7 +169,7 @@ class BlockerFinder:
         return self._last[1]
 
     def _deciding(self, node: int) -> Iterator[int]:
-        """Yield a node, the nodes that it follows, and all others that affect these."""
+        """Yield a node, the nodes that it follows, and all other nodes that affect these."""
         yield node
         for followed in self._placement.trail(node):
             if self._placement.decisions[node] is Decision.CONSUMERS:

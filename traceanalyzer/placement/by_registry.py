@@ -86,7 +86,7 @@ def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
 
 
 def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
-    """Return how many ops have types with a GPU kernel in the nearest version, as a clause."""
+    """Return a clause that counts the ops with a GPU kernel in the nearest version."""
     kernels = nearest(version)
     of = f"in TensorFlow {kernels.registry.version}"
     if kernels.requested is None:
@@ -145,7 +145,7 @@ _QUANTIZED: Final = "Quantized"  # its ops have names that contain the fused ops
 
 
 def original(op: str) -> Rewritten | None:
-    """Return the ops that an op of a rewrite replaces; None for any other op."""
+    """Return the ops that an op replaces; None if no rewrite creates ops of this type."""
     if not op.startswith("_") or op in RUNTIMES_OWN or op in PROGRAMS_OWN:
         return None
     if op not in kernel_tables.paragraphs(kernel_tables.DEFINITIONS):

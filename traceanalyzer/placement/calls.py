@@ -136,10 +136,10 @@ def as_recorded(graph: Graph) -> tuple[dict[int, str], list[int]]:
 def as_bound(
     graph: Graph, attributes: Sequence[Attributes], call: Call, machine: Machine
 ) -> tuple[dict[int, str], list[int]]:
-    """Return the devices of arguments and results on a machine, and the arguments that are guesses.
+    """Return the devices of arguments and results on a machine, and which arguments are guesses.
 
-    An argument whose device is unknown is on the host if its type always is; otherwise on the
-    default device, or on the device of the calling dataset.
+    An argument whose device is unknown is on the host if its type always is. Otherwise, it is on
+    the default device or on the device of the calling dataset.
     """
     elsewhere = call.results or call.default_device or machine.host
     found: dict[int, str] = {}
@@ -253,10 +253,10 @@ def functions_of_datasets(capture_file: CaptureFile) -> frozenset[str]:
 
 
 def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
-    """Return the functions of datasets that compute for a step instead of preparing its input.
+    """Return the dataset functions that do work of a step instead of preparing its input.
 
-    These reduce a dataset, are the body of a loop over one, or are stages before it that get a
-    value from the function that builds the dataset. Prefetched data are input.
+    These functions reduce a dataset, are the body of a loop over one, or belong to earlier stages
+    that use a value of the function that builds the dataset. Prefetched data are input.
     """
     reducing = (each.attributes for each in capture_file.signatures if each.op == _REDUCES)
     sets = map(capture_file.attribute_set, reducing)
@@ -273,7 +273,7 @@ def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
 
 
 def _computing(graph: Graph, capture_file: CaptureFile) -> Iterator[str]:
-    """Yield the dataset functions that compute for the function of a graph."""
+    """Yield the dataset functions that do work of a graph's function."""
     left = [at for at, op in enumerate(graph.ops) if op == _REDUCES]
     seen = set(left)
     while left:
@@ -289,7 +289,7 @@ def _computing(graph: Graph, capture_file: CaptureFile) -> Iterator[str]:
 
 
 def _sources(graph: Graph, node: int) -> Iterator[int]:
-    """Yield the nodes that compute a node's inputs, past the ends of inlined functions."""
+    """Yield the nodes that compute a node's inputs, skipping identities."""
     for source, _ in graph.sources(node):
         if graph.ops[source] == "Identity":
             yield from _sources(graph, source)
@@ -313,7 +313,7 @@ def _is_value(graph: Graph, node: int, capture_file: CaptureFile) -> bool:
 
 
 def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, tuple[int, int]]]:
-    """Return the nodes of each graph that keep a device, with its first graph and node there."""
+    """Return each graph's nodes that kept a device, with the graph and node that first had it."""
     found: list[Mapping[int, tuple[int, int]]] = []
     latest: dict[str, tuple[int, int]] = {}
     for at, instance in enumerate(instances):
@@ -336,7 +336,7 @@ def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, tuple[int, in
 
 
 def with_requests(instances: Sequence[Instance]) -> tuple[Instance, ...]:
-    """Return a session's graphs with the requested devices of nodes that kept theirs."""
+    """Return a session's graphs, with the original request of each node that kept a device."""
     requesting = []
     for instance, kept in zip(instances, kept_nodes(instances), strict=True):
         devices = list(instance.input.devices)

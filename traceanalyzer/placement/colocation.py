@@ -23,7 +23,7 @@ Types: TypeAlias = "tuple[tuple[str, int], ...]"
 
 
 class Groups:
-    """A disjoint-set forest over the nodes of a graph; its roots store what a group requires."""
+    """A disjoint-set forest over the nodes of a graph; each root stores what its group requires."""
 
     def __init__(
         self, types: Mapping[int, Types], machine: Machine, default_device: str, *, soft: bool
@@ -124,9 +124,9 @@ class Groups:
 
 
 def _merge_types(one: Types, other: Types) -> Types:
-    """Return the types that are in both, as `Member::MergeSupportedDevices` orders them.
+    """Return the common device types, in the order of `Member::MergeSupportedDevices`.
 
-    If only one has priorities, they count. If both have and their orders disagree, none counts.
+    If only one side has priorities, they count. If both have some but in different orders, none do.
     """
     if one == other:
         return one

@@ -128,7 +128,7 @@ def is_of_type(device: str, device_type: str) -> bool:
 
 
 def type_in_scope(device: str) -> str | None:
-    """Return the type that a scope's device names, including `cpu:0` and `CPU`."""
+    """Return the device type that a scope requests, also in short forms: `cpu:0`, `CPU`."""
     match = _LAST_PART.search(device)  # `DeviceSpecV2.from_string` (framework/device_spec.py)
     return match[1].upper() if match else None
 
@@ -181,7 +181,7 @@ class Machine:
 
 
 def machine_of(capture_file: CaptureFile) -> Machine:
-    """Return the devices that the captured program had: in TensorFlow 1, those of its nodes."""
+    """Return the devices of the captured program; in TensorFlow 1, the devices of its nodes."""
     logical = (capture_file.devices or {}).get("logical")
     listed = logical if isinstance(logical, list) else []
     names = [str(each.get("name")) for each in listed if isinstance(each, dict)]

@@ -97,8 +97,8 @@ class ReplayedExplanations:
     def of(self, op_type: str, record: RecordedOp) -> PlacementExplanation | None:
         """Explain an op, or return None if the replay does not put it on the CPU.
 
-        It is on the CPU if any of its calls is. Unless all calls have the same blockers, these are
-        not certain.
+        It is on the CPU if any of its calls is. The blockers are only certain if all calls have the
+        same ones.
         """
         calls = self._calls(record)
         if not calls:
@@ -116,7 +116,7 @@ class ReplayedExplanations:
         return most if is_one else doubted(most, CALLS_DIFFER)
 
     def is_at_border(self, record: RecordedOp) -> bool:
-        """Return whether a value goes from a node to another device, or comes from one."""
+        """Return whether a node sends a value to another device or gets one from it."""
         self._calls(record)
         for placed in self._instances.get(record.function, ()):
             placement = placed.placement
@@ -232,7 +232,7 @@ class ReplayedExplanations:
 
 
 def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
-    """Leave out requests that TensorFlow copied from another blocker: they go away with it.
+    """Drop requests that TensorFlow copied from another blocker, since they disappear with it.
 
     It copies a variable's request to the nodes that an optimizer creates for it (`colocate_with`)
     and to the assignment of its initial value (`_init_from_args`, resource_variable_ops.py);
@@ -270,7 +270,7 @@ def _groups_others(blocker: Blocker) -> bool:
 def doubted(
     explanation: PlacementExplanation, doubt: str, certainty: Certainty = "likely"
 ) -> PlacementExplanation:
-    """Return an explanation that is at most as certain as a doubt allows, if there is one."""
+    """Add a doubt, if there is one, to an explanation, and lower its certainty to match."""
     if not doubt:
         return explanation
     if certainty == "possible" != explanation.certainty:

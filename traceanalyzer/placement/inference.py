@@ -1,12 +1,12 @@
-"""Infers why ops are on the CPU if only a trace is left, from what its other ops show.
+"""Infers from a trace alone why ops are on the CPU, using the other ops that ran.
 
-An op that takes a resource is where the resource is. Any other op that has a GPU kernel for all it
-may have been given is on the CPU because a scope requests it: one around the op, if its function
-also has ops on a GPU, or else one around the call of the function.
+An op that takes a resource runs where the resource is. Any other op that has a GPU kernel for all
+possible inputs is on the CPU because a scope requests it: one around the op, if its function also
+has ops on a GPU, or else one around the call of the function.
 
 None of this is proof: a `tf.distribute` strategy, `colocate_with`, and options of TensorFlow's
-optimizer have the same effect. What looks like one of them stays unexplained.
-`tests/labelled/test_bare_traces.py` finds how many of the other answers are right.
+optimizer have the same effect. Ops that may be on the CPU for one of these reasons stay
+unexplained. `tests/labelled/test_bare_traces.py` measures how many of the other answers are right.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _EMBEDDING: Final = "embedding"  # a habit: its ops use a variable on the CPU
 
 
 class UnexplainedOp(NamedTuple):
-    """An op on the CPU whose kernels do not explain that."""
+    """An op on the CPU that is not there for lack of a GPU kernel."""
 
     op_id: str
     name: str
@@ -88,7 +88,7 @@ class UnexplainedOp(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A function, or a call in it that TensorFlow replaced by the ops of the called function."""
+    """A function, or a call in it that TensorFlow inlined."""
 
     function: str
     inlined: str = ""  #: the scope of the call
@@ -111,7 +111,7 @@ def inferred(
     *,
     is_distributed: bool,
 ) -> dict[str, PlacementExplanation]:
-    """Explain ops of a host by what else ran, by op id.
+    """Explain ops of a host by the other ops that ran; return explanations by op id.
 
     `on_gpu` are the ops of functions known to be on a GPU: function, name, and type, or "" if it is
     unknown. With `is_distributed`, the program has several tasks.
@@ -162,7 +162,7 @@ def _by_name(op: UnexplainedOp) -> PlacementExplanation:
 
 
 def _following(op: UnexplainedOp, lead: UnexplainedOp) -> PlacementExplanation:
-    """Explain an op of the layer whose variable is on the CPU, or of the layer's gradient."""
+    """Explain an op of a layer, or of its gradient, by the layer's variable on the CPU."""
     shown = f"`{user_of(op.name)}`, where it is, uses a variable on the CPU"
     found = _tied(_explained(op, BlockerKind.RESOURCE, shown), lead, "follows")
     return replace(found, certainty="possible", doubt="it may be there for another reason")
@@ -174,7 +174,7 @@ def _by_scopes(
     there: Collection[tuple[str, str]],
     with_variable: Collection[Call],
 ) -> dict[str, PlacementExplanation] | None:
-    """Explain ops by a scope around them or around a call; None if it may be a strategy's.
+    """Explain ops by a scope around them or around a call; None if it may be due to a strategy.
 
     A strategy puts all of a function on the CPU, with its variables, but not its results.
     """
@@ -200,9 +200,9 @@ def _by_scopes(
 def _under_scope(
     registry: Registry, ops: Sequence[UnexplainedOp], *, is_whole: bool
 ) -> list[UnexplainedOp]:
-    """Return which ops of a call are on the CPU because of a scope.
+    """Return the ops of a call that are on the CPU because of a scope.
 
-    One that is so shows that others are, too, unless they have no GPU kernel for a usual float.
+    One such op shows that the others are too, unless they lack a GPU kernel for a common float.
     """
     types = {op.type for op in ops}
     usual = [op for op in ops if _FLOATS.isdisjoint(op.explanation.types_missing)]
@@ -276,7 +276,7 @@ def _update(name: str) -> str:
 
 
 def user_of(name: str) -> str:
-    """Return the name scope of what uses a variable, such as a layer."""
+    """Return the name scope of the user of a variable, such as a layer."""
     return name_scope(_LOOKUP.sub("/", name))
 
 
@@ -310,7 +310,7 @@ def _explained(
 
 
 def _is_free(registry: Registry, op: UnexplainedOp) -> bool:
-    """Return whether an op has a GPU kernel for all that it may have been given."""
+    """Return whether an op has a GPU kernel for all inputs that it may have had."""
     return (
         USUAL.isdisjoint(op.explanation.types_missing)
         and "TensorList" not in op.type

@@ -75,7 +75,7 @@ class RecurrentLayer(NamedTuple):
 
     @property
     def refusal(self) -> str:
-        """A sentence that the layer is a loop on a GPU too, because of its options."""
+        """A sentence saying that the layer's options make it a loop on a GPU too."""
         return _TEXTS["refusal"].format(layer=self.text, obstacle=self.obstacle)
 
 
@@ -116,7 +116,7 @@ def _of_steps(case: str, model: KerasModel, **values: str) -> str:
 
 
 def noted(capture_file: CaptureFile, name: str) -> list[Json]:
-    """Return a list that the recorder noted with the devices; empty if damaged."""
+    """Return a list that the recorder stored with the devices; empty if damaged."""
     found = (capture_file.devices or {}).get(name)
     return found if isinstance(found, list) else []
 

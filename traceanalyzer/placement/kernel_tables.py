@@ -100,8 +100,8 @@ def minor_of(version: str) -> Minor:
 def nearest_minor(version: str | None) -> tuple[Minor, bool]:
     """Return the nearest version with tables, and whether it is exactly the given one.
 
-    Another build (`2.13.0+nv23.7`), a nightly, or a candidate is only near its minor version. Of
-    several versions (`between 2.4 and 2.5`), the last one counts; without any, the newest.
+    Another build (`2.13.0+nv23.7`), a nightly, or a candidate is only near its minor version. If
+    several versions are given (`between 2.4 and 2.5`), the last counts; if none is, the newest.
     """
     oldest, *_, newest = tabulated()
     found = _RELEASE.fullmatch(version.strip()) if version is not None else None
@@ -256,7 +256,7 @@ class OpDefinition:
 
     @property
     def makes_handles(self) -> bool:
-        """Whether all outputs are handles of resources: then the op computes nothing."""
+        """Whether all outputs are resource handles, so the op computes nothing."""
         return bool(self.outputs) and all(output.type == "resource" for output in self.outputs)
 
     def has_argument_of(self, attributes: Collection[str]) -> bool:
@@ -306,7 +306,7 @@ class OpDefinition:
         return tuple(t for a in self.outputs for t in self.types_of(a, attributes))
 
     def of_inputs(self, input_types: Sequence[str], given: Attributes) -> Attributes:
-        """Return given attributes with those that the input types determine, if all are known."""
+        """Return the given attributes plus those set by the input types, if all types are known."""
         return {**self.attributes_of_inputs(input_types), **given} if all(input_types) else given
 
     def attributes_of_inputs(self, input_types: Sequence[str]) -> dict[str, Json]:

@@ -50,7 +50,7 @@ def python_name(dtype: str) -> str:
 
 
 class Combination(NamedTuple):
-    """Values of the constrained attributes, and the kernels that TensorFlow takes for them."""
+    """Values of the constrained attributes, and the kernels that TensorFlow selects for them."""
 
     values: Mapping[str, Json]  #: as in the capture file; for a list, its one element
     cpu: Kernel | None
@@ -59,7 +59,7 @@ class Combination(NamedTuple):
 
 
 class TypeSupport(NamedTuple):
-    """How many of some combinations of values have kernels."""
+    """How many combinations of attribute values have kernels."""
 
     cpu: Extent
     gpu: Extent
@@ -67,7 +67,7 @@ class TypeSupport(NamedTuple):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The types of devices that have a kernel in some case."""
+        """The types of devices that have a kernel for some combination."""
         return tuple(d for d, how in ((CPU, self.cpu), (GPU, self.gpu)) if how != "none")
 
 
@@ -98,10 +98,10 @@ class Support:
         }
 
     def of_type(self, dtype: str, attribute: str | None = None) -> tuple[Combination, ...]:
-        """Return the combinations whose data have a type, or in which an attribute has it.
+        """Return the combinations in which the data, or an attribute, have a type.
 
-        If a kernel accepts any type, even those that it cannot compute (Cast on a CPU), its other
-        attributes are types that are named somewhere.
+        Some kernels accept any type, even types that they cannot compute (Cast on a CPU). So all
+        other attributes are limited to types that some kernel names.
         """
         names = self.main if attribute is None else (attribute,)
         if not names:
@@ -238,7 +238,7 @@ def inputs_of(op: str, attribute: str) -> tuple[str, ...]:
 
 @cache
 def is_for_cpus_alone(op: str) -> bool:
-    """Return whether an op has kernels, but in no version one for a GPU."""
+    """Return whether an op has kernels, but none for a GPU in any version."""
     of_all = [load(version) for version in supported()]
     return any(r.kernels(op) for r in of_all) and not any(r.gpu_kernels(op) for r in of_all)
 

@@ -113,7 +113,7 @@ class _Lowering:
         return Lowered(replace(graph_of(self._rows), producer=graph.producer), self._requests)
 
     def _add(self, graph: Graph, call: _Call, given: Mapping[str, list[str]]) -> _Names:
-        """Add the nodes of a graph; the functions that it calls wait until these are added."""
+        """Add the nodes of a graph; the functions that it calls are added later."""
         prefix = f"{call.name}/" if call.name else ""
         is_full = len(self._rows) + len(graph) > _MOST_NODES
         functions = {

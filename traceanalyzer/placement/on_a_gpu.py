@@ -52,7 +52,7 @@ def _choice_by_gpus(questions: Sequence[str], requests: Sequence[str]) -> str:
 
 
 def _gpu_questions(capture_file: CaptureFile) -> list[str]:
-    """Return the lines that ask for GPUs if the answer may matter, as `train.py:3`."""
+    """Return the lines (`train.py:3`) that query the GPUs, if the answer may matter."""
     return [
         f"{PureWindowsPath(str(place[0])).name}:{place[-1]}"
         for place in noted(capture_file, "gpu_questions")
@@ -102,7 +102,7 @@ class FreeChoices:
         return doubted(explanation, doubt)
 
     def why_unsure(self, explanation: PlacementExplanation) -> str:
-        """Return why an op may be on the CPU if devices that are unknown are CPUs."""
+        """Return why an op may be on the CPU if the unknown devices are CPUs."""
         if at := _line(explanation, self._unsure & self._chosen):
             return _choice_by_gpus(self._questions, [at])
         at = _line(explanation, self._unsure) or "a line that was not recorded"

@@ -198,7 +198,7 @@ class ProgramPlacement:
             yield from ((callee, call._replace(doubt=caller.doubt)) for callee, call in found)
 
     def _unknown(self, function: Function) -> tuple[Call, ...]:
-        """Return the calls that are possible if none was recorded; the usual one first."""
+        """Return the possible calls if none was recorded, the usual one first."""
         if is_session(function.name):
             return (Call(""),)
         if calls.is_of_dataset(function.name):

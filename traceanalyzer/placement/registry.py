@@ -64,7 +64,7 @@ class Kernel:
 
 
 def _accepts(allowed: frozenset[str | int | bool], value: Json) -> bool:
-    """Return whether a constraint accepts a value: each type of a list of types, no other list."""
+    """Return whether a constraint accepts a value, or all types in a list; it rejects others."""
     if isinstance(value, str):
         return value in allowed
     if isinstance(value, list):
@@ -227,7 +227,7 @@ class Nearest(NamedTuple):
 
     @property
     def certainty(self) -> Literal["certain", "likely"]:
-        """How certain it is that a kernel missing here never existed: few are ever removed."""
+        """How certain it is that a kernel missing here did not exist; few are ever removed."""
         return "certain" if self.exact else "likely"
 
 
@@ -244,7 +244,7 @@ def load(version: str) -> Registry:
 def registries() -> tuple[Registry, ...]:
     """Return the registry of every version that advice covers, oldest first.
 
-    Older ones only explain old traces: with few int64 kernels, they would rule out good advice.
+    Older ones only explain old traces: they lack many int64 kernels, so good advice would fail.
     """
     return tuple(_registry(minor) for minor in kernel_tables.tabulated() if minor >= _ADVISED)
 

@@ -90,7 +90,7 @@ def scopes_of_making(
 ) -> tuple[Scope, ...]:
     """Return the scopes, innermost first, whose request gave a resource its device.
 
-    Objects created after the resource with the number `below` cannot have decided it.
+    Resources numbered `below` or higher were created later, so they cannot have decided it.
     """
     if resource is not None and resource.signature >= 0:
         maker = capture_file.signatures[resource.signature]
@@ -117,7 +117,7 @@ def scopes_of_eager(
 def _of_owners(
     capture_file: CaptureFile, scopes: Iterable[Scope], below: int = document.LARGEST
 ) -> Iterator[Scope]:
-    """Replace scopes for the device of a resource or tensor with the scopes of its creation."""
+    """Replace scopes that request an object's device by the scopes around its creation."""
     for scope in scopes:
         making: tuple[Scope, ...] = ()
         origin = scope.origin
@@ -130,7 +130,7 @@ def _of_owners(
 
 
 def _requesting(scopes: Iterable[Scope], requested: str) -> tuple[tuple[Scope, ...], bool]:
-    """Return the scopes that request a type of device, and whether another type ends them."""
+    """Return the scopes up to a request for another device type, and whether there is one."""
     found = []
     for scope in scopes:
         kind = type_in_scope(scope.device)
@@ -255,7 +255,7 @@ _LIBRARY_SCOPES: Final = [
 
 
 def habit_of(name: str, version: str | None) -> str:
-    """Return the id of the library code that an op's name shows, or ""."""
+    """Return the id of the library code that gave an op its name, or ""."""
     minor = [*kernel_tables.nearest_minor(version)[0]]
     found = (
         habit

@@ -88,7 +88,7 @@ def _devices(run: Run, host: Host) -> Iterator[DeviceInfo]:
 
 
 def _recorded_model(host: Host, plane: str) -> str | None:
-    """Return the model of a GPU by TensorFlow, if a capture recorded it."""
+    """Return a GPU's model as TensorFlow names it, if a capture recorded it."""
     devices = (host.capture_file.devices if host.capture_file else None) or {}
     match devices.get("details"):
         case dict(details):
@@ -99,7 +99,7 @@ def _recorded_model(host: Host, plane: str) -> str | None:
 
 
 def _model(properties: dict[str, str]) -> str | None:
-    """Return the model of a device or, if its plane does not name it, what else is known of it."""
+    """Return a device's model or, if its plane does not name it, its other known properties."""
     named = properties.get("gpu_device_name") or properties.get("device_type_string")
     if named:
         return named
@@ -145,6 +145,6 @@ def about(run: Run) -> b.Section:
 
 
 def health_lines(run: Run) -> tuple[b.Text, ...]:
-    """Return the limits of the trace, the most severe first, without the name of a single host."""
+    """Return the limits of the trace, most severe first, without the name of an only host."""
     prefix = f"{run.hosts[0].name}: " if len(run.hosts) == 1 else ""
     return tuple(prose(sentence(e.message.removeprefix(prefix))) for e in trace_health(run))

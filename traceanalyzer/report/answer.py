@@ -172,7 +172,7 @@ def _of_a_step(facts: PageFacts, us: float) -> Text:
 
 
 def _more_goes_to(facts: PageFacts, us: float, verb: str) -> Text:
-    """Return which part takes longest, if longer than CPU placement; GPU work does not count."""
+    """Return the part, other than GPU work, that takes longest, if longer than CPU placement."""
     took, kind = max((facts.part_us(kind), kind) for kind in _BESIDE_OPS)
     if took <= us or not facts.step_us:
         return ()
@@ -247,7 +247,7 @@ def _took(facts: PageFacts, ran: str) -> Text:
 
 
 def _no_gpu(facts: PageFacts) -> Text:
-    """Return that no GPU was used, and why if a capture shows it."""
+    """State that no GPU was used, and why if a capture shows it."""
     if facts.why_no_gpu is not None:
         return t.prose(t.sentence(facts.why_no_gpu.title))
     has_one = any(host.tables.facts.accelerators for host in facts.run.hosts)

@@ -44,7 +44,7 @@ def changes(facts: PageFacts) -> b.Section | None:
 
 
 def _shown(change: Change) -> dict[str, Any]:
-    """Return the fields of a row that a card has too."""
+    """Return the fields that a change's row and card share."""
     where: b.Text = ("inside a library",) if change.kind == "library" else ()
     if change.place is not None:
         where = (b.Line(file=change.place[0], line=change.place[1]),)

@@ -165,7 +165,7 @@ def _bracket(bar: Bar) -> tuple[float, float] | None:
 
 
 def _row_link_column(row: tuple[Cell, ...]) -> int:
-    """Return the column whose cell carries the row's link: the first without a link of its own."""
+    """Return the column for the row's link: the first whose cell has no link of its own."""
     for column, cell in enumerate(row):
         has_link = isinstance(cell, tuple) and any(isinstance(i, blocks.Link) for i in cell)
         if cell is not None and not has_link:

@@ -49,8 +49,8 @@ def page_markdown(page: b.Page) -> str:
 def markdown_of(page: b.Page) -> dict[str, str]:
     """Return the texts that the page's buttons copy.
 
-    Cards are there by id, entries that accept their findings by `accept-<id>`, and the whole page
-    by "".
+    The keys are card ids, `accept-<id>` for entries that accept a card's findings, and "" for the
+    whole page.
     """
     cards = [block for s in page.sections for block in s.blocks if isinstance(block, b.Card)]
     accepted = {f"accept-{c.id}": "\n".join(map(_accepted, c.accepts)) for c in cards if c.accepts}
@@ -58,7 +58,7 @@ def markdown_of(page: b.Page) -> dict[str, str]:
 
 
 def _accepted(finding_id: str) -> str:
-    """Return an entry of a budget; `traceanalyzer check` demands its reason and its date."""
+    """Return an entry of a budget; `traceanalyzer check` requires a reason and a date."""
     return f'[[accepted]]\nid = "{finding_id}"\nreason = ""\nexpires = YYYY-MM-DD\n'
 
 
@@ -72,7 +72,7 @@ def _joined(lines: Iterable[str]) -> str:
 
 
 def _text(text: b.Text) -> str:
-    """Return inline text. Names become code, in which no character has a meaning."""
+    """Return inline text. Names become code, in which no character is special."""
     return "".join(map(_inline, text))
 
 

@@ -162,7 +162,7 @@ def _full_id(cause: str, sub_reason: str | None) -> str:
 
 
 def _stays(cpu_op: CpuOp, *, is_on_gpu: bool, is_known: bool) -> str:
-    """Return that an op would be on the CPU, or computed on the host, of a machine with a GPU."""
+    """State that, with a GPU, an op would be on the CPU or computed on the host."""
     modal = "may" if cpu_op.explanation.certainty == "possible" else "would"
     stays = f"It {modal} be on the CPU there too."
     if is_on_gpu:
@@ -172,7 +172,7 @@ def _stays(cpu_op: CpuOp, *, is_on_gpu: bool, is_known: bool) -> str:
 
 
 def _moves(row: Any, there: Analysis) -> str:  # noqa: ANN401
-    """Return where an op would be that is not known to stay on the CPU."""
+    """State where an op would be if it is not known to stay on the CPU."""
     if row.op_id in there.replaced:
         return f"{there.replaced[row.op_id]}."
     if row.op_id in there.unsure:

@@ -93,7 +93,7 @@ def table(
 
 
 def _op_table(run: Run) -> m.Table:
-    """Return the CPU ops with most host time, and the other ops with most time of any kind."""
+    """Return the CPU ops with the most host time, and the other ops with the most time."""
     ops = run.ops
     time = ops["host_self_ps"] + ops["kernel_ps"]
     ranked = ops.loc[time.sort_values(ascending=False, kind="stable").index]

@@ -42,7 +42,7 @@ def scopes_tab(run: Run) -> b.Tab | None:
     """Return the tab; None if no op took any time.
 
     The time of a CPU op is its host time; that of a device op is its kernel time, with its host
-    time (to launch it) apart. Events of the runtime are left out.
+    time (for the launch) shown separately. Events of the runtime are left out.
     """
     ops = run.ops[run.ops["role"] != Role.RUNTIME]
     is_host = ops["placement"].isin(_ON_THE_HOST).to_numpy()
@@ -95,7 +95,7 @@ def _paths(ops: pd.DataFrame) -> Iterator[list[tuple[str, str]]]:
 def _nodes(
     places: list[_Place], values: NDArray[np.float64], op_of: dict[int, str]
 ) -> Iterator[b.IcicleNode]:
-    """Yield the longest nodes; the omitted children of each become one node, with their number."""
+    """Yield the longest nodes; the omitted children of each become one node with their count."""
     above = np.array([place[0] for place in places])
     # No node took longer than its parent, which comes first: the kept nodes form a tree.
     order = np.lexsort((np.arange(len(above)), -values[2], -values[0] - values[1]))

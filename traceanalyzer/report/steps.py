@@ -118,7 +118,7 @@ def _share(device: m.DeviceTimeline, *phases: m.StepPart) -> float:
 
 
 def shift_us(run: Run) -> float:
-    """Return the largest shift of a device's times that lets every launch precede its kernel."""
+    """Return the largest shift applied to a device's times so that launches precede kernels."""
     shifts = (ps for host in run.hosts for ps in host.timeline.shifts_ps.values())
     return max((0, *shifts)) / PS_PER_US
 
@@ -284,7 +284,7 @@ def _chart(devices: Sequence[DeviceSteps]) -> Iterator[b.Block]:
 
 
 def _numbers(steps: Sequence[str]) -> tuple[float, ...]:
-    """Return the numbers of steps, or their positions if the numbers do not rise (overlaps)."""
+    """Return the step numbers, or the positions if the numbers do not increase (overlaps)."""
     if all(step.isdecimal() and len(step) < _EXACT_DIGITS for step in steps):
         numbers = tuple(map(float, steps))
         if all(before < after for before, after in pairwise(numbers)):

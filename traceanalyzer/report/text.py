@@ -89,12 +89,12 @@ def sentence(words: str) -> str:
 
 
 def capital(words: str) -> str:
-    """Return words with a capital at the start."""
+    """Return words with an uppercase first letter."""
     return f"{words[:1].upper()}{words[1:]}"
 
 
 def small(words: str) -> str:
-    """Return words with a small letter at the start."""
+    """Return words with a lowercase first letter."""
     return f"{words[:1].lower()}{words[1:]}"
 
 

@@ -1,8 +1,8 @@
 """The tab Timeline: all events, the arrows between them, and the largest gaps.
 
-If there are too many events, consecutive short ones are merged. Two events are merged if both are
-shorter than a threshold, the second begins less than that after the first ended, and both are in
-the same interval of four thresholds. So no event is left out, and long ones stay as they are. CPU
+If there are too many events, consecutive short ones are merged. Two events are merged if both, and
+the gap between them, are shorter than a threshold, and if both are in the same interval of four
+thresholds. So no event is left out, and long ones stay as they are. CPU
 ops with a known cause are never merged, unless they are a large part of all events.
 """
 
@@ -184,7 +184,7 @@ def _texts(values: Sequence[str | None]) -> Texts:
 def _fitted(
     events: Events, stays: NDArray[np.bool_], kinds: NDArray[np.int64], unit_ns: int
 ) -> tuple[Events, PackedTable, int | None]:
-    """Return events that fit into the page, packed too, and the length below which they merge."""
+    """Return events that fit into the page, their packed table, and the merging threshold."""
     most = _MOST_EVENTS
     fitted, below_ps = events, None
     while True:
@@ -235,7 +235,7 @@ def fewer(
 
 
 def _merged(events: Events, first: NDArray[np.int64], kinds: NDArray[np.int64]) -> Events:
-    """Merge the events from each first one to the next; the kind is that of the longest."""
+    """Merge groups of events, each up to the next `first`; the longest decides the kind."""
     what = events.what
     is_mixed = np.minimum.reduceat(what, first) != np.maximum.reduceat(what, first)
     took = (events.end_ps - events.start_ps).clip(0, _LONGEST_PS)

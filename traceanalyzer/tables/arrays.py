@@ -178,7 +178,7 @@ def by_line(plane: Plane, event: Ints) -> Ints:
 
 
 def is_outermost(plane: Plane, event: Ints) -> Flags:
-    """Return which of the events, sorted by `by_line`, no other one encloses."""
+    """Return which events, sorted by `by_line`, are not enclosed by another event."""
     line = plane.line_of[event]
     latest = pd.Series(plane.end_ps[event]).groupby(line).cummax()
     before = latest.groupby(line).shift(fill_value=np.iinfo(np.int64).min)

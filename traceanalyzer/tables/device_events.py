@@ -260,7 +260,7 @@ def _early_ps(late_ps: Ints, call: Ints, device: Codes, devices: int) -> Ints:
 
 
 def _is_sure(call_id: Ints, call: Ints) -> Flags:
-    """Return which work is sure to be from its call: earlier calls and the next one have work."""
+    """Return which work certainly belongs to its call: earlier calls and the next have work."""
     without = np.bincount(call[call >= 0], minlength=len(call_id)) == 0
     before = np.cumsum(without) - without
     is_first_without = before == before[np.searchsorted(call_id, call_id)]

@@ -152,8 +152,8 @@ def _with_labels(
 def _with_functions_of_steps(host: HostOps, capture_file: CaptureFile) -> HostOps:
     """Name the dataset functions that compute for a step.
 
-    A call is of the function that has all its ops as nodes, and the fewest other nodes. If two
-    functions are equal in that, the one that feeds a step is chosen, which is the usual case.
+    A call belongs to the function that has all its ops as nodes and the fewest other nodes. On a
+    tie, a function that prepares input wins, which is the usual case.
     """
     of_steps = functions_of_steps(capture_file)
     names_of_call = _calls_by_data(host) if of_steps else {}

@@ -6,8 +6,8 @@ it. If a function was placed several times, or several functions are possible, o
 all of them share are used.
 
 Types come from the attributes of the node that ran, and are unknown if these were not recorded (as
-in TensorFlow 2.12). The OpDef, which says which attributes are types, must be certain to be that of
-the program's TensorFlow.
+in TensorFlow 2.12). The OpDef, which shows which attributes are types, must certainly be from
+the program's TensorFlow version.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class OpRecord:
 
 
 def as_typed(device: str | None) -> str | None:
-    """Return a requested device as typed: TensorFlow completes the devices of eager scopes.
+    """Return a requested device as the program wrote it: TensorFlow completes eager requests.
 
     "" means that no device is requested: `tf.py_function` names only job and task.
     """
@@ -140,7 +140,7 @@ class GraphNodes:
         return self._find_anywhere(name, op_type, lambda f: f not in self._not_of_pipelines)
 
     def find_in_any(self, name: str, op_type: str) -> OpRecord | None:
-        """Return the node of an op of unknown function: a session's, or one that all agree on.
+        """Return the node of an op whose function is unknown, if all functions agree on it.
 
         TensorFlow also runs ops outside of functions, on the CPU, to infer shapes while Python
         builds a graph (eval_const_tensor.cc, graph_runner.cc). So a GPU is not taken as the op's

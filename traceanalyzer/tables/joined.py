@@ -97,7 +97,7 @@ def join_rows(
 
 
 def _has_own_optionals(capture_file: CaptureFile) -> bool:
-    """Return whether no library takes an iterator's elements as optionals, as Keras' steps do."""
+    """Return whether all optionals are the program's own; libraries (Keras) create some too."""
     known = {signature.op for signature in capture_file.signatures}
     for function in capture_file.functions:
         known.add(function.name)
@@ -117,7 +117,7 @@ def join_graphs(
 
     Args:
         gpus: Full names of the GPUs in the trace.
-        placements: Of each row, according to the trace alone.
+        placements: The placement of each row, according to the trace alone.
     """
     rows, plane = occurrences.rows, occurrences.host.plane
     named: dict[str | None, str] = dict(occurrences.host.definitions.items())

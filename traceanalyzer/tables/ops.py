@@ -234,7 +234,7 @@ def _fill_gaps(table: pd.DataFrame, is_graph_op: Flags, host_level: int, apart: 
 def _fill_single(
     table: pd.DataFrame, column: str, by: list[str], where: Flags, known_in: Flags | None = None
 ) -> None:
-    """Fill gaps of a column if the rows with equal values in `by` have a single value of it.
+    """Fill gaps of a column where the rows with equal values in `by` share one value.
 
     `where` selects the rows to fill, `known_in` the rows to learn from (by default, all).
     """

@@ -171,7 +171,7 @@ def _ops_of_runs(host: HostOps, calls: ProgramCalls) -> Ints:
 
 
 class Repeated(NamedTuple):
-    """Steps of one kind, each until the next one begins."""
+    """Steps of one kind, each lasting until the next one begins."""
 
     name: str  #: the function that each step calls, or how many ops repeat
     source: str  #: what repeats: `function calls` or `repeated ops`

@@ -1,4 +1,4 @@
-"""Finds the functions of a trace in graphs of the program, and puts these in capture-file form.
+"""Finds the functions of a trace in graphs of the program, and converts these to capture-file form.
 
 A function is recognized by its ops: their names are those of the nodes. A graph can come from
 another call of the function, or from another run of the program, so it proves no placement. The

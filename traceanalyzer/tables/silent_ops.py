@@ -210,8 +210,8 @@ def _why(op: str, facts: TracerFacts, *, has_run: bool, is_outside: bool) -> str
 def _guards(graph: Graph) -> Mapping[int, _Guards]:
     """Return the branches that each node of a graph depends on (lower_if_op.cc, lower_while_op.cc).
 
-    A loop's body depends on the loop's condition. What an iteration hands to the next one says
-    nothing new.
+    A loop's body depends on the loop's condition. Values passed from one iteration to the
+    next add nothing.
     """
     none: _Guards = frozenset()
     if _SWITCHES.isdisjoint(graph.ops):

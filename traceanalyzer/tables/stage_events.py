@@ -40,7 +40,7 @@ COUNTED: Final = re.compile(r"[A-Za-z]\w*:\d+")
 
 
 class Spans(NamedTuple):
-    """Times, each of a stage or a pipeline."""
+    """Intervals, each of a stage or a pipeline."""
 
     row: Ints  #: the stage or pipeline
     start_ps: Ints

@@ -259,7 +259,7 @@ def _making_lines(
     """Return the line that created each dataset, if a capture recorded it.
 
     A program creates its datasets eagerly, in the order of their numbers. The lines are known if
-    all ops of a type have the same, or if there are as many numbers as ops.
+    all ops of a type share one, or if there are as many numbers as ops.
     """
     host = occurrences.host
     found: dict[str, _Line] = {}

@@ -137,7 +137,7 @@ def is_derived_line(name: str, line_id: int) -> bool:
 
 
 def is_eager_executor_line(name: str) -> bool:
-    """Return whether a thread is of the eager executor."""
+    """Return whether a thread belongs to the eager executor."""
     return name.startswith("eager_async_executor")  # eager/eager_executor.cc
 
 

@@ -73,7 +73,7 @@ class DeviceParts:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostTimeline:
-    """The time of one host and its devices."""
+    """How the devices of one host, or else its program, spent their time."""
 
     devices: tuple[DeviceParts, ...] = ()  #: those that ran kernels
     program: Parts | None = None  #: waits of the program's thread, if no device ran kernels
@@ -86,7 +86,7 @@ class HostTimeline:
 
 
 def host_timeline(tables: HostTables) -> HostTimeline:
-    """Cut the time of a host's devices into parts; that of its program if none ran kernels."""
+    """Cut the time of a host's devices into parts; its program's time if none ran kernels."""
     if tables.kernels.empty:
         return HostTimeline(program=_program_parts(tables))
     work = device_work(tables)
@@ -198,7 +198,7 @@ def _extent(
 def overlap_share(
     tables: HostTables, device: DeviceParts, shift_ps: int, within: Intervals
 ) -> float | None:
-    """Return the share of the time of host work and transfers in which the device computed.
+    """Return the share of host work and transfer time during which the device computed.
 
     Args:
         tables: The host's tables.

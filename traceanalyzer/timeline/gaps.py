@@ -1,9 +1,9 @@
 """The gaps of devices, grouped by cause.
 
 In a gap, a device runs neither a kernel nor a transfer. Without devices, gaps are the waits of the
-program's thread. Gaps are in one group if most of their time is a wait for the same op, or is in
-the same other phase, and if the same op ran next. Only gaps in regular steps or between two of them
-count, and not the shortest if there are very many.
+program's thread. Gaps form a group if the same op ran next and if most of their time is a wait for
+the same op, or in the same other phase. Only gaps in or between regular steps count, and only the
+longest if there are very many.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _waits(tables: HostTables) -> pd.DataFrame:
 
 
 def _merged(start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]) -> pd.DataFrame:
-    """Return the longest of some times, in order; adjacent ones are merged."""
+    """Merge adjacent intervals and return the longest, in order."""
     is_first = np.append(True, start_ps[1:] > end_ps[:-1])[: len(start_ps)]
     is_last = np.append(is_first[1:], True)[: len(start_ps)]
     gaps = pd.DataFrame({"start_ps": start_ps[is_first], "end_ps": end_ps[is_last]})

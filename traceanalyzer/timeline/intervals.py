@@ -57,7 +57,7 @@ def without(a: Intervals, b: Intervals) -> Intervals:
 
 
 def _chosen(a: Intervals, b: Intervals, choose: Callable[..., NDArray[np.bool_]]) -> Intervals:
-    """Return the times chosen by whether they are in `a`, and whether they are in `b`."""
+    """Return the times that `choose` selects, given whether they are in `a` and in `b`."""
     # All four arrays are sorted, so that a stable sort merges them quickly.
     bounds = np.sort(np.concatenate([*a, *b]), kind="stable")
     start = bounds[:-1]

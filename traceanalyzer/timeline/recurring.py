@@ -1,4 +1,4 @@
-"""Finds the ops that are not part of each step: set-up, checkpoints, the start of a fit.
+"""Finds the ops that do not run in every step: set-up, checkpoints, the start of a fit.
 
 An op of a function counts as running whenever the function runs: at host tracer level 2, an op that
 became cheap leaves no event. A TensorFlow 1 session runs different parts of a graph, first its
@@ -22,14 +22,14 @@ _RARE: Final = 4  # an op that overlaps fewer than 1/4 of the steps is in none
 
 
 class Recurring(NamedTuple):
-    """The ops of a host that are not part of each step, by row of its op table."""
+    """The ops of a host that do not run in every step, by row of its op table."""
 
     is_rare: NDArray[np.bool_]  #: whether an op runs in at most one step, and between few
     is_outside: NDArray[np.bool_]  #: whether it runs outside all steps
 
 
 def recurring(tables: HostTables) -> Recurring:
-    """Find the ops of a host that are not part of each step; none if steps are unknown."""
+    """Find the ops of a host that do not run in every step; none if steps are unknown."""
     ops, threads = tables.ops, tables.threads
     steps = tables.steps.sort_values("start_ps", kind="stable")
     none = np.zeros(len(ops), np.bool_)

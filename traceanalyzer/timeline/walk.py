@@ -49,7 +49,7 @@ _WAITED_FOR: Final = (Phase.HOST_OP, Phase.INPUT, Phase.COPY)
 
 
 class Spans(NamedTuple):
-    """Times to account for."""
+    """Intervals to attribute."""
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]

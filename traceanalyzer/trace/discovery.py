@@ -91,7 +91,7 @@ class RunFiles:
 def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     """Find the runs at or below a path, newest first; runs without a trace come last.
 
-    The time of a run is in its name (`2021_02_03_21_48_13`), or else that of its newest trace.
+    A run's time is in its name (`2021_02_03_21_48_13`); otherwise, its newest trace's time counts.
 
     Args:
         path: A log directory or one above it, `plugins`, `plugins/profile`, a run, or a trace.

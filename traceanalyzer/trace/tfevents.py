@@ -1,7 +1,7 @@
 """Reads TensorFlow's version and recorded graphs from the events files beside a profile.
 
-A trace does not record the TensorFlow version, but a graph in an events file has its producer's
-number. TensorFlow increments it every day, and a release keeps the number of its day.
+A trace does not record the TensorFlow version, but a graph in an events file has a producer
+number. TensorFlow increments this number every day, and a release keeps the number of its day.
 """
 
 from __future__ import annotations

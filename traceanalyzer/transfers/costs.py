@@ -190,7 +190,7 @@ def _with_consumers(
 
 
 def _node_types(capture_file: CaptureFile, names: Iterable[str]) -> dict[str, str]:
-    """Return the types of nodes, by name, if all nodes of that name have one type."""
+    """Return the type of the nodes with each name, if they all have the same type."""
     instances = [i for f in capture_file.functions for i in f.instances]
     graphs = [graph for i in instances for graph in (i.input, *i.partitions)]
     found = {}

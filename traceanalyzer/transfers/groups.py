@@ -63,7 +63,7 @@ class _Leaf:
 
 
 def transfer_groups(traffic: Traffic, ops: pd.DataFrame) -> Groups:
-    """Group the ops that transfers go between.
+    """Group the ops at the two ends of transfers.
 
     Heavy scopes are divided into inner scopes while there is room. The weight of an op is the sum
     of its shares of bytes, of time and of the number of transfers: four bytes per step matter too.

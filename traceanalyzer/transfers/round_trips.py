@@ -53,7 +53,7 @@ class RoundTrip:
 
     @property
     def order(self) -> tuple[int, int, str, tuple[RoundTripOp, ...]]:
-        """Sort key: most copied first."""
+        """Sort key: most bytes first, then most transfers."""
         return (
             -((self.arriving.bytes or 0) + (self.leaving.bytes or 0)),
             -((self.arriving.count or 0) + (self.leaving.count or 0)),
@@ -68,7 +68,7 @@ def round_trips(
     capture_file: CaptureFile | None,
     records: Sequence[OpRecord | None] | None,
 ) -> list[RoundTrip]:
-    """Return the round trips of a host, most copied first.
+    """Return the round trips of a host, most bytes first.
 
     `records` are those in the capture file, by row of the table of ops.
     """
@@ -171,7 +171,7 @@ class _PlacedGraph:
 
     @cached_property
     def _passable(self) -> nx.DiGraph[int]:
-        """The part of the graph that values can pass on a CPU."""
+        """The part of the graph that values can pass through on a CPU."""
         ops = self.graph.ops
         roles = {op: role_of_type(op) for op in set(ops) - _NOT_ON_THE_WAY}
         passes = {op for op, role in roles.items() if role in {Role.COMPUTE, Role.RUNTIME}}

@@ -48,10 +48,10 @@ class HostFacts:
 
 @dataclass(frozen=True)
 class Link:
-    """The possible rate of a device's transfers in one direction.
+    """The maximum rate of a device's transfers in one direction.
 
-    It is that of PCI Express, of the device's memory, or of the fastest large transfer in that
-    direction (`seen`), which is a lower bound.
+    It is the bandwidth of PCI Express or of the device's memory. Otherwise, it is the rate of the
+    fastest large transfer in that direction (`seen`), which is a lower bound.
     """
 
     bytes_per_s: float  #: one way
@@ -90,8 +90,8 @@ def measure(
 ) -> Traffic:
     """Measure the transfers of a run.
 
-    If its hardware's link is unknown, or slower than a transfer, the fastest large transfer in that
-    direction is the reference.
+    If the link is unknown, or slower than a transfer, the fastest large transfer in that direction
+    is the reference.
     """
     start = transfers["start_ps"].to_numpy(np.int64)
     took = transfers["duration_ps"].fillna(0).to_numpy(np.int64)
