@@ -199,6 +199,11 @@ def test_what_cannot_be_checked_does_not_pass(report: Report, tmp_path: Path) ->
     limits = '[limits]\nstep_time = "1 s"\nexplained_share = "1 %"'
     found = breaches(bare, _budget(tmp_path, limits), None, TODAY)
     assert [each.is_unknown for each in found] == [True, True]
+    ops = replace(report.tables.ops, rows=())
+    bare = replace(bare, on_a_gpu=None, findings=())
+    empty = replace(bare, tables=replace(bare.tables, ops=ops))
+    found = breaches(empty, _budget(tmp_path, "[forbidden]\nharmful = true"), None, TODAY)
+    assert [each.is_unknown for each in found] == [True]
 
 
 @pytest.mark.parametrize(
@@ -290,6 +295,7 @@ def test_a_file_is_named_by_its_path_in_the_repository(
         ("[[accepted]]\nid = 'a'\nexpires = 2026-01-01", "reason"),
         ("[[accepted]]\nid = 'a'\nreason = ' '\nexpires = 2026-01-01", "reason"),
         ("[[accepted]]\nid = 'a'\nreason = 'b'\nexpires = 'soon'", "expires"),
+        ("[[accepted]]\nid = 'a'\nreason = 'b'\nexpires = 2099-01-01", "no limit"),
         ("limits", "key"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import asdict
 
@@ -132,6 +132,12 @@ def _forbidden(
             yield _of(finding, report, "forbidden.causes", message)
         elif forbidden.harmful and finding.harm == "harmful" and finding in about_a_gpu:
             yield _of(finding, report, "forbidden.harmful", f"{finding.title}{note}")
+    if there is None and not report.findings and not any(_recorded_ops(report)):
+        for key, value in asdict(forbidden).items():
+            if value:
+                rule = f"forbidden.{key}"
+                message = f"{rule} cannot be checked on this run: it has no ops"
+                yield Breach(rule, message, is_unknown=True)
     for pattern in forbidden.cpu_ops:
         yield from _matching(report, pattern, about_a_gpu, accepted_ids)
 
@@ -175,6 +181,20 @@ def _matching(
         elif total > len(ops):
             message = f"{pattern!r}: the report lists only {len(ops):,} of {counted(total, 'op')}"
             yield Breach(rule, message, is_unknown=True)
+    lost = [
+        str(row["name"])
+        for row in _recorded_ops(report)
+        if row["placement"] == "unknown"
+        and (re.search(pattern, str(row["name"])) or re.search(pattern, str(row["type"])))
+    ]
+    if lost and there is None:
+        names = series(lost, _MOST_NAMED)
+        message = f"The trace does not show where {names} ran; the budget forbids {pattern!r}"
+        yield Breach(rule, f"{message} on the CPU", is_unknown=True)
+
+
+def _recorded_ops(report: Report) -> Iterator[dict[str, Any]]:
+    return (row for row in report.tables.ops.records() if row["role"] == "compute")
 
 
 # --- the baseline ----------------------------------------------------------------------------

@@ -112,6 +112,8 @@ def _plain(message: str) -> str:
     """Return an error of msgspec in words of TOML: `$.limits.x` becomes `limits.x`."""
     message = re.sub(r" - at `\$\.?([^`]*)`", r" in \1", message.strip()).removesuffix(" in ")
     message = message.replace("Object contains unknown field", "unknown key")
+    message = re.sub(r"^Expected `date`, got `\w+`", "expected a date without quotes", message)
+    message = message.replace("`object`", "`table`").replace("Expected", "expected")
     return message.replace("Object missing required field", "missing key")
 
 

@@ -54,7 +54,10 @@ def _text(found: Sequence[Breach], path: str) -> str:
     if not found:
         return f"{path}: within all limits\n"
     lines = [f"{_place(each, ': ')}{printable(each.message)} [{_origin(each)}]" for each in found]
-    return "\n".join([*lines, f"{path}: {counted(len(found), 'breach')}", ""])
+    unknown = sum(each.is_unknown for each in found)
+    counts = [counted(len(found) - unknown, "breach")] if unknown < len(found) else []
+    counts += [f"{counted(unknown, 'limit')} cannot be checked"] if unknown else []
+    return "\n".join([*lines, f"{path}: {', '.join(counts)}", ""])
 
 
 def _origin(breach: Breach) -> str:

@@ -11,6 +11,8 @@ import click
 from traceanalyzer.check.formats import FORMATS
 from traceanalyzer.cli.parameters import RunToRead, reads_a_run
 from traceanalyzer.cli.terminal import complain, progress
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.format import printable
 
 if TYPE_CHECKING:
     from traceanalyzer.check.formats import Format
@@ -76,13 +78,17 @@ def check(
         budget = read_budget(budget_file, {cause.id for cause in all_causes()})
     else:
         budget = DEFAULT if baseline_path is None else Budget()
+    rules = rules_of(budget, has_baseline=baseline_path is not None)
+    if not rules:
+        advice = "add one, such as `harmful = true` below `[forbidden]`"
+        msg = f"{printable(budget_file or '')}: the budget sets no limit; {advice}"
+        raise TraceAnalyzerError(msg)
     with progress() as tell:
         report = report_of(source.path, source.run_name, source.max_memory_bytes, tell)
         base = None
         if baseline_path is not None:
             base = report_of(baseline_path, None, source.max_memory_bytes, tell)
     found = breaches(report, budget, base, datetime.now(UTC).date())
-    rules = rules_of(budget, has_baseline=base is not None)
     click.echo(rendered(located(found, Path.cwd()), rules, form, source.path), nl=False)
     for each in unused(report, budget):
         complain(f"the accepted finding {each.id} is not in this report; remove it from the budget")

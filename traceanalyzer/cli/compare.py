@@ -59,6 +59,6 @@ def compare(
         click.echo(as_json(comparison, *reports), nl=False)
     else:
         with console() as screen:
-            print_page(page, screen)
+            print_page(page, screen, ": see the page" if html else ": write the page with `-o`")
         for file in filter(None, (html, json)):
             click.echo(f"wrote {file}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ _NOTICEABLE: Final = 0.1  # change of bytes, counts, and waits
 _LEAST_BYTES: Final = 1 << 20  # of memory
 _LEAST_WAIT: Final = 0.02  # of a step: change of the time it waits for input
 _MOST_NAMED: Final = 4
+_CAPTURE: Final = "traceanalyzer capture "
+_OUTPUTS: Final = re.compile(r" --(?:logdir|report)[ =](?:'[^']*'|\S+)")
 _DEVICES: Final = {"cpu": "the CPU", "gpu": "the GPU"}
 
 
@@ -76,10 +79,8 @@ def _moved(
     if not all(has_gpu):
         if any(has_gpu):
             run, other = ("new", "base") if has_gpu[0] else ("base", "new")
-            text = (
-                f"The {run} run used no GPU, the {other} run did: their placements differ for that"
-            )
-            yield Difference("moved", text)
+            text = f"The {run} run shows no op on a GPU, the {other} run does"
+            yield Difference("moved", f"{text}: their placements cannot be compared")
         return
     groups: dict[tuple[str, str, str], list[ComparedOp]] = defaultdict(list)
     for was, now in pairs:
@@ -141,7 +142,8 @@ def _renamed_new_and_gone(matching: Matching, base: Report, new: Report) -> Iter
         is_listed = other.tables.ops.total_rows == len(other.tables.ops.rows)
         scopes: dict[str, list[ComparedOp]] = defaultdict(list)
         for op in ops:
-            scopes[op.scope or op.at.removeprefix(" at ") or op.type].append(op)
+            scope = without_numbers(op.scope)  # update_1 and update_2 are one line
+            scopes[scope or op.at.removeprefix(" at ") or op.type].append(op)
         for scope, members in scopes.items() if is_listed else ():
             names = _names(members)
             what = f"{counted(len(members), 'op')} in {scope}: {series(names, _MOST_NAMED)}"
@@ -253,7 +255,7 @@ def _memory(base: Report, new: Report) -> Iterator[Difference]:
 def _environment(base: Report, new: Report) -> Iterator[Difference]:
     rows = (
         ("TensorFlow", *(report.run.tf_version.value for report in (base, new))),
-        ("The command", *(report.run.command for report in (base, new))),
+        ("The command", *(_command(report) for report in (base, new))),
         ("The number of hosts", *(len(report.run.hosts) for report in (base, new))),
         ("The devices", *(_devices(report) for report in (base, new))),
         ("The host tracer level", *(report.run.host_tracer_level for report in (base, new))),
@@ -262,6 +264,13 @@ def _environment(base: Report, new: Report) -> Iterator[Difference]:
     for what, was, now in rows:
         if was != now and was is not None and now is not None:
             yield Difference("environment", f"{what}: {now}, not {was}")
+
+
+def _command(report: Report) -> str | None:
+    """Return the command that captured a run, without the folder and the page that it wrote."""
+    command = report.run.command or ""
+    # The command of other profiles only names the file that was read.
+    return _OUTPUTS.sub("", command) if command.startswith(_CAPTURE) else None
 
 
 def _devices(report: Report) -> str:

@@ -51,8 +51,11 @@ def read_report(file: Path) -> Report:
         raise TraceFormatError(msg) from error
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
-        what = "no report of traceanalyzer" if version is None else f"schema version {version}"
-        msg = f"{shown}: {what}, but schema version {SCHEMA_VERSION} is needed; {_AGAIN} again"
+        what = "not a report of traceanalyzer"
+        if version is not None:
+            needed = f"schema version {SCHEMA_VERSION} is needed"
+            what = f"schema version {printable(str(version)[:20])}, but {needed}"
+        msg = f"{shown}: {what}; {_AGAIN}"
         raise TraceFormatError(msg)
     try:
         return msgspec.convert(data, Report, dec_hook=_where)

@@ -24,6 +24,7 @@ from traceanalyzer.report.text_output import Lines as CodeLines
 Lines: TypeAlias = "Iterator[RenderableType]"
 QUIET: Final = "dim"
 _MORE: Final = "Everything: --all. One op: --op REGEX. As a page: traceanalyzer report PATH"
+_SEE_PAGE: Final = ": see the page"
 _LINES: Final = 30  # of the first screen
 _BARS: Final = 2  # on the first screen
 _DETAIL: Final = 90  # characters of a change's detail, on the first screen
@@ -54,9 +55,9 @@ def print_first_screen(page: b.Page, console: Console) -> None:
     screen.print(parts)
 
 
-def print_page(page: b.Page, console: Console) -> None:
-    """Print all sections."""
-    screen = Screen(console)
+def print_page(page: b.Page, console: Console, more: str = _SEE_PAGE) -> None:
+    """Print all sections; `more` says where the rows that are left out are."""
+    screen = Screen(console, more=more)
     screen.print(screen.answer(page))
     for section in page.sections:
         screen.print((screen.heading(section.title), *screen.blocks(section.blocks)))
@@ -65,12 +66,12 @@ def print_page(page: b.Page, console: Console) -> None:
 class Screen:
     """Renders text and blocks for a console, without markup, in characters that it can show."""
 
-    def __init__(self, console: Console, rows: int = _ROWS) -> None:
+    def __init__(self, console: Console, rows: int = _ROWS, more: str = _SEE_PAGE) -> None:
         """Render for `console`, with at most `rows` rows of each table."""
         self._console = console
         self._is_unicode = console.encoding.lower().startswith("utf")
         columns = 4 if console.width < 2 * _NARROW else 8
-        self._form = Form(rows, columns, console.width >= _NARROW, ": see the page")
+        self._form = Form(rows, columns, console.width >= _NARROW, more)
 
     def print(self, parts: Iterable[RenderableType]) -> None:
         """Print renderables; the console wraps their lines."""
