@@ -47,6 +47,9 @@ def compare(
             if any(file.exists() and path.exists() and file.samefile(path) for path in (base, new)):
                 msg = f"{file}: this is a report to compare; name another file to write"
                 raise click.UsageError(msg)
+    if html is not None and json is not None and html.resolve() == json.resolve():
+        msg = "two outputs cannot be the same file; name two files"
+        raise click.UsageError(msg)
     with progress() as tell:
         reports = [report_of(path, None, max_memory_bytes, tell) for path in (base, new)]
         comparison = compared(*reports)
