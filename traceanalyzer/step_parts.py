@@ -36,7 +36,7 @@ PARTS: Final[dict[StepPart, tuple[Phase, ...]]] = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceSteps:
-    """How one device spent the steps of its host, by start; without steps, the whole recording."""
+    """How one device spent its host's steps, sorted by start, or else the whole recording."""
 
     host: str
     device: str | None  # None for the program's thread, if no device ran kernels

@@ -72,8 +72,8 @@ def lowered(
     """Return a graph with the nodes of the functions that it calls.
 
     Args:
-        numbered: Names of calls by the same names without a number, `while/body/_`. The numbers of
-            other calls (`while/body/_7`) are not TensorFlow's.
+        numbered: Known names of calls (`while/body/_7`) by their names without the number
+            (`while/body/_`). All other calls get numbers that differ from TensorFlow's.
     """
     return _Lowering(library, pool, registry, numbered).lower(graph)
 

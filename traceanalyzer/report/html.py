@@ -66,7 +66,7 @@ class _Sheet:
     def width(self, part: float, whole: float, name: str = "width") -> str:
         """Return a class that sets the width (or `left`) to a part of the whole.
 
-        The policy admits no style attributes.
+        The Content Security Policy forbids style attributes.
         """
         steps = round(_SCALE * min(1.0, max(0.0, part / whole))) if whole else 0
         self._rules[f"{name[0]}{steps}"] = f"{name}:{100 * steps / _SCALE:g}%"

@@ -115,7 +115,7 @@ def _joined(ids: pd.Series[str], texts: Mapping[str, Iterable[str]]) -> list[str
 
 
 def _causes(diagnosis: Diagnosis) -> dict[str, list[str]]:
-    """Return the titles of each op's causes; if there is a prediction, on a machine with a GPU."""
+    """Return the titles of each op's causes, with a GPU if there is a prediction."""
     titles = {cause.id: cause.title for cause in all_causes()}
     there = diagnosis.on_a_gpu
     findings, unexplained = diagnosis.findings, diagnosis.unexplained["op_id"].tolist()

@@ -200,7 +200,7 @@ class Screen:
         return grid
 
     def _changes(self, block: b.Changes, most: int | None = None) -> Lines:
-        """Yield all changes, or the first ones with their details cut."""
+        """Yield all changes, or the first ones with shortened details."""
         grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=QUIET)
         grid.add_column("", justify="right")
         shown = block.rows[:most]

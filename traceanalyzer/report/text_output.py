@@ -44,7 +44,7 @@ Simple: TypeAlias = b.Note | Quiet | b.KeyValues | b.Bullets | Lines | b.Table |
 
 
 class Form(NamedTuple):
-    """How much a form of text shows."""
+    """How much detail an output shows."""
 
     rows: int  # of a table
     columns: int  # of a table of all ops, or of flows

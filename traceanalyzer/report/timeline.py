@@ -2,8 +2,8 @@
 
 If there are too many events, consecutive short ones are merged. Two events are merged if both, and
 the gap between them, are shorter than a threshold, and if both are in the same interval of four
-thresholds. So no event is left out, and long ones stay as they are. CPU
-ops with a known cause are never merged, unless they are a large part of all events.
+thresholds. So no event is left out, and long ones stay as they are. CPU ops with a known cause are
+never merged, unless they are a large part of all events.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transfers in the report: between which ops, small ones, device-to-host syncs, and round trips."""
+"""Transfers in the report: their ops, small transfers, device-to-host syncs, and round trips."""
 
 from __future__ import annotations
 

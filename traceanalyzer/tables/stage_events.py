@@ -187,9 +187,9 @@ class StageEvents:
         """Number the pipeline of each event, in the order in which they began.
 
         Two pipelines can have the same paths, and an iterator lives for one epoch. `parent_id`
-        leads from an iterator to that of the pipeline's end. Two of these belong to one pipeline if
-        they share the name of a dataset, which has a unique number. If a trace names no datasets
-        (before TensorFlow 2.13), they belong to one pipeline if they have the same path.
+        leads from an iterator to the one at its pipeline's end. Two such iterators belong to one
+        pipeline if they share the name of a dataset, which has a unique number; or the same path if
+        the trace names no datasets (before TensorFlow 2.13).
         """
         ids, names = self.integers("id").values, self.strings("name")
         label = np.full(len(self.event), -1, np.int64)

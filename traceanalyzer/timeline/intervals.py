@@ -74,7 +74,7 @@ def _last_end(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.int64]:
 def inside_ps(
     times: Intervals, start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return how much of each interval is in `times`; one that ends before its start is empty."""
+    """Return how much of each interval is in `times`; intervals with end < start are empty."""
     return _before(times, np.maximum(start_ps, end_ps)) - _before(times, start_ps)
 
 
