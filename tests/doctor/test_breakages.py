@@ -91,6 +91,16 @@ def test_the_command_prints_json_and_ends_with_1_without_a_gpu(
     assert told["first_obstacle"] in {check["id"] for check in told["checks"]}
 
 
+def test_a_program_that_is_no_python_is_no_broken_driver(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--python", "cat"])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out, err.count("\n")) == (2, "", 1)
+    assert "--python" in err
+
+
 def test_tensorflows_log_lines_are_kept(machine: Simulated) -> None:
     lines = f"'other', {LINE!r}, {OLDER!r}"
     code = f"import os, sys\nif os.environ['TF_CPP_MIN_LOG_LEVEL'] == '0':\n    print({lines}, "

@@ -234,14 +234,17 @@ def why_no_gpu(
 
     recorded = journal.last.get("environment", {}).get("variables")
     of_script = recorded.items() if isinstance(recorded, dict) else ()
-    diagnosis = examine(
-        Request(
-            interpreter=interpreter,
-            variables={**os.environ, **{name: str(value) for name, value in of_script}},
-            tensorflow_s=_TIME_LIMIT_S if ask_tensorflow else 0.0,
-            patience_s=0.0,
+    try:
+        diagnosis = examine(
+            Request(
+                interpreter=interpreter,
+                variables={**os.environ, **{name: str(value) for name, value in of_script}},
+                tensorflow_s=_TIME_LIMIT_S if ask_tensorflow else 0.0,
+                patience_s=0.0,
+            )
         )
-    )
+    except TraceAnalyzerError:  # the script's variables keep Python from starting
+        return {}
     obstacles = [
         MachineObstacle(id=c.id, text=c.text, how=c.how, fix=c.fix, command=c.command)
         for c in diagnosis.obstacles

@@ -64,7 +64,7 @@ def visible_gpus(value: str | None, gpus: Sequence[CudaGpu]) -> tuple[tuple[Cuda
     if kept:
         return tuple(kept), ""
     if not gpus:
-        return (), f"{value.split(',')[0]!r} is neither a number nor a UUID of a GPU"
+        return (), f"{value.split(',')[0]!r} is neither the number nor the UUID of a GPU"
     last = f", {counted(len(gpus), 'GPU')} exist, counted from 0"
     return (), f"{value.split(',')[0].strip()!r} names no GPU{last}"
 

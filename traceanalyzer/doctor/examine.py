@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from contextlib import ExitStack
@@ -26,6 +27,7 @@ from traceanalyzer.doctor.facts import (
 from traceanalyzer.doctor.knowledge import libraries_of, table
 from traceanalyzer.doctor.probing import Probe
 from traceanalyzer.doctor.tensorflow_log import log_lines
+from traceanalyzer.errors import TraceAnalyzerError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +57,11 @@ class Request:
 
 
 def examine(request: Request) -> Diagnosis:
-    """Return why TensorFlow uses no GPU on this machine, or that it does."""
+    """Return why TensorFlow uses no GPU on this machine, or that it does.
+
+    Raises:
+        TraceAnalyzerError: The interpreter runs no Python.
+    """
     with ExitStack() as stack:
         return diagnose(_Gathering(request, stack).facts())
 
@@ -116,6 +122,12 @@ class _Gathering:
 
     def _result(self, probe: Probe, name: str, until_s: float) -> ProbeResult:
         result = probe.result(until_s)
+        if name == "installation" and not (result.reported or result.is_cut_off):
+            ended = "ended" if result.failure is None else result.failure.text
+            words = shlex.join(self._request.interpreter)
+            advice = "name an interpreter that works, with --python"
+            msg = f"{words}: {ended} before it ran any Python code; {advice}"
+            raise TraceAnalyzerError(msg)
         if result.failure is not None:
             self._failures[name] = result.failure
         return result

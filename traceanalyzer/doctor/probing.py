@@ -31,6 +31,7 @@ class ProbeResult:
     reported: tuple[dict[str, Any], ...] = ()
     failure: Failure | None = None
     log: tuple[str, ...] = ()  #: lines of stderr
+    is_cut_off: bool = False  #: whether it still ran when its time was over
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -75,7 +76,8 @@ class Probe:
                 until_s = 0.0
             time.sleep(_POLL_S)
         problem = self._problem
-        if self.runs():
+        is_cut_off = self.runs()
+        if is_cut_off:
             problem = f"did not end within {time.monotonic() - self._started_s:.0f} s"
         self._kill()
         code = None if self._process is None else self._process.returncode
@@ -88,7 +90,7 @@ class Probe:
         log = tuple(line[:_LONGEST_LINE] for line in _text(self._err).splitlines())
         steps = [str(each["step"]) for each in reported if "step" in each]
         failure = Failure(step=steps[-1] if steps else "", text=problem) if problem else None
-        return ProbeResult(reported=reported, failure=failure, log=log)
+        return ProbeResult(reported=reported, failure=failure, log=log, is_cut_off=is_cut_off)
 
     def runs(self) -> bool:
         """Return whether the process still runs."""
