@@ -64,11 +64,11 @@ def attribute(
     failed: dict[str, str],
     idle: Iterable[CpuOp] = (),
 ) -> list[Finding]:
-    """Group ops by their blockers, and return one finding per group, of its first blocker's cause.
+    """Group ops by their blockers, and return one finding per group, for its first blocker's cause.
 
     An op stays unexplained if one of its blockers belongs to no cause, or if the replay contradicts
-    the recording. Causes that raise an error get no findings, and an entry in `failed`. Idle ops
-    have no findings: ops with the same blockers drag them along.
+    the recording. A cause that raises an error gets no findings and an entry in `failed`. Idle ops
+    have no findings of their own: those of ops with the same blockers list them as dragged along.
     """
     groups: dict[_Keys, list[list[_Matched]]] = defaultdict(list)
     op_of_node = {op.node: op.op_id for op in cpu_ops if op.node[1]}
@@ -96,7 +96,7 @@ def attribute(
 
 @contextmanager
 def contained(cause: str, failed: dict[str, str]) -> Iterator[None]:
-    """Record an error of a cause, so that it does not affect the others."""
+    """Catch and record an error of a cause, so that the other causes still run."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is
@@ -105,7 +105,7 @@ def contained(cause: str, failed: dict[str, str]) -> Iterator[None]:
 
 
 def _matched(cpu_op: CpuOp, causes: Sequence[Cause], failed: dict[str, str]) -> list[_Matched]:
-    """Match each blocker of an op; nothing if that does not explain the op."""
+    """Match each blocker of an op with a cause; return nothing unless this explains the op."""
     found = [_match(cpu_op, blocker, causes, failed) for blocker in cpu_op.explanation.blockers]
     known = [each for each in found if each is not None]
     is_explained = len(known) == len(found) and not cpu_op.explanation.contradiction
@@ -113,7 +113,7 @@ def _matched(cpu_op: CpuOp, causes: Sequence[Cause], failed: dict[str, str]) -> 
 
 
 def _led(known: list[_Matched]) -> tuple[list[_Matched], _Keys]:
-    """Move the match that leads, if any, to the front; return all matches and the keys to group by.
+    """Return the matches, the leading one (if any) first, and the keys to group them by.
 
     Ops with the same leading match share a finding if their other blockers have the same causes.
     """
@@ -127,7 +127,7 @@ def _led(known: list[_Matched]) -> tuple[list[_Matched], _Keys]:
 def cause_of(
     cpu_op: CpuOp, blocker: Blocker, causes: Sequence[Cause]
 ) -> tuple[Cause, CauseMatch, FindingText] | None:
-    """Return the cause of a blocker, with the text for this op alone, if one matches."""
+    """Return the cause of a blocker and the text for this op alone; None if no cause matches."""
     found = _match(cpu_op, blocker, causes, {})
     if found is not None:
         with contained(found.cause.id, {}):
@@ -165,7 +165,7 @@ def _finding(
     members: Sequence[Sequence[_Matched]],
     dragged: Mapping[str, Sequence[str]],
 ) -> Finding:
-    """Return the finding of ops with the same blockers, given all blockers of each op."""
+    """Return the finding for ops with the same blockers."""
     by_key: dict[_Key, list[_Matched]] = defaultdict(list)
     for each in (each for known in members for each in known):
         by_key[each.key].append(each)
@@ -207,7 +207,7 @@ def _blocked(matched: Sequence[_Matched]) -> BlockedOps:
 
 
 def _described(matched: Sequence[_Matched]) -> FindingText:
-    """Return the text about ops that share a blocker."""
+    """Return the finding's text for ops that share a blocker."""
     cause = matched[0].cause
     if cause.describe is None:
         msg = f"{cause.id} matches blockers and does not describe them"

@@ -2,10 +2,10 @@
 
 The gain of a fix has bounds. The upper bound is the time in which any device of the host was idle
 because of the ops. A step ends when its last device does, so the lower bound is the gain of the
-device that gains least: its waiting time without links that the walk back did not prove; transfers,
-because a neighbor of the op may need them next; times when other CPU ops ran as well, for which the
-device might wait instead; and the cost of the ops on the device, a launch each and a quarter of
-their host time. Other work in the step also limits it: input, and the device that computes most.
+device that gains least: its waiting time minus links that the walk back did not prove, transfers
+(a neighbor of the op may need them next), times when other CPU ops ran as well (the device might
+wait for those instead), and the cost of the ops on the device (a launch each and a quarter of their
+host time). Other work in the step also limits it: input, and the device that computes most.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class HostPath:
 
     @cached_property
     def of_row_ps(self) -> NDArray[np.int64]:
-        """The path's time in each row of the host's op table."""
+        """The time that the path spends in the op of each row of the host's op table."""
         rows = self.path.row.astype(np.int64)
         return sum_by(rows, self.path.duration_ps, len(self.host.tables.ops))
 
@@ -119,7 +119,7 @@ class Costs:
         return _total(self.host_by_op_ps, op_ids)
 
     def path_ps(self, op_ids: Iterable[str]) -> float | None:
-        """Return the critical path's time in ops per step, the mean over hosts."""
+        """Return the critical-path time spent in ops per step, the mean over hosts."""
         return _total(self._path_by_op_ps, op_ids)
 
     def exposed_ps(self, op_ids: Iterable[str]) -> float | None:

@@ -169,7 +169,7 @@ def _left_out(
     explanation: PlacementExplanation | None,
     explanations: ReplayedExplanations,
 ) -> bool:
-    """Return whether an op that computes nothing is on a GPU, or idle; note the idle ones."""
+    """Return whether an op is on a GPU, or idle; record the idle ones."""
     if explanation is not None and _is_idle(row, record, explanations):
         analysis.idle[row.op_id] = _cpu_op(row, record, explanation)
     return explanation is None or row.op_id in analysis.idle
@@ -237,7 +237,7 @@ def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
 def _inferred(
     run: Run, host: Host, found: list[tuple[Any, OpRecord | None, PlacementExplanation]]
 ) -> dict[str, PlacementExplanation]:
-    """Explain the ops without an explanation by the other ops of the host."""
+    """Infer explanations of unexplained ops from the other ops of the host."""
     unexplained = [
         UnexplainedOp(
             op_id=row.op_id,
@@ -273,9 +273,9 @@ def _is_idle(
     record: OpRecord | None,
     replayed: ReplayedExplanations | None,
 ) -> bool:
-    """Return whether an op only hands on or describes a value, on one device.
+    """Return whether an op only passes on or describes a value, on one device.
 
-    So do the nodes that TensorFlow itself adds around branches and inlined functions.
+    Nodes that TensorFlow itself adds around branches and inlined functions count, too.
     """
     if row.role != Role.NO_WORK:
         return False
@@ -285,9 +285,9 @@ def _is_idle(
 
 
 def _shows_call(host: Host, graphs: CaptureFile, record: OpRecord) -> bool:
-    """Return whether it is known which ops of an op's function ran on a GPU.
+    """Return whether the recording shows which ops of an op's function ran on a GPU.
 
-    The partitions of a graph show it, and kernels; or the trace shows all its ops on the CPU.
+    It does if it contains kernels, the function's partitions, or the device of each of its ops.
     """
     function = graphs.function(record.function)
     has_kernels = any(host.tables.facts.accelerators.values())
@@ -304,8 +304,8 @@ def _shows_call(host: Host, graphs: CaptureFile, record: OpRecord) -> bool:
 def _placed_by_strategies(program: ProgramPlacement) -> Iterator[str]:
     """Yield the functions whose devices a `tf.distribute` strategy may request.
 
-    It names the ops of its replicas (`mirrored_run.py` of python/distribute), and requests devices
-    by their full names. So does code for the device of a variable or table that it uses.
+    A strategy names the ops of its replicas (`mirrored_run.py` of python/distribute), and requests
+    devices by full names. Devices of the variables and tables that ops use do not count.
     """
     for name, placements in program.functions.items():
         for placement in (each.placement for each in placements):

@@ -131,7 +131,7 @@ def _three_digits(value: float) -> str:
 
 
 def _fixed(value: float, decimals: int) -> str:
-    """Return a number with so many decimals and thousands separators; zero is never `-0`."""
+    """Return a number with some decimals and with thousands separators; zero is never `-0`."""
     figure = f"{value:,.{decimals}f}"
     return figure if figure.strip("-0.,") else figure.lstrip("-")
 

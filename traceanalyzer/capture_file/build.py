@@ -141,7 +141,7 @@ def _facts(journal: Journal, kind: str) -> dict[str, Json] | None:
 
 
 def _gpu_questions(devices: Mapping[str, Json] | None, files: Iterable[str]) -> list[Json]:
-    """Return the lines that ask for GPUs and may use the answer, as `[file, line]`."""
+    """Return the lines that query GPUs and may act on the result, as `[file, line]`."""
     recorded = (devices or {}).get("gpu_questions")
     if not isinstance(recorded, list):
         return []
@@ -169,7 +169,7 @@ def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = Non
 
 
 def _with_levels(session: Session, folder: Path | None) -> Session:
-    """Name a session's trace relative to the capture file, with the requested levels."""
+    """Return a session with its trace's relative path and levels, if the trace exists."""
     if session.trace is None or folder is None or not Path(session.trace).is_file():
         return replace(session, trace=None, effective=None)
     path = os.path.relpath(session.trace, folder)
@@ -200,7 +200,7 @@ class _Place(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """A scope that was entered at a place."""
+    """A `tf.device` scope, with the index of the place that entered it."""
 
     device: str
     place: int
@@ -250,11 +250,11 @@ class _Pools:
         return tuple(found)
 
     def records(self, kind: type[_Record], found: Iterable[Any]) -> tuple[_Record, ...]:
-        """Read records that have the form of the capture file."""
+        """Read records whose form is the same in the capture file."""
         return self.all_of(partial(record, kind), found)
 
     def definition(self, found: dict[str, Any]) -> Definition:
-        """Read a record `function`."""
+        """Read a `function` record."""
         function = record(_Function, found)
         lines = function.library or function.frame
         if not len(function.nodes) == len(function.frame) == len(function.scopes) == len(lines):
@@ -273,7 +273,7 @@ class _Pools:
         )
 
     def eager(self, found: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
-        """Read a record `eager`, as fields of `CaptureFile`."""
+        """Read an `eager` record as fields of `CaptureFile`."""
         ops = record(_EagerOps, found)
         frames = self._indices(ops.frames)
         return {
@@ -283,14 +283,14 @@ class _Pools:
         }
 
     def error(self, found: dict[str, Any]) -> document.CaughtError:
-        """Read a record `error`."""
+        """Read an `error` record."""
         raised = self._indices(record(list[_Place], found["raised"]))
         handler = found["handler"]
         caught = UNKNOWN if handler is None else self._indices([record(_Place, handler)])[0]
         return record(document.CaughtError, {**found, "raised": raised, "handler": caught})
 
     def choice(self, found: dict[str, Any]) -> document.VisibilityChoice:
-        """Read a record `visibility`."""
+        """Read a `visibility` record."""
         running = self._indices(record(list[_Place], found["frames"]))
         frames = list(self.frames)
         always = always_hides_gpus([frames[at] for at in running])

@@ -1,8 +1,8 @@
 """The records of a capture file: facts that a trace does not contain.
 
 `encoding` describes their form in the file. Devices have TensorFlow's full names
-(`/job:localhost/replica:0/task:0/device:CPU:0`) or are as the program spells them, "" for none. An
-index of -1 means none.
+(`/job:localhost/replica:0/task:0/device:CPU:0`) or the program's spelling. A missing
+device is "", a missing index -1.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class CaughtError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibilityChoice:
-    """The last line of its kind that chose which GPUs TensorFlow sees."""
+    """The line that last chose, in one of two ways, which GPUs TensorFlow sees."""
 
     how: str  #: `CUDA_VISIBLE_DEVICES` or `tf.config.set_visible_devices`
     value: str  #: the variable's value, or the names of the devices, as a Python list
@@ -148,7 +148,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """A kind of eager op or call; equal ones are recorded once."""
+    """The signature of an eager op or call; equal ones are recorded once."""
 
     op: str  #: op type; of a call, the definition's name
     #: Whether it calls a function. `inputs` are then its `_Arg`s in order, with captured tensors.
@@ -190,7 +190,7 @@ class RegisteredKernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineObstacle:
-    """What keeps TensorFlow from using a GPU on the machine, as `traceanalyzer doctor` finds it."""
+    """An obstacle to using a GPU on this machine, found by `traceanalyzer doctor`."""
 
     id: str  #: of the doctor's check
     text: str  #: a clause
@@ -265,7 +265,7 @@ class CaptureFile:
         return {(f.file, f.line): f.text for f in reversed(self.frames) if f.text is not None}
 
     def definition(self, name: str) -> Definition | None:
-        """Return a function's definition, or None. The first session's has an empty name."""
+        """Return a function's definition, or None. That of the first session has an empty name."""
         return self._definitions.get("" if name == SESSION else name)
 
     def function(self, name: str) -> Function | None:
@@ -273,7 +273,7 @@ class CaptureFile:
         return self._functions.get(name)
 
     def session_graphs(self) -> Iterator[Function]:
-        """Walk the graphs of sessions of TensorFlow 1."""
+        """Yield the graphs of TensorFlow 1 sessions."""
         return (function for function in self.functions if is_session(function.name))
 
     def frame(self, index: int) -> Frame | None:
@@ -302,7 +302,7 @@ class CaptureFile:
 
 
 def is_session(function: str) -> bool:
-    """Return whether this is the name of the graph of a session of TensorFlow 1."""
+    """Return whether a name is that of a TensorFlow 1 session's graph."""
     return function == SESSION or function.startswith(f"{SESSION}#")
 
 
@@ -313,7 +313,7 @@ _NAMES: Final = {"keras": "Keras", "tensorflow": "TensorFlow", "tf_keras": "Kera
 
 
 def shown_path(frame: Frame) -> str:
-    """Return a file's path, for a library from its package on."""
+    """Return a file's path; for a library, it begins at the package."""
     path = frame.file.replace("\\", "/")
     for folder in _PACKAGES:
         if not frame.is_user and folder in path:

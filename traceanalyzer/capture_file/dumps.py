@@ -2,7 +2,7 @@
 
 TensorFlow names a dump `FUNCTION.NUMBER.main.STAGE.pb`, after partitioning
 `FUNCTION_partition_DEVICE.NUMBER.main.STAGE.pb`; each further instantiation has higher numbers
-(util/debug_data_dumper.cc). The graphs of v1 sessions have other stages; the first one's name is
+(util/debug_data_dumper.cc). The graphs of v1 sessions have other stages. The first graph is named
 `unknown_graph`, and the recorder renames others to `unknown_graph#1` and so on. The placer of 2.12
 writes `FUNCTIONplacer_input_N.pbtxt`, which the recorder converts to `.pb`. In file names,
 TensorFlow replaces special characters by `_` (util/dump_graph.cc, MakeUniqueFilename).

@@ -50,7 +50,7 @@ NOT_AS_EXPECTED: Final = (
 
 
 class DamagedDocumentError(Exception):
-    """The JSON is not that of a capture file; the message says where."""
+    """The JSON is not a valid capture file; the message names the faulty place."""
 
 
 def document_of(capture_file: CaptureFile) -> dict[str, Json]:
@@ -85,12 +85,12 @@ def _instances(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _sides(document: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Walk the signatures with the keys of their tensors."""
+    """Yield the signatures with the keys of their tensors."""
     return product(document["signatures"], ("inputs", "outputs"))
 
 
 def _texts(document: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Walk the columns whose texts are in `strings`: each column's container and its key."""
+    """Yield the container and the key of each column whose texts are in `strings`."""
     for definition in document["definitions"]:
         yield definition, "nodes"
     for instance in _instances(document):
@@ -106,7 +106,7 @@ def _packed(numbers: NDArray[np.uint32]) -> str:
 
 
 def capture_file_of(document: Mapping[str, Any]) -> CaptureFile:
-    """Return the records of a capture file's JSON, which is changed.
+    """Return the records of a capture file's JSON, which is modified in place.
 
     Raises:
         DamagedDocumentError: A key is missing or has a wrong type, or an index is out of range.
@@ -204,7 +204,7 @@ def _equal_columns(capture_file: CaptureFile) -> Iterator[tuple[Any, ...]]:
 
 
 def _indices(c: CaptureFile) -> Iterator[tuple[str, int, Collection[int]]]:
-    """Walk the indices, each group with the name of its pool and the lowest allowed index."""
+    """Yield groups of indices, each with the name of its pool and the lowest allowed index."""
     frames = [*(scope.frame for scope in c.scopes), *(choice.frame for choice in c.visibility)]
     frames += [at for s in c.signatures for at in (s.frame, s.scope_frame, s.library)]
     frames += [error.handler for error in c.errors]

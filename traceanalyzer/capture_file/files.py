@@ -50,7 +50,7 @@ def serialised(capture_file: CaptureFile) -> bytes:
 
 
 def packed(document: bytes) -> bytes:
-    """Return a capture file's JSON, gzipped without a time."""
+    """Return a capture file's JSON, gzipped without a timestamp."""
     return gzip.compress(document, _COMPRESSION, mtime=0)
 
 
@@ -130,7 +130,7 @@ def bounded(whole: CaptureFile, *, max_json_bytes: int = MAX_JSON_BYTES) -> Capt
     """Trim a capture file to the size limit.
 
     First leave out the attributes of partitions, which rarely differ from those of the input, then
-    sequences and definitions if needed, then graphs, largest first. `omitted` and a note say so.
+    sequences and definitions if needed, then graphs, largest first. `omitted` and a note name them.
     """
 
     def fits(capture_file: CaptureFile) -> bool:

@@ -93,7 +93,7 @@ class Partition(Columns):
 
 
 def partition_of(graph: Graph, device: str = "") -> Partition:
-    """Return the graph of one device as a partition; its nodes name the device."""
+    """Return the graph of one device as a partition; `device` applies if its nodes name none."""
     columns = {each.name: getattr(graph, each.name) for each in fields(Columns)}
     return Partition(device=next(filter(None, graph.devices), device), **columns)
 
@@ -123,6 +123,6 @@ def split_input(text: str) -> tuple[str, int]:
 
 
 def positions(names: tuple[str, ...]) -> dict[str, int]:
-    """Return the index of each name, for equal names the first one."""
+    """Return the first index of each name."""
     last = len(names) - 1
     return {name: last - at for at, name in enumerate(reversed(names))}

@@ -1,7 +1,7 @@
-"""Reads from a program's source whether a line does the same on every machine.
+"""Determines from a program's source whether a line does the same on every machine.
 
-The recorder knows what a line did on this machine. If its values are constants and no condition is
-around it, it does the same on another one. Nothing is certain about any other line.
+The recorder knows what a line did on this machine. If its values are constants and it is not inside
+a condition, it does the same on other machines. Nothing is certain about other lines.
 """
 
 from __future__ import annotations
@@ -60,10 +60,9 @@ def always_requests_cpu(frame: Frame) -> bool:
 
 
 def always_hides_gpus(frames: Sequence[Frame]) -> bool:
-    """Return whether a line hides every GPU on every machine, if the program asks for no GPUs.
+    """Return whether a line hides all GPUs on every machine, in a program that queries no GPUs.
 
-    Only a statement at the top level of its file does, and only if no other one in the files can
-    undo it.
+    It must be a top-level statement of its file, and no other statement in the files may undo it.
 
     Args:
         frames: The lines that were running, innermost first.
@@ -79,13 +78,13 @@ def always_hides_gpus(frames: Sequence[Frame]) -> bool:
 
 
 def _statement_at_top(tree: ast.Module | None, line: int) -> str:
-    """Return the text of the statement at a line if no other one is around it, or ""."""
+    """Return the text of the top-level statement at a line, or ""."""
     body = [] if tree is None else tree.body
     return next((ast.unparse(each) for each in body if _is_at(each, line)), "")
 
 
 def gpu_queries(file: str) -> Iterator[int]:
-    """Walk the lines of a file that ask for GPUs without TensorFlow."""
+    """Yield the lines of a file that query GPUs without TensorFlow."""
     tree = syntax_of(file)
     nodes = [] if tree is None else [*ast.walk(tree)]
     docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
@@ -118,7 +117,7 @@ def _is_at(node: ast.AST, line: int) -> bool:
 
 
 def _called(call: ast.Call) -> str:
-    """Return the last part of the name that is called, "" if it has none."""
+    """Return the last part of the called function's name, or ""."""
     match call.func:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name
@@ -130,7 +129,7 @@ def _is_main(node: ast.AST) -> bool:
 
 
 def _names_cpu(node: ast.expr, tree: ast.Module) -> bool:
-    """Return whether an expression, or the constant that it names, is the name of a CPU."""
+    """Return whether an expression, or the constant it refers to, is the name of a CPU."""
     if isinstance(node, ast.Name) and node.id in constants(tree):
         if any(isinstance(each, ast.alias) and each.name == "*" for each in ast.walk(tree)):
             return False  # it may bind the name again

@@ -3,11 +3,11 @@
 Field and type numbers are those of graph.proto, node_def.proto, versions.proto, attr_value.proto,
 tensor.proto, tensor_shape.proto and types.proto in TensorFlow's `core/framework`.
 
-Values of attributes become JSON. A type is a text, TensorFlow's DataType in lower case without
-`DT_` ("float", "int32", "resource", "float_ref"); a string is {"s": text}, cut after 1000
-characters; a shape {"shape": sizes, -1 if unknown, or null for an unknown rank}; a tensor
-{"tensor": type, "shape": ...}, without its contents; a function {"func": name}; a float that JSON
-cannot express {"float": "nan" | "inf" | "-inf"}; a value that is not set null.
+Values of attributes become JSON. A type is TensorFlow's DataType in lower case without `DT_`
+("float", "int32", "float_ref"). A string is {"s": text}, cut after 1000 characters. A shape is
+{"shape": sizes}, with -1 for unknown sizes and null for an unknown rank. A tensor is {"tensor":
+type, "shape": ...}, without its contents. A function is {"func": name}. NaN and infinities are
+{"float": "nan" | "inf" | "-inf"}. An unset value is null.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _row(node: Message, attributes: AttributePool | None) -> tuple[Any, ...]:
 
 
 class AttributePool:
-    """Collects attribute sets, each distinct one once."""
+    """Collects distinct attribute sets."""
 
     def __init__(self) -> None:
         self.sets: list[Attributes] = []
@@ -122,7 +122,7 @@ class AttributePool:
         return at
 
     def add_entries(self, entries: Sequence[int | memoryview]) -> int:
-        """Return the index of the set of a NodeDef's `attr` entries, decoded if they are new."""
+        """Return the index of a NodeDef's attribute set; decode its entries if they are new."""
         parts = [*map(as_bytes, entries)]
         if sum(map(len, parts)) > _LONGEST:  # a constant: its contents are not worth keeping
             return self.add(dict(map(attribute_of_entry, parts)))
@@ -162,7 +162,7 @@ def _list(field: int | memoryview) -> Json:
 
 
 def _one(number: int, field: int | memoryview) -> Iterator[Json]:
-    """Walk the values of a list's field, which contains several if they are packed."""
+    """Yield the values of a list's field, which contains several if they are packed."""
     if number == _FLOAT:
         packed = as_bytes(field)
         yield from (

@@ -53,7 +53,7 @@ class ProgramGraph:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProgramGraphs:
-    """The graphs that were found for a run; those in files nearest in time come first."""
+    """The graphs found for a run; those from the files nearest in time come first."""
 
     graphs: tuple[ProgramGraph, ...]
     pool: AttributePool
@@ -105,7 +105,7 @@ def read_graphs(paths: Sequence[str | Path]) -> ProgramGraphs:
 
 
 def _content(path: Path) -> memoryview:
-    """Return the bytes of a file, which is not read before they are needed."""
+    """Return the bytes of a file, mapped into memory unless they are compressed."""
     if path.is_dir():
         names = (path / f"saved_model.{ending}" for ending in ("pb", "pbtxt"))
         path = next(filter(Path.exists, names), path / "saved_model.pb")
@@ -120,7 +120,7 @@ def _content(path: Path) -> memoryview:
 
 
 def _serialized(data: memoryview) -> Iterator[tuple[memoryview, bool]]:
-    """Yield the GraphDefs in a file, or a RunMetadata, for which the flag is set."""
+    """Yield each GraphDef or RunMetadata in a file, and whether it is a RunMetadata."""
     root = root_of(bytes(data[:_HEAD]))
     if root:
         if len(data) > _MOST_TEXT:
@@ -140,7 +140,7 @@ def _root(message: Message) -> str:
     """Return the kind of a binary message.
 
     Raises:
-        BrokenMessageError: It is none of a graph.
+        BrokenMessageError: It does not contain a graph.
     """
     first, fourth = ((*message.every(field), b"")[0] for field in (1, _FUNCTION_GRAPHS))
     if isinstance(first, int):
@@ -165,7 +165,7 @@ def _of_graph(file: str, data: memoryview, pool: AttributePool) -> Iterator[Prog
 
 
 def _with_arguments(graph: Graph, pool: AttributePool) -> Graph:
-    """Return the graph of a function with the arguments that its placeholders stand for."""
+    """Return the graph of a function with arguments in place of its placeholders."""
     ops, attributes = list(graph.ops), list(graph.attributes)
     places = (at for at, op in enumerate(graph.ops) if op == "Placeholder")
     for index, at in enumerate(places):

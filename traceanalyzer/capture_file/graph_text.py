@@ -72,7 +72,7 @@ _BITS: Final = 2**64 - 1
 
 
 def root_of(head: bytes) -> str:
-    """Return the kind of message that a text file begins with; "" if it is none of these."""
+    """Return the type of message that a text file contains; "" if it is not a known one."""
     found = _BEGIN.match(head)
     return _ROOTS.get(found[1].decode(errors="replace"), "") if found else ""
 
@@ -105,7 +105,7 @@ class _Parser:
         return self._advance() if self._next in tokens else ""
 
     def message(self, fields: Mapping[str, tuple[int, str]], closing: str, depth: int) -> bytes:
-        """Read the fields of a message and its end."""
+        """Read the fields of a message up to its end."""
         if depth > _DEEPEST:
             raise BrokenMessageError
         parts: list[bytes] = []

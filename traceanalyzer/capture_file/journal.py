@@ -29,7 +29,7 @@ class Journal:
 
 
 def _float(name: str) -> dict[str, str]:
-    """Return NaN or an infinity as a capture file has it."""
+    """Return NaN or an infinity in the form that a capture file uses."""
     return {"float": str(float(name))}
 
 

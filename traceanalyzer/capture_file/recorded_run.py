@@ -76,7 +76,7 @@ _SEPARATORS: Final = re.compile(r"""([\s=,;:"'()\[\]{}]+)""")
 
 
 def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a command line with secrets masked, and very long words cut."""
+    """Return the words of a command line, with secrets masked and very long words shortened."""
     found: list[str] = []
     is_secret = False
     for whole in words[:_MOST]:
@@ -103,7 +103,7 @@ def _masked(word: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Return a word as it is typed. The mask needs no quotes: a reader replaces it."""
+    """Return a word with shell quotes if it needs them. The mask does not: a reader replaces it."""
     filled_in = word.replace(MASK, "x")
     return word if shlex.quote(filled_in) == filled_in else shlex.quote(word)
 

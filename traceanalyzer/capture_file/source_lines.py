@@ -65,7 +65,7 @@ class _Reading:
     statements: dict[tuple[str, int], Statement] = field(default_factory=dict)
 
     def text(self, file: str, line: int) -> str | None:
-        """Return the text of a line, and keep its statement; None if unknown or too much."""
+        """Return the text of a line, and keep its statement; None if unknown or over the limits."""
         if file not in self.files:
             lines = self._cell(file) or self._lines_of(file)
             source = self.files[file] = None if lines is None else FileStatements(file, lines)
@@ -144,7 +144,7 @@ class FileStatements:
         self._constants = constants(self._tree)
 
     def at(self, line: int) -> Iterator[Statement]:
-        """Walk the statement at a line and the definitions of the constants that it uses."""
+        """Yield the statement at a line and the definitions of the constants that it uses."""
         around = list(statements(self._tree, line))
         if around and not isinstance(around[-1], _BOUND):
             yield from self._kept(around[-1])
@@ -153,7 +153,7 @@ class FileStatements:
                 yield from self._kept(self._constants[name])
 
     def of_strategies(self) -> Iterator[Statement]:
-        """Walk the statements that create a `tf.distribute` strategy."""
+        """Yield the statements that create a `tf.distribute` strategy."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.stmt) and any(map(_makes_strategy, own(node))):
                 yield from self._kept(node)
@@ -196,7 +196,7 @@ def _parsed(file: str, _changed_ns: int) -> ast.Module:
 
 
 def statements(node: ast.AST, line: int) -> Iterator[ast.stmt | ast.ExceptHandler]:
-    """Walk the statements around a line, the outermost first."""
+    """Yield the statements that contain a line, outermost first."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt | ast.ExceptHandler) and (
             child.lineno <= line <= (child.end_lineno or child.lineno)
@@ -206,7 +206,7 @@ def statements(node: ast.AST, line: int) -> Iterator[ast.stmt | ast.ExceptHandle
 
 
 def own(statement: ast.AST) -> Iterator[ast.AST]:
-    """Walk a statement without nested ones: for a `with`, its context managers."""
+    """Yield a statement's nodes except nested statements: for a `with`, its context managers."""
     yield statement
     for child in ast.iter_child_nodes(statement):
         if not isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):

@@ -1,6 +1,6 @@
-"""Finds why TensorFlow saw no GPU from the records of a capture.
+"""Finds out from a capture why TensorFlow saw no GPU.
 
-What the machine lacks was found by the doctor when the program was captured.
+Obstacles on the machine itself were found by the doctor during the capture.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def ran_in_sessions_alone(capture_file: CaptureFile) -> bool:
 
 
 def _sessions_have_no_gpu(capture_file: CaptureFile) -> bool:
-    """Return whether no recorded session had a GPU, and none used one."""
+    """Return whether no recorded session had or used a GPU."""
     had_none = all(
         _excludes_gpus(config) or (config.device_types and "GPU" not in config.device_types)
         for config in capture_file.session_configs
@@ -103,7 +103,7 @@ def obstacles(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
 
 
 def of_the_program(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
-    """Return the obstacles by which the program itself hides every GPU, on any machine."""
+    """Return the obstacles in the program itself that hide all GPUs on any machine."""
     return tuple(o for o in obstacles(capture_file) if o.certainty is not None and o.hides_all)
 
 

@@ -152,7 +152,7 @@ def recorded_sessions(journal: Journal) -> list[Recorded]:
 
 
 def session_to_report(sessions: Sequence[Recorded]) -> Recorded | None:
-    """Return the newest session with ops, one of ours if possible; without ops, the newest."""
+    """Return the newest session with ops, preferably ours; the newest one if none has ops."""
     newest_first = [*reversed(sessions)]
     newest_first.sort(key=lambda session: session.is_the_scripts)
     with_ops = (session for session in newest_first if session.contains_ops)
@@ -178,7 +178,7 @@ def write_capture_files(traces: Sequence[Path], work: Path, **facts: Any) -> Ite
 
 
 def write_page(trace: Path, page: Path, mask: Collection[int] | None = None) -> list[str]:
-    """Write the page in another process, and return what that prints about the run.
+    """Write the page in another process, and return the lines it prints about the run.
 
     Raises:
         TraceAnalyzerError: The process failed.
@@ -225,7 +225,7 @@ def why_no_gpu(
     """Return why TensorFlow saw no GPU, if it saw none, as arguments of `build`.
 
     The script's interpreter is examined in the script's environment. TensorFlow is started again
-    only if everything else is sound.
+    only if no other obstacle was found.
     """
     if not saw_no_gpu(journal):
         return {}

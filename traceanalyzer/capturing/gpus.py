@@ -25,7 +25,7 @@ class GpuWatch:
         self._thread = threading.Thread(target=self._run, name="gpus", daemon=True)
 
     def start(self, script: int) -> None:
-        """Begin to watch. Processes other than the script and its descendants count as others."""
+        """Start polling. Processes other than the script and its descendants count as others."""
         self._script = script
         self._thread.start()
 

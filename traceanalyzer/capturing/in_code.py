@@ -32,8 +32,8 @@ class Capture:
         train_a_few_steps()
     captured.report("report.html")
 
-    The lines that created variables before the block are not recorded, nor, if an op ran before the
-    block, the graphs of functions. The command `traceanalyzer capture` records both.
+    Not recorded are the lines that created variables before the block and, if an op ran before it,
+    the graphs of functions. The command `traceanalyzer capture` records both.
 
     Args:
         logdir: Log directory; the run is `LOGDIR/plugins/profile/RUN`.

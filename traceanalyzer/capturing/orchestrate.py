@@ -200,7 +200,7 @@ class _Capture:
 
 
 def _load_numpy() -> None:
-    """Import numpy and the like while the script runs, to save time after it."""
+    """Import numpy and other modules while the script runs, to save time afterwards."""
     import traceanalyzer.capture_file.build  # noqa: F401, PLC0415
 
 
@@ -214,7 +214,7 @@ def _line_about(session: Recorded) -> str:
 
 
 def _near(path: Path) -> str:
-    """Return a path relative to the working directory, if it is below that."""
+    """Return a path, relative to the working directory if it is inside it."""
     try:
         return printable(path.relative_to(Path.cwd()))
     except (ValueError, OSError):

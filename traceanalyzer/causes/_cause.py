@@ -50,7 +50,7 @@ class BlockedOps:
 
     @property
     def blocker(self) -> Blocker:
-        """The blocker of the first op: those of the others have the same scope."""
+        """The blocker of the first op; those of the others have the same scope."""
         return self.members[0][1]
 
     @property
@@ -61,7 +61,7 @@ class BlockedOps:
 
     @property
     def fallback(self) -> tuple[str, ...]:
-        """The modifier of findings about ops for which the program requested a GPU."""
+        """The finding's modifier if the program requested a GPU for one of the ops."""
         requested = any("GPU" in (op.requested_device or "").upper() for op in self.ops)
         return ("soft_placement_fallback",) if requested else ()
 
@@ -109,7 +109,7 @@ class BlockedOps:
         return fix_of({**_TEXTS["fix"][case], "checked": checked}, values)
 
     def checked(self, fixes: Iterable[Fix]) -> tuple[Fix, ...]:
-        """Return fixes that are checked only if no blocker remains once they are applied."""
+        """Return the fixes; they count as checked only if no blocker remains after them."""
         is_enough = all(
             len(op.explanation.blockers) <= 1
             and (op.explanation.is_complete or op.explanation.basis != "replay")
@@ -137,7 +137,7 @@ class CauseMatch:
     def by_other(
         cls, blocker: Blocker, tie: Evidence, place: str = "", sub_reason: str | None = None
     ) -> CauseMatch:
-        """Return the match of a blocker of another op, with evidence of how the ops are tied."""
+        """Return the match for a blocker of another op, with evidence that links the ops."""
         attributes = " ".join(f"{k}={v}" for k, v in sorted(blocker.attributes.items()))
         other = f"{blocker.type} {blocker.kind.value} {attributes}"
         line = blocker.scope_frame or blocker.frame
@@ -209,6 +209,6 @@ class Cause:
         values: Mapping[str, str] | None = None,
         **fields: Any,  # noqa: ANN401 - the other fields of the finding
     ) -> Finding:
-        """Return a finding with the text of a case of this cause, and by default its fixes."""
+        """Return a finding with the text of a case of this cause, and its fixes by default."""
         text = _text_of(f"{self.id}/{case}" if case else self.id, fixes, values or {})
         return Finding(cause=self.id, **vars(text), **fields)

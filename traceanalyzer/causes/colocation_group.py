@@ -6,8 +6,8 @@ Ops with a `_class` attribute that binds them to another op, if that op keeps th
 ## Why it happens
 All ops of a group get one device, which must suit each of them (colocation_graph.cc): one member
 without a GPU kernel keeps the whole group on the CPU. Gradients that are colocated with the forward
-pass make such groups, and optimizer slots. So does `tf.compat.v1.colocate_with`, which also copies
-the other op's requested device: the op then looks as if it requested the CPU itself.
+pass form such groups, as do optimizer slots and `tf.compat.v1.colocate_with`. The latter also
+copies the other op's requested device: the op then looks as if it requested the CPU itself.
 
 ## How to fix it
 If the program requests the colocation, remove it: drop `colocate_with`, and the argument

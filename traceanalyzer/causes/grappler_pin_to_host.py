@@ -16,8 +16,8 @@ Leave the option off, and measure. It moves only small ops; what counts is wheth
 ## How sure it is
 Certain if the capture recorded the option, the device that the placer chose, and the partition that
 ran the op. For a trace alone, it is one of several possible causes of ops that may be small, in a
-graph that is also on a GPU. A capture without a GPU cannot show which ops the optimizer would move;
-if the option was on, no op that it may move is said to run on the GPU for certain.
+graph that also has ops on a GPU. A capture without a GPU cannot show which ops the optimizer would
+move; if the option was on, no op that it may move is reported as certain to run on the GPU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes for time lost other than by placement: input, values read back, launches, Python."""
+"""Changes that save time not lost by placement: input, values read back, launches, Python."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _TEXTS: Final[dict[str, dict[str, Any]]] = tomllib.loads(
 
 
 def changes_beside(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
-    """Return the worthwhile changes that move no op."""
+    """Return the worthwhile changes that do not move ops."""
     ops = diagnosis.run.ops
     placements = ops["placement"][ops["role"] == Role.COMPUTE].astype(str)
     if placements.str.startswith("xla").all():
@@ -86,7 +86,7 @@ def _change(
 
 @dataclass(frozen=True, eq=False)
 class _Steps:
-    """A host's regular steps, and how one device spent them; without a device, the program."""
+    """A host's regular steps, and how one device (or the program, without one) spent them."""
 
     host: Host
     parts: Parts
@@ -94,7 +94,7 @@ class _Steps:
     step_ps: float  #: the mean step
 
     def took_ps(self, *phases: Phase, among: NDArray[np.bool_] | None = None) -> float:
-        """Return how long some phases take in the mean step."""
+        """Return how long the given phases take per step, on average."""
         steps, parts = self.steps, self.parts
         chosen = np.isin(parts.phase, phases) & (True if among is None else among)
         inside = inside_ps(covered(steps), parts.start_ps[chosen], parts.end_ps[chosen])
@@ -188,7 +188,7 @@ def _faster(diagnosis: Diagnosis, host: HostInput, waits: StepWaits) -> Change:
 
 
 def _stage_line(run: Run, host: HostInput) -> Place | None:
-    """Return the line to edit: of a stage, or of the call of Python in it."""
+    """Return the line to edit: that of a stage, or of the Python function it calls."""
     if host.slow is None:
         return None
     rows = run.stages[run.stages["host"].astype(str) == host.host].iloc[[host.slow.row]]

@@ -39,7 +39,7 @@ _PAIRED: Final = re.compile(r"(?:(?:Ordered)?Map)?(?:Stage|Unstage)\w*")
 
 
 class PlacementChanges:
-    """The changes for the ops on the CPU, of the run or as predicted for a GPU machine."""
+    """The changes for ops that are on the CPU in the run, or predicted to be on a GPU machine."""
 
     def __init__(
         self,

@@ -244,7 +244,7 @@ class Group:
 
     @property
     def few_types(self) -> str:
-        """Its op types for a title."""
+        """Its op types, as text for a title."""
         first, *others = types = self.types
         if len(types) > 2:  # noqa: PLR2004 - more than two are too long for a title
             return f"{first} and {counted(len(others), 'other type')} of ops"

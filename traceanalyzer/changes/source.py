@@ -163,7 +163,7 @@ def name_of(node: ast.AST) -> str:
 
 
 def root_of(node: ast.AST) -> str:
-    """Return the first part of a dotted name: `tf`, of `tf.random.normal`."""
+    """Return the first part of a dotted name, such as `tf` for `tf.random.normal`."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""

@@ -26,8 +26,8 @@ def assert_placement(
 ) -> None:
     """Assert that ops run on the GPU or on the CPU.
 
-    If no GPU was used, this is about the placement predicted for a machine with one, which needs a
-    capture: a test suite can check placement on a machine without a GPU.
+    If no GPU was used, this checks the placement predicted for a machine with one, which needs a
+    capture. So a test suite can check placement on a machine without a GPU.
 
     Args:
         profile: A log directory, a run directory, a trace, a run, or a diagnosis.
@@ -35,8 +35,8 @@ def assert_placement(
         on: Where all these ops must run.
 
     Raises:
-        AssertionError: An op runs elsewhere; the message says why, and what to change. Or it is
-            unknown where, or no op matches.
+        AssertionError: An op runs elsewhere or on an unknown device, or no op matches. The message
+            says why, and what to change.
         TraceAnalyzerError: The profile cannot be read, or `ops` is not a regular expression.
     """
     if isinstance(profile, (str, Path)):

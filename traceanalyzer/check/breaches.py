@@ -36,10 +36,10 @@ class Breach:
 def breaches(
     report: Report, budget: Budget, baseline: Report | None, today: date
 ) -> tuple[Breach, ...]:
-    """Return all breaches: of limits, of what is forbidden, and against the baseline.
+    """Return all breaches of limits, of `forbidden`, and of the baseline.
 
-    In a run without a GPU, `harmful` and `cpu_ops` are about the ops predicted to stay on the CPU
-    of a machine with one.
+    In a run without a GPU, `harmful` and `cpu_ops` apply to the ops predicted to stay on the CPU of
+    a machine with one.
     """
     accepted = {each.id: each for each in budget.accepted if each.expires >= today}
     expired = {each.id: each for each in budget.accepted if each.expires < today}
@@ -156,7 +156,7 @@ def _of(finding: Finding, report: Report, rule: str, message: str) -> Breach:
 def _matching(
     report: Report, pattern: str, counting: Sequence[Finding], accepted_ids: Collection[str]
 ) -> Iterator[Breach]:
-    """Yield one breach per finding with ops on the CPU that match, and one for the others."""
+    """Yield one breach per finding with matching ops on the CPU, and one for other such ops."""
     rule, there = "forbidden.cpu_ops", report.on_a_gpu
     left = report.unexplained if there is None else there.unexplained
     accepted = {op.op_id for f in findings_of(report) if f.id in accepted_ids for op in f.ops}

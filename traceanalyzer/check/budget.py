@@ -1,4 +1,4 @@
-"""Budgets: limits, what is forbidden, and accepted findings, from TOML."""
+"""Budgets in TOML: limits, forbidden findings and ops, and accepted findings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limits(_Table, frozen=True):
-    """Limits of figures; None: no limit."""
+    """Limits of figures; None means no limit."""
 
     step_time: Duration | None = None  # of the median regular step, at most
     exposed_time_per_step: Duration | None = None  # GPU wait for ops on the CPU, at most
@@ -121,7 +121,7 @@ def _figure(kind: type, value: Any) -> Any:  # noqa: ANN401 - whatever the file 
     """Return a figure with its unit, for `msgspec`.
 
     Raises:
-        ValueError: The value is no figure with a unit of this kind.
+        ValueError: The value is not a figure with a unit of this kind.
     """
     units, example = (_US, "12 ms") if kind is Duration else ({"%": 0.01}, "5 %")
     found = _FIGURE.fullmatch(value.strip()) if isinstance(value, str) else None

@@ -278,7 +278,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _with_help(error: click.ClickException) -> str:
-    """Return an error's message. One of click's own does not say what to do: name the help."""
+    """Return an error's message. Those of click do not say what to do, so refer to --help."""
     message = error.format_message()
     command = error.ctx and error.ctx.command_path if isinstance(error, click.UsageError) else None
     if command is None or "; " in message or message.endswith("?"):

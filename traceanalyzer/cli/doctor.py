@@ -39,8 +39,8 @@ def doctor(
     Checks everything from the GPU up to TensorFlow, also if TensorFlow cannot be imported. The exit
     code is 0 if TensorFlow can use a GPU, and 1 if not.
 
-    With SCRIPT, also finds out what the script does to the GPUs: it is run until TensorFlow makes
-    its devices, for 15 s at most, and ended then.
+    With SCRIPT, also checks whether the script hides GPUs: it runs until TensorFlow creates its
+    devices, for 15 s at most.
     """
     from traceanalyzer.capturing.script import Program, interpreter
     from traceanalyzer.doctor.examine import Request, examine

@@ -41,7 +41,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between two runs. Without enough in common, nothing is claimed."""
+    """What differs between two runs; only known if they have enough in common."""
 
     shared: float  # share of the ops of both runs with a partner of the same name or line
     step_time: StepTimeChange | None  # None: too few steps
@@ -210,7 +210,7 @@ def _transfers(base: Report, new: Report) -> Iterator[Difference]:
 
 
 def _input(base: Report, new: Report) -> Iterator[Difference]:
-    """Compare how long steps wait for input, as step times are compared."""
+    """Compare how long steps wait for input, in the same way as step times."""
     change = step_time_change(_waits(base), _waits(new))
     medians = [float(np.median(times)) for times in map(step_times, (base, new)) if len(times)]
     if change is None or not change.is_seen or not medians:
@@ -279,5 +279,5 @@ def _devices(report: Report) -> str:
 
 
 def shared_text(comparison: Comparison) -> str:
-    """Return which share of the ops was matched, in words."""
+    """Return the share of the ops that was matched, in words."""
     return f"{percent_text(comparison.shared)} of the ops are in both runs"

@@ -1,4 +1,4 @@
-"""Which op of one run is which op of another, although names and numbers differ."""
+"""Matches the ops of two runs, although names and numbers differ."""
 
 from __future__ import annotations
 

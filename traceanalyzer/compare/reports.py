@@ -35,7 +35,7 @@ def read_report(file: Path) -> Report:
 
     Raises:
         TraceNotFoundError: There is no such file.
-        TraceFormatError: The file is no report of schema version 2.
+        TraceFormatError: The file is not a report of schema version 2.
     """
     shown = printable(file)
     try:
@@ -65,10 +65,10 @@ def read_report(file: Path) -> Report:
 
 
 def _where(_: type, value: Any) -> Where:  # noqa: ANN401 - whatever the file has there
-    """Return the place of a piece of evidence: its keys tell which kind it is.
+    """Return the place of a piece of evidence. Its keys determine the kind of place.
 
     Raises:
-        msgspec.ValidationError: The value is no place.
+        msgspec.ValidationError: The value is not a place.
     """
     keys = value if isinstance(value, dict) else {}
     kinds = {"capture_file": CaptureFileWhere, "file": SourceWhere}

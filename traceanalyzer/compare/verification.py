@@ -13,7 +13,7 @@ from traceanalyzer.model import Finding, Gain, Report
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a finding."""
+    """Whether a finding is fixed, and where its ops are now."""
 
     is_fixed: bool  # no harmful finding with this id is left, and none of its ops is on the CPU
     ops: int  # of the finding
@@ -66,7 +66,7 @@ def finding_of(report: Report, finding_id: str) -> Finding:
 
 
 def verified(base: Report, finding: Finding, new: Report) -> Verdict:
-    """Return what became of a finding of `base` in `new`."""
+    """Return whether a finding of `base` is fixed in `new`."""
     ids = {op.op_id for op in finding.ops}
     matching = match(ops_of(base), ops_of(new))
     pairs = [(was, now) for was, now in matching.pairs if was.op_id in ids]

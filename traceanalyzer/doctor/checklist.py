@@ -32,7 +32,7 @@ _MEMORY: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """The answer of the doctor."""
+    """The doctor's result."""
 
     checks: tuple[Check, ...]
     usable: bool  #: whether TensorFlow, or the script, was seen to have a GPU
@@ -40,7 +40,7 @@ class Diagnosis:
 
     @property
     def obstacles(self) -> tuple[Check, ...]:
-        """What keeps TensorFlow from using a GPU, the first to remove first."""
+        """What keeps TensorFlow from using a GPU, in the order to fix it."""
         return tuple(check for check in self.checks if check.status == "obstacle")
 
 

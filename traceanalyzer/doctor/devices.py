@@ -147,7 +147,7 @@ def _multiprocessors(
 
 
 def _shared(facts: MachineFacts) -> Iterator[Check]:
-    """Check what other processes leave of the GPUs."""
+    """Check how much GPU memory other processes leave free."""
     for gpu in facts.driver.nvml_gpus:
         if gpu.free_bytes is not None and gpu.total_bytes:
             if gpu.free_bytes >= _ENOUGH * gpu.total_bytes:

@@ -57,7 +57,7 @@ class Request:
 
 
 def examine(request: Request) -> Diagnosis:
-    """Return why TensorFlow uses no GPU on this machine, or that it does.
+    """Return whether TensorFlow can use a GPU on this machine, and if not, why.
 
     Raises:
         TraceAnalyzerError: The interpreter runs no Python.
@@ -137,7 +137,7 @@ class _Gathering:
         return _converted(result.facts, kind)
 
     def _libraries(self, installation: Installation) -> list[Library]:
-        """Return the libraries; one that hangs or crashes does not keep the others from us."""
+        """Return the libraries; one that hangs or crashes does not affect the others."""
         request, names, found = self._request, libraries_of(installation.build), []
         until_s = time.monotonic() + request.libraries_s
         given = {"search": list(installation.search), "site": installation.site}

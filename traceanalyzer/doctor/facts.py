@@ -30,7 +30,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What the kernel shows."""
+    """What the operating system's kernel reports."""
 
     pci: tuple[PciGpu, ...] = ()
     nodes: tuple[Node, ...] = ()
@@ -65,7 +65,7 @@ class CudaGpu:
 
 @dataclass(frozen=True, kw_only=True)
 class Driver:
-    """What the driver's libraries answer; None where they did not."""
+    """What the driver's libraries answer; None if they do not."""
 
     nvml_code: int | None = None
     nvml_error: str | None = None
@@ -155,7 +155,7 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """What a script did until TensorFlow had made its devices."""
+    """What a script did to the GPUs before TensorFlow created its devices."""
 
     limits: tuple[Limit, ...] = ()
     gpus_to_choose_from: int | None = None
@@ -165,7 +165,7 @@ class Script:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A probe that was ended or crashed."""
+    """A probe that crashed or was stopped."""
 
     step: str
     text: str  #: "did not end within 5 s", "crashed (SIGSEGV)"
@@ -173,7 +173,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineFacts:
-    """Everything the probes found. Parts that were not asked for are None."""
+    """Everything the probes found. Parts that were not requested are None."""
 
     machine: Machine = Machine()
     driver: Driver = Driver()

@@ -1,4 +1,4 @@
-"""The checks of the GPU, its driver, and the way to it."""
+"""The checks of the GPU and its driver."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Article:
-    """A piece of advice that articles give."""
+    """A piece of advice from articles, and what it is worth."""
 
     advice: str
     verdict: str
@@ -35,7 +35,7 @@ def table(name: str) -> dict[str, Any]:
 
 
 def articles() -> tuple[Article, ...]:
-    """Return what articles advise."""
+    """Return the advice from articles."""
     return msgspec.convert(table("articles")["article"], tuple[Article, ...])
 
 
@@ -70,7 +70,7 @@ def import_error(text: str) -> Mapping[str, str] | None:
 
 
 def misfits(tensorflow: str, capability: tuple[int, int]) -> list[Mapping[str, str]]:
-    """Return what is known against a TensorFlow on a GPU of a compute capability."""
+    """Return known problems of a TensorFlow version on GPUs of a compute capability."""
     version = numbers(tensorflow)[:2]
     return [
         each

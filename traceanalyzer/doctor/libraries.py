@@ -70,7 +70,7 @@ def _fields(installed: Installation) -> dict[str, object]:
 
 
 def _same(library: Library) -> list[str]:
-    """Return files of the very library in folders where nobody looks."""
+    """Return files of the same name in folders that are not searched."""
     return [path for path in library.others if PurePath(path).name == library.name]
 
 
@@ -117,7 +117,7 @@ def _where(installed: Installation, library: Library) -> str:
 
 
 def _is_below(path: str, folders: Sequence[str]) -> bool:
-    """Return whether a file is in one of the folders, whatever links lead there."""
+    """Return whether a file is in one of the folders once links are resolved."""
     real = os.path.realpath(PurePath(path).parent)
     return any(folder and os.path.realpath(folder) == real for folder in folders)
 

@@ -70,7 +70,7 @@ class Probe:
             self._problem = f"cannot be started ({(error.strerror or str(error)).lower()})"
 
     def result(self, until_s: float) -> ProbeResult:
-        """Wait for the end, at most until a time of `time.monotonic`; then kill it."""
+        """Wait until the process ends; kill it at a given time of `time.monotonic`."""
         while self.runs() and time.monotonic() < until_s:
             if signal.SIGINT in signal.sigpending():  # blocked by a capture, and not the probe's
                 until_s = 0.0

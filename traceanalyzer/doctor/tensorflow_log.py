@@ -36,7 +36,7 @@ def log_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def reasons(log: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield why TensorFlow has no GPU, by its log: the reason's id, and the evidence."""
+    """Yield each reason in TensorFlow's log for having no GPU: its id, and the evidence."""
     lines = tuple(log)
     for reason, text in _MEANINGS:
         line = next((line for line in lines if text in line), None)

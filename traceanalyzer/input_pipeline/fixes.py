@@ -114,7 +114,7 @@ class _Changes:
 
         Args:
             variant: A suffix to the name of its texts.
-            surely: The share of the least gain that is certain.
+            surely: The certain share of the smallest possible saving.
             words: Values for the placeholders of the texts.
         """
         pipeline = self._pipeline
@@ -151,7 +151,7 @@ class _Changes:
         return pipeline.wait_if(pipeline.own_ps, max(pipeline.slowest_without(section), whole))
 
     def _contended(self, work_ps: float) -> float:
-        """Return the least wait for some work if the steps need all CPUs."""
+        """Return the least wait for work that competes with the steps for all CPUs."""
         return 0.0 if self._has_gpu else work_ps / (self._cpus or 2)
 
     def _calls_at_once(self) -> float:

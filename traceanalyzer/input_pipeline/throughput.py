@@ -1,4 +1,4 @@
-"""The rate of a pipeline, also if a stage took more or less time.
+"""The rate of a pipeline, as recorded or with a stage that takes more or less time.
 
 A pipeline works in sections. A stage that prepares elements in advance requests its inputs on a
 separate thread. The stages from there to the next such stage share that thread, so their work adds

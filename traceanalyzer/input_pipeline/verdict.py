@@ -157,7 +157,7 @@ def _slow_stage(pipeline: Pipeline) -> SlowStage | None:
 
 
 def _startup(stages: pd.DataFrame, pipelines: Pipelines) -> dict[str, Any]:
-    """Return the longest start of an iterator, and the time to fill a shuffle's buffer in it."""
+    """Return how long the slowest iterator took to start, and its shuffle buffer to fill."""
     requests, first = pipelines.requests, pipelines.is_first
     if not first.any():
         return {}

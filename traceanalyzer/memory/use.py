@@ -36,7 +36,7 @@ _HOST: Final = re.compile(r"cpu\w*|mkl_?cpu|\w*_cpu_\w+")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Peak:
-    """The first moment of highest memory use; its parts add up to `bytes`. None is unknown."""
+    """The first moment of highest memory use; its parts add up to `bytes`. None means unknown."""
 
     at_ps: int
     bytes: int  #: in use
@@ -64,7 +64,7 @@ class Growth:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AllocatorUse:
-    """The memory that one allocator of a host had in use. None is unknown."""
+    """The memory that one allocator of a host had in use. None means unknown."""
 
     allocator: str  #: its name
     kind: AllocatorKind  #: `pinned_host` is host memory that devices copy from directly

@@ -4,11 +4,11 @@ Its bounds come from measurements at host tracer level 3 (TensorFlow 2.18 and 2.
 file of a session takes a quarter of the session's memory, and writing it takes 20 s per GB of
 memory and 3.5 times the memory. So a session ends when the heap has grown by 512 MB. One without
 steps, which usually shows how data is prepared, ends after 64 MB: a map over 300,000 elements then
-takes 1.17 times as long as unrecorded, with 256 MB 1.3 times. Heap growth while a function is
-traced and first called is not counted: it is the program's graphs, 530 MB for Keras' MobileNetV2.
-The program's tensors cannot be separated from it, and are counted; if the file then is too small
-for the counted memory, recording begins again with a higher limit. An eager op takes 143 bytes of
-the file, a training step of a small convolutional network 30 kB.
+takes 1.17 times as long as without recording, and 1.3 times with 256 MB. Heap growth while a
+function is traced and first called is not counted: it is the program's graphs, 530 MB for Keras'
+MobileNetV2. The program's tensors cannot be separated from the session's memory, and are counted.
+If the file is too small for the counted memory, recording begins again with a higher limit. An
+eager op takes 143 bytes of the file, a training step of a small convolutional network 30 kB.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class AutoWindow(Window):
         return None if self.over else super().called(definition)
 
     def looked(self, load: Load) -> Action:
-        """Begin a session at an eager loop, or end one that is large or shows enough."""
+        """Begin a session at an eager loop, or end one that is too large or long enough."""
         if not self.recording:
             is_loop = self.awaits_eager_ops and load.eager_ops >= STEADY_EAGER_OPS
             return self._begin_with(_EAGER, "from where eager ops repeat") if is_loop else None
@@ -142,7 +142,7 @@ class AutoWindow(Window):
         return ended
 
     def written(self, size: int) -> Action:
-        """Begin again if the trace is small: the program itself had taken the memory."""
+        """Begin again if the trace is small: the program itself used the memory."""
         ended_at = self._ended_at_bytes
         if size * HEAP_PER_BYTE >= ended_at:
             return None
@@ -174,7 +174,7 @@ class AutoWindow(Window):
         )
 
     def _repeats(self, load: Load) -> bool:
-        """Return whether the last eager ops are all like earlier ones."""
+        """Return whether the latest eager ops all repeat earlier ones."""
         if load.signatures > self._signatures:
             self._signatures, self._ops_before = load.signatures, load.eager_ops
         return load.eager_ops - self._ops_before >= STEADY_EAGER_OPS
@@ -223,7 +223,7 @@ class AutoWindow(Window):
         return self._begin_with(rank, f"from call {count} of {label_of(label)}")
 
     def _enough(self) -> str | None:
-        """Return in words how long was recorded if that is enough, or None."""
+        """Return how long was recorded, in words, if that is enough; otherwise None."""
         elapsed, steps_s, calls = self._elapsed(), self._clock() - self._steps_at, self._calls()
         if self._rank == _SET_UP:
             is_late = elapsed >= LONGEST_WAIT_S

@@ -3,7 +3,7 @@
 After 2.12, TensorFlow writes a function's graph at about twenty stages of its instantiation if
 `TF_DUMP_GRAPH_NAME_FILTER` is set (util/debug_data_dumper.cc; tested with 2.18 and 2.21), as protos
 with `TF_DUMP_GRAPH_FMT=BIN` (util/dump_graph.cc). Three stages are kept: the placer's input, its
-answer, and the partitions that ran. TensorFlow 2.12 writes the placer's input and output as text if
+output, and the partitions that ran. TensorFlow 2.12 writes the placer's input and output as text if
 `TF_CPP_VMODULE` raises the placer's log level (see `text_dumps`).
 
 TensorFlow logs every dump at level INFO, so a captured program does not log that level.
@@ -11,9 +11,9 @@ TensorFlow logs every dump at level INFO, so a captured program does not log tha
 The variables are set only in the C library: `os.environ` does not change. The folder is named by a
 descriptor that is closed on exec, so programs that the script starts write no dumps.
 
-Each epoch instantiates the functions of its datasets again. To dump them again would take a sixth
-of the time of a small Keras epoch. So dumps are off while nothing new can come: `dump_switch`
-switches them off, and the descriptor refers to a file that is no folder, so that a TensorFlow
+Each epoch instantiates the functions of its datasets again. Dumping them again would take a sixth
+of the time of a small Keras epoch. So dumps are off while no new ones are expected: `dump_switch`
+turns them off, and the descriptor refers to a file instead of a folder, so that a TensorFlow
 without that switch fails before it writes.
 """
 
@@ -66,8 +66,8 @@ def session_graph(number: int) -> str:
 class Dumps:
     """Requests dumps, and deletes unneeded ones as they come.
 
-    It is also the context of the first run of a function or signature, as a class: frames of a
-    generator would appear in the program's tracebacks.
+    It is also the context manager around the first run of a function or signature. It is a class
+    because the frames of a generator would appear in the program's tracebacks.
     """
 
     def __init__(self, folder: str, journal: Journal) -> None:
@@ -154,7 +154,7 @@ class Dumps:
             self.expect()
 
     def repeated(self, function: str) -> None:
-        """Note that a function was defined that is like earlier ones."""
+        """Note that a new function repeats earlier ones."""
         if len(self._repeated) >= _MOST_REPEATED:
             self._repeated.clear()  # the first instantiations ended long ago
         self._repeated.add(_in_file_names(function))
@@ -188,7 +188,7 @@ class Dumps:
                     os.rename(os.path.join(self._folder, name), os.path.join(self._folder, renamed))
 
     def ran(self, number: int | None) -> None:
-        """Assign new dumps of graphs that ran to a session's graph; delete them for None."""
+        """Assign new dumps of partitions to a session's graph; delete them if it is unknown."""
         new = {n for n in self._names() if _RAN.fullmatch(n) and n not in self._of_graph}
         if number is not None:
             self.are_of_graph(new, number)
@@ -257,7 +257,7 @@ class Dumps:
         return bool(self._first_calls) or is_recent or self._never_rests
 
     def _are_whole(self, names: set[str]) -> bool:
-        """Return whether every awaited function was dumped at all stages."""
+        """Return whether every expected function was dumped at all stages."""
         stages = Counter(match.groups() for match in map(_STAGE.fullmatch, names) if match)
         self._awaited -= {name for name, _ in stages}
         has_waited = time.monotonic() - self._expected_at > _WAIT_FOR_DATASETS_S

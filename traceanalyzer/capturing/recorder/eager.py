@@ -65,7 +65,7 @@ class EagerRecorder(Part):
 
     @property
     def eager_ops(self) -> int:
-        """Eager ops and calls in the current session, or counted since the last one."""
+        """Number of eager ops and calls in the current session, or since the last one."""
         return self._sequences.count() if self._sequences.is_on else self._counted
 
     def install(self) -> None:
@@ -304,7 +304,7 @@ class EagerRecorder(Part):
     def _unusual(
         self, value: Any, sequence: array[int], frame: FrameType | None, place: Any, scope: Any
     ) -> Any:
-        """Return the part of a key for an input that is no plain tensor; note variable reads."""
+        """Return the key of an input that is not a plain tensor; note reads of variables."""
         category = self._categories.get(type(value))
         if category is None:
             category = self._categories[type(value)] = self._category(value)
@@ -339,7 +339,7 @@ class EagerRecorder(Part):
 
 
 def _hashable(value: Any, plain: frozenset[type], stand_in: Mapping[str, str]) -> Any:
-    """Return a key for an attribute, without objects, which the key would keep alive."""
+    """Return a key for an attribute. It contains no objects, which it would keep alive."""
     kind = type(value)
     if kind in plain:
         return value

@@ -216,7 +216,7 @@ def _write_choice(journal: Journal, how: str, value: str | None, frame: FrameTyp
 
 
 def _has_devices() -> bool:
-    """Return whether TensorFlow has listed the GPUs: then the variable comes too late."""
+    """Return whether TensorFlow has listed the GPUs: then the variable no longer matters."""
     if GpuChoices.devices_made:
         return True
     try:

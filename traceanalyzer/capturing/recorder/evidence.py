@@ -35,7 +35,7 @@ class Evidence:
         before_call: Callable[[str], None],
         before_step: Callable[[], None] | None,
     ) -> None:
-        """Prepare; `before_step`, if given, is called when the program marks a step."""
+        """Initialize; `before_step` is called when the program marks the start of a step."""
         self._journal = journal
         self._dumps = dumps
         self._before_call = before_call
@@ -67,7 +67,7 @@ class Evidence:
         return len(self._signatures.numbers)
 
     def install(self) -> None:
-        """Install every part; note and leave out a part that fails."""
+        """Install every part; note and skip those that fail."""
         for part in self._parts:
             try:
                 part.install()
@@ -111,7 +111,7 @@ class Evidence:
         self._dumps.finish(self._functions.definitions, self._called_at)
 
     def _called(self, name: str, thread: int) -> None:
-        """Note that a thread, by its number, is about to call a function."""
+        """Note that a thread is about to call a function."""
         self._steps.ended(name, thread)
         self._before_call(name)  # a session may begin or end with it
         self._steps.began(name, thread)
@@ -135,7 +135,7 @@ class StepMarks(Part):
     """
 
     def __init__(self, stepped: Callable[[], None] | None) -> None:
-        """Prepare; `stepped` is called, if given, when the program marks a step's beginning."""
+        """Initialize; `stepped` is called when the program marks the start of a step."""
         super().__init__()
         self._stepped = stepped
         self._counts: dict[tuple[int, str], int] = {}
@@ -146,7 +146,7 @@ class StepMarks(Part):
         self._program_marks = False
 
     def install(self) -> None:
-        """Notice from now on whether the program marks steps."""
+        """Start watching whether the program marks steps."""
         from tensorflow.python.framework import constant_op
         from tensorflow.python.profiler import trace
 
@@ -157,7 +157,7 @@ class StepMarks(Part):
         self.before(trace.Trace, "__init__", self._made)
 
     def session_started(self) -> None:
-        """Mark steps from now on; calls are counted from the program's first one."""
+        """Start marking steps. Step numbers count calls from the beginning of the program."""
         self._leader = None
         self._is_marking = True
 

@@ -54,7 +54,7 @@ def _is_library_file(file: str) -> bool:
 
 
 def _is_of_package(path: str) -> bool:
-    """Return whether a file belongs to an installed package, also by `pip install --target`."""
+    """Return whether a file belongs to a package, also one from `pip install --target`."""
     return any(part in path for part in _PACKAGES) or any(
         path.startswith(os.path.join(folder, "")) and _contains_packages(folder)
         for folder in (_absolute(each) for each in sys.path if each and isinstance(each, str))
@@ -128,7 +128,7 @@ def place_of(frame: FrameType | None) -> tuple[str, int, str] | None:
     """Return file, line and name of a running frame; for AutoGraph's code, those of its source.
 
     Functions that AutoGraph has converted run from generated files. If the source is unknown (in
-    threads of a strategy), return those of the user's next frame around it.
+    threads of a strategy), return those of the next outer user frame.
     """
     while frame is not None:
         code = frame.f_code

@@ -35,7 +35,7 @@ class FunctionRecorder(Part):
         dumps: Dumps,
         defined: Callable[[str], None],
     ) -> None:
-        """Prepare; the numbers in `locations` are those of `scope_frames`."""
+        """Initialize; frame numbers in `locations` refer to `scope_frames`."""
         super().__init__()
         self.definitions: dict[str, frozenset[str]] = {}  # the nodes' names, by function
         self.op_types: set[str] = set()
@@ -61,7 +61,7 @@ class FunctionRecorder(Part):
             self._record(session_graph(number) if number else "", *graphs)
 
     def is_repeated(self, name: str, graph: Any) -> bool:
-        """Return whether enough functions like this one were recorded before it."""
+        """Return whether enough functions like this one were already recorded."""
         if not name.startswith(OF_DATASETS):
             return False
         alike = self._alike.setdefault((_NUMBER.sub("", name), *_contents(graph)), [])

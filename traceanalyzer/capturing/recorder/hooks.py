@@ -35,7 +35,7 @@ class Journal:
         self._process = os.getpid()
 
     def write(self, kind: str, **fields: Any) -> None:
-        """Append a record of JSON's types; other values are written as text."""
+        """Append a record; values that JSON cannot express are written as text."""
         if os.getpid() != self._process:
             return
         try:
@@ -48,7 +48,7 @@ class Journal:
             pass
 
     def note(self, id: str, severity: str, message: str) -> None:  # noqa: A002 - as in health
-        """Record once a message on something that is missing, for the report's health."""
+        """Record a message about missing data for the report's `health`, but only once."""
         if id not in self._noted:
             self._noted.add(id)
             self.write("note", id=id, severity=severity, message=message)
@@ -147,7 +147,7 @@ def hide_frame(error: BaseException) -> None:
 
 
 class _Unseen:
-    """A context that hides its frame from errors that leave it."""
+    """A context manager that removes its frame from the traceback of errors."""
 
     __slots__ = ()
 
@@ -178,7 +178,7 @@ def loaded(name: str) -> Any:
 def watch_import(
     name: str, after: Callable[[], None], before: Callable[[], None] = lambda: None
 ) -> None:
-    """Call `before` and `after` around the import of a module, or now if it is imported.
+    """Call `before` and `after` around the import of a module, or at once if it is imported.
 
     `after` is only called if the import succeeds. Neither is called in a fork.
     """

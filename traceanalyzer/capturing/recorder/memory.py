@@ -42,7 +42,7 @@ class HeapGrowth:
         self._next_s = 0.0
 
     def bytes(self) -> int:
-        """Return the growth, perhaps without memory that was free before or was freed since."""
+        """Return the growth, counted in pages while it is small, then as known to glibc."""
         now = _anonymous_bytes()
         self._pages = min(self._pages, now)  # pages that were given back will be taken again
         pages = now - self._pages

@@ -40,17 +40,17 @@ Scope = Tuple[str, int, Optional[int]]
 
 
 def origin_of_outputs(number: int, scopes: list[Any]) -> int | None:
-    """Return the origin of the device of an op's outputs, by its signature and its scopes.
+    """Return the origin of the device of an op's outputs, from its signature and scopes.
 
     If the innermost scope requests the device of another object, its origin is returned: otherwise
-    a loop that requests the device of its own results would have another origin each time.
+    a loop that requests the device of its own results would have a new origin each time.
     """
     around = scopes[0][2] if scopes else None
     return OP - number if around is None else around
 
 
 def note(result: Any, origin: int | None, tensor_type: type) -> None:
-    """Note the origin of the device of the tensors that an op or a call returned."""
+    """Note on each tensor that an op or call returned where its device comes from."""
     for each in result if isinstance(result, (list, tuple)) else (result,):
         if isinstance(each, tensor_type):
             each._traceanalyzer_origin = origin  # type: ignore[attr-defined]
@@ -103,7 +103,7 @@ class Origins(Part):
         self.after(saving, "set_cpu0", self.of_host)
 
     def of(self, requested: Any, opened: int) -> int | None:
-        """Return the origin of a scope's device, for a scope that a line opened.
+        """Return the origin of a scope's device, given the number of the line that opened it.
 
         It is the number of a resource; `OP` less the number of the signature that made a tensor;
         `UNKNOWN` for another object; `MACHINE` for the machine's first device; None if the device
@@ -121,7 +121,7 @@ class Origins(Part):
         return self._by_line[opened]
 
     def named(self, name: str, origin: int | None) -> str:
-        """Return the text for a device of this origin."""
+        """Return the device's name as a string object that identifies this origin."""
         found = self._texts.get((name, origin))
         if found is None:
             if len(self._texts) >= _MOST:
@@ -132,11 +132,11 @@ class Origins(Part):
         return found
 
     def of_host(self, name: str, *_: Any, **__: Any) -> str:
-        """Return the text for the host of a device, which counts as spelled out."""
+        """Return the name of a device's host, which counts as spelled out."""
         return self.named(name, None)
 
     def completed(self, found: str, d: Any, *_: Any, **__: Any) -> str:
-        """Keep the origin of a device whose name is completed; partial names are spelled out."""
+        """Keep the origin of a completed device name; partial names count as spelled out."""
         given = getattr(d, "name", d)
         is_known = id(given) in self._origins or not is_cpu_in_full(given)
         if is_known and "cpu" in str(given).lower():
@@ -178,7 +178,7 @@ def is_cpu_in_full(name: Any) -> bool:
 
 
 def _of_line(opened: Frame | None) -> int | None:
-    """Return the origin of a full name that was not read from a `.device`."""
+    """Return the origin of a full device name that was not read from a `.device` attribute."""
     if opened is None:
         return UNKNOWN
     file, line, _, is_user = opened

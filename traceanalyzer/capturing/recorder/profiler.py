@@ -123,7 +123,7 @@ class Profiler:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def abandon(self) -> None:
-        """Leave the session alone: this process is a fork, and it is its parent's session."""
+        """Forget the session without ending it: in a fork, it belongs to the parent process."""
         if self._session is not None:
             # Its destructor would stop tracers (CUPTI's among them) that live in the parent.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
@@ -174,7 +174,7 @@ class ProfilerService:
     """The profiler service in this process, and its current profile."""
 
     def __init__(self, start: Callable[[int], None]) -> None:
-        """Start the service on a free port, by `tf.profiler.experimental.server.start`."""
+        """Start the service on a free port with `tf.profiler.experimental.server.start`."""
         self.is_local = True  # before Linux 5.7 only root may restrict it
         self._port = 0
         self._channel: Any = None
@@ -282,7 +282,7 @@ class ProgramWatch(Part):
     """Notices the first use of TensorFlow, and the program's own profiler sessions."""
 
     def on_first_use(self, used: Callable[[], None]) -> None:
-        """Call back once, just before TensorFlow creates its devices, or now if it has them.
+        """Call back once, just before TensorFlow creates its devices, or at once if they exist.
 
         A profiler must not begin earlier: CUPTI initializes CUDA, and a CUDA_VISIBLE_DEVICES that
         the program sets after the import would have no effect.

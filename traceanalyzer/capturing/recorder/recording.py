@@ -62,7 +62,7 @@ class Recording:
         self._is_writing = False
 
     def begin(self, evidence: Evidence) -> None:
-        """Start to watch the program, after TensorFlow was imported."""
+        """Start watching the program, after TensorFlow was imported."""
         try:
             self._evidence = evidence
             self._profiler = Profiler(self._settings, self._journal)
@@ -77,7 +77,7 @@ class Recording:
             self._journal.failed("a trace", error)
 
     def before_function_call(self, name: str) -> None:
-        """Act on a function that is about to be called eagerly."""
+        """Begin or end a session if the window says so, before a function is called eagerly."""
         if self._is_idle or self._is_writing:
             return
         action = self._window.called(name)
@@ -243,7 +243,7 @@ class Recording:
         self._evidence.session_stopped()
 
     def _linked(self, found: str) -> str:
-        """Link to the program's trace in our log directory; return that link, or the trace."""
+        """Link to the program's trace in our log directory; return the link, or else the trace."""
         self._linked_scripts += 1
         place = self._path(f"-script-{self._linked_scripts}")
         for link in (os.link, os.symlink):
@@ -287,7 +287,7 @@ class Recording:
 
     @contextlib.contextmanager
     def _shielded(self) -> Iterator[None]:
-        """Take the lock, delay signals, and let no exception out."""
+        """Hold the lock, delay signals, and suppress errors of the recorder."""
         with shielded(), self._lock:
             try:
                 yield

@@ -171,7 +171,7 @@ class Scopes(Part):
 
 
 def _passed_on(frame: FrameType) -> int:
-    """Return the line of the graph scope that a frame opens again, -1 for none.
+    """Return the line of the graph scope that a frame reopens, -1 for none.
 
     `init_scope` (python/framework/ops.py) leaves the graph that is being built, and opens its scope
     again. A variable made there is in the program's scope, not in one of TensorFlow's.

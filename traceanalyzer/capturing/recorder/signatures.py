@@ -34,7 +34,7 @@ Caller = Optional[FrameType]  # the user's frame
 
 
 class Signatures:
-    """Describes eager ops, each distinct one once."""
+    """Describes each distinct eager op once."""
 
     def __init__(self, journal: Journal, frames: FramePool, scopes: Scopes) -> None:
         self.numbers: dict[Key, int] = {}

@@ -22,7 +22,7 @@ def convert(  # noqa: PLR0913, PLR0917
     called_at: Mapping[str, float],
     journal: Journal,
 ) -> None:
-    """Write text dumps as protos, which only the program's own protobuf can do for all of them.
+    """Convert text dumps to protos. Only the program's own protobuf can convert all of them.
 
     `definitions` contains the names of each function's nodes, `called_at` the time of its first
     call in seconds.
@@ -69,9 +69,9 @@ def _functions_of(nodes: set[str], definitions: Mapping[str, frozenset[str]]) ->
 
 
 def _instantiated(functions: list[str], called_at: Mapping[str, float], time: float) -> str:
-    """Return the function whose first call was the last one before a time.
+    """Return the function whose first call most recently preceded a time.
 
-    If the program called none of them (datasets call theirs), return the last function, or "".
+    If the program called none of them (datasets call their own), return the last function, or "".
     """
     called = [(called_at[name], name) for name in functions if called_at.get(name, time) < time]
     return max(called)[1] if called else functions[-1] if functions else ""

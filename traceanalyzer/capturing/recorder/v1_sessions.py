@@ -34,7 +34,7 @@ _LONGEST_WAIT_S = 1.0
 
 
 class Sessions(Part):
-    """Journals each distinct configuration, and numbers the graphs; see the module."""
+    """Journals each distinct configuration, and numbers the graphs; see the module docstring."""
 
     def __init__(self, journal: Journal, dumps: Dumps, before_call: Callable[[str], None]) -> None:
         super().__init__()

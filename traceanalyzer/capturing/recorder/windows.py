@@ -49,7 +49,7 @@ def label_of(definition: str) -> str:
 
 
 def bound_reached(load: Load, heap_bytes: int, eager_ops: int | None) -> str | None:
-    """Return in words the bound that a session has reached, or None."""
+    """Return the limit that a session has reached, in words, or None."""
     if eager_ops is not None and load.eager_ops >= eager_ops:
         return f"for {load.eager_ops:,} eager ops"
     if load.heap_bytes >= heap_bytes:
@@ -99,7 +99,7 @@ class Window:
         return None
 
     def next_look_s(self) -> float | None:
-        """Return the seconds until `looked` is to be called, None for not before the next event."""
+        """Return the seconds until the next call of `looked`; None to wait for another event."""
         return LOOK_EVERY_S if self.recording else None
 
     def why_nothing(self) -> str:
@@ -135,7 +135,7 @@ class Window:
 
 
 class WholeWindow(Window):
-    """Everything from the first use of TensorFlow on."""
+    """Records everything from the first use of TensorFlow."""
 
     def used(self) -> Action:
         return self._begin("the block of code that was to be captured")
@@ -145,7 +145,7 @@ class WholeWindow(Window):
 
 
 class TimeWindow(Window):
-    """Some seconds, from some seconds after the import of TensorFlow on."""
+    """Records for some seconds, beginning some seconds after TensorFlow is imported."""
 
     def __init__(self, clock: Clock, after_s: float, for_s: float) -> None:
         super().__init__(clock)
@@ -180,7 +180,7 @@ class TimeWindow(Window):
 
 
 class StepsWindow(Window):
-    """From the first to the last of some steps, counted from 1.
+    """Records a range of steps, counted from 1.
 
     A step is a call of the function that is called most often. If the program marks steps with
     `tf.profiler.experimental.Trace(..., step_num=n)`, these count, whatever n is.

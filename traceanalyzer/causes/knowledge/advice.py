@@ -73,9 +73,9 @@ def host_work(op: str) -> Advice | None:
 
 
 def substitute(op: str, nodes: Sequence[Attributes], function: str = "") -> Fix | None:
-    """Return code that replaces an op, in a library's function or your own, if it suits its types.
+    """Return a fix that replaces an op, in a library's function or yours, if it fits the dtypes.
 
-    It is checked if a test ran the code with the same results.
+    The fix is checked if a test ran its code with the same results.
     """
     entry = SUBSTITUTES.get((op, function)) or SUBSTITUTES.get((op, ""))
     if entry is None:

@@ -2,9 +2,9 @@
 
 Causes that the trace shows come first, then those that programs often have, then those that the
 op's kernels allow, and last those that leave no mark in a trace. For an unknown version of
-TensorFlow, a kernel that came late may be missing.
+TensorFlow, a kernel that was added late may be missing.
 
-An op that takes a resource or a reference is where that is, whatever a scope requests
+An op that takes a resource or a reference runs where that is, whatever a scope requests
 (`ColocateResourceOrRefEdge`, colocation_graph.cc; `MaybePinToResourceDevice`, placement_utils.cc).
 
 Three causes are never candidates. `memory_pressure` and `remote_host` are reported only with proof.
@@ -103,7 +103,7 @@ class Candidates:
         return tuple(c for c in dict.fromkeys(ranked) if c not in excluded)[:_MOST_NAMED]
 
     def _excluded(self, cpu_op: CpuOp) -> Iterator[str]:
-        """Yield the causes that are excluded by what is known about an op."""
+        """Yield the causes that the known facts about an op exclude."""
         requested, kernels = cpu_op.requested_device, cpu_op.explanation.kernels
         if requested is not None and not asks_for_cpu(requested):
             yield from ("explicit_cpu_placement", "library_cpu_placement")

@@ -132,7 +132,7 @@ def _is_inside(scope: Frame, handler: Frame, body: range | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exhaustion:
-    """An allocation that failed; "" or None for facts that the message does not contain."""
+    """A failed allocation; "" or None for facts that the message does not contain."""
 
     is_of_memory: bool = True  #: whether memory ran out, and not a disk or the like
     tensor: str = ""  #: the tensor, such as `float[8,8]`
@@ -147,7 +147,7 @@ class Exhaustion:
 
     @property
     def attempt(self) -> str:
-        """The failed attempt, after "TensorFlow"."""
+        """The failure, as the predicate of "TensorFlow"."""
         size = "" if self.bytes is None else size_text(self.bytes)
         wanted = f"{self.tensor} ({size})" if self.tensor and size else self.tensor or size
         at = f" on {device_text(self.device)}" if self.device else ""

@@ -68,7 +68,7 @@ def made_at(cpu_op: CpuOp) -> tuple[Evidence, ...]:
 
 
 def node_where(blocker: Blocker) -> str:
-    """Return where the capture file has the node or eager op of a blocker."""
+    """Return the place of a blocker's node or eager op in the capture file."""
     if not blocker.name:
         return f"signatures/{blocker.type}"
     return f"functions/{blocker.function}/{blocker.name}"

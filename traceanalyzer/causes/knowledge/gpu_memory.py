@@ -32,7 +32,7 @@ _WITH_SLOTS: Final = 4
 
 
 class OtherProcess(NamedTuple):
-    """A process on a GPU that is not the program's: its name or "", and the memory it used."""
+    """Another program's process on a GPU, and the memory it used; its name is "" if unknown."""
 
     name: str
     bytes: int | None
@@ -55,12 +55,12 @@ class GpuMemory:
 
     @property
     def others_bytes(self) -> int:
-        """The known memory of other processes."""
+        """The memory that other processes are known to use."""
         return sum(other.bytes or 0 for other in self.others)
 
     @property
     def free_bytes(self) -> int:
-        """How much was free at the peak, beside other processes."""
+        """The memory that was free at the peak, without that of other processes."""
         room = self.room_bytes or 0
         if self.total_bytes is not None:
             room = min(room, self.total_bytes - self.others_bytes)
@@ -75,7 +75,7 @@ class GpuMemory:
 
     @property
     def peak_text(self) -> str:
-        """How much TensorFlow had in use at the peak, and how much it can use."""
+        """The memory in use at the peak, and how much TensorFlow can use, in words."""
         if self.peak_bytes is None:
             return f"GPU:{self.number} has {size_text(self.room_bytes or 0)} for TensorFlow"
         room = "" if self.room_bytes is None else f", of {self.room_words('it')}"
@@ -191,7 +191,7 @@ def memory_note(run: Run, ops: BlockedOps) -> MemoryNote:
 
 
 def _kept(capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
-    """Return the data of the ops, or else of their scopes, and its bytes; None if unknown."""
+    """Describe the data of the ops, or else of their scopes, and return its bytes, too."""
     scopes = {frame for blocker in ops.blockers if (frame := _own_scope(blocker)) is not None}
     used = [b.resource for b in ops.blockers if _own_scope(b) and b.resource and b.resource.bytes]
     created = [

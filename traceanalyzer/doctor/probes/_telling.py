@@ -23,7 +23,7 @@ def report(**facts):  # noqa: ANN003, ANN201 - JSON
 
 
 def begin(step):  # noqa: ANN001, ANN201 - text
-    """Report what is done next, for the case that it never ends."""
+    """Report what is done next, in case it never ends."""
     report(step=step)
 
 

@@ -1,4 +1,4 @@
-"""What NVIDIA's libraries answer: NVML (as nvidia-smi asks it), then CUDA's driver."""
+"""Queries NVIDIA's libraries: NVML, which nvidia-smi uses, too, then CUDA's driver."""
 
 import ctypes
 

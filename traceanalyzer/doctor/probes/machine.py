@@ -1,4 +1,4 @@
-"""What the kernel shows: GPUs on the PCI bus, the driver, device nodes, and signs of a container."""
+"""Asks the kernel for GPUs on the PCI bus, the driver, device nodes, and signs of a container."""
 
 import glob
 import grp
