@@ -373,5 +373,5 @@ def test_a_report_is_not_written_over_the_trace(
     link.symlink_to(trace)
 
     for output in (trace, link):
-        assert_refused(traceanalyzer_("report", trace, "-o", output), "the trace")
+        assert_refused(traceanalyzer_("report", trace, "-o", output), "a file to read")
     assert trace.read_bytes() == TRACE.read_bytes()
