@@ -169,7 +169,7 @@ def _left_out(
     explanation: PlacementExplanation | None,
     explanations: ReplayedExplanations,
 ) -> bool:
-    """Return whether an op is on a GPU, or idle; record the idle ones."""
+    """Return whether an op is on a GPU or idle, and record it if it is idle."""
     if explanation is not None and _is_idle(row, record, explanations):
         analysis.idle[row.op_id] = _cpu_op(row, record, explanation)
     return explanation is None or row.op_id in analysis.idle

@@ -159,7 +159,7 @@ def _names_cpu(scope: Scope) -> bool:
 
 
 def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = None) -> CaptureFile:
-    """Add the eager ops, whose signatures and resources may be the origins of scopes."""
+    """Add the eager ops, and check the origins of scopes, which may refer to their records."""
     whole = replace(capture_file, **(eager or {}))
     sizes = len(whole.signatures), len(whole.resources)
     scopes = (replace(s, origin=known_origin(s.origin, *sizes)) for s in whole.scopes)

@@ -1,4 +1,4 @@
-"""Changes that save time not lost by placement: input, values read back, launches, Python."""
+"""Changes that save time unrelated to placement: input, values read back, launches, Python."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class StepMarks(Part):
         self._program_marks = False
 
     def install(self) -> None:
-        """Start watching whether the program marks steps."""
+        """Start watching for steps that the program marks."""
         from tensorflow.python.framework import constant_op
         from tensorflow.python.profiler import trace
 
