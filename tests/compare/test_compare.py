@@ -92,6 +92,12 @@ def test_step_times_differ_only_beyond_their_spread(factor: float, *, seen: bool
     assert step_time_change(base[:4], new) is None
 
 
+def test_another_tracer_level_is_no_change_of_the_program(report: Report) -> None:
+    levels = [replace(report, run=replace(report.run, host_tracer_level=n)) for n in (2, 3)]
+    assert compare(report, report).step_time is not None
+    assert compare(*levels).step_time is None
+
+
 @needs_corpus
 def test_two_runs_of_a_gpu_program_are_compared_with_their_transfers() -> None:
     runs = ta.runs(CORPUS / "tfgpu-e4040-2023-hd2551")[:2]

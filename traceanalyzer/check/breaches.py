@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import asdict
 
-from traceanalyzer.compare.step_times import step_time_change, step_times
+from traceanalyzer.compare.step_times import compared_step_times
 from traceanalyzer.format import counted, duration, series, share
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _against(report: Report, base: Report, counting: Sequence[Finding]) -> Itera
     for finding in counting:
         if finding.harm == "harmful" and finding.id not in before:
             yield _of(finding, report, "baseline", f"new since the baseline: {finding.title}")
-    change = step_time_change(step_times(base), step_times(report))
+    change = compared_step_times(base, report)
     if change is not None and change.is_seen and change.low > 0:
         times = " instead of ".join(str(duration(us)) for us in (change.new_us, change.base_us))
         message = f"Steps are {change} than in the baseline: {times}"

@@ -72,7 +72,7 @@ def check(
     from traceanalyzer.check.formats import rendered
     from traceanalyzer.check.places import located
     from traceanalyzer.compare.reports import report_of
-    from traceanalyzer.compare.step_times import FEWEST_STEPS, step_times
+    from traceanalyzer.compare.step_times import why_not_compared
 
     if budget_file is not None:
         budget = read_budget(budget_file, {cause.id for cause in all_causes()})
@@ -92,10 +92,8 @@ def check(
     click.echo(rendered(located(found, Path.cwd()), rules, form, source.path), nl=False)
     for each in unused(report, budget):
         complain(f"the accepted finding {each.id} is not in this report; remove it from the budget")
-    if base is not None:
-        fewest = min(len(step_times(each)) for each in (report, base))
-        if fewest < FEWEST_STEPS:
-            complain(f"step times not compared: {fewest} regular steps; record {FEWEST_STEPS}")
+    if base is not None and (why := why_not_compared(base, report)):
+        complain(f"step times cannot be compared: {why}")
     if found:
         is_unknown = any(each.is_unknown for each in found)
         raise click.exceptions.Exit(_UNKNOWN if is_unknown else _BREACHED)

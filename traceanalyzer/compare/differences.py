@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.compare.matching import ComparedOp, Matching, match, ops_of, without_numbers
-from traceanalyzer.compare.step_times import StepTimeChange, step_time_change, step_times
+from traceanalyzer.compare.step_times import (
+    StepTimeChange,
+    compared_step_times,
+    step_time_change,
+    step_times,
+    why_not_compared,
+)
 from traceanalyzer.format import counted, duration, percent_text, series, size
 from traceanalyzer.model import Finding, Report
 
@@ -44,7 +50,7 @@ class Comparison:
     """What differs between two runs; only known if they have enough in common."""
 
     shared: float  # share of the ops of both runs with a partner of the same name or line
-    step_time: StepTimeChange | None  # None: too few steps
+    step_time: StepTimeChange | None  # None: cannot be compared
     differences: tuple[Difference, ...]
     has_enough_in_common: bool = True
 
@@ -55,7 +61,7 @@ def compare(base: Report, new: Report) -> Comparison:
     environment = tuple(_environment(base, new))
     if matching.share < _LEAST_IN_COMMON:
         return Comparison(matching.share, None, environment, has_enough_in_common=False)
-    change = step_time_change(step_times(base), step_times(new))
+    change = compared_step_times(base, new)
     found = (
         *_moved(matching.pairs, base, new),
         *_findings(base, new),
@@ -211,6 +217,8 @@ def _transfers(base: Report, new: Report) -> Iterator[Difference]:
 
 def _input(base: Report, new: Report) -> Iterator[Difference]:
     """Compare how long steps wait for input, in the same way as step times."""
+    if why_not_compared(base, new):
+        return
     change = step_time_change(_waits(base), _waits(new))
     medians = [float(np.median(times)) for times in map(step_times, (base, new)) if len(times)]
     if change is None or not change.is_seen or not medians:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from traceanalyzer.compare.differences import Comparison, Difference, shared_text
-from traceanalyzer.compare.step_times import FEWEST_STEPS
+from traceanalyzer.compare.step_times import why_not_compared
 from traceanalyzer.format import counted
 from traceanalyzer.model import Report
 from traceanalyzer.model import blocks as b
@@ -34,19 +34,19 @@ def page_of(comparison: Comparison, base: Report, new: Report) -> b.Page:
         title=f"{base.run.name} and {new.run.name} - traceanalyzer",
         facts=(f"base: {base.run.name}", f"new: {new.run.name}", shared_text(comparison)),
         links=tuple(b.Link(text=section.title, to=section.id) for section in sections),
-        happened=_happened(comparison),
+        happened=_happened(comparison, why_not_compared(base, new)),
         next=_next(comparison),
         sections=tuple(sections),
     )
 
 
-def _happened(comparison: Comparison) -> b.Text:
+def _happened(comparison: Comparison, why_no_step_time: str) -> b.Text:
     if not comparison.has_enough_in_common:
         return (f"These runs have too little in common to compare: {shared_text(comparison)}.",)
     said: list[b.Inline] = []
     change = comparison.step_time
     if change is None:
-        said.append(f"Step times cannot be compared: that takes {FEWEST_STEPS} regular steps each.")
+        said.append(f"Step times cannot be compared: {why_no_step_time}.")
     else:
         now, was = (b.Quantity(value=us, unit="us") for us in (change.new_us, change.base_us))
         said += [f"Steps: {change} (", now, " instead of ", was, ", median)."]

@@ -55,6 +55,23 @@ def step_times(report: Report) -> Times:
     return np.array([time for time in regular if time], float)
 
 
+def why_not_compared(base: Report, new: Report) -> str:
+    """Return why the step times of two reports cannot be compared; "" if they can be."""
+    was, now = (report.run.host_tracer_level for report in (base, new))
+    if was is not None and now is not None and was != now:
+        return f"host tracer level {now} slows steps in another way than level {was}"
+    if min(len(step_times(base)), len(step_times(new))) < FEWEST_STEPS:
+        return f"that takes {FEWEST_STEPS} regular steps each"
+    return ""
+
+
+def compared_step_times(base: Report, new: Report) -> StepTimeChange | None:
+    """Return how the median step time changed; None if it cannot be compared."""
+    if why_not_compared(base, new):
+        return None
+    return step_time_change(step_times(base), step_times(new))
+
+
 def step_time_change(base: Times, new: Times) -> StepTimeChange | None:
     """Return how the median step time changed, with its spread; None if there are few steps.
 

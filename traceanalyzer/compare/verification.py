@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from traceanalyzer.compare.matching import match, ops_of
-from traceanalyzer.compare.step_times import StepTimeChange, step_time_change, step_times
+from traceanalyzer.compare.step_times import StepTimeChange, compared_step_times
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import counted, duration
 from traceanalyzer.model import Finding, Gain, Report
@@ -84,7 +84,7 @@ def verified(base: Report, finding: Finding, new: Report) -> Verdict:
         on_gpu=on_gpu,
         gone=gone,
         why=why,
-        step_time=step_time_change(step_times(base), step_times(new)),
+        step_time=compared_step_times(base, new),
         predicted=finding.gain_us_per_step,
         is_prediction=new.on_a_gpu is not None,
     )
