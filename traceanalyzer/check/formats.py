@@ -135,7 +135,8 @@ def _github(found: Sequence[Breach], _: str) -> str:
     """Return workflow commands, which GitHub Actions shows at the lines they name."""
     lines = []
     for each in found:
-        place = {"file": each.file, "line": each.line, "title": _RULES[each.rule]}
+        title = "A limit cannot be checked" if each.is_unknown else _RULES[each.rule]
+        place = {"file": each.file, "line": each.line, "title": title}
         known = (f"{name}={_property(value)}" for name, value in place.items() if value is not None)
         lines.append(f"::error {','.join(known)}::{_escaped(each.message)}\n")
     return "".join(lines)
