@@ -89,8 +89,8 @@ def test_another_version_is_answered_from_the_nearest_and_nothing_is_certain() -
             found = answer("MatMul", dtype, tf)
             assert (found.tf, found.table, found.certainty) == (tf, table, "likely")
             assert (found.gpu_kernel, found.gpu_kernel_in_table) == (None, in_table)
-            assert f"no table of TensorFlow {tf}" in found.notes[0]
-    assert f"no table of TensorFlow {tf}" in printed("MatMul", None, "2.13.0rc1", width=400)
+            assert f"TensorFlow {tf} is not covered" in found.notes[0]
+    assert f"TensorFlow {tf} is not covered" in printed("MatMul", None, "2.13.0rc1", width=400)
 
 
 def test_since_when() -> None:
@@ -105,10 +105,10 @@ def test_since_when() -> None:
     [
         (("Matmul",), "similar: MatMul"),
         (("tf.linalg.batch_matmul",), "similar: BatchMatMul"),
-        (("qqqqqqqq",), "op types are like MatMul"),
+        (("qqqqqqqq",), "write op types like MatMul"),
         (("",), "has no op"),
-        (("_MklAdd",), "but 2.5 to 2.16 has; give --tf 2.16"),
-        (("StochasticCastToInt", None, "2.12"), "but 2.13 to 2.21 has"),
+        (("_MklAdd",), "exists in TensorFlow 2.5 to 2.16, not in 2.21; use --tf 2.16"),
+        (("StochasticCastToInt", None, "2.12"), "exists in TensorFlow 2.13 to 2.21, not in 2.12"),
         (("MatMul", "flot32"), "float32"),
         (("MatMul", ""), "is not a TensorFlow type"),
         (("MatMul", None, "newest"), "is not a version of TensorFlow; write it like 2.21"),

@@ -23,8 +23,8 @@ _log = logging.getLogger("traceanalyzer")
 _BY_DEVICE: Final = BY_SCOPE | {BlockerKind.DEFAULT_DEVICE}
 _STAYS: Final = Fix(
     text=(
-        "No change is known that moves these ops: a replay without the requested device still puts "
-        "them on the CPU."
+        "No known change moves these ops: without the requested device, a replay still puts them "
+        "on the CPU."
     )
 )
 _EACH_NEEDED: Final = Fix(
@@ -210,7 +210,7 @@ def _described(matched: Sequence[_Matched]) -> FindingText:
     """Return the finding's text for ops that share a blocker."""
     cause = matched[0].cause
     if cause.describe is None:
-        msg = f"{cause.id} matches blockers and does not describe them"
+        msg = f"{cause.id} matches blockers but does not describe them"
         raise TypeError(msg)
     return cause.describe(_blocked(matched))
 

@@ -92,7 +92,7 @@ _MAY_BE_PINNED: Final = f"{OPTION} is on, and moves ops with small tensors to th
 _SESSION: Final = "a session of the program has device_count={'GPU': 0}, and may run it"
 _NOT_REPLAYED: Final = "its node was not recorded, so it was not replayed"
 _OF_ANOTHER_CALL: Final = "the graph may belong to another call of the function"
-_MAYBE_CALLED_THERE: Final = "no graph or kernel shows where its function was called"
+_MAYBE_CALLED_THERE: Final = "no graph or kernel shows on which device its function was called"
 _SILENT: Final = ARGUMENTS | RESULTS | {"Const", "Identity", "NoOp"}  # leave no event
 _BY_STRATEGY: Final = "a tf.distribute strategy may have requested the device"
 _TASK: Final = re.compile(r"/job:.*?/task:\d+")  # in the full name of a device

@@ -39,7 +39,7 @@ def _excluded(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
     if note is not None and (note.certainty is not None or note.ruled_out):
         yield from ((out.cause, out.because) for out in note.ruled_out)
     elif captured and not any(e.where == "resource_exhausted" for e in captured.errors):
-        why = "and TensorFlow moves no op because memory is short or a GPU is busy"
+        why = "and TensorFlow does not move ops when memory is short or a GPU is busy"
         facts = ("no out-of-memory error was recorded", memory_peak(run), why)
         yield "memory_pressure", "; ".join(filter(None, facts))
 

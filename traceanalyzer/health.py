@@ -161,7 +161,7 @@ def _session(host: Host, capture_file: CaptureFile) -> Iterator[_Remark]:
         return
     session = capture_file.sessions[host.session]
     others = len([s for s in capture_file.sessions if s.trace]) - bool(session.trace)
-    more = f"; other runs contain {counted(others, 'other part')} of it" if others > 0 else ""
+    more = f"; other runs contain {counted(others, 'more part')}" if others > 0 else ""
     part = recorded_part(capture_file, host.session) or "a part"
     yield _remark("capture_window", part=part, reason=session.reason, more=more)
     requested, effective = session.requested, host.tables.facts.options or session.effective

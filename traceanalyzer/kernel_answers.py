@@ -178,13 +178,13 @@ def _no_such_op(op: str, registry: Registry) -> str:
     if there:
         newest = f" to {there[-1]}" if len(there) > 1 else ""
         return (
-            f"TensorFlow {registry.version} has no op {op}, but {there[0]}{newest} has;"
-            f" give --tf {there[-1]}"
+            f"the op {op} exists in TensorFlow {there[0]}{newest}, not in {registry.version};"
+            f" use --tf {there[-1]}"
         )
     plain = {name.lower(): name for name in registry.ops if not name.startswith("_")}
     close = get_close_matches(op.rpartition(".")[2].replace("_", "").lower(), plain, n=5)
     suggested = ", ".join(plain[name] for name in close)
-    hint = f"similar: {suggested}" if close else "op types are like MatMul, ResizeArea"
+    hint = f"similar: {suggested}" if close else "write op types like MatMul or ResizeArea"
     return f"TensorFlow {registry.version} has no op {op!r}; {hint}"
 
 
@@ -251,7 +251,7 @@ def _exceptions(support: Support, meant: Sequence[Combination]) -> str:
 def _version_notes(found: Nearest) -> Iterator[str]:
     if not found.exact:
         yield (
-            f"There is no table of TensorFlow {found.requested}: this answer is for "
+            f"TensorFlow {found.requested} is not covered: this answer is for "
             f"{found.registry.version}, the nearest version, and some kernels may differ"
         )
 
@@ -264,7 +264,7 @@ def _notes(
     rewritten = original(op)
     if rewritten is not None and rewritten.ops:
         replaced = " and ".join((*rewritten.ops, *(() if rewritten.is_complete else ("others",))))
-        yield f"Programs do not create this op: TensorFlow puts it in place of {replaced}"
+        yield f"Programs do not create this op: TensorFlow substitutes it for {replaced}"
     elif op in RUNTIMES_OWN:
         yield "Programs do not create this op: only TensorFlow itself does"
     if not support.combinations and registry.kernels(op):

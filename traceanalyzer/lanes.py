@@ -120,7 +120,7 @@ def _streams(host: Host, names: Names) -> Iterator[HostLane]:
         start, end = work.start_ps[own], work.end_ps[own]
         table, at = (kernels, own[0]) if own[0] < split else (transfers, own[0] - split)
         device, stream = table["device"].iloc[at], table["stream"].iloc[at]
-        name = "a stream that is not named" if pd.isna(stream) else str(stream)
+        name = "an unnamed stream" if pd.isna(stream) else str(stream)
         busy_ps, transfer = _covered(start, end), work.transfer[own]
         lane = HostLane(host, "stream", name, start, end, what[own], busy_ps, transfer)
         yield lane._replace(device=str(device))

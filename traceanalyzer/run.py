@@ -294,12 +294,12 @@ def _recorded_version(hosts: Sequence[Host]) -> TfVersion | None:
 def _refuse_unused(hosts: Sequence[Host]) -> None:
     """Reject graphs of another program, and graphs beside a capture file."""
     if any(host.capture_file for host in hosts):
-        msg = "the capture file beside the trace says more than any graph; leave out the graph"
+        msg = "the capture file beside the trace is used instead of graphs; leave out the graph"
         raise GraphFileError(msg)
     known = [h.tables.joined.graphs for h in hosts if h.tables.joined and h.tables.joined.graphs]
     if not any(each.functions for each in known):
         notes = [note.message for each in known for note in each.notes]
-        why = notes[0] if notes else "no functions ran in this trace"
+        why = notes[0] if notes else "the trace contains no functions"
         msg = f"{why}; give a graph of the program that was traced"
         raise GraphFileError(msg)
 
@@ -320,7 +320,7 @@ def _without_duplicates(run: RunFiles) -> tuple[list[HostFile], list[HostFailure
         if twin is None:
             kept.append(file)
         else:
-            reason = f"its file is a copy of the file of {twin.host}, so it is counted once"
+            reason = f"its file is a copy of {twin.host}'s, so it is counted once"
             failures.append(HostFailure(host=file.host, reason=reason, is_duplicate=True))
     return kept, failures
 
@@ -345,7 +345,7 @@ def _read(
     others = graphs() if beside.capture_file is None else None
     tables = host_tables(file.host, index, trace, beside.capture_file, beside.session, others)
     if not beside.is_timed and holds_other_ops(beside.capture_file, tables):
-        problem = "it records other ops than the trace"
+        problem = "its ops are not those of the trace"
         beside = Beside(None, problem=problem, is_foreign=True)
         tables = host_tables(file.host, index, trace, graphs=graphs())
     timeline = host_timeline(tables)
@@ -379,7 +379,7 @@ def _trace_of(file: HostFile, max_memory_bytes: int | None, near_ns: int) -> tup
         if file.capture_file is None:
             raise
         _log.warning("%s", error)
-        note = f"the trace could not be read, so nothing has a time: {error}"
+        note = f"the trace could not be read, so times are unknown: {error}"
         return _NO_TRACE, replace(file, format=CAPTURE_FILE, note=note)
 
 

@@ -173,7 +173,7 @@ def test_a_process_that_the_script_starts_runs_as_without_us(folder: Path, way: 
 def test_a_script_that_ended_early_might_have_imported_tensorflow(folder: Path, ends: str) -> None:
     done = captured([script(folder, f"{ends}\nimport tensorflow")], folder)
     assert done.code != 0
-    assert done.ours == ["the script ended before it had imported TensorFlow: nothing was recorded"]
+    assert done.ours == ["the script ended before it imported TensorFlow: nothing was recorded"]
 
 
 def test_a_tensorflow_that_is_too_old_is_none(folder: Path, tmp_path: Path) -> None:

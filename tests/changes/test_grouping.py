@@ -202,7 +202,7 @@ def test_what_may_not_fit_the_gpu_is_not_moved_there() -> None:
 
     assert change.edits == ()
     assert change.title == "Keep only the data in the scope"
-    assert "Gather what a step needs" in change.instead
+    assert "Gather the values that a step needs" in change.instead
 
 
 def test_a_change_keeps_its_id_when_lines_move() -> None:

@@ -114,7 +114,7 @@ def test_what_has_a_kernel_is_counted_and_what_has_none_named() -> None:
     ("version", "words"),
     [
         ("1.15", "in TensorFlow 2.0, the nearest to 1.15 whose kernels are known"),
-        (None, "in TensorFlow 2.21 (the version of the run is not known)"),
+        (None, "in TensorFlow 2.21 (the version of the run is unknown)"),
         ("2.13.0", "in TensorFlow 2.13: 1 of 1"),
     ],
 )

@@ -34,7 +34,7 @@ SUFFIX: Final = ".placement.json.gz"
 MAX_BYTES: Final = 400_000_000
 _TRACE_SUFFIXES: Final = (".xplane.pb", ".xplane.pb.gz")
 _COMPRESSION: Final = 6
-_AGAIN: Final = "record again with `traceanalyzer capture`, or delete it to do without it"
+_AGAIN: Final = "record with `traceanalyzer capture` again, or delete it to use only the trace"
 
 
 def path_beside(trace: Path) -> Path:
@@ -112,8 +112,8 @@ def _read(path: Path) -> CaptureFile:
     if type(version) is not int or version != VERSION:
         stated = printable(json.dumps(version)[:20])
         msg = (
-            f"format version {stated} cannot be read, only {VERSION}; use the traceanalyzer that "
-            "recorded it, or record again"
+            f"format version {stated} is not supported, only {VERSION}; use the version of "
+            "traceanalyzer that recorded it, or record again"
         )
         raise CaptureFileError(msg)
     return capture_file_of(document)

@@ -95,7 +95,7 @@ def read_graphs(paths: Sequence[str | Path]) -> ProgramGraphs:
             msg = f"{name}: {why.lower()}; {_EXPECTED}"
             raise GraphFileError(msg) from error
         if not any(len(graph.graph) for graph in graphs if graph.file == name):
-            msg = f"{name}: no graph of a function in it; {_EXPECTED}"
+            msg = f"{name}: contains no graph of a function; {_EXPECTED}"
             raise GraphFileError(msg)
     version = None
     if producer := next((p for graph in graphs if (p := graph.graph.producer)), 0):
@@ -124,7 +124,7 @@ def _serialized(data: memoryview) -> Iterator[tuple[memoryview, bool]]:
     root = root_of(bytes(data[:_HEAD]))
     if root:
         if len(data) > _MOST_TEXT:
-            msg = f"{size_text(len(data))} of text are too much, so write the graph as binary"
+            msg = f"the text is too large ({size_text(len(data))}); write the graph as binary"
             raise TraceFormatError(msg)
         data = memoryview(binary(str(data, "utf-8", "replace"), root))
     else:

@@ -96,8 +96,8 @@ class _Reading:
             more = len(names) - _NAMED
             shown = [*names[:_NAMED], *([counted(more, "more file")] if more > 0 else [])]
             message = (
-                f"lines of {listed(shown)} are shown without their text, because the program had "
-                "begun before the last change"
+                f"the text of lines in {listed(shown)} is not shown, because the files changed "
+                "after the program started"
             )
             yield Note(id="source_changed", severity="info", message=message)
 

@@ -27,8 +27,8 @@ _VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 # CUDA uses the list up to the first entry that is neither a device number nor a UUID.
 _NAMES_A_GPU: Final = re.compile(r"\s*(?:\+?\d|GPU-|MIG-)")
 
-_NOT_RECORDED: Final = "What decides this was not recorded."
-_MAY_BE_UNDONE: Final = "The program asks which GPUs there are, and may then make them visible."
+_MAY_DEPEND: Final = "The configuration may depend on the machine."
+_MAY_BE_UNDONE: Final = "The program lists the GPUs, and may then make them visible."
 _MAY_DIFFER: Final = "The line may depend on a condition, compute the value, or set a default."
 
 
@@ -126,7 +126,7 @@ def _obstacles(capture_file: CaptureFile) -> Iterator[Obstacle]:
             text="the program's sessions have a ConfigProto with device_count={'GPU': 0}",
             hides_all=ran_in_sessions_alone(capture_file),
             certainty="possible" if devices.get("gpu_questions") else "likely",
-            proviso=_NOT_RECORDED,  # with a GPU, it may configure its sessions to use it
+            proviso=_MAY_DEPEND,  # with a GPU, it may configure its sessions to use it
         )
     for found in capture_file.machine_obstacles:
         yield Obstacle(

@@ -55,7 +55,7 @@ def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
         TraceAnalyzerError: The folder exists, or cannot be created or written to.
     """
     if name is not None and (not name.strip().strip(".") or re.search(r"[/\0\n]", name)):
-        msg = f"--run {name!r}: no name for a folder; use letters and digits"
+        msg = f"--run {name!r}: not a valid folder name; use letters and digits"
         raise TraceAnalyzerError(msg)
     made: list[Path] = []
     try:
@@ -86,7 +86,7 @@ def _made_run(runs: Path, name: str | None) -> Path:
         with contextlib.suppress(FileExistsError):
             (runs / each).mkdir()
             return runs / each
-    msg = f"--run {name}: {runs} already contains it; give another name, or leave --run out"
+    msg = f"--run {name}: {runs} already has this run; choose another name, or leave out --run"
     raise TraceAnalyzerError(msg)
 
 
@@ -188,7 +188,7 @@ def write_page(trace: Path, page: Path, mask: Collection[int] | None = None) -> 
     ended = run_aside([*run, "report", str(trace), "-o", str(page)], os.environ, mask)
     if ended.returncode:
         last = ended.stderr.strip().rpartition("\n")[2].removeprefix("traceanalyzer: ")
-        raise TraceAnalyzerError(last or f"the report ended with code {ended.returncode}")
+        raise TraceAnalyzerError(last or f"the report failed with exit code {ended.returncode}")
     return ended.stdout.splitlines()[:-1]  # the last one names the page
 
 

@@ -119,8 +119,8 @@ class Capture:
         journal.note(
             "captured_in_code",
             "info",
-            "captured in code: lines that created variables before the block, and graphs of "
-            "functions if an op ran before it, are not recorded; `traceanalyzer capture` does so",
+            "captured in code, so lines that created variables before the block, and graphs of "
+            "functions if an op ran before it, are missing; `traceanalyzer capture` records them",
         )
         self._attachment = recorder.Attachment(settings, journal)
         self._attachment.before_tensorflow()
@@ -223,7 +223,7 @@ class _StepsCapture:
             try:
                 self.captured.__enter__()
             except TraceAnalyzerError as error:
-                _log.warning("the steps are not recorded: %s", error)
+                _log.warning("steps are not recorded: %s", error)
 
     def on_train_batch_end(self, batch: int, logs: object = None) -> None:  # noqa: ARG002
         if self._batches >= self._last:

@@ -174,7 +174,7 @@ class _Capture:
         if "attached" in known:
             return "TensorFlow could not be recorded"
         if status != 0:  # it might have imported TensorFlow later
-            return "the script ended before it had imported TensorFlow"
+            return "the script ended before it imported TensorFlow"
         notes = self.journal.many["note"]
         has_others = any(note.get("id") == "work_of_child_processes" for note in notes)
         others = " itself, and processes that it starts are not recorded" if has_others else ""

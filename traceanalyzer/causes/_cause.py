@@ -197,9 +197,9 @@ class Cause:
         """Return why the cause cannot apply to a run, or None."""
         needs_gpu = self.needs == "gpu" or self.check is _finds_nothing
         if needs_gpu and not run.gpu_used:
-            return "TensorFlow used no GPU: see the prediction for one"
+            return "TensorFlow used no GPU; see the prediction for a machine with one"
         if self.needs == "capture" and not run.captured:
-            return "it examines records that only a capture has"
+            return "it needs records that only a capture contains"
         return self.not_applicable(run)
 
     def finding(

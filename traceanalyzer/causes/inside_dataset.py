@@ -36,8 +36,8 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if not (is_default and blocker.for_step):
         return None
     text = (
-        "a dataset that is reduced inside a function calls this op's function with a value of that "
-        "function, and with the CPU as default device"
+        "a function reduces a dataset that calls this op's function with one of its values; the "
+        "CPU is the default device of that call"
     )
     evidence = observed("default_device", text, f"function {blocker.function}")
     return CauseMatch(scope="", evidence=(evidence,), certainty="likely")

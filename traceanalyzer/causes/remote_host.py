@@ -48,7 +48,7 @@ def check(run: Run) -> Iterator[Finding]:
         is_away = is_cpu_op & (tasks != "") & (tasks != own)
         for task, found in ops[is_away].groupby(tasks[is_away]):
             types = listed(sorted(set(found["type"].astype(str))))
-            text = f"the device of {counted(len(found), 'op')} is on {task}; {host.name} is {own}"
+            text = f"{counted(len(found), 'op')} ran on a device of {task}; {host.name} is {own}"
             yield CAUSE.finding(
                 values={"types": types, "task": str(task)},
                 scope=f"{host.name} {task}",

@@ -59,7 +59,7 @@ def _record(is_cause_unknown: bool) -> Change:  # noqa: FBT001 - a fact
         title="Record a capture" + (" to find the cause" if is_cause_unknown else ""),
         detail="It records dtypes, requested devices, and source lines.",
         instead="traceanalyzer capture train.py",
-        why="A trace alone does not contain the data by which TensorFlow decides the placement.",
+        why="A trace alone does not contain the data that determines placement.",
         effort="command",
     )
 

@@ -13,7 +13,7 @@ from traceanalyzer.model.changes import Edit, Place
 
 _Position: TypeAlias = tuple[int, int]  # line and column
 Span: TypeAlias = tuple[_Position, _Position, str]
-"""The text between two positions is replaced with another text."""
+"""The start and end of a text, and its replacement."""
 
 
 class Sources:

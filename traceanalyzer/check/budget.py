@@ -93,7 +93,7 @@ def read_budget(file: Path, causes: Collection[str]) -> Budget:
         raise TraceAnalyzerError(msg) from error
     for cause in budget.forbidden.causes:
         if cause not in causes:
-            msg = f"{shown}: {cause!r} is no cause; `traceanalyzer explain` lists the causes"
+            msg = f"{shown}: {cause!r} is not a cause; `traceanalyzer explain` lists the causes"
             raise TraceAnalyzerError(msg)
     for pattern in budget.forbidden.cpu_ops:
         try:

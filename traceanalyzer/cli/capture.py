@@ -53,7 +53,7 @@ _FOR_S = 10.0
     help="Record steps A to B, counted from 1, both included.",
 )
 @click.option(
-    "--after", type=time, metavar="TIME", help="Start to record after this time, e.g. 30s."
+    "--after", type=time, metavar="TIME", help="Start recording after this time, e.g. 30s."
 )
 @click.option(
     "--for", "for_s", type=duration, metavar="TIME", help="Record for this long. Default: 10s."

@@ -27,7 +27,7 @@ _BREACHED, _UNKNOWN = 1, 2
     "budget_file",
     type=click.Path(path_type=Path),
     metavar="TOML",
-    help="Limits, what is forbidden, and accepted findings.",
+    help="Limits, forbidden causes and ops, and accepted findings.",
 )
 @click.option(
     "--baseline",

@@ -155,7 +155,7 @@ def _renamed_new_and_gone(matching: Matching, base: Report, new: Report) -> Iter
             what = f"{counted(len(members), 'op')} in {scope}: {series(names, _MOST_NAMED)}"
             yield Difference("ops", f"Recorded only in the {run} run: {what}", names)
         if ops and not is_listed:
-            what = f"{counted(len(ops), 'op')}; but the other report lists only some of its ops"
+            what = f"{counted(len(ops), 'op')}; the other report lists only some of its ops"
             yield Difference("ops", f"Listed only in the {run} run: {what}", _names(ops))
 
 

@@ -56,7 +56,7 @@ def _happened(comparison: Comparison, why_no_step_time: str) -> b.Text:
         count = sum(len(d.ops) for d in moved)
         said.append(f" {counted(count, 'op')} moved." if count else f" {moved[0].text}.")
     elif not changed:
-        said.append(" No op moved, and nothing else that is compared changed.")
+        said.append(" No op moved, and no other compared value changed.")
     else:
         said.append(" No op moved.")
     return tuple(said)

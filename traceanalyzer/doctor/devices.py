@@ -49,7 +49,7 @@ def visible_gpus(value: str | None, gpus: Sequence[CudaGpu]) -> tuple[tuple[Cuda
     if value is None:
         return tuple(gpus), ""
     if not value.strip():
-        return (), "an empty value leaves no GPU"
+        return (), "an empty value hides all GPUs"
     kept: list[CudaGpu] = []
     for entry in (each.strip() for each in value.split(",")):
         number = re.match(r"\+?\d+", entry)  # as strtol, which ignores the rest
@@ -65,7 +65,7 @@ def visible_gpus(value: str | None, gpus: Sequence[CudaGpu]) -> tuple[tuple[Cuda
         return tuple(kept), ""
     if not gpus:
         return (), f"{value.split(',')[0]!r} is neither the number nor the UUID of a GPU"
-    last = f", {counted(len(gpus), 'GPU')} exist, counted from 0"
+    last = f" (there are {counted(len(gpus), 'GPU')}, counted from 0)"
     return (), f"{value.split(',')[0].strip()!r} names no GPU{last}"
 
 
@@ -113,7 +113,7 @@ def _capability(facts: MachineFacts, gpu: CudaGpu) -> Iterator[Check]:
     if not any(is_code and v[0] == has[0] and v <= has for is_code, v in known):
         cuda, driver = installed.cuda or (0, 0), facts.driver.cuda_version or 0
         is_old = driver < cuda[0] * 1000 + cuda[1] * 10
-        cannot = ", and this driver is too old to do it" if is_old else ""
+        cannot = ", but this driver is too old for that" if is_old else ""
         yield found("compiled_at_start", cannot=cannot, **fields)
     for entry in misfits(installed.version, has):
         yield found(

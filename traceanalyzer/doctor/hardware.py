@@ -122,10 +122,10 @@ def _mismatch(facts: MachineFacts) -> Iterator[Check]:
 
 def _not_found(facts: MachineFacts) -> Iterator[Check]:
     capabilities = facts.installation.variables.get("NVIDIA_DRIVER_CAPABILITIES", "")
-    advice = "Install NVIDIA's driver, whose libraries are of the kernel's version"
+    advice = "Install NVIDIA's driver, with libraries of the same version as its kernel module"
     command = "sudo ubuntu-drivers install"
     if facts.machine.wsl:
-        advice = "Let the loader find the driver of Windows"
+        advice = "Let the loader find the Windows driver"
         command = "echo /usr/lib/wsl/lib | sudo tee /etc/ld.so.conf.d/wsl.conf && sudo ldconfig"
     elif facts.machine.container:
         advice = "Start the container so that it gets the driver's compute libraries"
@@ -138,7 +138,7 @@ def _not_found(facts: MachineFacts) -> Iterator[Check]:
 
 def _init_failed(facts: MachineFacts, code: int) -> Check:
     known = table("cuda_errors").get(str(code), {})
-    advice = known.get("fix", "Look the error up in NVIDIA's list, and read the kernel's messages")
+    advice = known.get("fix", "Look up the error in NVIDIA's list, and read the kernel's messages")
     return found(
         "cuda_init_failed",
         why=known.get("why", "the driver reports an error"),

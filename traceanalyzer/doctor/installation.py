@@ -76,7 +76,7 @@ def check_import(facts: MachineFacts) -> Iterator[Check]:
             "import_fails",
             why=f": the process crashes{_NO_AVX if 'SIGILL' in failure.text else ''}",
             error=f"{failure.step} {failure.text}{said}",
-            advice="Install it again, in an environment of its own",
+            advice="Install it again, in a new environment",
             command=reinstall,
         )
 

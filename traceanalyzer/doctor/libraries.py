@@ -100,9 +100,9 @@ def _absent(installed: Installation, absent: Sequence[Library]) -> Check:
     extra = next((each.cuda_wheels for each in installed.distributions), ())
     wanted = [re.split(r"[^\w.-]", requirement)[0] for requirement in extra]
     lacking = [name for name in wanted if name.replace("_", "-") not in installed.wheels]
-    said = "; no package of TensorFlow's extra and-cuda is installed" if lacking else ""
+    said = "; no package of TensorFlow's `and-cuda` extra is installed" if lacking else ""
     if lacking and len(lacking) < len(wanted):
-        said = f"; these packages of its extra and-cuda are missing: {listed(lacking)}"
+        said = f"; these packages of its `and-cuda` extra are missing: {listed(lacking)}"
     fields = {"count": len(absent), "error": absent[0].error, "installed": said}
     return found("library_missing", names=names, **fields, **_fields(installed))
 
@@ -112,7 +112,7 @@ def _where(installed: Installation, library: Library) -> str:
     if _is_below(path, installed.ld_library_path.split(":")):
         return "from LD_LIBRARY_PATH"
     if _is_below(path, installed.search) and "/nvidia/" in path:
-        return "from the nvidia packages of Python"
+        return "from NVIDIA's Python packages"
     return "from the system"
 
 

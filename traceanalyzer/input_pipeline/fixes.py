@@ -234,7 +234,7 @@ class _Changes:
             "prefetch",
             best,
             max(best, self._contended(moved)),
-            contention="" if self._has_gpu else "steps that need all CPUs at worst; ",
+            contention="" if self._has_gpu else "at worst, steps need all CPUs; ",
             own="'s own time" if self._has_gpu else "",
         )
 

@@ -90,7 +90,7 @@ def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
     kernels = nearest(version)
     of = f"in TensorFlow {kernels.registry.version}"
     if kernels.requested is None:
-        of = f"{of} (the version of the run is not known)"
+        of = f"{of} (the version of the run is unknown)"
     elif not kernels.exact:
         of = f"{of}, the nearest to {kernels.requested} whose kernels are known"
     types = ops["type"].astype(str)

@@ -74,7 +74,7 @@ class DeviceName(NamedTuple):
             return self
         both, differing = other.overridden(self), self.differing(other)
         if differing and not (soft and differing <= {"type", "id"}):
-            msg = f"{self} and {other} cannot both be met"
+            msg = f"{self} and {other} cannot both be satisfied"
             raise DeviceConflictError(msg)
         if "type" in differing:
             return both._replace(type=None, id=None)  # the number goes with the type

@@ -23,7 +23,7 @@ from traceanalyzer.placement.registry import SupportedTypes
 # See `InlineFunctionBody` (core/common_runtime/inline_function_utils.cc).
 _END: Final = re.compile(r"Func/.*/(?:input|output)/_\d+$")
 _RESOURCE_CODE: Final = "tensorflow/python/ops/resource_variable_ops.py"
-_DISAGREES: Final = "a replay on the program's own machine does not give the recorded placement"
+_DISAGREES: Final = "a replay on the program's own machine does not match the recorded placement"
 CALLS_DIFFER: Final = "its calls do not all have the same blockers"
 # The basis of an explanation: a replay of the placement; the kernel registry; what other ops of
 # the trace show; nothing.

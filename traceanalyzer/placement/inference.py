@@ -163,7 +163,7 @@ def _by_name(op: UnexplainedOp) -> PlacementExplanation:
 
 def _following(op: UnexplainedOp, lead: UnexplainedOp) -> PlacementExplanation:
     """Explain an op of a layer, or of its gradient, by the layer's variable on the CPU."""
-    shown = f"`{user_of(op.name)}`, where it is, uses a variable on the CPU"
+    shown = f"it is in `{user_of(op.name)}`, which uses a variable on the CPU"
     found = _tied(_explained(op, BlockerKind.RESOURCE, shown), lead, "follows")
     return replace(found, certainty="possible", doubt="it may be there for another reason")
 
@@ -216,9 +216,9 @@ def _under_scope(
 def _by_scope(op: UnexplainedOp, call: Call, *, is_whole: bool) -> PlacementExplanation:
     where = f"`{call.function}`" if call.function else "the graph"
     if not is_whole:
-        shown = f"{where} has ops on the CPU that no usual dtype keeps off a GPU"
+        shown = f"{where} has ops on the CPU with GPU kernels for all usual dtypes"
         return _explained(op, BlockerKind.REQUEST, shown)
-    shown = f"no op of {where} is known to be on a GPU, whatever its kernels"
+    shown = f"no op of {where} is known to be on a GPU, even if it has a GPU kernel"
     called = call.inlined.rstrip("/")
     return _explained(op, BlockerKind.DEFAULT_DEVICE, shown, called_in=called)
 

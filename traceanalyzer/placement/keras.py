@@ -161,7 +161,7 @@ class Keras:
                     f"XLA cannot compile {listed(model.keeps_xla_out)}": model.keeps_xla_out,
                     "the program uses a distribution strategy": strategies(self._capture_file),
                     "the program requests deterministic ops": self._is_deterministic,
-                    'with jit_compile="auto", Keras chose to': model.is_auto,
+                    'with jit_compile="auto", Keras chose not to use it': model.is_auto,
                     "its layers can be compiled, but the program says jit_compile=False": True,
                 }
                 why = next(reason for reason, is_given in reasons.items() if is_given)

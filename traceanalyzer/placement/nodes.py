@@ -185,7 +185,7 @@ def _kind(
         inputs, outputs = definition.input_types(complete), definition.output_types(complete)
     doubt = ""
     if op in _CALLS and "resource" in outputs:
-        doubt = "TensorFlow looks into the function it calls for the resource that it returns"
+        doubt = "it returns a resource whose device depends on the function that it calls"
     # For a list of lists, the elements of the inner lists count.
     element = complete.get("element_dtype") if op in _LIST_OPS else None
     return _Kind(

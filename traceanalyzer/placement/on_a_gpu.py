@@ -107,8 +107,8 @@ class FreeChoices:
             return _choice_by_gpus(self._questions, [at])
         at = _line(explanation, self._unsure) or "a line that was not recorded"
         is_imported = at.startswith("importer.py")
-        whose = "node of the graph that is imported" if is_imported else "tensor"
-        return f"{at} requests the device of a {whose}, and that device is unknown"
+        whose = "node of the imported graph" if is_imported else "tensor"
+        return f"{at} requests the device of a {whose}, which is unknown"
 
 
 def _line(explanation: PlacementExplanation, frames: Collection[Frame]) -> str:

@@ -41,7 +41,7 @@ XLA_REFUSES: Final = (
     " XLA uses only variables in GPU memory: on a GPU, a function with jit_compile=True that uses "
     "an int32 variable fails with `Trying to access resource ... located in device CPU:0`."
 )
-_KEPT: Final = "the values are kept; slow on most GPUs"
+_KEPT: Final = "keeps the values; slow on most GPUs"
 _HALF: Final = "about 7 digits instead of 16"
 _TO_2_53: Final = "exact for integers up to 2**53, rounded beyond; slow on most GPUs"
 _FLOAT: Final = Target("float", "exact for integers up to 2**24, rounded beyond")
@@ -84,8 +84,8 @@ def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
             return Fix(
                 title=f"Create the variable as {new}",
                 text=(
-                    f"Create the variable as {new}{target.in_brackets}, and the values that are "
-                    "assigned to it or combined with it."
+                    f"Create the variable as {new}{target.in_brackets}. Use the same dtype for "
+                    "values that are assigned to it or combined with it."
                 ),
                 code=f"tf.Variable(value, dtype=tf.{new})",
                 checked=types is not None,

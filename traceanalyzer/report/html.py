@@ -250,7 +250,7 @@ def _trimmed(rule: _Rule, left_out: Counter[str], name: str, value: Any) -> Any:
     if isinstance(value, rule.dropped):
         what, command = _DROPPED[type(value)]
         left_out[f"{what} (`{command}`)"] += 1
-        said = f"This page has no room for {what}. To write all of it: "
+        said = f"This page has no room for {what}. To write it to a file: "
         return blocks.Note(text=(said, blocks.Code(text=command)))
     if isinstance(value, msgspec.Struct):
         fields = {

@@ -107,7 +107,7 @@ def _slow(host: HostInput, run: Run) -> str:
     stages = stages.iloc[slow.row : slow.row + 1]
     row, (made,), (inside,) = stages.iloc[0], places(stages, run), places(stages, run, "function")
     text = f"The stage `{slow.stage}`" + (f" (made at {made})" if made else "")
-    text += f" bounds the rate: its work takes {duration_text(slow.busy_ps)} a step, and "
+    text += f" limits the rate: its work takes {duration_text(slow.busy_ps)} a step, and "
     text += f"{percent_text(slow.in_wait_share)} of the wait is for it."
     if isinstance(row["ops"], str):
         text += f" Its function{f' at {inside}' if inside else ''} runs {row['ops']}."

@@ -251,7 +251,7 @@ def _facts(steps: Steps | None, devices: Sequence[DeviceSteps]) -> Iterator[tupl
     for device in devices:
         if device.overlap_share is not None:
             on = (part(device.overlap_share), " on ", b.Code(text=device.device or ""))
-            yield "Host and transfer time under compute", on
+            yield "Host and transfer time during compute", on
 
 
 def _chart(devices: Sequence[DeviceSteps]) -> Iterator[b.Block]:

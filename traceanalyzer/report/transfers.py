@@ -206,7 +206,7 @@ def _small(small: m.SmallTransfersRecord, names: Mapping[str, str]) -> dict[str,
     remark = fill("{} each", in_bytes(small.bytes_each))
     if small.carrying_us is not None and small.total_us:
         carrying = percent_text(small.carrying_us / small.total_us)
-        remark = fill("{}; the bytes alone need {} of the time", remark, carrying)
+        remark = fill("{}; the bytes alone take {} of the time", remark, carrying)
     for edge in small.edges[:1]:
         source, target = (_node_link(end, names) for end in (edge.source, edge.target))
         remark = fill("{}; most from {} to {}", remark, source, target)
@@ -254,6 +254,6 @@ def _words(trip: m.RoundTripRecord) -> b.Text:
 
 def _crossing(copies: m.RoundTripTransfers) -> str:
     if copies.count is None:
-        return "transfers that are not recorded"
+        return "unrecorded transfers"
     size = "an unknown size" if copies.bytes is None else size_text(copies.bytes)
     return f"{size} in {counted(copies.count, 'transfer')}"

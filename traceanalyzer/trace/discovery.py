@@ -43,7 +43,7 @@ _FORMATS: Final = {
     ".local.trace": LOCAL_TRACE,
 }
 _CAPTURE_FILE: Final = ".placement.json.gz"
-NO_TRACE: Final = "no trace lies beside the capture file, so nothing has a time"
+NO_TRACE: Final = "there is no trace beside the capture file, so times are unknown"
 _TOOL_FILE: Final = re.compile(
     r"\.(overview_page|input_pipeline(_analyzer)?|tensorflow_stats|framework_op_stats|kernel_stats"
     r"|memory_profile|memory_viewer|op_profile|pod_viewer|dcn_collective_stats|op_stats|hlo_proto"

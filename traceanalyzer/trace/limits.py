@@ -105,7 +105,7 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
         if produced > FREE_BYTES and produced > MAX_RATIO * consumed:
             msg = (
                 f"its first {consumed:,} bytes decompress to {size_text(produced)}: no profile "
-                "shrinks that much, so this is a gzip bomb; record again"
+                "compresses that well, so this is a gzip bomb; record again"
             )
             raise TraceTooLargeError(msg)
         if piece:

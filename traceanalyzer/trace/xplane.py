@@ -104,7 +104,7 @@ def _scan_space(b: NDArray[np.uint8], tally: _Tally) -> wire.Space:
 
 def _check_count(count: int, limit: int, what: str) -> None:
     if count > limit:
-        msg = f"{count:,} {what} cannot be a profile (limit {limit:,}); record again"
+        msg = f"a profile cannot have {count:,} {what} (limit {limit:,}); record again"
         raise TraceFormatError(msg)
 
 

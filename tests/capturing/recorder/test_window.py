@@ -121,7 +121,7 @@ def test_after_such_a_set_up_an_eager_loop_is_recorded(auto: AutoWindow, clock: 
     assert auto.awaits_eager_ops
     assert auto.next_look_s() == 1.0
     assert auto.looked(Load(eager_ops=900)) is None
-    assert auto.looked(Load(eager_ops=1000)) == Begin("from where eager ops repeat")
+    assert auto.looked(Load(eager_ops=1000)) == Begin("from repeated eager ops on")
     clock.now += 20
     assert auto.looked(Load(eager_ops=9000)) == End("for 20 s")
 

@@ -120,7 +120,7 @@ class AutoWindow(Window):
         """Begin a session at an eager loop, or end one that is too large or long enough."""
         if not self.recording:
             is_loop = self.awaits_eager_ops and load.eager_ops >= STEADY_EAGER_OPS
-            return self._begin_with(_EAGER, "from where eager ops repeat") if is_loop else None
+            return self._begin_with(_EAGER, "from repeated eager ops on") if is_loop else None
         if self._rank == _SET_UP and self._repeats(load):
             self._found(_EAGER)
             self._eager_ops_before = load.eager_ops
@@ -148,7 +148,7 @@ class AutoWindow(Window):
             return None
         self._allowed_bytes = HEAP_BYTES if ended_at < HEAP_BYTES else 4 * ended_at
         self.over, self._kept_rank = False, _SET_UP
-        reason = "from where the program had taken much memory"
+        reason = "after the program had allocated much memory"
         is_set_up = self._rank == _SET_UP
         return self._begin(reason) if is_set_up else self._begin_with(self._rank, reason)
 

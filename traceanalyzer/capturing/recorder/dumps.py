@@ -95,8 +95,8 @@ class Dumps:
             self._journal.note(
                 "graphs_left_out",
                 "warning",
-                "TF_DUMP_GRAPH_PREFIX is set: TensorFlow writes its graphs where the program wants "
-                "them, and they are not recorded",
+                "graphs are not recorded: TF_DUMP_GRAPH_PREFIX is set, so TensorFlow writes them "
+                "elsewhere",
             )
             return
         os.makedirs(self._folder, exist_ok=True)

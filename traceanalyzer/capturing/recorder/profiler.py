@@ -166,7 +166,7 @@ def _only_trace(folder: str) -> str:
     found = [path for path in glob.glob(pattern, recursive=True) if os.path.getsize(path)]
     if found:
         return found[0]
-    message = "TensorFlow wrote no trace; it can write none of more than 2 GiB"
+    message = "TensorFlow wrote no trace; it cannot write traces larger than 2 GiB"
     raise ProfilerError(message)
 
 

@@ -100,7 +100,7 @@ class Recording:
             self._wake.set()
             self._wanted = None
             if self._window.is_too_short():
-                self._drop_session("shorter than the one before")
+                self._drop_session("because it was shorter than the one before")
             else:
                 self._end_session(_ENDS.get(reason, reason))
             self._end_script()
@@ -172,7 +172,7 @@ class Recording:
 
     def _begin_session(self, reason: str) -> None:
         if self._session is not None:
-            self._drop_session("since it showed only the program's start")
+            self._drop_session("because it showed only the program's start")
         if not self._is_used or self._scripts:
             self._wanted = reason
             return
@@ -226,7 +226,7 @@ class Recording:
         stop_ns, found = time.time_ns(), script.trace()
         reason = "the program's own profiler"
         if not found:
-            reason += ", which left no trace in a local folder"
+            reason += ", which wrote no trace to a local folder"
         more = {"method": "script", "requested": None, "trace": found and self._linked(found)}
         self._write_session(reason, script.start_ns, stop_ns, **more)
 

@@ -28,7 +28,7 @@ from traceanalyzer.tables.functions import TF_DATA
 COPIED: Final = "Inputs on the GPU are copied to the host, and results are copied back."
 FASTER_PIPELINE: Final = Fix.of(
     "Make the input pipeline faster instead of moving it",
-    "Parallel calls help, and a prefetch at its end.",
+    "Use parallel calls, and prefetch at its end.",
     condition="the model waits for input",
     code="dataset = dataset.map(f, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)",
 )
