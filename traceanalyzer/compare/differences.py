@@ -29,7 +29,8 @@ Kind: TypeAlias = Literal[
 _LEAST_IN_COMMON: Final = 0.6  # of the ops; below this, nothing is claimed
 _NOTICEABLE: Final = 0.1  # change of bytes, counts, and waits
 _LEAST_BYTES: Final = 1 << 20  # of memory
-_LEAST_WAIT: Final = 0.02  # of a step: change of the time it waits for input
+_LEAST_WAIT: Final = 0.05  # of a step: change of the time it waits for input
+_LEAST_WAIT_US: Final = 1_000.0  # a smaller change of a wait can be the operating system's
 _MOST_NAMED: Final = 4
 _CAPTURE: Final = "traceanalyzer capture "
 _OUTPUTS: Final = re.compile(r" --(?:logdir|report)[ =](?:'[^']*'|\S+)")
@@ -223,7 +224,8 @@ def _input(base: Report, new: Report) -> Iterator[Difference]:
     medians = [float(np.median(times)) for times in map(step_times, (base, new)) if len(times)]
     if change is None or not change.is_seen or not medians:
         return
-    if abs(change.new_us - change.base_us) > _LEAST_WAIT * min(medians):
+    least_us = max(_LEAST_WAIT_US, _LEAST_WAIT * min(medians))
+    if abs(change.new_us - change.base_us) > least_us:
         slower = new if change.low > 0 else base
         stage = _slow_stage(slower)
         because = f"; the slow stage {'is' if slower is new else 'was'} {stage}" if stage else ""
