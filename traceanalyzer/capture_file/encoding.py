@@ -121,7 +121,7 @@ def capture_file_of(document: Mapping[str, Any]) -> CaptureFile:
 
 
 def record(kind: type[_Record], value: Any) -> _Record:  # noqa: ANN401 - a value of JSON
-    """Return a record with checked fields, without unknown keys.
+    """Validate the fields of a record, and drop unknown keys.
 
     Raises:
         msgspec.ValidationError: A key is missing or has a wrong type.

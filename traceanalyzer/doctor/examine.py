@@ -169,7 +169,7 @@ class _Gathering:
 
 
 def _converted(facts: Mapping[str, Any], kind: type[_Record]) -> _Record:
-    """Return a record of facts; values of an unexpected type are left out."""
+    """Build a record from facts, without values of an unexpected type."""
     try:
         return msgspec.convert(facts, kind, strict=False)
     except msgspec.ValidationError:

@@ -45,7 +45,7 @@ class EagerInput(NamedTuple):
 
 
 class EagerOp(NamedTuple):
-    """An eager op."""
+    """An op executed eagerly, with the attributes and inputs that determine its placement."""
 
     op: str
     attributes: Attributes  #: as the program passed them

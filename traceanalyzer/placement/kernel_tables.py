@@ -98,10 +98,11 @@ def minor_of(version: str) -> Minor:
 
 
 def nearest_minor(version: str | None) -> tuple[Minor, bool]:
-    """Return the nearest version with tables, and whether it is exactly the given one.
+    """Return the nearest version that has tables, and whether it is an exact match.
 
-    Another build (`2.13.0+nv23.7`), a nightly, or a candidate is only near its minor version. If
-    several versions are given (`between 2.4 and 2.5`), the last counts; if none is, the newest.
+    Other builds (`2.13.0+nv23.7`), nightlies, and release candidates match their minor version,
+    but not exactly. Of several versions (`between 2.4 and 2.5`), the last is used; of none, the
+    newest that has tables.
     """
     oldest, *_, newest = tabulated()
     found = _RELEASE.fullmatch(version.strip()) if version is not None else None

@@ -1,7 +1,7 @@
 """The kernels of an op by type, and the types for which it has a GPU kernel.
 
-Kernels are looked up as TensorFlow finds them, for each combination of values of the attributes
-that they constrain. Combinations that no CPU or GPU kernel accepts do not count.
+The lookup follows TensorFlow's: it tries each combination of values for the attributes that kernels
+constrain. Combinations that neither a CPU nor a GPU kernel accepts are ignored.
 """
 
 from __future__ import annotations

@@ -275,7 +275,7 @@ def _data_path(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.DataPath]:
 
 
 def _path_end(copies: pd.DataFrame, end: str, bytes_after: float | None) -> Sequence[b.PathStep]:
-    """Return the op that moves the most bytes at one end of some transfers."""
+    """Return the producer or consumer with the most transferred bytes."""
     if copies.empty:
         return ()
     sizes = copies["bytes"].fillna(0).groupby(copies[f"{end}_name"].astype(object)).sum()

@@ -164,7 +164,7 @@ class FramePool:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def add_frame(self, frame: FrameType | None) -> int:
-        """Return the number of a running frame, -1 for none."""
+        """Return the recorded index of a running frame; -1 if there is no frame."""
         if frame is None:
             return -1
         code = frame.f_code

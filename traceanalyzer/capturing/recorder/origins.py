@@ -50,7 +50,7 @@ def origin_of_outputs(number: int, scopes: list[Any]) -> int | None:
 
 
 def note(result: Any, origin: int | None, tensor_type: type) -> None:
-    """Note on each tensor that an op or call returned where its device comes from."""
+    """Tag each tensor that an op or call returned with the origin of its device."""
     for each in result if isinstance(result, (list, tuple)) else (result,):
         if isinstance(each, tensor_type):
             each._traceanalyzer_origin = origin  # type: ignore[attr-defined]
@@ -191,7 +191,7 @@ def _of_line(opened: Frame | None) -> int | None:
 
 
 class Strategies(Part):
-    """Notes the strategies of `tf.distribute`, and the origins of their devices."""
+    """Records strategies of `tf.distribute`, and where their devices were set."""
 
     def __init__(self, origins: Origins) -> None:
         super().__init__()
