@@ -113,7 +113,7 @@ class TestBelonging:
         run = captured(other.capture_file(), host(python("MatMul", "Add", "Mul")))
 
         assert run.hosts[0].capture_file is None
-        assert "other ops" in told(run)["capture_file_foreign"].message
+        assert "its ops are not" in told(run)["capture_file_foreign"].message
 
 
 class TestReading:
@@ -135,7 +135,7 @@ class TestReading:
 
         assert rows(run.ops, "source_line") == [107]
         assert run.hosts[0].session == 1
-        assert "1 other part of it" in told(run)["capture_window"].message
+        assert "1 more part" in told(run)["capture_window"].message
 
 
 class TestHealth:
