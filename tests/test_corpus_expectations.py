@@ -16,6 +16,7 @@ _FILE = Path(__file__).with_name("corpus_expectations.toml")
 EXPECTED = tomllib.loads(_FILE.read_text(encoding="utf-8"))["run"]
 
 
+@pytest.mark.slow
 @needs_corpus
 @pytest.mark.parametrize("expected", EXPECTED, ids=lambda each: f"{each['folder']}-{each['run']}")
 def test_the_first_screen_says_what_an_expert_says(expected: dict[str, Any]) -> None:

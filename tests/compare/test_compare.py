@@ -98,6 +98,7 @@ def test_another_tracer_level_is_no_change_of_the_program(report: Report) -> Non
     assert compare(*levels).step_time is None
 
 
+@pytest.mark.slow
 @needs_corpus
 def test_two_runs_of_a_gpu_program_are_compared_with_their_transfers() -> None:
     runs = ta.runs(CORPUS / "tfgpu-e4040-2023-hd2551")[:2]
