@@ -146,11 +146,13 @@ class _Capture:
             yield f"{self._why_nothing(status)}: nothing was recorded"
             return
         yield from self._write_capture_files(sessions, status)
-        if not sessions and gathering.saw_no_gpu(self.journal):
+        is_lost = any("trace" in warning for warning in warnings)
+        has_finished = "finished" in self.journal.last
+        if not sessions and not is_lost and has_finished and gathering.saw_no_gpu(self.journal):
             yield "no op was run, so the report only says why TensorFlow sees no GPU"
             sessions = [gathering.write_empty_trace(self.folder)]
-        if not sessions and not any("trace" in warning for warning in warnings):
-            killed = status < 0 and "finished" not in self.journal.last
+        if not sessions and not is_lost:
+            killed = status < 0 and not has_finished
             why = ": the script was killed before it could be written" if killed else ""
             yield f"no trace was recorded{why}"
         chosen, page = gathering.session_to_report(sessions), self.request.report
