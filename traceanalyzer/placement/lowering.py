@@ -28,9 +28,13 @@ if TYPE_CHECKING:
 
 # What TensorFlow adds to the name of a call, a loop, or a branch for the functions it calls.
 _ADDED: Final = {
-    "f": "", "cond": "/cond", "body": "/body",
-    "then_branch": "/then", "else_branch": "/else", "branches": "/branch{}",
-}  # fmt: skip
+    "f": "",
+    "cond": "/cond",
+    "body": "/body",
+    "then_branch": "/then",
+    "else_branch": "/else",
+    "branches": "/branch{}",
+}
 _LOWERS: Final = "_lower_using_switch_merge"  # an attribute of loops and branches
 _COMPILES: Final = "_XlaMustCompile"
 _MOST_NODES: Final = 200_000  # functions that call others twice double the graph at each level
