@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import traceanalyzer as ta
+from tests.check.test_check import PROGRAM
 from tests.labelled import PROGRAMS
 from tests.labelled.scoring import captured
 from tests.performance.predict_gain import FIXES, reported
@@ -56,19 +57,6 @@ def test_a_faster_input_pipeline_is_measured(name: str) -> None:
     change = verdict.step_time
     assert change is not None
     assert verdict.is_fixed or (change.is_seen and change.high < 0), str(verdict)
-
-
-PROGRAM = """
-import tensorflow as tf
-
-@tf.function
-def step(x):
-    with tf.device("/CPU:0"):
-        return tf.matmul(x, x)
-
-for _ in range(3):
-    step(tf.ones((8, 8)))
-"""
 
 
 @pytest.mark.slow  # captures a program three times

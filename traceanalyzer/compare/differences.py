@@ -23,7 +23,7 @@ from traceanalyzer.format import counted, duration, percent_text, series, size
 from traceanalyzer.model import Finding, Report
 
 Kind: TypeAlias = Literal[
-    "moved", "types", "ops", "finding", "step_time", "transfers", "input", "memory", "environment"
+    "moved", "types", "ops", "finding", "transfers", "input", "memory", "environment"
 ]
 
 _LEAST_IN_COMMON: Final = 0.6  # of the ops; below this, nothing is claimed

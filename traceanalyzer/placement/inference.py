@@ -6,7 +6,7 @@ has ops on a GPU, or else one around the call of the function.
 
 None of this is proof: a `tf.distribute` strategy, `colocate_with`, and options of TensorFlow's
 optimizer have the same effect. Ops that may be on the CPU for one of these reasons stay
-unexplained. `tests/labelled/test_bare_traces.py` measures how many of the other answers are right.
+unexplained. `tests/labelled/calibration.py` measures how many of the other answers are right.
 """
 
 from __future__ import annotations
