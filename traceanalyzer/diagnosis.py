@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal
 
 from traceanalyzer.attribution import attribute, contained
 from traceanalyzer.causes import Cause, all_causes
@@ -68,8 +69,36 @@ class Diagnosis:
     on_a_gpu: OnAGpu | None
     costs: Costs  #: the cost of ops per step
 
+    @cached_property
+    def stay_on_cpu(self) -> frozenset[str]:
+        """Ids of the ops that a machine with a GPU would compute on the CPU, as predicted."""
+        there = self.on_a_gpu
+        if there is None:
+            return frozenset()
+        found = [f for f in (*there.findings, *self.findings) if _is_on_host(f)]
+        on_host = {op_id for finding in found for op_id in finding.op_ids}
+        on_host &= set(cpu_ops(self.run)["op_id"]) - there.analysis.replaced.keys()
+        return frozenset(on_host | there.analysis.cpu_ops.keys())
+
+    def placement_on_a_gpu(self, op_id: str) -> Literal["cpu", "gpu", "unknown"]:
+        """Return where a machine with a GPU would compute an op, as predicted."""
+        if op_id in self.stay_on_cpu:
+            return "cpu"
+        there = self.on_a_gpu
+        if there is None:
+            return "unknown"
+        found = there.analysis
+        is_open = op_id in found.unsure or op_id in found.not_replayed or op_id in found.replaced
+        return "unknown" if is_open else "gpu"
+
     def __repr__(self) -> str:
         return f"Diagnosis({self.run!r}, {counted(len(self.findings), 'finding')})"
+
+
+def _is_on_host(finding: Finding) -> bool:
+    """Return whether ops are computed on the host even if they are placed on a GPU."""
+    is_copied = finding.cause == "host_memory_kernel" and finding.harm == "harmful"
+    return is_copied or finding.cause == "python_callback"
 
 
 def cpu_ops(run: Run) -> pd.DataFrame:

@@ -290,6 +290,7 @@ def test_a_file_is_named_by_its_path_in_the_repository(
         ("[limits]\nstep_time = 12", "12"),
         ("[limits]\nstep_time = '12 %'", "ms"),
         ("[limits]\ncpu_op_share = '12 ms'", "%"),
+        ("[limits]\ncpu_op_share = '120 %'", "100 %"),
         ("[forbidden]\ncauses = ['cosmic_rays']", "cosmic_rays"),
         ("[forbidden]\ncpu_ops = ['(']", "'('"),
         ("[[accepted]]\nid = 'a'\nexpires = 2026-01-01", "reason"),

@@ -73,14 +73,7 @@ def _placements(
         name, type_, op_id, placement = map(str, row)
         if expression.search(name) or expression.search(type_):
             where = placement.split(":", maxsplit=1)[0]
-            yield name, op_id, where if run.gpu_used else _predicted(diagnosis, op_id)
-
-
-def _predicted(diagnosis: Diagnosis, op_id: str) -> str:
-    there = diagnosis.on_a_gpu
-    if there is None or op_id in there.analysis.unsure or op_id in there.analysis.not_replayed:
-        return _UNKNOWN
-    return "cpu" if op_id in there.analysis.cpu_ops else "gpu"
+            yield name, op_id, where if run.gpu_used else diagnosis.placement_on_a_gpu(op_id)
 
 
 def _why(diagnosis: Diagnosis, op_id: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import asdict
 
+from traceanalyzer.compare.reports import findings_of
 from traceanalyzer.compare.step_times import compared_step_times
 from traceanalyzer.format import counted, duration, series, share
 
@@ -43,7 +44,7 @@ def breaches(
     """
     accepted = {each.id: each for each in budget.accepted if each.expires >= today}
     expired = {each.id: each for each in budget.accepted if each.expires < today}
-    counting = [finding for finding in findings_of(report) if finding.id not in accepted]
+    counting = [finding for finding in findings_of(report).values() if finding.id not in accepted]
     return (
         *_limits(report, budget.limits),
         *_forbidden(report, budget.forbidden, counting, accepted.keys(), expired),
@@ -60,14 +61,8 @@ def rules_of(budget: Budget, *, has_baseline: bool) -> tuple[str, ...]:
 
 def unused(report: Report, budget: Budget) -> tuple[Accepted, ...]:
     """Return accepted findings that the report does not have."""
-    ids = {finding.id for finding in findings_of(report)}
+    ids = findings_of(report)
     return tuple(each for each in budget.accepted if each.id not in ids)
-
-
-def findings_of(report: Report) -> tuple[Finding, ...]:
-    """Return all findings, also the predicted ones."""
-    there = report.on_a_gpu
-    return report.findings if there is None else (*report.findings, *there.findings)
 
 
 # --- limits ----------------------------------------------------------------------------------
@@ -159,7 +154,8 @@ def _matching(
     """Yield one breach per finding with matching ops on the CPU, and one for other such ops."""
     rule, there = "forbidden.cpu_ops", report.on_a_gpu
     left = report.unexplained if there is None else there.unexplained
-    accepted = {op.op_id for f in findings_of(report) if f.id in accepted_ids for op in f.ops}
+    found_ = findings_of(report)
+    accepted = {op.op_id for id_ in accepted_ids if id_ in found_ for op in found_[id_].ops}
     groups: list[tuple[Finding | None, Sequence[OpRef], int]] = [
         (f, f.ops, f.ops_total or len(f.ops)) for f in counting
     ]
@@ -184,12 +180,13 @@ def _matching(
     lost = [
         str(row["name"])
         for row in _recorded_ops(report)
-        if row["placement"] == "unknown"
+        if row.get("placement" if there is None else "predicted_placement") == "unknown"
         and (re.search(pattern, str(row["name"])) or re.search(pattern, str(row["type"])))
     ]
-    if lost and there is None:
-        names = series(lost, _MOST_NAMED)
-        message = f"The trace does not show where {names} ran; the budget forbids {pattern!r}"
+    if lost:
+        known = "does not show where" if there is None else "does not suffice to predict where"
+        names = f"{series(lost, _MOST_NAMED)} {'ran' if there is None else 'would run'}"
+        message = f"The trace {known} {names}; the budget forbids {pattern!r}"
         yield Breach(rule, f"{message} on the CPU", is_unknown=True)
 
 
@@ -201,10 +198,10 @@ def _recorded_ops(report: Report) -> Iterator[dict[str, Any]]:
 
 
 def _against(report: Report, base: Report, counting: Sequence[Finding]) -> Iterator[Breach]:
-    before = {finding.id for finding in findings_of(base)}
+    before = findings_of(base)
     for finding in counting:
         if finding.harm == "harmful" and finding.id not in before:
-            yield _of(finding, report, "baseline", f"new since the baseline: {finding.title}")
+            yield _of(finding, report, "baseline", f"not in the baseline: {finding.title}")
     change = compared_step_times(base, report)
     if change is not None and change.is_seen and change.low > 0:
         times = " instead of ".join(str(duration(us)) for us in (change.new_us, change.base_us))

@@ -129,4 +129,8 @@ def _figure(kind: type, value: Any) -> Any:  # noqa: ANN401 - whatever the file 
     if found is None or factor is None:
         msg = f'{value!r} needs a unit ({series(list(units))}): write e.g. "{example}"'
         raise ValueError(msg)
-    return kind(float(found[1]) * factor)
+    figure = float(found[1]) * factor
+    if kind is Percentage and figure > 1:
+        msg = f"{value!r} is more than 100 %"
+        raise ValueError(msg)
+    return kind(figure)

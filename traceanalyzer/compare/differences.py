@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.compare.matching import ComparedOp, Matching, match, ops_of, without_numbers
+from traceanalyzer.compare.reports import findings_of
 from traceanalyzer.compare.step_times import (
     StepTimeChange,
     compared_step_times,
@@ -20,7 +21,7 @@ from traceanalyzer.compare.step_times import (
     why_not_compared,
 )
 from traceanalyzer.format import counted, duration, percent_text, series, size
-from traceanalyzer.model import Finding, Report
+from traceanalyzer.model import Report
 
 Kind: TypeAlias = Literal[
     "moved", "types", "ops", "finding", "transfers", "input", "memory", "environment"
@@ -91,7 +92,8 @@ def _moved(
         return
     groups: dict[tuple[str, str, str], list[ComparedOp]] = defaultdict(list)
     for was, now in pairs:
-        if was.placement != now.placement and {was.placement, now.placement} & _DEVICES.keys():
+        where = {was.placement, now.placement}
+        if len(where) > 1 and where & _DEVICES.keys() and "unknown" not in where:
             groups[was.placement, now.placement, _why_moved(was, now)].append(now)
     for (was_on, now_on, why), ops in groups.items():
         names = _names(ops)
@@ -168,23 +170,16 @@ def _names(ops: Sequence[ComparedOp]) -> tuple[str, ...]:
 
 
 def _findings(base: Report, new: Report) -> Iterator[Difference]:
-    before, after = (_by_identity(report) for report in (base, new))
-    for key, finding in after.items():
-        if key not in before:
+    before, after = (findings_of(report) for report in (base, new))
+    for run, own, other in (("new", after, before), ("base", before, after)):
+        for key, finding in own.items():
             names = tuple(op.name for op in finding.ops)
-            yield Difference("finding", f"New, {finding.harm}: {finding.title}", names)
-        elif before[key].harm != finding.harm:
-            text = f"Now {finding.harm} instead of {before[key].harm}: {finding.title}"
-            yield Difference("finding", text, tuple(op.name for op in finding.ops))
-    for key, finding in before.items():
-        if key not in after:
-            names = tuple(op.name for op in finding.ops)
-            yield Difference("finding", f"Gone, was {finding.harm}: {finding.title}", names)
-
-
-def _by_identity(report: Report) -> dict[str, Finding]:
-    predicted = () if report.on_a_gpu is None else report.on_a_gpu.findings
-    return {finding.id: finding for finding in (*report.findings, *predicted)}
+            if key not in other:
+                text = f"Only in the {run} run, {finding.harm}: {finding.title}"
+                yield Difference("finding", text, names)
+            elif run == "new" and other[key].harm != finding.harm:
+                text = f"Now {finding.harm} instead of {other[key].harm}: {finding.title}"
+                yield Difference("finding", text, names)
 
 
 # --- figures ---------------------------------------------------------------------------------

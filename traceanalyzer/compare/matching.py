@@ -11,7 +11,6 @@ from typing import Any, Final
 from traceanalyzer.model import Finding, Report
 
 _NUMBER: Final = re.compile(r"_\d+(?=/|$)")
-_ON_GPU_ANYWAY: Final = "host_memory_kernel"  # a cause of ops that are placed on the GPU
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,9 +23,8 @@ class ComparedOp:
     type: str
     types: str  # of inputs and outputs; "" if unknown
     requested_device: str
-    placement: str  # "cpu", "gpu", or another device; on a machine without a GPU: predicted
+    placement: str  # "cpu", "gpu", "unknown", or another device; without a GPU: predicted
     place: tuple[str, int] | None  # file and line
-    time_us: float  # host and kernel time of the recording
     finding: Finding | None
 
     @property
@@ -54,34 +52,27 @@ def ops_of(report: Report) -> tuple[ComparedOp, ...]:
     """Return the ops that compute, as far as the report lists them."""
     there = report.on_a_gpu
     findings = report.findings if there is None else there.findings
-    finding_of = {
-        op.op_id: finding
-        for finding in findings
-        if finding.cause != _ON_GPU_ANYWAY
-        for op in (*finding.ops, *finding.dragged_along)
-    }
-    left = set() if there is None else {op.op_id for op in there.unexplained.ops}
+    finding_of = {op.op_id: f for f in findings for op in (*f.ops, *f.dragged_along)}
     found = []
     for row in report.tables.ops.records():
         if row["role"] != "compute":
             continue
-        op_id, placement = str(row["op_id"]), str(row["placement"]).split(":", maxsplit=1)[0]
-        if there is not None and placement == "cpu":
-            placement = "cpu" if op_id in finding_of or op_id in left else "gpu"
+        placement = str(
+            row.get("placement" if there is None else "predicted_placement") or "unknown"
+        )
         types = [row["input_types"] or "", row["output_types"] or ""]
         line, file = row["source_line"], row["source_file"]
         found.append(
             ComparedOp(
-                op_id=op_id,
+                op_id=str(row["op_id"]),
                 function=str(row["function"] or ""),
                 name=str(row["name"]),
                 type=str(row["type"]),
                 types=" -> ".join(map(str, types)) if any(types) else "",
                 requested_device=str(row["requested_device"] or ""),
-                placement=placement,
+                placement=placement.split(":", maxsplit=1)[0],
                 place=(str(file), int(line)) if file and line else None,
-                time_us=float(row["host_self_us"] or 0) + float(row["kernel_us"] or 0),
-                finding=finding_of.get(op_id),
+                finding=finding_of.get(str(row["op_id"])),
             )
         )
     return tuple(found)

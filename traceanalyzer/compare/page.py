@@ -82,7 +82,8 @@ def _step_bars(base: Report, new: Report) -> b.Section | None:
                     units.add(block.unit)
     if len(units) != 1 or not bars:
         return None
-    block = b.StepBar(unit=units.pop(), bars=tuple(bars))
+    note = ("Each bar is drawn at full width, whatever its total.",)
+    block = b.StepBar(unit=units.pop(), bars=tuple(bars), note=note)
     return b.Section(id="step", title="A step", blocks=(block,))
 
 

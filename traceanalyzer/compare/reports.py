@@ -11,6 +11,7 @@ from traceanalyzer.format import printable
 from traceanalyzer.model import (
     SCHEMA_VERSION,
     CaptureFileWhere,
+    Finding,
     Report,
     SourceWhere,
     TraceWhere,
@@ -73,6 +74,13 @@ def _where(_: type, value: Any) -> Where:  # noqa: ANN401 - whatever the file ha
     keys = value if isinstance(value, dict) else {}
     kinds = {"capture_file": CaptureFileWhere, "file": SourceWhere}
     return msgspec.convert(value, next((kinds[k] for k in kinds if k in keys), TraceWhere))
+
+
+def findings_of(report: Report) -> dict[str, Finding]:
+    """Return all findings by id, also the predicted ones."""
+    there = report.on_a_gpu
+    predicted = () if there is None else there.findings
+    return {finding.id: finding for finding in (*report.findings, *predicted)}
 
 
 def report_of(

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from traceanalyzer.compare.matching import match, ops_of
-from traceanalyzer.compare.step_times import StepTimeChange, compared_step_times
+from traceanalyzer.compare.reports import findings_of
+from traceanalyzer.compare.step_times import (
+    StepTimeChange,
+    compared_step_times,
+    why_not_compared,
+)
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import counted, duration
 from traceanalyzer.model import Finding, Gain, Report
@@ -15,12 +20,15 @@ from traceanalyzer.model import Finding, Gain, Report
 class Verdict:
     """Whether a finding is fixed, and where its ops are now."""
 
-    is_fixed: bool  # no harmful finding with this id is left, and none of its ops is on the CPU
+    is_fixed: (
+        bool  # no harmful finding with this id is left, and no op of it is on the CPU or unknown
+    )
     ops: int  # of the finding
     on_gpu: int  # of these, on the GPU now
     gone: int  # of these, in the new run no more
     why: str  # why ops are still on the CPU; "" if none is
     step_time: StepTimeChange | None
+    why_no_step_time: str  # "" if step times can be compared
     predicted: Gain | None
     is_prediction: bool  # the new run had no GPU: placement is predicted
 
@@ -44,7 +52,7 @@ class Verdict:
             low = duration(self.predicted.low or 0.0)
             expected = f" Predicted: {low} to {duration(self.predicted.high)} less per step."
         if change is None:
-            return f"Step times cannot be compared: too few regular steps.{expected}"
+            return f"Step times cannot be compared: {self.why_no_step_time}.{expected}"
         times = f"{duration(change.new_us)} instead of {duration(change.base_us)}"
         return f"Steps: {change} ({times}).{expected}"
 
@@ -55,8 +63,7 @@ def finding_of(report: Report, finding_id: str) -> Finding:
     Raises:
         TraceAnalyzerError: The report has no such finding.
     """
-    predicted = () if report.on_a_gpu is None else report.on_a_gpu.findings
-    found = {each.id: each for each in (*report.findings, *predicted)}
+    found = findings_of(report)
     if finding_id not in found:
         harmful = [each.id for each in found.values() if each.harm == "harmful"]
         known = f"its harmful ones are {', '.join(harmful)}" if harmful else "none is harmful"
@@ -72,19 +79,20 @@ def verified(base: Report, finding: Finding, new: Report) -> Verdict:
     pairs = [(was, now) for was, now in matching.pairs if was.op_id in ids]
     on_gpu = sum(now.placement == "gpu" and was.placement == "cpu" for was, now in pairs)
     gone = sum(op.op_id in ids for op in matching.gone)
-    left = [now for was, now in pairs if now.placement == "cpu" == was.placement]
-    predicted = () if new.on_a_gpu is None else new.on_a_gpu.findings
-    same = [f for f in (*new.findings, *predicted) if f.id == finding.id and f.harm == "harmful"]
-    why = same[0].title if same else ""
+    left = [now for was, now in pairs if was.placement == "cpu" and now.placement != "gpu"]
+    same = findings_of(new).get(finding.id)
+    is_left = same is not None and same.harm == "harmful"
+    why = same.title if same is not None and is_left else ""
     if not why and left and left[0].finding is not None:
         why = left[0].finding.title
     return Verdict(
-        is_fixed=not same and not left,
+        is_fixed=not is_left and not left,
         ops=len(pairs) + gone,
         on_gpu=on_gpu,
         gone=gone,
         why=why,
         step_time=compared_step_times(base, new),
+        why_no_step_time=why_not_compared(base, new),
         predicted=finding.gain_us_per_step,
         is_prediction=new.on_a_gpu is not None,
     )

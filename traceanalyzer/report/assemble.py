@@ -57,7 +57,7 @@ def assemble(diagnosis: Diagnosis) -> m.Report:
         memory=memory(run),
         input_pipeline=input_pipeline(run),
         myths=myths(run),
-        tables=tables(run),
+        tables=tables(diagnosis),
     )
     page = page_of(diagnosis, report.changes, report)
     verdict = " ".join(filter(None, (plain(page.happened), plain(page.next))))

@@ -177,15 +177,10 @@ class PageFacts:
         certain = (f for f in self.diagnosis.findings if f.certainty == "certain")
         return next((f for f in certain if f.cause == _NO_GPU), None)
 
-    @cached_property
+    @property
     def stay_on_cpu(self) -> frozenset[str]:
         """Ids of the ops that a machine with a GPU would compute on the CPU, as predicted."""
-        there = self.diagnosis.on_a_gpu
-        if there is None:
-            return frozenset()
-        on_host = _ops_of([f for f in self.findings.values() if _is_on_host(f)])
-        on_host &= set(self.on_cpu["op_id"]) - there.analysis.replaced.keys()
-        return on_host | there.analysis.cpu_ops.keys()
+        return self.diagnosis.stay_on_cpu
 
     @property
     def stay_for_certain(self) -> bool:
@@ -206,12 +201,6 @@ class PageFacts:
         unknown = len(found.unsure.keys() - on_cpu) + len(found.not_replayed - on_cpu)
         total = found.replayed - len(found.replaced) + len(found.not_replayed)
         return OpCounts(total - len(on_cpu) - unknown, len(on_cpu) - once, once, unknown)
-
-
-def _is_on_host(finding: Finding) -> bool:
-    """Return whether ops are computed on the host even if they are placed on a GPU."""
-    is_copied = finding.cause == "host_memory_kernel" and finding.harm == "harmful"
-    return is_copied or finding.cause == "python_callback"
 
 
 def _ops_of(findings: Sequence[Finding]) -> frozenset[str]:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import pandas as pd
 
 from traceanalyzer import model as m
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.model._record import Record
 from traceanalyzer.model.blocks import Line
 from traceanalyzer.report.text import plain
@@ -42,15 +43,16 @@ def to_record(kind: type[R], found: object, **values: Any) -> R:  # noqa: ANN401
 # --- tables ----------------------------------------------------------------------------------
 
 
-def tables(run: Run) -> m.Tables:
+def tables(diagnosis: Diagnosis) -> m.Tables:
     """Return the tables of the report, cut or aggregated for reading."""
+    run = diagnosis.run
     origin_ps = min((host.start_ps for host in run.hosts), default=0)
     copies, kernels = run.transfers, run.kernels
     ends = ["direction", "memory", "producer_name", "consumer_name", "device"]
     of_kernels = kernels[["name", "op_id", "op", "device"]]
     copied = {"bytes": copies["bytes"], "copy_ps": copies["duration_ps"]}
     return m.Tables(
-        ops=_op_table(run),
+        ops=_op_table(diagnosis),
         copies=_sums(copies[ends].astype(object), copied, ["bytes", "count"]),
         steps=table(in_us(run.steps, origin_ps), _MAX_ROWS),
         kernels=_sums(of_kernels, {"duration_ps": kernels["duration_ps"]}, ["duration_ps"]),
@@ -92,15 +94,21 @@ def table(
     )
 
 
-def _op_table(run: Run) -> m.Table:
+def _op_table(diagnosis: Diagnosis) -> m.Table:
     """Return the CPU ops with the most host time, and the other ops with the most time."""
+    run = diagnosis.run
     ops = run.ops
     time = ops["host_self_ps"] + ops["kernel_ps"]
     ranked = ops.loc[time.sort_values(ascending=False, kind="stable").index]
     on_cpu = (ranked["placement"] == "cpu") & (ranked["role"] == Role.COMPUTE)
     chosen = pd.concat([ranked[on_cpu].head(_MAX_ROWS), ranked[~on_cpu].head(_MAX_ROWS)])
     source_file = pd.Series(shown_files(chosen["source_file"], run), chosen.index, dtype=object)
-    return table(in_us(chosen.assign(source_file=source_file)), total_rows=len(ops))
+    shown = chosen.assign(source_file=source_file, predicted_placement=None)
+    if diagnosis.on_a_gpu is not None:
+        computes = shown["role"] == Role.COMPUTE
+        predicted = shown["op_id"].map(diagnosis.placement_on_a_gpu)
+        shown["predicted_placement"] = predicted.where(computes, None)
+    return table(in_us(shown), total_rows=len(ops))
 
 
 # --- places ----------------------------------------------------------------------------------
