@@ -20,12 +20,10 @@ from traceanalyzer.model import Finding, Gain, Report
 class Verdict:
     """Whether a finding is fixed, and where its ops are now."""
 
-    is_fixed: (
-        bool  # no harmful finding with this id is left, and no op of it is on the CPU or unknown
-    )
+    is_fixed: bool  # the finding is not harmful any more, and its ops have left the CPU
     ops: int  # of the finding
     on_gpu: int  # of these, on the GPU now
-    gone: int  # of these, in the new run no more
+    gone: int  # of these, not in the new run
     why: str  # why ops are still on the CPU; "" if none is
     step_time: StepTimeChange | None
     why_no_step_time: str  # "" if step times can be compared
@@ -38,7 +36,7 @@ class Verdict:
         parts = [f"{self.on_gpu} on the GPU {where}"] * bool(self.on_gpu)
         parts += [f"{self.gone} no longer recorded"] * bool(self.gone)
         left = self.ops - self.on_gpu - self.gone
-        parts += [f"{left} as before"] * bool(left)
+        parts += [f"{left} not on the GPU"] * bool(left)
         said = "Fixed" if self.is_fixed else "Still there"
         if self.ops:
             said += f": of {counted(self.ops, 'op')}, {', '.join(parts)}"
@@ -77,7 +75,7 @@ def verified(base: Report, finding: Finding, new: Report) -> Verdict:
     ids = {op.op_id for op in finding.ops}
     matching = match(ops_of(base), ops_of(new))
     pairs = [(was, now) for was, now in matching.pairs if was.op_id in ids]
-    on_gpu = sum(now.placement == "gpu" and was.placement == "cpu" for was, now in pairs)
+    on_gpu = sum(now.placement == "gpu" for _, now in pairs)
     gone = sum(op.op_id in ids for op in matching.gone)
     left = [now for was, now in pairs if was.placement == "cpu" and now.placement != "gpu"]
     same = findings_of(new).get(finding.id)
