@@ -1,6 +1,7 @@
 """Builds the emulator against an installed TensorFlow, once for each content and version."""
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
@@ -52,7 +53,10 @@ def built(installation: Installation) -> Path:
     ]
     library = _cache() / f"emulator-{installation.version}-{_key(command)}.so"
     if not library.exists():
-        _compile(command, library)
+        with library.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be compiling the same
+            if not library.exists():
+                _compile(command, library)
     return library
 
 
@@ -64,18 +68,19 @@ def _cache() -> Path:
 
 
 def _key(command: list[str]) -> str:
-    """Return what the library depends on, as a short text."""
+    """Return what the library depends on, but for folders: all checkouts share one library."""
     version = subprocess.run(
         [command[0], "--version"], capture_output=True, text=True, check=False
     ).stdout
-    digest = hashlib.sha256("\0".join([*command, version]).encode())
+    options = [word for word in command if not word.startswith(("-I", "-L", "/"))]
+    digest = hashlib.sha256("\0".join([*options, version]).encode())
     for source in sorted([*_FOLDER.glob("*.h"), *_FOLDER.glob("*.cc")]):
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def _compile(command: list[str], library: Path) -> None:
-    """Compile to the library, which appears whole: others may be building it at the same time."""
+    """Compile to the library, which appears whole."""
     descriptor, name = tempfile.mkstemp(dir=library.parent, suffix=".so")
     os.close(descriptor)
     try:
