@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from traceanalyzer.cli.check import check
 from traceanalyzer.cli.compare import compare
 from traceanalyzer.cli.doctor import doctor
 from traceanalyzer.cli.parameters import STDOUT, RunToRead, output, reads_a_run, regex
-from traceanalyzer.cli.terminal import complain, console, echo_json, progress
+from traceanalyzer.cli.terminal import complain, console, discard_output, echo_json, progress
 from traceanalyzer.cli.verify import verify
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable
@@ -255,6 +254,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line. A failure is one line on stderr and exit code 2."""
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    if sys.stdout is None:
+        complain("standard output is closed, so nothing is printed there")
+        discard_output()
     try:
         code = cli.main(args=arguments, prog_name="traceanalyzer", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
@@ -265,8 +267,7 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(str(error))
     except (BrokenPipeError, SystemExit):
         # The reader of a pipe went away: click and rich would end the process with 1.
-        # Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         sys.exit(_DONE)
     except OSError as error:
         advice = "make room, or write elsewhere" if error.errno in _NO_ROOM else "use another path"

@@ -10,7 +10,7 @@ import click
 
 from traceanalyzer.check.formats import FORMATS
 from traceanalyzer.cli.parameters import RunToRead, reads_a_run
-from traceanalyzer.cli.terminal import complain, progress
+from traceanalyzer.cli.terminal import complain, discard_output, progress
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable
 
@@ -89,7 +89,10 @@ def check(
         if baseline_path is not None:
             base = report_of(baseline_path, None, source.max_memory_bytes, tell)
     found = breaches(report, budget, base, datetime.now(UTC).date())
-    click.echo(rendered(located(found, Path.cwd()), rules, form, source.path), nl=False)
+    try:
+        click.echo(rendered(located(found, Path.cwd()), rules, form, source.path), nl=False)
+    except BrokenPipeError:  # the exit code matters, even if nobody reads the lines
+        discard_output()
     for each in unused(report, budget):
         complain(f"the accepted finding {each.id} is not in this report; remove it from the budget")
     if base is not None and (why := why_not_compared(base, report)):

@@ -32,6 +32,14 @@ def tell(line: str) -> None:
         os.write(2, f"traceanalyzer: {line}\n".encode("utf-8", "replace"))
 
 
+def discard_output() -> None:
+    """Discard what is printed from now on: stdout is closed, or its reader went away."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    else:  # Python would complain again when it flushes at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def echo_json(data: object) -> None:
     """Print JSON."""
     click.echo(json.dumps(data, indent=2))
