@@ -1,5 +1,6 @@
 """`traceanalyzer verify`: fixes that help, and fixes that do not."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,10 +10,15 @@ import pytest
 
 import traceanalyzer as ta
 from tests.check.test_check import PROGRAM
+from tests.compare.test_compare import on_free_cpus
+from tests.emulator.oracle import the_oracle
 from tests.labelled import PROGRAMS
 from tests.labelled.scoring import captured
 from tests.performance.predict_gain import FIXES, reported
 from tests.samples import REPORTS
+from traceanalyzer.capturing.script import EDITED_PROGRAM
+from traceanalyzer.cli import main
+from traceanalyzer.compare.edits import changes_for, edited_files
 from traceanalyzer.compare.reports import read_report
 from traceanalyzer.compare.verification import finding_of, verified
 from traceanalyzer.errors import TraceAnalyzerError
@@ -20,6 +26,7 @@ from traceanalyzer.model import Finding, Report
 from traceanalyzer.report.assemble import assemble
 
 ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "sample_traces" / "recommender"
 BY_NAME = {program.name: program for program in PROGRAMS}
 #: Programs, the cause to fix, and the argument that fixes it.
 PLACEMENT = [
@@ -50,13 +57,79 @@ def test_a_fixed_placement_is_told_from_an_unfixed_one(name: str, cause: str, fi
 @pytest.mark.slow  # captures four programs with and without a fix
 @pytest.mark.parametrize("name", FIXES)
 def test_a_faster_input_pipeline_is_measured(name: str) -> None:
-    base, fixed = reported(name, 40), reported(name, 40, "--fixed")
+    base, fixed = (on_free_cpus(reported(name, 40, *words)) for words in ((), ("--fixed",)))
     finding = next(f for f in base.findings if "too slow" in f.title)
     assert not verified(base, finding, base).is_fixed
     verdict = verified(base, finding, fixed)
     change = verdict.step_time
     assert change is not None
     assert verdict.is_fixed or (change.is_seen and change.high < 0), str(verdict)
+
+
+#: A program whose function AutoGraph converts, in a module of its own.
+HELPER = """
+import tensorflow as tf
+
+@tf.function
+def positive(x, n):
+    with tf.device("/CPU:0"):
+        if n > 0:
+            x = tf.nn.relu(x)
+    return x
+"""
+TRAIN = """
+import sys
+import tensorflow as tf
+import helper
+
+assert sys.argv[1:] == ["--epochs", "1 2"] and __file__.endswith("train.py")
+for n in range(3):
+    helper.positive(tf.ones((8, 8)), tf.constant(n))
+"""
+
+
+@pytest.mark.slow  # captures a program on an emulated GPU, twice
+def test_the_diff_of_a_finding_is_tried_without_editing_the_program(tmp_path: Path) -> None:
+    for name, text in (("helper", HELPER), ("train", TRAIN)):
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+
+    def capture(*program: object) -> Report:
+        words = [*map(str, program), "--epochs", "1 2"]
+        logs = tmp_path / "logs" / Path(words[0]).stem
+        task = "tests.labelled.captured_in_fork:capture"
+        outcome = the_oracle().run(task, words[0], str(logs), 3, *words[1:])
+        assert outcome.exit_code == 0, outcome.error or outcome.stderr
+        return assemble(ta.diagnose(ta.load(logs)))
+
+    script, edited = tmp_path / "train.py", tmp_path / "edited.json"
+    base = capture(script)
+    finding = _harmful(base, "explicit_cpu_placement")
+    (change,) = changes_for(base, finding)
+    edited.write_text(json.dumps(edited_files(change.edits, [tmp_path])), encoding="utf-8")
+    verdict = verified(base, finding, capture(EDITED_PROGRAM, edited, script))
+    assert (verdict.is_fixed, verdict.on_gpu) == (True, verdict.ops), str(verdict)
+    assert (tmp_path / "helper.py").read_text(encoding="utf-8") == HELPER
+
+
+def test_a_diff_is_not_applied_to_a_program_that_has_changed(
+    report: Report, tmp_path: Path
+) -> None:
+    (change,) = changes_for(report, finding_of(report, "4b278816b8"))
+    with pytest.raises(TraceAnalyzerError, match=r"program\.py:100"):
+        edited_files(change.edits, [tmp_path])
+    text = (SAMPLE / "program.py").read_text(encoding="utf-8")
+    (new,) = edited_files(change.edits, [SAMPLE]).values()
+    assert [edit.new[0] in new and edit.old[0] in text for edit in change.edits] == [True]
+
+
+def test_the_wrong_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = REPORTS / "recommender" / "report.json"
+    with pytest.raises(SystemExit):
+        main(["verify", str(file), "--finding", "4b278816b8"])
+    assert "program.py: not in this folder" in capsys.readouterr().err
 
 
 @pytest.mark.slow  # captures a program three times

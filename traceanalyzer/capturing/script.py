@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SETTINGS_VARIABLE: Final = "TRACEANALYZER_CAPTURE"
 # The folder of the `sitecustomize` that starts the recorder.
 STARTUP: Final = Path(__file__).resolve().parent / "recorder" / "startup"
+EDITED_PROGRAM: Final = Path(__file__).resolve().parent / "recorder" / "edited_program.py"
 
 # Options of the interpreter that keep the recorder from starting, perhaps among others without a
 # value.

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from traceanalyzer.cli.capture import capture
 from traceanalyzer.cli.terminal import complain
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.format import printable, series
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceanalyzer.model import Report
+    from traceanalyzer.model.changes import Change
 
 _NOT_FIXED = 1
 
@@ -21,41 +29,81 @@ _NOT_FIXED = 1
 @click.option(
     "--finding", "finding_id", required=True, metavar="ID", help="The finding that was fixed."
 )
-def verify(report: Path, *, finding_id: str) -> None:
+@click.option(
+    "--apply",
+    "is_applied",
+    is_flag=True,
+    help="Run the program with the report's diff for the finding; no file is edited.",
+)
+@click.option(
+    "--python", metavar="PATH", help="Interpreter to run the script with. Default: this one."
+)
+def verify(report: Path, *, finding_id: str, is_applied: bool, python: str | None) -> None:
     """Run a captured program again after a fix, and say whether the fix helped.
 
-    REPORT is the profile or report.json from before the fix. Edit the program first, and run this
-    in the folder where it was captured: the recorded command is repeated. Exit code 0: fixed. 1:
-    not fixed.
+    REPORT is the profile or report.json from before the fix; `check` prints the ids of findings.
+    Edit the program first, or use --apply, and run this in the folder where it was captured: the
+    recorded command is repeated. Exit code 0: fixed. 1: not fixed.
     """
-    from traceanalyzer.capture_file.recorded_run import MASK
+    from traceanalyzer.compare.edits import changes_for
     from traceanalyzer.compare.reports import report_of
     from traceanalyzer.compare.verification import finding_of, verified
 
     base = report_of(report)
     finding = finding_of(base, finding_id)
-    words = shlex.split(base.run.command or "")
-    if words[:2] != ["traceanalyzer", "capture"]:
-        msg = f"{report}: not made by `traceanalyzer capture`, so there is no command to repeat; "
-        raise TraceAnalyzerError(msg + "capture the program before and after the fix, and compare")
-    if any(MASK in word for word in words):
-        msg = f"{report}: its command has a secret, which was not recorded; "
-        raise TraceAnalyzerError(msg + "capture the program again yourself, and compare")
+    changes = changes_for(base, finding) if is_applied else ()
+    words = _command(report, base)
     with tempfile.TemporaryDirectory(prefix="traceanalyzer-") as folder:
-        code = _repeat(words[2:], Path(folder))
+        code = _repeat(words, Path(folder), python, changes)
         if code:
             msg = f"the program ended with exit code {code}; correct it, and verify again"
+            if python is None:
+                msg += ", or name its interpreter with --python"
             raise TraceAnalyzerError(msg)
-        new = report_of(Path(folder))
+        new = report_of(Path(folder, "logs"))
     verdict = verified(base, finding, new)
     complain(finding.title)
+    if changes:
+        complain(f"applied, without editing files: {series([c.title for c in changes])}")
     click.echo(str(verdict).replace("\N{NO-BREAK SPACE}", " "))
     if not verdict.is_fixed:
         raise click.exceptions.Exit(_NOT_FIXED)
 
 
-def _repeat(arguments: list[str], folder: Path) -> int:
+def _command(path: Path, report: Report) -> list[str]:
+    """Return the recorded words after `traceanalyzer capture`."""
+    from traceanalyzer.capture_file.recorded_run import MASK
+
+    words = shlex.split(report.run.command or "")
+    if words[:2] != ["traceanalyzer", "capture"]:
+        msg = f"{path}: not made by `traceanalyzer capture`, so there is no command to repeat; "
+        raise TraceAnalyzerError(msg + "capture the program before and after the fix, and compare")
+    if any(MASK in word for word in words):
+        msg = f"{path}: its command has a secret, which was not recorded; "
+        raise TraceAnalyzerError(msg + "capture the program again yourself, and compare")
+    return words[2:]
+
+
+def _repeat(words: list[str], folder: Path, python: str | None, changes: Sequence[Change]) -> int:
     """Capture again with the same arguments, but into another folder; return the exit code."""
-    with capture.make_context("traceanalyzer capture", arguments) as context:
-        options: dict[str, Any] = {**context.params, "logdir": folder, "no_report": True}
+    from traceanalyzer.capturing.script import EDITED_PROGRAM
+    from traceanalyzer.compare.edits import edited_files
+
+    logs = folder / "logs"
+    with capture.make_context("traceanalyzer capture", words) as context:
+        options: dict[str, Any] = {**context.params, "logdir": logs, "no_report": True}
+        options["python"] = python
+        script, is_module = options["script"], options["is_module"]
+        if not is_module and not Path(script).exists():
+            msg = f"{printable(script)}: not in this folder; verify where the program was captured"
+            raise TraceAnalyzerError(msg)
+        if changes:
+            folders = [Path() if is_module else Path(script).parent, Path()]
+            edits = (edit for change in changes for edit in change.edits)
+            file = folder / "edited.json"
+            file.write_text(json.dumps(edited_files(edits, folders)), encoding="utf-8")
+            target = ["-m", script] if is_module else [script]
+            options["arguments"] = (str(file), *target, *options["arguments"])
+            # The recorder would keep the lines of the files as they are.
+            options.update(script=str(EDITED_PROGRAM), is_module=False, source=False)
         return int(context.invoke(capture.callback, **options) or 0)  # type: ignore[arg-type]

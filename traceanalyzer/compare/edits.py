@@ -1,0 +1,58 @@
+"""The edits of a report, applied to the text of a program's files but not to the files."""
+
+from __future__ import annotations
+
+import tokenize
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.format import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from traceanalyzer.model import Finding, Report
+    from traceanalyzer.model.changes import Change, Edit
+
+
+def changes_for(report: Report, finding: Finding) -> tuple[Change, ...]:
+    """Return the changes that fix a finding, with those that its ops need, too.
+
+    Raises:
+        TraceAnalyzerError: One of them is not, or not only, a diff.
+    """
+    own = [c for c in report.changes if finding.id in c.finding_ids and c.kind != "gpu"]
+    needed = {id_ for change in own for id_ in change.needs}
+    found = (*own, *(c for c in report.changes if c.id in needed and c not in own))
+    for change in found or [None]:
+        edited = () if change is None else {(edit.file, edit.line) for edit in change.edits}
+        if change is None or not edited or any(place not in edited for place in change.also):
+            title = finding.title if change is None else change.title
+            msg = f"no complete diff to apply: {title}; edit the program, and leave out --apply"
+            raise TraceAnalyzerError(msg)
+    return found
+
+
+def edited_files(edits: Iterable[Edit], folders: Sequence[Path]) -> dict[str, str]:
+    """Return the edited text of each file, by its real path; a file is looked for in `folders`.
+
+    Raises:
+        TraceAnalyzerError: A file is not there, or not as it was when it was captured.
+    """
+    lines: dict[Path, list[str]] = {}
+    for edit in sorted(set(edits), key=lambda each: -each.line):  # later edits move no lines
+        path = next((f / edit.file for f in folders if (f / edit.file).is_file()), None)
+        text = lines.setdefault(path.resolve(), _lines(path)) if path is not None else []
+        start, end = edit.line - 1, edit.line - 1 + len(edit.old)
+        if tuple(text[start:end]) != edit.old:
+            place = f"{printable(edit.file)}:{edit.line}"
+            msg = f"{place}: not as it was captured; capture the program again, and verify that"
+            raise TraceAnalyzerError(msg)
+        text[start:end] = edit.new
+    return {str(path): "\n".join(of_file) for path, of_file in lines.items()}
+
+
+def _lines(path: Path) -> list[str]:
+    with tokenize.open(path) as file:
+        return file.read().split("\n")
