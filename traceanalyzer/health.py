@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from traceanalyzer.capture_file.document import CaptureFile
-from traceanalyzer.capture_file.recorded_run import recorded_part
+from traceanalyzer.capture_file.recorded_run import recorded_part, were_cpus_taken
 from traceanalyzer.format import counted, duration_text, listed
 from traceanalyzer.model import Health, Severity
 from traceanalyzer.placement.keras import Keras
@@ -164,6 +164,8 @@ def _session(host: Host, capture_file: CaptureFile) -> Iterator[_Remark]:
     more = f"; other runs contain {counted(others, 'more part')}" if others > 0 else ""
     part = recorded_part(capture_file, host.session) or "a part"
     yield _remark("capture_window", part=part, reason=session.reason, more=more)
+    if were_cpus_taken(session):
+        yield _remark("cpus_taken", others=session.others_share, idle=session.idle_share)
     requested, effective = session.requested, host.tables.facts.options or session.effective
     if requested is None:
         return

@@ -87,6 +87,8 @@ class Session:
     start_ns: _Int64  #: since 1970
     stop_ns: _Int64 | None = None  #: None if the program ended first
     reason: str  #: why it began and ended
+    others_share: float | None = None  #: of the program's CPUs, taken by other processes
+    idle_share: float | None = None  #: of these CPUs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,10 @@ from traceanalyzer.units import NS_PER_S, PS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.capture_file.document import CaptureFile, Session
 
 _LITTLE_S, _LITTLE_SHARE = 2.0, 0.2  # of the time after the import of TensorFlow
+_MANY, _FEW = 0.1, 0.25  # of the CPUs: taken by other processes, and idle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,12 @@ def recorded_part(capture_file: CaptureFile, session: int | None) -> RecordedPar
             program_s, used_s = (end - start) / NS_PER_S, (end - ready) / NS_PER_S
             is_nearly_all = used_s - recorded_s <= max(_LITTLE_S, _LITTLE_SHARE * used_s)
     return RecordedPart(recorded_s=recorded_s, program_s=program_s, is_nearly_all=is_nearly_all)
+
+
+def were_cpus_taken(session: Session) -> bool:
+    """Return whether the program had to wait for CPUs that other processes used."""
+    others, idle = session.others_share, session.idle_share
+    return others is not None and idle is not None and others > _MANY and idle < _FEW
 
 
 # --- Its command line -----------------------------------------------------------------------------

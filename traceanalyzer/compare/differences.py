@@ -24,7 +24,7 @@ from traceanalyzer.format import counted, duration, percent_text, series, size
 from traceanalyzer.model import Report
 
 Kind: TypeAlias = Literal[
-    "moved", "types", "ops", "finding", "transfers", "input", "memory", "environment"
+    "moved", "unknown", "types", "ops", "finding", "transfers", "input", "memory", "environment"
 ]
 
 _LEAST_IN_COMMON: Final = 0.6  # of the ops; below this, nothing is claimed
@@ -66,7 +66,7 @@ def compare(base: Report, new: Report) -> Comparison:
     change = compared_step_times(base, new)
     found = (
         *_moved(matching.pairs, base, new),
-        *_findings(base, new),
+        *_findings(matching, base, new),
         *_types(matching.pairs),
         *_renamed_new_and_gone(matching, base, new),
         *_transfers(base, new),
@@ -81,7 +81,7 @@ def compare(base: Report, new: Report) -> Comparison:
 
 
 def _moved(
-    pairs: Iterable[tuple[ComparedOp, ComparedOp]], base: Report, new: Report
+    pairs: Sequence[tuple[ComparedOp, ComparedOp]], base: Report, new: Report
 ) -> Iterator[Difference]:
     has_gpu = [_has_gpu(report) for report in (base, new)]
     if not all(has_gpu):
@@ -101,6 +101,12 @@ def _moved(
         verb = "is" if len(ops) == 1 else "are"
         text = f"{series(names, _MOST_NAMED)} {verb} on {on} now, not on {before}: {why}"
         yield Difference("moved", text, names)
+    for run, at in (("base", 1), ("new", 0)):
+        lost = [pair for pair in pairs if pair[at].placement == "unknown"]
+        names = _names([pair[1] for pair in lost if pair[1 - at].placement != "unknown"])
+        if names:
+            text = f"Only the {run} run shows the device of {series(names, _MOST_NAMED)}"
+            yield Difference("unknown", text, names)
 
 
 def _has_gpu(report: Report) -> bool:
@@ -148,6 +154,8 @@ def _renamed_new_and_gone(matching: Matching, base: Report, new: Report) -> Iter
                 "ops", f"Scope {before} is called {after} now ({counted(count, 'op')})"
             )
     for ops, run, other in ((matching.gone, "base", new), (matching.new, "new", base)):
+        if run == _with_more_events(base, new):
+            continue
         is_listed = other.tables.ops.total_rows == len(other.tables.ops.rows)
         scopes: dict[str, list[ComparedOp]] = defaultdict(list)
         for op in ops:
@@ -162,6 +170,14 @@ def _renamed_new_and_gone(matching: Matching, base: Report, new: Report) -> Iter
             yield Difference("ops", f"Listed only in the {run} run: {what}", _names(ops))
 
 
+def _with_more_events(base: Report, new: Report) -> str:
+    """Return which run was recorded at the higher tracer level, so with more ops; "" if neither."""
+    was, now = (report.run.host_tracer_level for report in (base, new))
+    if was is None or now is None or was == now:
+        return ""
+    return "base" if was > now else "new"
+
+
 def _names(ops: Sequence[ComparedOp]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(op.name for op in ops))
 
@@ -169,11 +185,15 @@ def _names(ops: Sequence[ComparedOp]) -> tuple[str, ...]:
 # --- findings --------------------------------------------------------------------------------
 
 
-def _findings(base: Report, new: Report) -> Iterator[Difference]:
+def _findings(matching: Matching, base: Report, new: Report) -> Iterator[Difference]:
     before, after = (findings_of(report) for report in (base, new))
+    matched = {op.op_id for pair in matching.pairs for op in pair}
     for run, own, other in (("new", after, before), ("base", before, after)):
+        records_more = run == _with_more_events(base, new)
         for key, finding in own.items():
             names = tuple(op.name for op in finding.ops)
+            if records_more and not any(op.op_id in matched for op in finding.ops):
+                continue
             if key not in other:
                 text = f"Only in the {run} run, {finding.harm}: {finding.title}"
                 yield Difference("finding", text, names)
@@ -269,6 +289,9 @@ def _environment(base: Report, new: Report) -> Iterator[Difference]:
     for what, was, now in rows:
         if was != now and was is not None and now is not None:
             yield Difference("environment", f"{what}: {now}, not {was}")
+    if more := _with_more_events(base, new):
+        text = f"The {more} run records more ops, so its further ops and findings are not listed"
+        yield Difference("environment", text)
 
 
 def _command(report: Report) -> str | None:

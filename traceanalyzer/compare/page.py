@@ -15,6 +15,7 @@ from traceanalyzer.model import blocks as b
 _ON_CPU: Final = "on the CPU now"
 _SECTIONS: Final = {
     "moved": "Ops that moved",
+    "unknown": "Ops whose device is unknown in one run",
     "finding": "Findings",
     "types": "Types",
     "ops": "Renamed ops, and ops of one run only",
@@ -50,6 +51,8 @@ def _happened(comparison: Comparison, why_no_step_time: str) -> b.Text:
     else:
         now, was = (b.Quantity(value=us, unit="us") for us in (change.new_us, change.base_us))
         said += [f"Steps: {change} (", now, " instead of ", was, ", median)."]
+        if change.is_seen:
+            said.append(" Two runs of one program on a quiet machine usually differ by less.")
     moved = [d for d in comparison.differences if d.kind == "moved"]
     changed = [d for d in comparison.differences if d.kind != "environment"]
     if moved:
@@ -57,6 +60,8 @@ def _happened(comparison: Comparison, why_no_step_time: str) -> b.Text:
         said.append(f" {counted(count, 'op')} moved." if count else f" {moved[0].text}.")
     elif not changed:
         said.append(" No op moved, and no other compared value changed.")
+    elif any(d.kind == "unknown" for d in changed):
+        said.append(" No op is known to have moved.")
     else:
         said.append(" No op moved.")
     return tuple(said)

@@ -10,6 +10,7 @@ import time
 from typing import Any, Iterator, NamedTuple
 
 from .auto_window import window_of
+from .cpus import CpuUse
 from .ending import shielded, watch_signals
 from .evidence import Evidence
 from .frames import is_tracing, outwards
@@ -32,6 +33,7 @@ class _Session(NamedTuple):
     reason: str
     start_ns: int
     heap: HeapGrowth
+    cpus: CpuUse
 
 
 class Recording:
@@ -184,7 +186,7 @@ class Recording:
             message = f"the profiler could not be started: {error}"
             self._journal.note("profiler_not_started", "warning", message)
             return
-        self._session = _Session(reason, start_ns, HeapGrowth())
+        self._session = _Session(reason, start_ns, HeapGrowth(), CpuUse())
         self._session_started()
 
     def _end_session(self, reason: str) -> int:
@@ -192,7 +194,7 @@ class Recording:
         session, self._session = self._session, None
         if session is None:
             return 0
-        stop_ns, trace = time.time_ns(), None
+        stop_ns, cpus, trace = time.time_ns(), session.cpus.shares(), None
         path = self._path(f"-{self._written + 1}" if self._written else "")
         self._is_writing = True  # takes seconds: the program's calls must not wait
         try:
@@ -204,7 +206,8 @@ class Recording:
             self._journal.note("trace_not_written", "warning", message)
         finally:
             self._is_writing = False
-        self._write_session(f"{session.reason}, {reason}", session.start_ns, stop_ns, trace=trace)
+        why = f"{session.reason}, {reason}"
+        self._write_session(why, session.start_ns, stop_ns, trace=trace, **cpus)
         if not self._is_ending:
             # Not in this thread, which may be the program's.
             thread = threading.Thread(target=give_back, name="traceanalyzer-memory", daemon=True)

@@ -1,0 +1,45 @@
+"""Measures which part of the CPUs other processes take while a session runs."""
+
+from __future__ import annotations
+
+import os
+import time
+
+_IDLE = (3, 4)  # fields of /proc/stat (proc(5)): idle, and waiting for a disk
+_FIELDS = 8  # up to the time taken by other virtual machines; that of guests is in `user`, too
+_SHORTEST_S = 0.2  # the kernel counts ticks of 10 ms
+
+
+class CpuUse:
+    """Use of the CPUs that the program may use, from the creation of this object on."""
+
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+        self._began = _seconds()
+
+    def shares(self) -> dict[str, float]:
+        """Return the shares that other processes took and that were idle; empty if unknown."""
+        began, now = self._began, _seconds()
+        if began is None or now is None or time.monotonic() - self._began_s < _SHORTEST_S:
+            return {}
+        idle_s, busy_s, own_s = (after - before for before, after in zip(began, now))
+        total_s = idle_s + busy_s
+        if total_s <= 0:
+            return {}
+        others = max(0.0, busy_s - own_s) / total_s
+        return {"others_share": round(others, 4), "idle_share": round(idle_s / total_s, 4)}
+
+
+def _seconds() -> tuple[float, float, float] | None:
+    """Return idle and busy time of the CPUs, and what this process used of it."""
+    try:
+        allowed = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+        with open("/proc/stat") as file:
+            rows = [line.split() for line in file if line.split(" ", 1)[0] in allowed]
+        ticks = [[int(field) for field in row[1 : 1 + _FIELDS]] for row in rows]
+        idle = sum(row[at] for row in ticks for at in _IDLE)
+        used, per_second = os.times(), os.sysconf("SC_CLK_TCK")
+        own_s = used.user + used.system + used.children_user + used.children_system
+        return idle / per_second, (sum(map(sum, ticks)) - idle) / per_second, own_s
+    except (OSError, ValueError, IndexError):
+        return None
