@@ -257,15 +257,13 @@ def test_what_is_recorded_is_as_asked(folder: Path) -> None:
         """
     )
     name = script(folder, code)
-    words = ["--logdir", "logs", "--run", "mine", "--host-tracer-level", "3", "--python-tracer"]
-    words += ["--no-device-tracer", "--after", "1.5s", "--for", "2m"]
+    words = ["--logdir", "logs", "--run", "mine", "--host-tracer-level", "3"]
+    words += ["--after", "1.5s", "--for", "2m"]
     settings = json.loads(captured([*words, name], folder).out)
     assert settings["logdir"] == str(folder / "logs")
     assert settings["run"] == "mine"
     assert settings["window"] == {"kind": "time", "after_s": 1.5, "for_s": 120.0}
     assert settings["host_tracer_level"] == 3
-    assert settings["python_tracer_level"] == 1
-    assert settings["device_tracer_level"] == 0
     settings = json.loads(captured(["--steps", "10:20", name], folder).out)
     assert settings["window"] == {"kind": "steps", "first": 10, "last": 20}
     at_once = json.loads(captured(["--after", "0s", name], folder).out)

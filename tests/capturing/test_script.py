@@ -52,8 +52,8 @@ def test_knows_what_keeps_the_recorder_out(words: list[str], option: str | None)
         ({"window": {"kind": "time", "after_s": 30.0, "for_s": 2.5}}, "--after 30s --for 2.5s "),
         ({"host_tracer_level": 3}, "--host-tracer-level 3 "),
         (
-            {"python_tracer": True, "device_tracer": False, "source": False},
-            "--python-tracer --no-device-tracer --no-source ",
+            {"source": False},
+            "--no-source ",
         ),
         ({"run": "mine", "logdir": Path("logs"), "report": Path("page.html")}, ""),
     ],

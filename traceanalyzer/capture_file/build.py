@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from traceanalyzer.capture_file import document
-from traceanalyzer.capture_file.document import CaptureFile, Frame, Note, Scope, Session
+from traceanalyzer.capture_file.document import (
+    CaptureFile,
+    Frame,
+    Json,
+    MachineObstacle,
+    Note,
+    Scope,
+    Session,
+)
 from traceanalyzer.capture_file.dumps import read_dumps
 from traceanalyzer.capture_file.encoding import (
     NOT_AS_EXPECTED,
@@ -30,16 +39,10 @@ from traceanalyzer.capture_file.gpu_lines import (
     only_prints,
 )
 from traceanalyzer.capture_file.graph_def import AttributePool
-from traceanalyzer.capture_file.journal import read_journal
+from traceanalyzer.capture_file.journal import Journal, read_journal
 from traceanalyzer.capture_file.recorded_run import without_secrets
+from traceanalyzer.capture_file.source_lines import SourceLines, handler_of
 from traceanalyzer.format import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from traceanalyzer.capture_file.document import Json, MachineObstacle
-    from traceanalyzer.capture_file.journal import Journal
-    from traceanalyzer.capture_file.source_lines import SourceLines
 
 _Record = TypeVar("_Record")
 
@@ -196,7 +199,7 @@ class _Place(NamedTuple):
     file: str
     line: int
     code: str
-    is_user: int = 1  # a handler is the user's
+    is_user: int
 
 
 class _Request(NamedTuple):
@@ -285,8 +288,9 @@ class _Pools:
     def error(self, found: dict[str, Any]) -> document.CaughtError:
         """Read an `error` record."""
         raised = self._indices(record(list[_Place], found["raised"]))
-        handler = found["handler"]
-        caught = UNKNOWN if handler is None else self._indices([record(_Place, handler)])[0]
+        frames = list(self.frames)
+        handler = handler_of([frames[at] for at in raised], record(list[str], found["classes"]))
+        caught = UNKNOWN if handler is None else self.frames.setdefault(handler, len(frames))
         return record(document.CaughtError, {**found, "raised": raised, "handler": caught})
 
     def choice(self, found: dict[str, Any]) -> document.VisibilityChoice:

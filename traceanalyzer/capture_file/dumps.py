@@ -13,8 +13,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,15 +28,9 @@ from traceanalyzer.capture_file.function_records import (
     Partition,
     partition_of,
 )
-from traceanalyzer.capture_file.graph_def import parse_graph
+from traceanalyzer.capture_file.graph_def import AttributePool, parse_graph
 from traceanalyzer.format import counted, printable
 from traceanalyzer.trace.message import BrokenMessageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from traceanalyzer.capture_file.graph_def import AttributePool
 
 _INPUT, _ASSIGNED, _PARTITION = "input", "assigned", "partition"
 _STAGES: Final = {

@@ -17,22 +17,17 @@ fields, except for:
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from collections.abc import Collection, Iterator, Mapping
 from itertools import accumulate, chain, pairwise, product, repeat
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from traceanalyzer.capture_file.document import OF_ANOTHER, OF_OP, CaptureFile
+from traceanalyzer.capture_file.document import OF_ANOTHER, OF_OP, CaptureFile, Json
 from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.format import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.capture_file.document import Json
 
 FORMAT: Final = "traceanalyzer.placement"
 VERSION: Final = 1
@@ -62,9 +57,6 @@ def document_of(capture_file: CaptureFile) -> dict[str, Json]:
     for instance in _instances(whole):
         graph, inputs = instance["input"], instance["input"]["inputs"]
         graph["arity"], graph["inputs"] = [*map(len, inputs)], [*chain.from_iterable(inputs)]
-        for columns in (graph, *instance["partitions"]):
-            if {*columns["attributes"]} == {UNKNOWN}:
-                columns["attributes"] = None
     for columns, key in _texts(whole):
         columns[key] = [strings.setdefault(text, len(strings)) for text in columns[key]]
     frames, scopes = whole["frames"], whole["scopes"]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import stat
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Final
 
-from traceanalyzer.capture_file.document import Note
+from traceanalyzer.capture_file.document import CaptureFile, Json, Note
 from traceanalyzer.capture_file.encoding import (
     FORMAT,
     VERSION,
@@ -16,18 +18,11 @@ from traceanalyzer.capture_file.encoding import (
     capture_file_of,
     document_of,
 )
-from traceanalyzer.capture_file.function_records import UNKNOWN, Partition
+from traceanalyzer.capture_file.function_records import Columns, Function
 from traceanalyzer.errors import CaptureFileError, TraceFormatError
 from traceanalyzer.format import counted, printable
 from traceanalyzer.trace.limits import inflate
 from traceanalyzer.whole_file import write_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from traceanalyzer.capture_file.document import CaptureFile, Json
-    from traceanalyzer.capture_file.function_records import Columns, Function
 
 SUFFIX: Final = ".placement.json.gz"
 # What the builder writes is at most a tenth of this; see below.
@@ -127,70 +122,36 @@ MAX_JSON_BYTES: Final = 40_000_000
 
 
 def bounded(whole: CaptureFile, *, max_json_bytes: int = MAX_JSON_BYTES) -> CaptureFile:
-    """Trim a capture file to the size limit.
-
-    First leave out the attributes of partitions, which rarely differ from those of the input, then
-    sequences and definitions if needed, then graphs, largest first. `omitted` and a note name them.
-    """
-
-    def fits(capture_file: CaptureFile) -> bool:
-        return len(serialised(capture_file)) <= max_json_bytes
-
-    if fits(whole):
+    """Trim a capture file to the size limit: leave out the largest functions, and note that."""
+    kept = whole
+    while kept.functions and len(serialised(kept)) > max_json_bytes:
+        kept = _with_functions(kept, sorted(kept.functions, key=_nodes)[: len(kept.functions) // 2])
+    if not (left_out := len(whole.functions) - len(kept.functions)):
         return whole
-    kept = _with_functions(whole, tuple(map(_bare, whole.functions)))
-    without: list[dict[str, Any]] = [{}, {"sequences": ()}, {"definitions": ()}]
-    for each in without:
-        kept = replace(kept, **each)
-        if fits(replace(kept, functions=())):
-            break
-    while kept.functions and not fits(kept):
-        smallest = sorted(kept.functions, key=_nodes)[: len(kept.functions) // 2]
-        kept = _with_functions(kept, tuple(smallest))
-    return _with_note(whole, kept)
+    of = counted(left_out, "function")
+    message = f"the capture file is too large, so it does not contain the graphs of {of}"
+    note = Note(id="evidence_left_out", severity="warning", message=message)
+    return replace(kept, notes=(*kept.notes, note), omitted={"functions": left_out})
 
 
-def _bare(function: Function) -> Function:
-    """Leave the attributes of partitions out of a function."""
-
-    def bare(columns: Partition) -> Partition:
-        return replace(columns, attributes=(UNKNOWN,) * len(columns))
-
-    instances = (
-        replace(each, partitions=tuple(map(bare, each.partitions))) for each in function.instances
-    )
-    return replace(function, instances=tuple(instances))
-
-
-def _graphs(functions: Iterable[Function]) -> Iterator[Columns]:
-    for instance in (each for function in functions for each in function.instances):
+def _graphs(function: Function) -> Iterator[Columns]:
+    for instance in function.instances:
         yield from (instance.input, *instance.partitions)
 
 
 def _nodes(function: Function) -> int:
-    return sum(map(len, _graphs([function])))
+    return sum(map(len, _graphs(function)))
 
 
-def _with_functions(capture_file: CaptureFile, functions: tuple[Function, ...]) -> CaptureFile:
-    """Keep only these functions, and empty the attribute sets that only others use."""
+def _with_functions(capture_file: CaptureFile, functions: Sequence[Function]) -> CaptureFile:
+    """Keep only these functions, with their lines, and empty the attribute sets of others."""
     used = {signature.attributes for signature in capture_file.signatures}
-    used.update(*(graph.attributes for graph in _graphs(functions)))
+    used.update(*(graph.attributes for each in functions for graph in _graphs(each)))
     sets = enumerate(capture_file.attributes)
-    attributes = tuple(each if at in used else {} for at, each in sets)
-    return replace(capture_file, functions=functions, attributes=attributes)
-
-
-def _with_note(whole: CaptureFile, kept: CaptureFile) -> CaptureFile:
-    ops, kept_ops = (sum(int(s.counts.sum()) for s in c.sequences) for c in (whole, kept))
-    ran = sum(len(g) for g in _graphs(whole.functions) if isinstance(g, Partition))
-    lacks = (
-        ("partition_attributes", "attributes", ran, "executed node"),
-        ("eager_ops", "order", ops - kept_ops, "eager op"),
-        ("definitions", "lines", len(whole.definitions) - len(kept.definitions), "function"),
-        ("functions", "graphs", len(whole.functions) - len(kept.functions), "function"),
+    dropped = {each.name for each in capture_file.functions} - {each.name for each in functions}
+    return replace(
+        capture_file,
+        functions=tuple(functions),
+        attributes=tuple(each if at in used else {} for at, each in sets),
+        definitions=tuple(d for d in capture_file.definitions if d.name not in dropped),
     )
-    left_out = ", ".join(f"the {of} of {counted(n, noun)}" for _, of, n, noun in lacks if n)
-    message = f"the capture file is too large, so it does not contain {left_out}"
-    note = Note(id="evidence_left_out", severity="warning", message=message)
-    omitted = {name: n for name, _, n, _ in lacks if n}
-    return replace(kept, notes=(*kept.notes, note), omitted=omitted)

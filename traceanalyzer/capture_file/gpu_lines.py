@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+from traceanalyzer.capture_file.document import Frame
 from traceanalyzer.capture_file.source_lines import constants, statements, syntax_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from traceanalyzer.capture_file.document import Frame
 
 _CONDITIONS: Final = (
     *(ast.If, ast.IfExp, ast.Try, ast.TryStar, ast.ExceptHandler, ast.Match, ast.BoolOp),

@@ -16,16 +16,13 @@ import json
 import math
 import struct
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from traceanalyzer.capture_file.document import Attributes, Json
 from traceanalyzer.capture_file.function_records import UNKNOWN, FunctionBody, Graph
 from traceanalyzer.trace.message import BrokenMessageError, Message, as_bytes, as_text, varint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from traceanalyzer.capture_file.document import Attributes, Json
 
 TYPES: Final = (  # by their numbers
     *("invalid", "float", "double", "int32", "uint8", "int16", "int8", "string", "complex64"),

@@ -8,9 +8,10 @@ core/protobuf/config.proto). It does not name the functions.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -19,14 +20,10 @@ from traceanalyzer.capture_file.graph_def import AttributePool, parse_graph, par
 from traceanalyzer.capture_file.graph_text import binary, root_of
 from traceanalyzer.errors import GraphFileError, TraceFormatError
 from traceanalyzer.format import printable, size_text
+from traceanalyzer.trace.discovery import RunFiles
 from traceanalyzer.trace.limits import inflate
 from traceanalyzer.trace.message import BrokenMessageError, Message, as_bytes
 from traceanalyzer.trace.tfevents import TfVersion, recorded_graphs, version_of_producer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from traceanalyzer.trace.discovery import RunFiles
 
 # Fields of RunMetadata and FunctionGraphs (config.proto).
 _FUNCTION_GRAPHS: Final = 4

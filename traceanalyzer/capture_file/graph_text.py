@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 import struct
 from ast import literal_eval
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from traceanalyzer.capture_file.graph_def import REFERENCES, TYPES
 from traceanalyzer.trace.message import FIXED32, LENGTH, VARINT, BrokenMessageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _DEEPEST: Final = 100  # messages in each other, as protobuf's own parser limits it
 _TEXT, _NUMBER, _FLOAT, _FLAG, _TYPE = "text", "number", "float", "flag", "type"

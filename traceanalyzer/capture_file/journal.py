@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceanalyzer.capture_file.document import Json
+from traceanalyzer.capture_file.document import Json
 
 _RECURRING: Final = frozenset(
     {"session", "session_config", "function", "error", "visibility", "note"}

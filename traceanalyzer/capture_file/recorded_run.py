@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from traceanalyzer.capture_file.document import CaptureFile, Session
 from traceanalyzer.format import duration_text
 from traceanalyzer.units import NS_PER_S, PS_PER_S
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceanalyzer.capture_file.document import CaptureFile, Session
 
 _LITTLE_S, _LITTLE_SHARE = 2.0, 0.2  # of the time after the import of TensorFlow
 _MANY, _FEW = 0.1, 0.25  # of the CPUs: taken by other processes, and idle

@@ -6,22 +6,18 @@ Obstacles on the machine itself were found by the doctor during the capture.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from traceanalyzer.capture_file.document import (
+    CaptureFile,
+    Frame,
+    SessionConfig,
+    VisibilityChoice,
+)
 from traceanalyzer.doctor.tensorflow_log import reasons
 from traceanalyzer.model import Certainty, Fix
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from traceanalyzer.capture_file.document import (
-        CaptureFile,
-        Frame,
-        SessionConfig,
-        VisibilityChoice,
-    )
-
 
 _VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 # CUDA uses the list up to the first entry that is neither a device number nor a UUID.

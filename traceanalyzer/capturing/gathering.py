@@ -210,15 +210,6 @@ def _list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def write_empty_trace(folder: Path) -> Recorded:
-    """Write a trace without events, for the report on a program that only looked for a GPU."""
-    trace = folder / f"{host_name()}.xplane.pb"
-    name = b"/host:CPU"
-    plane = bytes([0x12, len(name)]) + name  # XPlane.name
-    trace.write_bytes(bytes([0x0A, len(plane)]) + plane)  # XSpace.planes
-    return Recorded(trace=trace, is_the_scripts=False, duration_s=0.0, reason="")
-
-
 def why_no_gpu(
     journal: Journal, interpreter: Sequence[str] = (sys.executable,), *, ask_tensorflow: bool = True
 ) -> dict[str, Any]:

@@ -41,8 +41,6 @@ class Capture:
         host_tracer_level: How much to record of the host, 1 to 3. Level 3 adds shapes, cheap ops,
             and ops on GPUs, and slows down a training loop by up to a fifth. Dtypes are recorded at
             every level.
-        python_tracer_level: 1 to record calls of Python functions.
-        device_tracer_level: 0 to leave out the work of GPUs.
         source: Whether the report shows the text of your lines. Use False for code that must not
             leave the machine.
 
@@ -54,23 +52,16 @@ class Capture:
 
     _under_way: ClassVar[Capture | None] = None
 
-    def __init__(  # noqa: PLR0913 - one for each option
+    def __init__(
         self,
         logdir: str | os.PathLike[str],
         run: str | None = None,
         *,
         host_tracer_level: int = 2,
-        python_tracer_level: int = 0,
-        device_tracer_level: int = 1,
         source: bool = True,
     ) -> None:
         self._logdir, self._run = Path(logdir), run
-        self._settings = {
-            "window": {"kind": "whole"},
-            "host_tracer_level": host_tracer_level,
-            "python_tracer_level": python_tracer_level,
-            "device_tracer_level": device_tracer_level,
-        }
+        self._settings = {"window": {"kind": "whole"}, "host_tracer_level": host_tracer_level}
         self._source = source
         self._stack = contextlib.ExitStack()
         self._attachment: Any = None

@@ -37,8 +37,6 @@ class Request:
     run: str | None = None  #: None for the time
     #: 1 to 3; level 3 adds shapes and cheap ops, and slows a training loop down by up to a fifth
     host_tracer_level: int = 2
-    python_tracer: bool = False
-    device_tracer: bool = True
     #: the part of the script to record, as in the recorder's `Settings`
     window: Mapping[str, Any] = field(default_factory=lambda: {"kind": "auto"})
     report: Path | None = None  #: the page; None for none
@@ -54,8 +52,6 @@ class Request:
             options += ["--after", f"{window['after_s']:g}s", "--for", f"{window['for_s']:g}s"]
         if self.host_tracer_level != Request.host_tracer_level:
             options += ["--host-tracer-level", str(self.host_tracer_level)]
-        options += ["--python-tracer"] if self.python_tracer else []
-        options += [] if self.device_tracer else ["--no-device-tracer"]
         options += [] if self.source else ["--no-source"]
         return ["traceanalyzer", "capture", *options, *self.program.words_of_script]
 
@@ -119,8 +115,6 @@ class _Capture:
             self.work,
             self.folder,
             host_tracer_level=self.request.host_tracer_level,
-            python_tracer_level=int(self.request.python_tracer),
-            device_tracer_level=int(self.request.device_tracer),
             window=dict(self.request.window),
         )
         file = self.work / "settings.json"
@@ -146,13 +140,8 @@ class _Capture:
             yield f"{self._why_nothing(status)}: nothing was recorded"
             return
         yield from self._write_capture_files(sessions, status)
-        is_lost = any("trace" in warning for warning in warnings)
-        has_finished = "finished" in self.journal.last
-        if not sessions and not is_lost and has_finished and gathering.saw_no_gpu(self.journal):
-            yield "no op was run, so the report only says why TensorFlow sees no GPU"
-            sessions = [gathering.write_empty_trace(self.folder)]
-        if not sessions and not is_lost:
-            killed = status < 0 and not has_finished
+        if not sessions and not any("trace" in warning for warning in warnings):
+            killed = status < 0 and "finished" not in self.journal.last
             why = ": the script was killed before it could be written" if killed else ""
             yield f"no trace was recorded{why}"
         chosen, page = gathering.session_to_report(sessions), self.request.report

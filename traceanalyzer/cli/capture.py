@@ -66,12 +66,6 @@ _FOR_S = 10.0
     help="Level 3 adds shapes, cheap ops, and ops on GPUs, and takes up to 20% longer. Default: 2.",
 )
 @click.option(
-    "--python-tracer/--no-python-tracer", help="Record calls of Python functions. Default: off."
-)
-@click.option(
-    "--device-tracer/--no-device-tracer", default=True, help="Record GPU activity. Default: on."
-)
-@click.option(
     "--source/--no-source",
     default=True,
     help="Keep the text of source lines that made ops, to show in reports. Default: on.",

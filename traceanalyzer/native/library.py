@@ -5,14 +5,12 @@ from __future__ import annotations
 import ctypes
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traceanalyzer.errors import NativeCodeError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def load(path: Path) -> ctypes.CDLL:

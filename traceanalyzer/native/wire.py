@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traceanalyzer.native.library import Function
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # Kinds of a stat's value: field numbers of XStat. 0 means no value.
 DOUBLE, UINT64, INT64, STRING, BYTES, REF = 2, 3, 4, 5, 6, 7

@@ -10,7 +10,7 @@ from tensorflow.python.profiler.internal import _pywrap_profiler
 
 from traceanalyzer.capturing.recorder import profiler
 from traceanalyzer.capturing.recorder.hooks import Journal
-from traceanalyzer.capturing.recorder.profiler import Levels, Profiler, ProfilerError
+from traceanalyzer.capturing.recorder.profiler import Profiler, ProfilerError
 from traceanalyzer.capturing.recorder.program import Settings
 
 Make = Callable[..., tuple[Profiler, Path, Path]]
@@ -45,10 +45,10 @@ class Service:
     def __init__(self, _: object) -> None:
         pass
 
-    def start(self, levels: Levels, folder: str, host: str) -> None:
+    def start(self, levels: dict[str, int], folder: str, host: str) -> None:
         if self.error:
             raise ProfilerError(self.error)
-        assert levels == Levels(3)
+        assert levels["host_tracer_level"] == 3
         self._place = os.path.join(folder, "session", f"{host}.xplane.pb")  # noqa: PTH118
 
     def stop(self) -> None:

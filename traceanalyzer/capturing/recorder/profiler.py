@@ -21,7 +21,7 @@ import shutil
 import socket
 import sys
 import time
-from typing import Any, Callable, Iterator, NamedTuple
+from typing import Any, Callable, Iterator
 
 from .hooks import Journal, Part
 from .program import Settings
@@ -33,26 +33,13 @@ _SESSION = "session"  # the service's name for it, and for a folder that is remo
 _BEGIN_S = 30.0  # CUPTI may take seconds to load
 _WRITE_S = 900.0
 _ELEVEN_DAYS_MS = 10**9
+_LEVEL = "host_tracer_level"
+_DEFAULTS = {_LEVEL: 2, "python_tracer_level": 0, "device_tracer_level": 1}
 _SO_BINDTODEVICE = 25  # asm-generic/socket.h; Python's `socket` does not name it everywhere
 
 
 class ProfilerError(Exception):
     """The profiler did not start, or wrote no trace; the message says why."""
-
-
-class Levels(NamedTuple):
-    """How much the profiler records, as in `tf.profiler.experimental.ProfilerOptions`."""
-
-    host_tracer_level: int = 2
-    python_tracer_level: int = 0
-    device_tracer_level: int = 1
-
-    def __str__(self) -> str:
-        host, python, device = self
-        return f"host tracer level {host}, Python {python}, device {device}"
-
-
-_DEFAULTS = Levels()
 
 
 def _is_on() -> bool:
@@ -76,9 +63,8 @@ class Profiler:
         self._start_server = _pywrap_profiler.start_server
         self._service: ProfilerService | None = None
         self._session: Any = None
-        self.requested = Levels(
-            settings.host_tracer_level, settings.python_tracer_level, settings.device_tracer_level
-        )
+        # As in `tf.profiler.experimental.ProfilerOptions`.
+        self.requested = {**_DEFAULTS, _LEVEL: settings.host_tracer_level}
         self.method = "api"  # or `server`: how the last session was begun
 
     def start(self) -> None:
@@ -91,7 +77,7 @@ class Profiler:
         self.method = "api"
         session = self._make_session()
         # TensorFlow 2.20 and 2.21 complain on stderr of each option, whatever its value.
-        options = {} if is_default else self.requested._asdict()
+        options = {} if is_default else self.requested
         with _failing():
             session.start(self._scratch, options)
         self._session = session
@@ -146,7 +132,8 @@ class Profiler:
                 "profiler_options_ignored",
                 "warning",
                 f"TensorFlow {version} ignores the profiler's options, and its profiler service "
-                f"failed ({error}): the trace has {_DEFAULTS}, not {self.requested}",
+                f"failed ({error}): the trace has host tracer level "
+                f"{_DEFAULTS[_LEVEL]}, not {self.requested[_LEVEL]}",
             )
             return False
         return True
@@ -189,7 +176,7 @@ class ProfilerService:
                 except OSError:
                     self.is_local = False
 
-    def start(self, levels: Levels, folder: str, host: str) -> None:
+    def start(self, levels: dict[str, int], folder: str, host: str) -> None:
         """Begin a profile; when this returns, the profiler records."""
         import grpc
 
@@ -235,7 +222,7 @@ def _listeners() -> Iterator[tuple[int, socket.socket]]:
                 yield each.getsockname()[1], each
 
 
-def _profile_request(levels: Levels, folder: str, host: str) -> bytes:
+def _profile_request(levels: dict[str, int], folder: str, host: str) -> bytes:
     """Encode a `ProfileRequest` for a profile that runs until it is terminated."""
     from tensorflow.tsl.profiler.protobuf.profiler_options_pb2 import ProfileOptions
 
@@ -244,7 +231,7 @@ def _profile_request(levels: Levels, folder: str, host: str) -> bytes:
         include_dataset_ops=True,
         enable_hlo_proto=True,
         duration_ms=_ELEVEN_DAYS_MS,
-        **levels._asdict(),
+        **levels,
     )
     # tensorflow/core/profiler/profiler_service.proto
     values = (options.SerializeToString(), os.fsencode(folder), _SESSION.encode(), host.encode())

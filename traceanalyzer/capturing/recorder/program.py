@@ -35,8 +35,6 @@ class Settings(NamedTuple):
     run: str
     host: str
     host_tracer_level: int = 2
-    python_tracer_level: int = 0
-    device_tracer_level: int = 1
     # `{"kind": "auto"}`, `{"kind": "whole"}`, `{"kind": "steps", "first", "last"}` or
     # `{"kind": "time", "after_s", "for_s"}`
     window: dict[str, Any] = {"kind": "auto"}  # noqa: RUF012 - never changed

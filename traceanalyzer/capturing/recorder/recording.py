@@ -237,7 +237,7 @@ class Recording:
         record = {
             "trace": None,
             "method": self._profiler.method,
-            "requested": self._profiler.requested._asdict(),
+            "requested": self._profiler.requested,
             "start_ns": start_ns,
             "stop_ns": stop_ns,
             "reason": reason,
