@@ -17,9 +17,8 @@ from traceanalyzer.report.records import to_record
 from traceanalyzer.report.text import fill, in_bytes, op_link, table_of, time, word
 from traceanalyzer.run import Run
 from traceanalyzer.transfers.graph import device_graph
-from traceanalyzer.transfers.groups import Group, transfer_groups
+from traceanalyzer.transfers.groups import transfer_flows
 from traceanalyzer.transfers.round_trips import RoundTripOp
-from traceanalyzer.units import us
 
 _MAX_EDGES: Final = 500
 _MAX_SYNCS: Final = 100
@@ -122,7 +121,7 @@ def transfers_tab(
     if graph is None:
         return None
     count = sum(copies.count for copies in graph.devices)
-    blocks: list[b.Block] = [_flows(run), _table(graph)]
+    blocks: list[b.Block] = [transfer_flows(run.traffic, run.ops), _table(graph)]
     if round_trips:
         trips = counted(len(round_trips), "round trip")
         summary = f"{trips}: CPU ops that take values from a GPU and return values to it"
@@ -131,38 +130,6 @@ def transfers_tab(
         items = b.Bullets(items=tuple(map(_words, round_trips[:_TRIPS_SHOWN])))
         blocks.append(b.Fold(id="round-trips", summary=(summary,), blocks=(items,)))
     return b.Tab(id="transfers", title="Transfers", count=count, blocks=tuple(blocks))
-
-
-def _flows(run: Run) -> b.Flows:
-    """Return all transfers as flows between groups of ops."""
-    groups = transfer_groups(run.traffic, run.ops)
-    names = {node: str(known["label"]) for node, known in run.transfer_graph.nodes(data=True)}
-    places: dict[tuple[Group, str, str], int] = {}
-    flows = []
-    for flow in groups.flows:
-        source = (groups.sources[flow.source], flow.source_memory, "source")
-        target = (groups.targets[flow.target], flow.target_memory, "target")
-        flows.append(
-            b.Flow(
-                source=places.setdefault(source, len(places)),
-                target=places.setdefault(target, len(places)),
-                bytes=flow.sums["bytes"],
-                count=flow.sums["count"],
-                us=us(flow.sums["total_ps"]),
-                gpu_wait_us=us(flow.sums["exposed_ps"]),
-            )
-        )
-    nodes = tuple(_node(group, memory, names) for group, memory, _ in places)
-    return b.Flows(nodes=nodes, flows=tuple(flows))
-
-
-def _node(group: Group, memory: str, names: Mapping[str, str]) -> b.FlowNode:
-    if group.kind == "memory":
-        return b.FlowNode(label="unknown op", memory=memory)
-    first, number = group.nodes[0], len(group.nodes)
-    label = f"{number:,} others" if group.kind == "others" else group.label or names[first]
-    op_id = first if group.kind == "op" and not first.startswith("name:") else None
-    return b.FlowNode(label=label, memory=memory, ops=number, op_id=op_id)
 
 
 def _table(graph: m.TransferGraph) -> b.Table:

@@ -1,69 +1,37 @@
 """The transfers between groups of ops: by name scope, or by type for names without a scope."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from typing import Final, NamedTuple
 
 import pandas as pd
 
+from traceanalyzer.model.blocks import Flow, FlowNode, Flows
 from traceanalyzer.transfers.graph import sums
 from traceanalyzer.transfers.traffic import Traffic
+from traceanalyzer.units import us
 
-_GroupKind: TypeAlias = Literal["op", "scope", "type", "memory", "others"]
-
-_SIDES: Final = ("source", "target")
 _MAX_GROUPS: Final = (24, 12, 6, 3, 2)  # on each side, most first: the picture has limited room
 _MAX_FLOWS: Final = 2000
 _MAX_SCOPES: Final = 32  # of a name
 
 
-@dataclass(frozen=True)
-class Group:
-    """Ends of transfers: a single op, ops that share a name scope or a type, or unknown ops.
+class _End(NamedTuple):
+    """An op at one end of transfers, or an unknown op."""
 
-    The kind `memory` is for unknown ops, `others` for the small groups of a side with too many.
-    """
-
-    kind: _GroupKind
-    label: str  #: the scope, the type, the op's name or the memory; empty for `others`
-    nodes: tuple[str, ...]  #: of the transfer graph, most transfers first
-
-
-@dataclass(frozen=True)
-class Flow:
-    """The transfers of one direction from a group to another, between two memories."""
-
-    source: int  #: index among `Groups.sources`
-    target: int  #: index among `Groups.targets`
-    source_memory: str
-    target_memory: str
-    direction: str
-    sums: Mapping[str, Any]  #: as on an edge of the transfer graph
-
-
-@dataclass(frozen=True)
-class Groups:
-    """The transfers of a run by groups of ops; each transfer is in one flow."""
-
-    sources: tuple[Group, ...]
-    targets: tuple[Group, ...]
-    flows: tuple[Flow, ...]
-
-
-@dataclass(frozen=True)
-class _Leaf:
-    node: str
-    kind: _GroupKind
-    name: str
-    path: tuple[str, ...]  # from the outermost scope
+    node: str  # of the transfer graph
+    label: str
+    path: tuple[str, ...]  # the scopes or the type; empty for an unknown op
     weight: float
 
 
-def transfer_groups(traffic: Traffic, ops: pd.DataFrame) -> Groups:
-    """Group the ops at the two ends of transfers.
+# Ends that share a name scope or a type, with its name.
+_Group = tuple[str, Sequence[_End]]
+
+
+def transfer_flows(traffic: Traffic, ops: pd.DataFrame) -> Flows:
+    """Return all transfers as flows between groups of ops; each transfer is in one flow.
 
     Heavy scopes are divided into inner scopes while there is room. The weight of an op is the sum
     of its shares of bytes, of time and of the number of transfers: four bytes per step matter too.
@@ -77,47 +45,64 @@ def transfer_groups(traffic: Traffic, ops: pd.DataFrame) -> Groups:
     found = ops[ops["op_id"].isin({*table["source"], *table["target"]})]
     columns = (found[c].astype(str) for c in ("op_id", "name", "type"))
     named = {op_id: (name, kind) for op_id, name, kind in zip(*columns, strict=True)}
-    leaves = []
-    for end in _SIDES:
-        weights = weight.groupby(table[end], observed=True).sum()
-        leaves.append([_leaf(str(node), named, heavy) for node, heavy in weights.items()])
+    ends = {}
+    for side in ("source", "target"):
+        weights = weight.groupby(table[side], observed=True).sum()
+        ends[side] = [_end(str(node), named, heavy) for node, heavy in weights.items()]
     for most in _MAX_GROUPS:
-        sources, targets = (_divided(of_side, most) for of_side in leaves)
-        numbered = table.assign(
-            source_group=_numbers(table["source"], sources),
-            target_group=_numbers(table["target"], targets),
-        )
-        keys = ["source_group", "target_group", "source_memory", "target_memory"]
-        flows = sums(traffic, numbered, keys)
-        if len(flows) <= _MAX_FLOWS:
+        groups = {side: _divided(of_side, most) for side, of_side in ends.items()}
+        numbers = {f"{side}_group": _numbers(table[side], of) for side, of in groups.items()}
+        keys = [*numbers, "source_memory", "target_memory"]
+        rows = sums(traffic, table.assign(**numbers), keys)
+        if len(rows) <= _MAX_FLOWS:
             break
-    return Groups(sources, targets, tuple(Flow(*flow) for flow in flows))
+    places: dict[tuple[str, int, str], int] = {}  # a group has a node for each memory
+    flows = [
+        Flow(
+            source=places.setdefault(("source", source, source_memory), len(places)),
+            target=places.setdefault(("target", target, target_memory), len(places)),
+            bytes=of["bytes"],
+            count=of["count"],
+            us=us(of["total_ps"]),
+            gpu_wait_us=us(of["exposed_ps"]),
+        )
+        for source, target, source_memory, target_memory, _, of in rows
+    ]
+    nodes = [_node(groups[side][number], memory) for side, number, memory in places]
+    return Flows(nodes=tuple(nodes), flows=tuple(flows))
 
 
-def _numbers(nodes: pd.Series[str], groups: Sequence[Group]) -> pd.Series[int]:
+def _numbers(nodes: "pd.Series[str]", groups: Sequence[_Group]) -> "pd.Series[int]":
     """Return the group of each node."""
-    return nodes.map({n: k for k, group in enumerate(groups) for n in group.nodes}).astype(int)
+    found = {end.node: k for k, (_, group) in enumerate(groups) for end in group}
+    return nodes.map(found).astype(int)
 
 
-def _leaf(node: str, named: Mapping[str, tuple[str, str]], weight: float) -> _Leaf:
-    if node in named:
-        name, op_type = named[node]
-    elif node.startswith("name:"):
-        name = op_type = node.removeprefix("name:")
-    else:
-        return _Leaf(node, "memory", node, (), weight)
+def _node(group: _Group, memory: str) -> FlowNode:
+    label, ends = group
+    first = ends[0]
+    if len(ends) == 1 and not first.path:
+        return FlowNode(label="unknown op", memory=memory)
+    op_id = None if len(ends) > 1 or first.node.startswith("name:") else first.node
+    return FlowNode(label=label, memory=memory, ops=len(ends), op_id=op_id)
+
+
+def _end(node: str, named: dict[str, tuple[str, str]], weight: float) -> _End:
+    if node not in named and not node.startswith("name:"):
+        return _End(node, node, (), weight)
+    bare = node.removeprefix("name:")
+    name, op_type = named.get(node, (bare, bare))
     *scopes, _ = name.split("/", _MAX_SCOPES)
     # An op without a scope can only be grouped by its type.
-    path = ("scope", *scopes) if any(scopes) else ("type", op_type)
-    return _Leaf(node, "op", name, path, weight)
+    return _End(node, name, ("scope", *scopes) if any(scopes) else ("type", op_type), weight)
 
 
-def _divided(leaves: Sequence[_Leaf], most: int) -> tuple[Group, ...]:
+def _divided(ends: Iterable[_End], most: int) -> list[_Group]:
     """Return the groups of a side, the heaviest first and the others last."""
-    parts = _parts(leaves, 2)
+    parts = _parts(ends, 2)
     whole: set[str] = set()  # first nodes of parts that cannot be divided for lack of room
     while True:
-        parts.sort(key=lambda part: (-sum(leaf.weight for leaf in part), part[0].node))
+        parts.sort(key=lambda part: (-sum(end.weight for end in part), part[0].node))
         heaviest = next((p for p in parts if len(p) > 1 and p[0].node not in whole), None)
         if heaviest is None:
             break
@@ -127,35 +112,26 @@ def _divided(leaves: Sequence[_Leaf], most: int) -> tuple[Group, ...]:
             parts += within
         else:
             whole.add(heaviest[0].node)
-    if len(parts) <= most:
-        return tuple(map(_group, parts))
-    rest = [leaf for part in parts[most - 1 :] for leaf in part]
-    others = Group(kind="others", label="", nodes=_heaviest_first(rest))
-    return (*map(_group, parts[: most - 1]), others)
+    groups: list[_Group] = [
+        (part[0].label if len(part) == 1 else "/".join(_common_path(part)[1:]), part)
+        for part in parts
+    ]
+    if len(groups) <= most:
+        return groups
+    rest = [end for part in parts[most - 1 :] for end in part]
+    return [*groups[: most - 1], (f"{len(rest):,} others", rest)]
 
 
-def _parts(leaves: Iterable[_Leaf], depth: int) -> list[list[_Leaf]]:
-    """Group leaves by the first names of their paths; each shorter path is a part of its own."""
-    by_path: dict[tuple[str, ...], list[_Leaf]] = defaultdict(list)
-    for leaf in leaves:
-        alone = len(leaf.path) < depth
-        by_path[("", leaf.node) if alone else leaf.path[:depth]].append(leaf)
+def _parts(ends: Iterable[_End], depth: int) -> list[list[_End]]:
+    """Group ends by the first names of their paths; each shorter path is a part of its own."""
+    by_path: dict[tuple[str, ...], list[_End]] = defaultdict(list)
+    for end in ends:
+        alone = len(end.path) < depth
+        by_path[("", end.node) if alone else end.path[:depth]].append(end)
     return list(by_path.values())
 
 
-def _common_path(leaves: Sequence[_Leaf]) -> tuple[str, ...]:
-    first, last = min(leaf.path for leaf in leaves), max(leaf.path for leaf in leaves)
-    same = [a == b for a, b in zip(first, last, strict=False)]
-    return first[: [*same, False].index(False)]
-
-
-def _group(leaves: Sequence[_Leaf]) -> Group:
-    nodes = _heaviest_first(leaves)
-    if len(leaves) == 1:
-        return Group(kind=leaves[0].kind, label=leaves[0].name, nodes=nodes)
-    kind, *names = _common_path(leaves)
-    return Group(kind="type" if kind == "type" else "scope", label="/".join(names), nodes=nodes)
-
-
-def _heaviest_first(leaves: Iterable[_Leaf]) -> tuple[str, ...]:
-    return tuple(leaf.node for leaf in sorted(leaves, key=lambda leaf: (-leaf.weight, leaf.node)))
+def _common_path(ends: Sequence[_End]) -> tuple[str, ...]:
+    first, last = min(end.path for end in ends), max(end.path for end in ends)
+    same = takewhile(lambda names: names[0] == names[1], zip(first, last, strict=False))
+    return tuple(name for name, _ in same)
