@@ -25,7 +25,7 @@ from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.steps import regular_steps
 from traceanalyzer.tables.thread_activity import ON_DEVICE, ThreadState
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
-from traceanalyzer.timeline.walk import Parts, Phase, critical_path, program_thread
+from traceanalyzer.timeline.walk import Parts, Phase
 from traceanalyzer.units import PS_PER_US, us
 
 # The assumed time of an op on the device, as a share of its host time: no trace shows it.
@@ -48,21 +48,6 @@ class GainBounds:
     beside_ps: float = 0  #: input, or work of another device, takes this time anyway
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HostPath:
-    """The critical path through the regular steps of one host."""
-
-    host: Host
-    steps: int  #: the number of steps
-    path: Parts  #: of the steps, one after the other
-
-    @cached_property
-    def of_row_ps(self) -> NDArray[np.int64]:
-        """The time that the path spends in the op of each row of the host's op table."""
-        rows = self.path.row.astype(np.int64)
-        return sum_by(rows, self.path.duration_ps, len(self.host.tables.ops))
-
-
 class Costs:
     """The costs of a run's ops per regular step."""
 
@@ -78,17 +63,6 @@ class Costs:
     @cached_property
     def _devices(self) -> list[_Device]:
         return [device for work in self._work for device in work.devices]
-
-    @cached_property
-    def paths(self) -> tuple[HostPath, ...]:
-        """The critical path through the regular steps of each host that has any."""
-        return tuple(
-            HostPath(
-                host=host, steps=len(steps), path=critical_path(host.tables, host.timeline, steps)
-            )
-            for host, steps in self._hosts
-            if program_thread(host.tables.threads) != ON_DEVICE
-        )
 
     @cached_property
     def host_by_op_ps(self) -> pd.Series[float] | None:
@@ -108,19 +82,9 @@ class Costs:
         """How long devices waited for each op per step, by op id: the mean over devices, if any."""
         return _mean_by_op([device.exposed_by_op_ps for device in self._devices])
 
-    @cached_property
-    def _path_by_op_ps(self) -> pd.Series[float] | None:
-        return _mean_by_op(
-            [pd.Series(p.of_row_ps / p.steps, p.host.tables.ops["op_id"]) for p in self.paths]
-        )
-
     def host_ps(self, op_ids: Iterable[str]) -> float | None:
         """Return the time of ops on host threads per step, all hosts together."""
         return _total(self.host_by_op_ps, op_ids)
-
-    def path_ps(self, op_ids: Iterable[str]) -> float | None:
-        """Return the critical-path time spent in ops per step, the mean over hosts."""
-        return _total(self._path_by_op_ps, op_ids)
 
     def exposed_ps(self, op_ids: Iterable[str]) -> float | None:
         """Return how long devices waited for ops per step, the mean over devices."""

@@ -44,6 +44,12 @@ def trace_health(run: Run) -> tuple[Health, ...]:
     return tuple(Health(severity=severity, id=id_, message=text) for severity, id_, text in found)
 
 
+def compiled_ops(run: Run) -> int:
+    """Return the number of ops of a JAX program, or on a TPU."""
+    computing = run.ops["placement"][run.ops["role"] == Role.COMPUTE].astype(str)
+    return int(computing.str.startswith(("xla", "tpu")).sum())
+
+
 def _remark(case: str, **values: object) -> _Remark:
     entry, words = _TEXTS[case], {"mark": _TEXTS["mark"], "capture": _TEXTS["capture"]}
     return entry["severity"], case.partition("/")[0], entry["message"].format(**words, **values)
@@ -62,7 +68,7 @@ def _of_run(run: Run) -> Iterator[_Remark]:
     if (loop := eager_loop(run.ops, run.steps)) is not None:
         at, took = f" ({loop.place})" if loop.place else "", duration_text(loop.step_ps)
         yield _remark("eager_loop", ops=counted(loop.ops, "op"), at=at, took=took)
-    if run.version is None:
+    if run.version is None and not compiled_ops(run) == len(run.ops) > 0:
         yield _remark("tf_version_unknown")
     unknown = run.ops[(run.ops["placement"] == "unknown") & (run.ops["role"] == Role.COMPUTE)]
     if len(unknown):

@@ -66,10 +66,9 @@ def walk(
             np.array(sorted(b for _, b in devices), np.int64), np.zeros(len(devices), np.int32),
         ]
     )  # fmt: skip
-    assert (found.event == -1).all()
     return [
         (int(a), int(b), int(phase), int(row), bool(proved))
-        for a, b, phase, row, _, proved in zip(*found, strict=True)
+        for a, b, phase, row, proved in zip(*found, strict=True)
     ]
 
 

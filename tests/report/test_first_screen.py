@@ -1,11 +1,13 @@
 """The first screen: what happened, what it costs, what to do; and the faults it must not have."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import traceanalyzer as ta
@@ -40,6 +42,7 @@ from traceanalyzer.model import blocks as b
 from traceanalyzer.model.changes import Saving
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.changes import saving_text
+from traceanalyzer.report.html import render_page
 from traceanalyzer.report.page import in_order, page_of
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.text import plain
@@ -99,7 +102,11 @@ def read(tmp_path: Path, *planes: Any) -> b.Page:  # noqa: ANN401 - words of the
         ((EIG_AND_JOIN, BUSY), "B", ["2 ops (10.0 µs) ran on the CPU and the GPU never waited"]),
         ((MATMUL,), "C", ["No GPU was used.", "1 op ran on the CPU"]),
         ((MATMUL, gpu(0)()), "C", ["No GPU was used, although the machine has one."]),
-        ((FUSION, host(PIPELINE)), "E", ["No TensorFlow op ran on the CPU; 1 XLA op"]),
+        (
+            (FUSION, host(PIPELINE)),
+            "E",
+            ["1 op, compiled by XLA, ran on the GPU", "no TensorFlow op ran on the CPU"],
+        ),
         ((NO_OPS,), "E", ["The trace contains no ops"]),
         (
             (
@@ -116,7 +123,7 @@ def read(tmp_path: Path, *planes: Any) -> b.Page:  # noqa: ANN401 - words of the
                 plane("/device:TPU:0", line("XLA Ops")(event("fusion", us(0, 9)))),
             ),
             "E",
-            ["1 XLA op ran on the accelerator", "For 1 op (5.00 µs)"],
+            ["1 op, compiled by XLA, ran on the TPU", "For 1 op (5.00 µs)"],
         ),
     ],
 )
@@ -174,7 +181,7 @@ def test_python_that_takes_more_than_cpu_ops_is_named(tmp_path: Path) -> None:
     page = read(tmp_path, host(line("python")(steps)))
 
     assert (
-        "take 20.0 µs of the 1.00 ms step recorded (2.0 %). More goes to your program (98.0 %)"
+        "took 20.0 µs of the 1.00 ms step recorded (2.0 %). More goes to your program (98.0 %)"
         in (said(page))
     )
 
@@ -185,7 +192,7 @@ def test_without_a_gpu_the_prediction_leads_and_why_there_is_none_follows() -> N
     assert page.kind == "D"
     assert plain(page.happened) == (
         "With a GPU, 46 of 52 ops would run on it; 6 would stay on the CPU. "
-        "TensorFlow had no GPU: CUDA_VISIBLE_DEVICES hides it."
+        "TensorFlow had no GPU: CUDA_VISIBLE_DEVICES hides it and no driver was found."
     )
     (block,) = every(page, b.StepBar)
     (bar,) = block.bars
@@ -412,6 +419,39 @@ def test_why_there_is_no_gpu_is_the_first_change_if_no_op_is_to_move() -> None:
 
     assert [c.id for c in in_order(found, [gpu, runtime])] == ["g", "r"]
     assert [c.id for c in in_order(found, [gpu, runtime, change(found)])] == ["r", "a1", "g"]
+
+
+def test_a_gpu_that_the_machine_has_is_made_visible_first() -> None:
+    """Without a GPU in the machine, the variable that hides GPUs makes no difference."""
+    found = sample("recommender")
+    (machine,) = found.run.hosts
+    assert machine.capture_file is not None
+    capture_file = replace(machine.capture_file, gpus=({"name": "a GPU"},))
+    run = replace(found.run, hosts=(replace(machine, capture_file=capture_file),))
+    gpu = change(found, id="g", kind="gpu", title="Unset CUDA_VISIBLE_DEVICES")
+
+    assert [c.id for c in in_order(replace(found, run=run), [gpu, change(found)])] == ["g", "a1"]
+
+
+def test_bars_that_are_compared_share_a_scale() -> None:
+    def bar(us: float) -> b.Bar:
+        return b.Bar(label="GPU:0", total=us, parts=(b.Part(kind="compute", label="", value=us),))
+
+    block = b.StepBar(unit="us", bars=(bar(100), bar(50)))
+    page = page_of(sample("recommender"))
+    section = b.Section(id="step", title="", blocks=(block,))
+    html = render_page(msgspec.structs.replace(page, sections=(section,)))
+
+    classes = re.findall(r'class="part compute (\w+)"', html)
+    widths = [re.findall(rf"\.{name}{{width:(.*?)}}", html) for name in classes]
+    assert widths == [["100%"], ["50%"]]
+
+
+def test_if_there_is_nothing_to_explain_nothing_is_said_to_be_excluded(tmp_path: Path) -> None:
+    page = read(tmp_path, FUSION)
+
+    assert page.kind == "E"
+    assert not {each.id for each in every(page, b.Fold)} & {"checked", "not-the-cause"}
 
 
 def test_a_trace_without_ops_says_how_to_record_them(tmp_path: Path) -> None:

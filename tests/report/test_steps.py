@@ -1,4 +1,4 @@
-"""What the report says of steps: how they were found, their parts, and the critical path."""
+"""What the report says of steps: how they were found, and their parts."""
 
 from pathlib import Path
 
@@ -27,11 +27,10 @@ from tests.traces import (
     write,
     xspace,
 )
-from traceanalyzer.costs import Costs
 from traceanalyzer.model.blocks import Chart, KeyValues, Note, Tab, Table
 from traceanalyzer.model.figures import StepKinds, Steps
 from traceanalyzer.report.input_pipeline import input_pipeline
-from traceanalyzer.report.steps import critical_paths, steps_of, steps_tab, timeline
+from traceanalyzer.report.steps import steps_of, steps_tab, timeline
 from traceanalyzer.run import Run
 from traceanalyzer.step_parts import step_parts
 
@@ -141,7 +140,6 @@ def test_without_steps_the_recording_counts_as_one() -> None:
     assert (steps.has_steps, steps.step_us) == (False, 20)
     assert found is not None
     assert [(d.steps, d.us_per_step) for d in found.devices] == [(None, 20)]
-    assert critical_paths(Costs(run)) == ()
 
 
 def test_without_a_device_the_programs_thread_is_told_of() -> None:
@@ -153,18 +151,6 @@ def test_without_a_device_the_programs_thread_is_told_of() -> None:
     (program,) = found.devices
     assert program.device is None
     assert {p.phase: p.us for p in program.phases} == {"cpu_op": 30, "program": 20}
-
-
-def test_what_is_not_attributed_is_not_proved() -> None:
-    waiting = event("cuStreamSynchronize", us(20, 70), correlation_id=9)
-    python = line("python")(step(0, us(0, 100))(eager("MatMul", us(5, 10)), waiting))
-    device = stream(13, "Compute")(kernel("gemm", us(40, 40)))  # nothing tells who launched it
-
-    (path,) = critical_paths(Costs(run_of(host(python), gpu(0, device))))
-
-    found = {p.phase: p.us for p in path.phases}
-    assert found == {"compute": 40, "runtime": 10, "program": 10, "unknown": 40}
-    assert path.proved_share == 0.6
 
 
 # --- the tab -----------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +24,7 @@ from tests.traces import (
     us,
 )
 from traceanalyzer.timeline.device_parts import host_timeline, with_exposed
-from traceanalyzer.timeline.walk import Phase, critical_path
+from traceanalyzer.timeline.walk import Phase
 
 spans = st.builds(us, st.integers(0, 60), st.integers(0, 30))
 numbers = st.integers(0, 4)
@@ -94,8 +93,3 @@ def test_parts_follow_on_each_other(
         assert int(told.ops["exposed_ps"].sum()) <= idle / len(every)
         copies = told.transfers[told.transfers["exposed_ps"].notna()]
         assert (copies["exposed_ps"] <= copies["duration_ps"]).all()
-    lasting = tables.steps[tables.steps["duration_ps"] > 0]
-    if len(lasting):
-        path = critical_path(tables, timeline, lasting)
-        assert int(path.duration_ps.sum()) == int(lasting["duration_ps"].sum())
-        assert np.isin(path.phase, list(Phase)).all()

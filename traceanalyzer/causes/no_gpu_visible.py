@@ -41,7 +41,7 @@ from traceanalyzer.causes.knowledge.advice import read
 from traceanalyzer.causes.knowledge.caught_errors import raised_evidence
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.findings import CERTAINTIES, Finding
-from traceanalyzer.format import counted
+from traceanalyzer.format import counted, series
 from traceanalyzer.model import Evidence, Fix, TraceWhere
 from traceanalyzer.placement.by_registry import coverage_text
 from traceanalyzer.placement.on_a_gpu import failure
@@ -166,10 +166,10 @@ def _by_captures(op_ids: tuple[str, ...], captured: Sequence[CaptureFile]) -> Fi
     has_gpu = any(capture_file.gpus for capture_file in captured)
     known = sorted(every, key=lambda o: is_doubtful(o) and not has_gpu)
     sub_reason, title = None, "TensorFlow had no GPU: every op ran on the CPU"
-    if known and (has_gpu or not is_doubtful(known[0])):
-        sub_reason = known[0].reason
-        what = known[0].title or _OBSTACLES[sub_reason].title
-        title = f"TensorFlow had no GPU: {what}{_at(known[0])}"
+    if proved := [o for o in known if has_gpu or not is_doubtful(o)]:
+        sub_reason = proved[0].reason
+        titles = [f"{o.title or _OBSTACLES[o.reason].title}{_at(o)}" for o in proved]
+        title = f"TensorFlow had no GPU: {series(list(dict.fromkeys(titles)))}"
     fixes = [obstacle_fix(o) for o in known] or [_ASK]
     errors: list[Evidence] = []
     for capture_file in captured:

@@ -181,6 +181,7 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
     ]
     edits = tuple(edit for edit in unhiding if edit is not None)
     first, fixes = findings[0], [fix for finding in findings for fix in finding.fixes]
+    fixes = fixes if every else fixes[:1]  # the candidates name the others, each with a check
     hiding = {frame.text for frame, _ in lines}
     edited = {edit.old[0].strip() for edit in edits}
     advice = [

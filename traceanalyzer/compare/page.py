@@ -87,8 +87,7 @@ def _step_bars(base: Report, new: Report) -> b.Section | None:
                     units.add(block.unit)
     if len(units) != 1 or not bars:
         return None
-    note = ("Each bar is drawn at full width, whatever its total.",)
-    block = b.StepBar(unit=units.pop(), bars=tuple(bars), note=note)
+    block = b.StepBar(unit=units.pop(), bars=tuple(bars))
     return b.Section(id="step", title="A step", blocks=(block,))
 
 

@@ -18,7 +18,6 @@ from traceanalyzer.model._record import Table as Table
 from traceanalyzer.model.blocks import Page
 from traceanalyzer.model.changes import Change
 from traceanalyzer.model.figures import (
-    CriticalPath,
     InputPipeline,
     Memory,
     RoundTripRecord,
@@ -105,7 +104,6 @@ class Summary(Record):
     cpu_op_us: Us
     explained: ExplainedShares
     explained_share: Share | None  # certain + likely; None if no GPU was visible
-    gpu_idle_share: Share | None  # of the regular steps, or of the recording without steps
     step_us: StepTime | None
     exposed_us_per_step: Us | None
 
@@ -224,7 +222,6 @@ class Finding(Record):
     cost: Cost
     gain_us_per_step: Gain | None = None
     fixes: tuple[Fix, ...] = ()
-    path_us_per_step: Us | None = None  # time of its ops on the critical path
     ops_total: Count | None = None  # before ``ops`` was cut
 
 
@@ -289,7 +286,6 @@ class Report(Record):
     on_a_gpu: OnAGpu | None = None
     steps: Steps | None = None
     timeline: Timeline | None = None
-    critical_path: tuple[CriticalPath, ...] = ()
     transfer_graph: TransferGraph | None = None
     round_trips: tuple[RoundTripRecord, ...] = ()
     round_trips_total: Count | None = None  # before ``round_trips`` was cut

@@ -81,7 +81,7 @@ class Gain(Record):
 
     low: Us | None
     high: Us | None
-    basis: str  # "exposed", "critical path" or "input wait"
+    basis: str  # "exposed" or "input wait"
     note: str | None = None  # assumptions behind the bounds for faster input
 
 

@@ -80,32 +80,7 @@ class Timeline(Record):
     """How the devices spent their time."""
 
     devices: tuple[DeviceTimeline, ...]
-    busiest_share: Share | None = None  # of the device that computed most; None for one
-    idlest_share: Share | None = None  # of the device that computed least
     shift_us: Us = 0.0  # largest shift of a device's times, so that launches precede kernels
-
-
-class PathOp(Record):
-    """An op on the critical path: its host time, kernel, copy or launch."""
-
-    op_id: str
-    name: str
-    type: str
-    placement: str
-    us_per_step: Us
-    share: Share
-
-
-class CriticalPath(Record):
-    """The critical path of a host's regular steps, traced back from their ends, per step."""
-
-    host: str
-    steps: Count
-    us_per_step: Us
-    proved_share: Share  # attributed without assumptions
-    phases: tuple[PhaseTime, ...]
-    ops: tuple[PathOp, ...]  # the longest first
-    ops_total: Count | None = None
 
 
 class EventLane(Record):

@@ -98,22 +98,13 @@ struct walk_back {
     COLUMN(const int64_t) call_id, call_ps;
     COLUMN(const int32_t) call_thread;
     COLUMN(const uint8_t) call_begins, call_ends;
-    /* Device events, by end. If the walk does not go through devices, the columns from
-     * `device_start` on are empty. `device_before`: the last event that ended on the device before
-     * this one began. */
+    /* Device events, by end. */
     COLUMN(const int64_t) device_end;
     COLUMN(const int32_t) device_stream;
-    COLUMN(const int64_t) device_start;
-    COLUMN(const uint8_t) device_phase;
-    COLUMN(const int32_t) device_row, device_launch_thread;
-    COLUMN(const int64_t) device_launch_start, device_launch_end;
-    COLUMN(const uint8_t) device_is_proved;
-    COLUMN(const int64_t) device_before; /* -1 for none */
-    /* Parts: start, end, phase, row (-1: none), device event (-1: none), whether proved. */
+    /* Parts: start, end, phase, row (-1: none), whether proved. */
     COLUMN(int64_t) part_start, part_end;
     COLUMN(uint8_t) part_phase;
     COLUMN(int32_t) part_row;
-    COLUMN(int64_t) part_event;
     COLUMN(uint8_t) part_is_proved;
     COLUMN(int64_t) done; /* spans, parts; zero at first */
 };
@@ -121,7 +112,6 @@ struct walk_back {
 /* The position of the walk: time `t` on a thread or, with ON_DEVICE, on the devices. */
 typedef struct {
     int64_t t;
-    int64_t on_device;          /* the device event to continue with; -1: the one that ended last */
     int64_t launched, returned; /* the launch, if `t` is the start of an event that it launched */
     int64_t call;               /* the last call on the way */
     int32_t thread;
@@ -131,7 +121,7 @@ typedef struct {
 
 /* The part that one step of the walk adds: [since, t). */
 typedef struct {
-    int64_t since, event;
+    int64_t since;
     int32_t row;
     uint8_t phase;
     bool is_proved;
@@ -152,13 +142,7 @@ static bool is_sound(const struct walk_back *c)
 {
     int64_t spans = c->span_start.size, threads = c->is_program.size;
     int64_t segments = c->segment_start.size, links = c->link_at.size, calls = c->call_id.size;
-    int64_t events = c->device_end.size, through = c->device_start.size;
     int64_t room = c->part_start.size;
-    for (int64_t d = 0; d < c->device_before.size; d++) {
-        if (c->device_before.at[d] < -1 || c->device_before.at[d] >= events) {
-            return false;
-        }
-    }
     return c->span_end.size == spans && c->span_thread.size == spans &&
            c->span_launch_start.size == spans && c->span_launch_end.size == spans &&
            c->span_is_proved.size == spans && c->thread_begin.size == threads + 1 &&
@@ -168,17 +152,12 @@ static bool is_sound(const struct walk_back *c)
            c->link_from.size == links && c->link_is_proved.size == links &&
            c->call_ps.size == calls && c->call_thread.size == calls &&
            c->call_begins.size == calls && c->call_ends.size == calls &&
-           c->device_stream.size == events && (through == events || through == 0) &&
-           c->device_phase.size == through && c->device_row.size == through &&
-           c->device_launch_thread.size == through && c->device_launch_start.size == through &&
-           c->device_launch_end.size == through && c->device_is_proved.size == through &&
-           c->device_before.size == through && c->part_end.size == room &&
-           c->part_phase.size == room && c->part_row.size == room && c->part_event.size == room &&
+           c->device_stream.size == c->device_end.size && c->part_end.size == room &&
+           c->part_phase.size == room && c->part_row.size == room &&
            c->part_is_proved.size == room && c->done.size == 2 &&
            are_threads(c->span_thread.at, spans, threads) &&
            are_threads(c->link_from_thread.at, links, threads) &&
            are_threads(c->call_thread.at, calls, threads) &&
-           are_threads(c->device_launch_thread.at, through, threads) &&
            are_bounds(c->thread_begin.at, threads + 1, segments) &&
            are_bounds(c->link_begin.at, threads + 1, links);
 }
@@ -218,40 +197,20 @@ static void follow_launch(const place *here, part *p, place *next)
     }
 }
 
-static void
-follow_device(const struct walk_back *c, const place *here, int64_t floor, part *p, place *next)
+static void follow_device(const struct walk_back *c, const place *here, int64_t floor, part *p)
 {
-    bool is_through = c->device_start.size > 0;
-    int64_t d = here->on_device >= 0 ? here->on_device : last_device_event(c, here->t);
+    int64_t d = last_device_event(c, here->t);
     if (d < 0) {
         if (!c->device_end.size) {
             p->phase = OTHER_DEVICE; /* the trace has no events of it */
         }
-    } else if (!is_through && c->device_end.at[d] <= floor) {
+    } else if (c->device_end.at[d] <= floor) {
         p->phase = RUNTIME; /* the device was idle until the host noticed */
-    } else if (!is_through && c->device_end.at[d] == here->t) {
+    } else if (c->device_end.at[d] == here->t) {
         p->phase = OTHER_DEVICE;
-    } else if (c->device_end.at[d] < here->t) {
-        p->phase = here->on_device >= 0 ? QUEUED : RUNTIME; /* until the host noticed */
+    } else {
+        p->phase = RUNTIME; /* until the host noticed */
         p->since = c->device_end.at[d];
-        next->on_device = d;
-    } else if (is_through) {
-        int64_t before = c->device_before.at[d];
-        int64_t ended = before >= 0 ? c->device_end.at[before] : LONG_AGO;
-        *p = (part){c->device_start.at[d], d, c->device_row.at[d], c->device_phase.at[d],
-                    here->is_proved};
-        if (c->device_launch_thread.at[d] >= 0 && c->device_launch_start.at[d] > ended) {
-            next->thread = c->device_launch_thread.at[d];
-            next->at_launch = true;
-            next->is_proved &= c->device_is_proved.at[d] != 0;
-            next->launched = c->device_launch_start.at[d];
-            next->returned = c->device_launch_end.at[d];
-        } else if (before >= 0) {
-            next->on_device = before;
-            next->is_proved &= c->device_stream.at[before] == c->device_stream.at[d];
-        } else {
-            next->at_launch = true; /* the launch is unknown */
-        }
     }
 }
 
@@ -285,11 +244,7 @@ follow_segment(const struct walk_back *c, const place *here, int64_t k, part *p,
         p->phase = RUNTIME;
         p->row = -1;
         if (d >= 0 && c->device_end.at[d] > p->since) {
-            /* A transfer waits for itself. */
-            bool is_own = c->device_start.size > 0 &&
-                          c->device_launch_thread.at[d] == here->thread &&
-                          c->device_launch_start.at[d] >= p->since;
-            next->is_proved &= is_own || is_of_one_stream(c, p->since, d);
+            next->is_proved &= is_of_one_stream(c, p->since, d);
             p->since = c->device_end.at[d];
             next->thread = ON_DEVICE;
         }
@@ -337,7 +292,7 @@ static bool add_part(const struct walk_back *c, int64_t first, int64_t *n, const
 {
     int64_t k = *n - 1;
     if (k >= first && c->part_phase.at[k] == p->phase && c->part_row.at[k] == p->row &&
-        c->part_event.at[k] == p->event && c->part_is_proved.at[k] == p->is_proved) {
+        c->part_is_proved.at[k] == p->is_proved) {
         c->part_start.at[k] = p->since;
     } else if (p->since < t) {
         if (*n >= c->part_start.size) {
@@ -348,7 +303,6 @@ static bool add_part(const struct walk_back *c, int64_t first, int64_t *n, const
         c->part_end.at[k] = t;
         c->part_phase.at[k] = p->phase;
         c->part_row.at[k] = p->row;
-        c->part_event.at[k] = p->event;
         c->part_is_proved.at[k] = p->is_proved;
     }
     return true;
@@ -360,7 +314,6 @@ static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
     int jumps = 0;
     place here = {
         .t = c->span_end.at[g],
-        .on_device = -1,
         .launched = c->span_launch_start.at[g],
         .returned = c->span_launch_end.at[g],
         .thread = c->span_thread.at[g],
@@ -368,21 +321,20 @@ static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
         .is_proved = c->span_is_proved.at[g] != 0,
     };
     while (here.t > floor) {
-        part p = {floor, -1, -1, UNATTRIBUTED, here.is_proved};
+        part p = {floor, -1, UNATTRIBUTED, here.is_proved};
         place next = here;
         next.at_launch = false;
-        next.on_device = -1;
         if (here.at_launch) {
             follow_launch(&here, &p, &next);
         } else if (here.thread == ON_DEVICE) {
-            follow_device(c, &here, floor, &p, &next);
+            follow_device(c, &here, floor, &p);
         } else {
             follow_thread(c, &here, &p, &next);
         }
         p.since = least(most(p.since, floor), here.t); /* never go forward, so that the walk ends */
         jumps = p.since < here.t ? 0 : jumps + 1;
         if (jumps > MOST_JUMPS) {
-            p = (part){floor, -1, -1, UNATTRIBUTED, p.is_proved};
+            p = (part){floor, -1, UNATTRIBUTED, p.is_proved};
         }
         if (!add_part(c, first, n, &p, here.t)) {
             return false;

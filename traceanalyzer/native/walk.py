@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +12,14 @@ from traceanalyzer.native.library import Function
 
 
 class Walked(NamedTuple):
-    """Parts of spans, latest first; `event` is the device event, -1 for none."""
+    """Parts of spans, latest first."""
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
     phase: NDArray[np.uint8]
     row: NDArray[np.int32]
-    event: NDArray[np.int64]
     is_proved: NDArray[np.bool_]
 
-
-_THROUGH: Final = "int64 uint8 int32 int32 int64 int64 bool int64"  # from `device_start` on
-_NOT_THROUGH: Final = [np.empty(0, dtype) for dtype in _THROUGH.split()]
 
 _busy_and_idle = Function(
     "busy_and_idle", "int64 int64 int64 int64 number number int64= int64= uint8= int64="
@@ -34,8 +30,8 @@ _walk_back = Function(
     " int64 bool int64 int64 uint8 int32 int64"
     " int64 int64 int32 int64 bool"
     " int64 int64 int32 bool bool"
-    f" int64 int32 {_THROUGH}"
-    " int64= int64= uint8= int32= int64= bool= int64=",
+    " int64 int32"
+    " int64= int64= uint8= int32= bool= int64=",
 )
 
 
@@ -57,20 +53,16 @@ def busy_and_idle(
     return start_ps[:n], end_ps[:n], phase[:n], transfer[:n]
 
 
-def walk_back(
-    columns: Sequence[NDArray[Any]], through: Sequence[NDArray[Any]] | None = None
-) -> Walked:
+def walk_back(columns: Sequence[NDArray[Any]]) -> Walked:
     """Divide each span among the events that its end waited for, latest part first.
 
-    `columns` are the columns of `struct walk_back` in `walk.c` up to `device_stream`. To walk
-    through devices too, pass the columns from `device_start` on as `through`.
+    `columns` are the columns of `struct walk_back` in `walk.c` up to `device_stream`.
     """
     spans, done = len(columns[0]), np.zeros(2, np.int64)
-    inputs = [*columns, *(through or _NOT_THROUGH)]
-    types = (np.int64, np.int64, np.uint8, np.int32, np.int64, np.bool_)
+    types = (np.int64, np.int64, np.uint8, np.int32, np.bool_)
     parts: list[NDArray[Any]] = [np.empty(4 * spans + 1024, dtype) for dtype in types]
-    _walk_back(*inputs, *parts, done)
+    _walk_back(*columns, *parts, done)
     while done[0] < spans:
         parts = [np.concatenate([part, np.empty_like(part)]) for part in parts]
-        _walk_back(*inputs, *parts, done)
+        _walk_back(*columns, *parts, done)
     return Walked(*(part[: done[1]] for part in parts))

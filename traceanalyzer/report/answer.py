@@ -42,9 +42,8 @@ def facts_of_the_bar(facts: PageFacts) -> tuple[str, ...]:
     found = [run.name, listed([host.name for host in run.hosts])]
     if run.version is not None:
         found.append(f"TensorFlow {run.version.value}")
-    used = [d.device.rpartition("/device:")[2].partition(":")[0] for d in facts.devices if d.device]
-    if used:
-        found.append(counted(len(used), used[0]))
+    if facts.used:
+        found.append(counted(len(facts.used), facts.used[0]))
     elif not facts.other_device and not run.ops.empty:
         found.append("GPU used" if run.gpu_used else "no GPU used")
     if facts.has_steps:
@@ -75,21 +74,25 @@ def moves_ops(changes: Sequence[Change]) -> bool:
 def _advice(facts: PageFacts) -> str:
     if facts.kind == "D":
         return f"{_PLACED_WELL} for a machine with a GPU."
-    if facts.kind == "E" and facts.on_cpu.empty and not (facts.other_device or facts.compiled):
-        said = f"If this is a TensorFlow program, record its ops with {_RECORD}."
-        return "" if facts.run.captured else said
+    if facts.kind == "E":
+        return _with_nothing_to_explain(facts)
     if facts.kind != "B" or not facts.step_us:
         return ""
     if facts.part_us("unknown") >= _MOST * facts.step_us:
         said = "The trace does not show what the GPU waits for most of the time"
         return f"{said}: record host threads too, with {_RECORD}."
     if facts.part_us("compute") >= _MOSTLY_COMPUTING * facts.step_us:
-        advice = t.phrase("faster_kernels")
-    elif facts.steps < _FEWEST_STEPS:
-        advice = "Too few steps were recorded to say how to make them faster: record ten or more."
-    else:
+        return t.phrase("faster_kernels")
+    too_few = "Too few steps were recorded to say how to make them faster: record ten or more."
+    return too_few if facts.steps < _FEWEST_STEPS else ""
+
+
+def _with_nothing_to_explain(facts: PageFacts) -> str:
+    if facts.compiled:
+        return "" if _doubt(facts) else f"{_PLACED_WELL}: no TensorFlow op ran on the CPU."
+    if facts.other_device or not facts.on_cpu.empty or facts.run.captured:
         return ""
-    return advice if _doubt(facts) else f"{_PLACED_WELL}. {advice}"
+    return f"If this is a TensorFlow program, record its ops with {_RECORD}."
 
 
 def _change(change: Change) -> Text:
@@ -241,9 +244,8 @@ def _took(facts: PageFacts, ran: str) -> Text:
     ops_us = facts.part_us("cpu_op")
     if not facts.has_steps or not facts.step_us or not ops_us:
         return t.fill("{} ({}).", ran, _host_time(facts.on_cpu))
-    takes = "takes" if len(facts.on_cpu) == 1 else "take"
     more = _more_goes_to(facts, ops_us, "More goes to")
-    return t.fill("{} and {} {}.{}", ran, takes, _of_a_step(facts, ops_us), more)
+    return t.fill("{} and took {}.{}", ran, _of_a_step(facts, ops_us), more)
 
 
 def _no_gpu(facts: PageFacts) -> Text:
@@ -282,8 +284,9 @@ def _nothing(facts: PageFacts) -> Text:
             used = "A pluggable device (such as Metal) was used; its work is not in the trace."
         return t.fill("{} {} ran on the CPU ({}).", used, _cpu_ops(facts), _host_time(facts.on_cpu))
     if facts.compiled:
-        ran = f"{counted(facts.compiled, 'XLA op')} ran on the accelerator"
-        return (f"No TensorFlow op ran on the CPU; {ran}.", *_shares(facts))
+        device = facts.used[0] if facts.used else "accelerator"
+        ran = f"{counted(facts.compiled, 'op')}, compiled by XLA, ran on the {device}."
+        return (ran, *_shares(facts))
     return (f"{_NONE_KNOWN} There is nothing to explain.",)
 
 

@@ -23,7 +23,7 @@ from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.memory import memory
 from traceanalyzer.report.page import in_order, page_of
 from traceanalyzer.report.records import evidence_shown, line_texts, source_lines, tables, to_record
-from traceanalyzer.report.steps import critical_paths, idle_share, steps_of, timeline
+from traceanalyzer.report.steps import steps_of, timeline
 from traceanalyzer.report.text import plain
 from traceanalyzer.report.transfers import round_trips, transfer_graph
 from traceanalyzer.run import Run
@@ -35,22 +35,21 @@ _HARM_ORDER: Final = ("harmful", "harmless", "by_design")
 
 def assemble(diagnosis: Diagnosis) -> m.Report:
     """Build the report of a diagnosed run."""
-    run, costs = diagnosis.run, diagnosis.costs
-    info, steps, times = run_info(run), steps_of(run), timeline(run)
+    run = diagnosis.run
+    steps = steps_of(run)
     by_id = run.ops.set_index("op_id", drop=False)
     report = m.Report(
         tool=m.ToolInfo(version=version("traceanalyzer")),
-        run=info,
+        run=run_info(run),
         health=trace_health(run),
-        summary=_summary(diagnosis, idle_share(times, info.devices), steps),
+        summary=_summary(diagnosis, steps),
         findings=_ranked(_finding(f, diagnosis) for f in diagnosis.findings),
         changes=in_order(diagnosis, changes_of(diagnosis)),
         unexplained=_unexplained(diagnosis.unexplained, diagnosis, is_measured=True),
         rules=diagnosis.outcomes,
         on_a_gpu=_on_a_gpu(diagnosis),
         steps=steps,
-        timeline=times,
-        critical_path=critical_paths(costs),
+        timeline=timeline(run),
         transfer_graph=transfer_graph(run),
         round_trips=round_trips(diagnosis, lambda op_ids: _ops(by_id.loc[list(op_ids)], run)),
         round_trips_total=len(run.transfer_costs.round_trips),
@@ -64,7 +63,7 @@ def assemble(diagnosis: Diagnosis) -> m.Report:
     return replace(report, page=page, summary=replace(report.summary, verdict=verdict))
 
 
-def _summary(diagnosis: Diagnosis, gpu_idle_share: float | None, steps: Steps) -> m.Summary:
+def _summary(diagnosis: Diagnosis, steps: Steps) -> m.Summary:
     on_cpu, median_us = cpu_ops(diagnosis.run), steps.median_us
     total_ps = int(on_cpu["host_self_ps"].sum())
     levels = on_cpu["op_id"].map(diagnosis.explained)
@@ -77,7 +76,6 @@ def _summary(diagnosis: Diagnosis, gpu_idle_share: float | None, steps: Steps) -
         cpu_op_us=total_ps / PS_PER_US,
         explained=m.ExplainedShares(**(shares if total_ps else dict.fromkeys(shares))),
         explained_share=shares["certain"] + shares["likely"] if is_known else None,
-        gpu_idle_share=gpu_idle_share,
         step_us=None if median_us is None else m.StepTime(median=median_us, p95=steps.p95_us),
         exposed_us_per_step=us(diagnosis.costs.exposed_ps(on_cpu["op_id"])),
     )
@@ -106,7 +104,6 @@ def _finding(found: Finding, diagnosis: Diagnosis, *, is_measured: bool = True) 
         gain_us_per_step=None
         if bounds is None
         else m.Gain(low=us(bounds.low_ps), high=us(bounds.high_ps), basis="exposed"),
-        path_us_per_step=us(costs.path_ps(found.op_ids)) if is_measured else None,
     )
 
 

@@ -29,11 +29,12 @@ _OTHERS: Final = ("other-findings", "Also computed on the host")
 def folds(facts: PageFacts) -> b.Section | None:
     """Return the section of folded lines; None if there are none."""
     found = [*_findings(facts)]
-    if answers := myths(facts.run):
+    is_explained = facts.kind != "E"  # otherwise, nothing was looked for
+    if is_explained and (answers := myths(facts.run)):
         named = ", ".join(dict.fromkeys(MYTHS[each.id][0] for each in answers))
         bullets = b.Bullets(items=tuple(prose(each.answer) for each in answers))
         found.append(_fold("not-the-cause", f"Not the cause: {named}", bullets))
-    found += [*_checked(facts), *_limits(facts.run)]
+    found += [*(_checked(facts) if is_explained else ()), *_limits(facts.run)]
     return b.Section(id="folds", title="Nothing to change", blocks=tuple(found)) if found else None
 
 

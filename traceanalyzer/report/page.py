@@ -53,11 +53,13 @@ def page_of(
 def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...]:
     """Put the change that makes a GPU visible last if the answer is a prediction with ops to move.
 
-    It stays first if the program hides the GPU or failed for lack of one.
+    It stays first if the machine has a GPU, if the program hides GPUs on every machine, or if it
+    failed for lack of one.
     """
     facts = PageFacts(diagnosis=diagnosis, changes=tuple(found))
     there, failed = diagnosis.on_a_gpu, facts.failure
     leads = (there is not None and there.hides_gpus) or (failed is not None and failed.missing)
+    leads = leads or any(capture_file.gpus for _, capture_file in diagnosis.run.captured)
     if facts.kind != "D" or leads or not moves_ops(found):
         return tuple(found)
     return tuple(sorted(found, key=lambda change: change.kind == "gpu"))

@@ -12,6 +12,7 @@ import pandas as pd
 
 from traceanalyzer.diagnosis import NOT_RECORDED, Diagnosis, cpu_ops, rare_ops
 from traceanalyzer.findings import Finding
+from traceanalyzer.health import compiled_ops
 from traceanalyzer.model.blocks import PageKind
 from traceanalyzer.model.changes import Change
 from traceanalyzer.model.figures import StepPart
@@ -66,8 +67,7 @@ class PageFacts:
     @cached_property
     def compiled(self) -> int:
         """The number of ops of a JAX program, or on a TPU."""
-        computing = self.run.ops["placement"][self.run.ops["role"] == Role.COMPUTE].astype(str)
-        return int(computing.str.startswith(("xla", "tpu")).sum())
+        return compiled_ops(self.run)
 
     @cached_property
     def other_device(self) -> str:
@@ -76,6 +76,13 @@ class PageFacts:
         if any(f.pluggable_used for f in facts):
             return "pluggable device"
         return "TPU" if any("TPU" in name for f in facts for name in f.accelerators) else ""
+
+    @cached_property
+    def used(self) -> tuple[str, ...]:
+        """The kind of each device that computed, e.g. GPU."""
+        names = [device.device or "" for device in self.devices]
+        kinds = [name.rpartition("/device:")[2].partition(":")[0] for name in names]
+        return tuple(filter(None, kinds))
 
     @cached_property
     def failure(self) -> Failure | None:

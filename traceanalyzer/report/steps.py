@@ -8,9 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from traceanalyzer.costs import Costs, HostPath
 from traceanalyzer.format import counted
-from traceanalyzer.model import DeviceInfo
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model import figures as m
 from traceanalyzer.model.figures import InputPipeline, Steps
@@ -27,7 +25,6 @@ from traceanalyzer.tables.steps import (
     WARM_UP,
     main_steps,
 )
-from traceanalyzer.timeline.walk import Phase
 from traceanalyzer.units import PS_PER_US
 
 _LEFT_OUT: Final = {
@@ -35,7 +32,6 @@ _LEFT_OUT: Final = {
     OUTLIER: "far from the median",
     PARTIAL: "recorded only in part",
 }
-_MAX_OPS: Final = 50  # of a critical path
 _FEWEST_STEPS: Final = 3  # fewer do not show which ops recur
 _MOST_BARS: Final = 8
 _STEPS_SHOWN: Final = 400
@@ -80,7 +76,7 @@ def part_label(kind: m.StepPart) -> str:
     return capital(word("part", kind))
 
 
-# --- devices and the critical path, as data ------------------------------------------------------
+# --- devices, as data ------------------------------------------------------------------------
 
 
 def timeline(run: Run) -> m.Timeline | None:
@@ -98,14 +94,7 @@ def timeline(run: Run) -> m.Timeline | None:
         )
         for steps in found
     )
-    computed = [_share(d, "compute") for d in devices if d.device is not None]
-    several = len(computed) > 1
-    return m.Timeline(
-        devices=devices,
-        busiest_share=max(computed) if several else None,
-        idlest_share=min(computed) if several else None,
-        shift_us=shift_us(run),
-    )
+    return m.Timeline(devices=devices, shift_us=shift_us(run))
 
 
 def _phases(took_us: Mapping[m.StepPart, float]) -> tuple[m.PhaseTime, ...]:
@@ -113,53 +102,10 @@ def _phases(took_us: Mapping[m.StepPart, float]) -> tuple[m.PhaseTime, ...]:
     return tuple(m.PhaseTime(phase=k, us=us, share=us / total) for k, us in took_us.items() if us)
 
 
-def _share(device: m.DeviceTimeline, *phases: m.StepPart) -> float:
-    return sum(phase.share for phase in device.phases if phase.phase in phases)
-
-
 def shift_us(run: Run) -> float:
     """Return the largest shift applied to a device's times so that launches precede kernels."""
     shifts = (ps for host in run.hosts for ps in host.timeline.shifts_ps.values())
     return max((0, *shifts)) / PS_PER_US
-
-
-def idle_share(times: m.Timeline | None, devices: Sequence[DeviceInfo]) -> float | None:
-    """Return the mean idle share of the GPUs that ran kernels, over regular steps if known."""
-    of_steps = [d for d in (times.devices if times else ()) if d.steps and "GPU" in str(d.device)]
-    busy = [_share(device, "compute", "transfer") for device in of_steps] or [
-        d.busy_share for d in devices if d.kind == "gpu" and d.kernels and d.busy_share is not None
-    ]
-    return max(0.0, 1 - sum(busy) / len(busy)) if busy else None
-
-
-def critical_paths(costs: Costs) -> tuple[m.CriticalPath, ...]:
-    """Return the critical path through the regular steps of each host."""
-    return tuple(map(_path, costs.paths))
-
-
-def _path(found: HostPath) -> m.CriticalPath:
-    path, per_step_ps = found.path, found.steps * PS_PER_US
-    total = int(path.duration_ps.sum())
-    took_us = {
-        kind: int(path.duration_ps[np.isin(path.phase, phases)].sum()) / per_step_ps
-        for kind, phases in PARTS.items()
-    }
-    is_known = path.is_proved & (path.phase != Phase.UNATTRIBUTED)
-    ops = found.host.tables.ops[["op_id", "name", "type", "placement"]].assign(ps=found.of_row_ps)
-    ops = ops[ops["ps"] > 0].sort_values("ps", ascending=False, kind="stable")
-    return to_record(
-        m.CriticalPath,
-        found,
-        host=found.host.name,
-        us_per_step=total / per_step_ps,
-        proved_share=int(path.duration_ps[is_known].sum()) / total if total else 0.0,
-        phases=_phases(took_us),
-        ops=tuple(
-            to_record(m.PathOp, op, us_per_step=op["ps"] / per_step_ps, share=op["ps"] / total)
-            for op in ops.head(_MAX_OPS).to_dict("records")
-        ),
-        ops_total=len(ops),
-    )
 
 
 # --- the step bar ----------------------------------------------------------------------------

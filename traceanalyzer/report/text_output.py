@@ -126,9 +126,9 @@ class Form(NamedTuple):
     def step_bar(self, block: b.StepBar, most: int | None = None) -> Iterator[Simple]:
         """Yield all bars, or the given number of them, as tables."""
         columns = columns_of("drawn_bar" if self.draws_bars else "bar")
+        longest = max((part.value for bar in block.bars for part in bar.parts), default=0.0) or 1.0
         for bar in block.bars[:most]:
             yield Quiet((f"{bar.label}: {quantity(bar.total, block.unit)}",))
-            longest = max((part.value for part in bar.parts), default=0.0) or 1.0
             rows = tuple(
                 (
                     part.label,

@@ -306,6 +306,7 @@ def gap_table(run: Run) -> Iterator[b.Table]:
         return
     least_ps = _LEAST_SHARE * sum(gaps.total_ps for _, gaps in found)
     devices = {(host.name, gaps.device) for host, gaps in found}
+    is_unknown = all(_WAITED_FOR[gaps.phase] == "unknown" for _, gaps in found)
     origin_ps = min(host.start_ps for host in run.hosts)
     rows: list[dict[str, b.Cell]] = []
     ids = []
@@ -317,7 +318,8 @@ def gap_table(run: Run) -> Iterator[b.Table]:
         start, end = ((ps - origin_ps) / PS_PER_US for ps in gaps.longest_ps)
         ids.append(f"time-{start:.3f}-{end:.3f}")
         row: dict[str, b.Cell] = {"device": device if len(devices) > 1 else None}
-        row |= {"waited_for": part_label(_WAITED_FOR[gaps.phase]), "then": _next(host, gaps.after)}
+        reason = None if is_unknown else part_label(_WAITED_FOR[gaps.phase])
+        row |= {"waited_for": reason, "then": _next(host, gaps.after)}
         if gaps.row >= 0:
             op_id = str(host.tables.ops["op_id"].iloc[gaps.row])
             row["op"] = (op_link(_op(host, gaps.row), op_id),)
@@ -326,7 +328,8 @@ def gap_table(run: Run) -> Iterator[b.Table]:
         rows.append(row | {"each_us": total_us / gaps.count, "total_us": total_us})
     is_program = all(device is None for _, device in devices)
     what = "Time in which the program's thread waited" if is_program else "Idle time of devices"
-    caption = f"{what}. Gaps with the same main reason share a row, which links to the longest gap."
+    alike = "before the same op" if is_unknown else "with the same main reason"
+    caption = f"{what}. Gaps {alike} share a row, which links to the longest gap."
     yield table_of("gaps", rows, len(found), table_id="gaps", caption=(caption,), ids=ids)
 
 

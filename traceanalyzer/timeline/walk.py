@@ -4,15 +4,12 @@ From a device event, the walk goes to the thread that launched it, or to the dev
 On a thread, it follows the thread's activity. If the thread did nothing, the walk goes to the
 thread that woke it; if it waited for a call or a device, to the event that ended last there. Time
 that cannot be followed is unattributed.
-
-The walk through a step, the critical path, goes through devices; the walk that explains idle time
-does not.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,9 +21,8 @@ from traceanalyzer.timeline.intervals import inside_ps, union
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traceanalyzer.tables.host_tables import HostTables
     from traceanalyzer.tables.thread_activity import ThreadActivity
-    from traceanalyzer.timeline.device_parts import DeviceWork, HostTimeline
+    from traceanalyzer.timeline.device_parts import DeviceWork
 
 
 class Phase(IntEnum):
@@ -121,91 +117,23 @@ def program_segments(threads: ThreadActivity | None) -> slice:
 
 def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | None) -> Parts:
     """Attribute a device's idle spans, or the program's spans; the parts cover the spans."""
+    n = len(spans.start_ps)
+    if threads is None:
+        unknown = np.full(n, Phase.UNATTRIBUTED, np.uint8)
+        row, none = np.full(n, -1, np.int32), np.full(n, -1, np.int64)
+        return Parts(spans.start_ps, spans.end_ps, unknown, row, none, np.ones(n, np.bool_))
     # Nothing waits for work without duration, which does not end idle time.
     ends, streams = np.empty(0, np.int64), np.empty(0, np.int32)
     if work is not None:
         lasting = np.flatnonzero(work.end_ps > work.start_ps)
         lasting = lasting[np.argsort(work.end_ps[lasting], kind="stable")]
         ends, streams = work.end_ps[lasting], work.stream[lasting]
-    return _walked(spans, threads, np.empty(0, np.int64), ends, streams)
-
-
-def critical_path(tables: HostTables, timeline: HostTimeline, steps: pd.DataFrame) -> Parts:
-    """Return the critical path through some steps: parts that cover each step.
-
-    The path begins at the end of a step, on the thread that marked it, or else on the program's. If
-    a thread waited for a device, the path goes on with the work that the device finished last; from
-    a kernel or transfer, with the device's previous work or with the launch, whichever was later.
-    """
-    threads, work = tables.threads, timeline.work
-    start = steps["start_ps"].to_numpy(np.int64)
-    end = start + steps["duration_ps"].to_numpy(np.int64).clip(0)
-    thread = _threads_of_steps(threads, start)
-    spans = Spans(start, end, Launches(thread, end, end, np.ones(len(start), np.bool_)))
-    if work is None:
-        return walk_back(spans, threads, None)
-    within = (work.end_ps > start.min()) & (work.start_ps < end.max())
-    rows = np.flatnonzero(within & (work.device >= 0))
-    rows = rows[np.argsort(work.end_ps[rows], kind="stable")]
-    return _walked(
-        spans,
-        threads,
-        work.transfer[rows],
-        work.end_ps[rows],
-        work.stream[rows],
-        work.start_ps[rows],
-        np.where(work.is_transfer[rows], Phase.COPY, Phase.COMPUTE).astype(np.uint8),
-        work.row[rows],
-        *work.launches.take(rows),
-        _before(work, rows),
-    )
-
-
-def _threads_of_steps(
-    threads: ThreadActivity | None, start_ps: NDArray[np.int64]
-) -> NDArray[np.int32]:
-    """Return the thread that marked each step, or else the program's thread."""
-    program = np.full(len(start_ps), program_thread(threads), np.int32)
-    if threads is None or not len(threads.step_ps):
-        return program
-    slot = np.searchsorted(threads.step_ps, start_ps).clip(max=len(threads.step_ps) - 1)
-    thread = threads.step_thread[slot]
-    is_known = (threads.step_ps[slot] == start_ps) & (np.diff(threads.begin)[thread] > 0)
-    return np.where(is_known, thread, program).astype(np.int32)
-
-
-def _before(work: DeviceWork, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return which of `rows` ended last on the device before each began, -1 for none."""
-    before = np.full(len(rows), -1, np.int64)
-    for device in range(len(work.devices)):
-        own = np.flatnonzero(work.device[rows] == device)
-        slot = np.searchsorted(work.end_ps[rows[own]], work.start_ps[rows[own]], side="right") - 1
-        # An event without duration ends when it begins, but does not precede itself.
-        slot = np.minimum(slot, np.arange(len(own)) - 1)
-        before[own] = np.where(slot >= 0, own[slot.clip(0)], -1)
-    return before
-
-
-def _walked(
-    spans: Spans,
-    threads: ThreadActivity | None,
-    transfer: NDArray[np.int64],
-    end_ps: NDArray[np.int64],
-    stream: NDArray[np.int32],
-    *through: NDArray[Any],
-) -> Parts:
-    """Walk back; `transfer` and the parameters after it are columns of the devices' work."""
-    if threads is None:
-        n = len(spans.start_ps)
-        unknown = np.full(n, Phase.UNATTRIBUTED, np.uint8)
-        row, none = np.full(n, -1, np.int32), np.full(n, -1, np.int64)
-        return Parts(spans.start_ps, spans.end_ps, unknown, row, none, np.ones(n, np.bool_))
     columns = (
         spans.start_ps, spans.end_ps, *spans.launch,
         threads.begin, threads.is_program,
         threads.start_ps, threads.end_ps, threads.state, threads.row, threads.call,
         *threads.links, *threads.calls,
-        end_ps, stream,
+        ends, streams,
     )  # fmt: skip
-    start, end, phase, row, event, proved = native.walk_back(columns, through)
-    return Parts(start, end, phase, row, np.append(transfer, -1)[event], proved).by_time()
+    start, end, phase, row, proved = native.walk_back(columns)
+    return Parts(start, end, phase, row, np.full(len(start), -1), proved).by_time()
