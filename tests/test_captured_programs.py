@@ -21,6 +21,7 @@ import pytest
 
 import traceanalyzer as ta
 from tests.captured import PROGRAMS, Capture, Outcome, Program, mask, run_captured, run_plainly
+from tests.emulator.captures import captured as captured_in_fork
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.files import read
@@ -33,7 +34,6 @@ from traceanalyzer.trace.files import read_host
 
 _PYTHON = os.environ.get("CAPTURED_PYTHON", sys.executable)
 _IS_OURS = sys.executable == _PYTHON
-_CAPTURE = "tests.labelled.captured_in_fork:capture"
 # One for every test run; capturing all takes minutes.
 _ALWAYS = {"session_v1"}
 # Those of which all is captured at level 3 too: Keras, datasets and strings, no Keras, a session.
@@ -76,8 +76,9 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Capture]
         if not _IS_OURS or program.name in _BY_COMMAND:
             options = () if level == 2 else ("--host-tracer-level", str(level))
             return run_captured(program, folder, "--python", _PYTHON, *options)
-        ended = the_oracle().run(_CAPTURE, str(program.path), str(folder), level, gpus=0)
-        runs = sorted(folder.glob("plugins/profile/*/"))
+        made = captured_in_fork(program.path, level=level, gpus=0, may_fail=True)
+        runs = sorted(made.logdir.glob("plugins/profile/*/"))
+        ended = made.outcome
         outcome = Outcome(ended.stdout, ended.stderr, ended.exit_code)
         return Capture(outcome, runs[0] if len(runs) == 1 else None)
 

@@ -12,6 +12,7 @@ from tests.input_pipeline.test_any_trace import check as check_input
 from tests.report.false_causes import lies_of, lies_on
 from tests.tables.reading import problems
 from tests.transfers.test_graph import check_totals
+from traceanalyzer.changes import Change, changes_of
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.memory.use import AllocatorUse
 from traceanalyzer.model import Report
@@ -61,7 +62,9 @@ def test_it_adds_up_and_has_a_report_or_one_plain_line(folder: str, name: str) -
             check_memory(host, use)
     assert (memory(run) is None) == (not any(host.memory for host in run.hosts))
     check_copies(run)
-    check_report(run, assemble(diagnose(run)))
+    diagnosis = diagnose(run)
+    check_report(run, assemble(diagnosis))
+    check_changes(changes_of(diagnosis))
 
 
 def check_steps(host: Host) -> None:
@@ -116,6 +119,19 @@ def check_copies(run: Run) -> None:
         assert (small.carrying_us or 0) * 4 < small.total_us
     for sync in run.transfer_costs.device_to_host_syncs:
         assert sync.wait_us is None or sync.total_us is None or sync.total_us <= sync.wait_us
+
+
+def check_changes(changes: tuple[Change, ...]) -> None:
+    """Each says what to do; it needs only changes that are there, and saves no more than a step."""
+    ids = {change.id for change in changes}
+    assert len(ids) == len(changes)
+    for change in changes:
+        assert ids >= set(change.needs)
+        assert change.title
+        assert change.edits or change.instead or change.around
+        saving = change.saving
+        assert saving.low_us is None or saving.low_us <= (saving.high_us or 0.0)
+        assert saving.share is None or 0 <= saving.share <= 1
 
 
 def check_report(run: Run, report: Report) -> None:

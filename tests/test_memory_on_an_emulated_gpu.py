@@ -6,7 +6,7 @@ What is said of it rests on what TensorFlow itself told of its allocator and rai
 import pytest
 
 import traceanalyzer as ta
-from tests.emulator.oracle import the_oracle
+from tests.emulator.captures import captured
 from traceanalyzer.model import Finding, Report
 from traceanalyzer.report.assemble import assemble
 
@@ -31,16 +31,8 @@ MEMORY = 4 << 20  # 4.19 MB, which the table's 5.12 MB exceed
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    folder = tmp_path_factory.mktemp("memory")
-    program = folder / "train.py"
-    program.write_text(PROGRAM)
-    logs = str(folder / "logs")
-    outcome = the_oracle().run(
-        "tests.labelled.captured_in_fork:capture", str(program), logs, 2, memory=MEMORY
-    )
-    assert outcome.exit_code == 0, outcome.error
-    return assemble(ta.diagnose(ta.load(logs)))
+def report() -> Report:
+    return assemble(ta.diagnose(captured(PROGRAM, memory=MEMORY).run()))
 
 
 def of(report: Report, cause: str, title: str) -> Finding:

@@ -3,7 +3,7 @@
 import pytest
 
 import traceanalyzer as ta
-from tests.emulator.oracle import the_oracle
+from tests.emulator.captures import captured
 from traceanalyzer.model import Report
 from traceanalyzer.model.figures import RoundTripRecord
 from traceanalyzer.report.assemble import assemble
@@ -34,14 +34,8 @@ for _ in range(3):
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    folder = tmp_path_factory.mktemp("round_trips")
-    program = folder / "train.py"
-    program.write_text(PROGRAM)
-    logs = str(folder / "logs")
-    outcome = the_oracle().run("tests.labelled.captured_in_fork:capture", str(program), logs, 2)
-    assert outcome.exit_code == 0, outcome.error
-    return assemble(ta.diagnose(ta.load(logs)))
+def report() -> Report:
+    return assemble(ta.diagnose(captured(PROGRAM).run()))
 
 
 def of(report: Report, function: str) -> list[RoundTripRecord]:

@@ -40,6 +40,7 @@ def resolve(*requirements: str, extras: tuple[str, ...] = ()) -> dict[str, tuple
     }
 
 
+@pytest.mark.slow
 def test_resolves_beside_the_oldest_tensorflow() -> None:
     found = resolve("tensorflow==2.12.0")
     assert found["tensorflow"] == (2, 12, 0)
@@ -48,7 +49,7 @@ def test_resolves_beside_the_oldest_tensorflow() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tensorflow", ["2.12.*", "2.18.*", "2.21.*"])
+@pytest.mark.parametrize("tensorflow", ["2.12.*", "2.21.*"])
 def test_resolves_with_the_extras_that_bring_tensorflow_and_tensorboard(tensorflow: str) -> None:
     found = resolve(f"tensorflow=={tensorflow}", extras=("capture", "tensorboard"))
     assert "tensorboard-plugin-profile" in found

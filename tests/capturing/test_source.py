@@ -11,6 +11,8 @@ from tests.report.markup import Element, read
 from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.document import CaptureFile
 
+pytestmark = pytest.mark.slow  # starts TensorFlow twice
+
 SCRIPT = """
 import sys
 import tensorflow as tf
@@ -116,7 +118,6 @@ def test_neither_secret_nor_folder_is_in_the_document(
     assert "--token=abc" not in json.dumps(evidence(folder).command)
 
 
-@pytest.mark.slow
 def test_source_can_be_left_out(tmp_path: Path) -> None:
     folder = capture(tmp_path, "--no-source", "--no-report")
     assert {frame.text for frame in evidence(folder).frames} == {None}

@@ -1,12 +1,9 @@
 """Ops that a strategy's own code puts on the CPU, with only GPUs and with a CPU too."""
 
-import tempfile
-from pathlib import Path
-
 import pytest
 
 import traceanalyzer as ta
-from tests.emulator.oracle import the_oracle
+from tests.emulator.captures import captured
 from traceanalyzer.causes.distribution_strategy_cpu import CAUSE
 from traceanalyzer.findings import Finding
 
@@ -38,13 +35,7 @@ for _ in range(2):
 
 def found_by_line(*devices: str) -> dict[tuple[int, str], Finding]:
     """The findings of the rule in a capture with two emulated GPUs, by line and type of op."""
-    folder = Path(tempfile.mkdtemp(prefix="strategy-"))
-    (folder / "train.py").write_text(PROGRAM)
-    capture = "tests.labelled.captured_in_fork:capture"
-    of = (str(folder / "train.py"), str(folder / "logs"), 2, *devices)
-    outcome = the_oracle().run(capture, *of, gpus=2)
-    assert outcome.exit_code == 0, outcome.error
-    run = ta.load(folder / "logs")
+    run = captured(PROGRAM, *devices, gpus=2).run()
     ops = run.ops.set_index("op_id")
     return {
         (int(ops.loc[op_id, "source_line"]), str(ops.loc[op_id, "type"])): finding

@@ -1,17 +1,13 @@
 """Functions that XLA cannot compile, by TensorFlow's error, and functions that it compiles."""
 
 import functools
-import tempfile
 from dataclasses import replace
-from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import pytest
 
-import traceanalyzer as ta
 from tests.causes.examples import examples_of
-from tests.emulator.oracle import the_oracle
+from tests.emulator.captures import captured
 from traceanalyzer.causes.xla_not_whole import CAUSE
 from traceanalyzer.diagnosis import Diagnosis, cpu_ops, diagnose
 from traceanalyzer.findings import Finding
@@ -109,21 +105,9 @@ for _ in range(3):
 
 
 @functools.cache
-def captured(program: str, gpus: int, flags: str = "") -> Run:
-    """Capture a program, which may fail, in a fork of a process that has TensorFlow."""
-    folder = Path(tempfile.mkdtemp(prefix="xla-"))
-    script = folder / "train.py"
-    script.write_text(dedent(program))
-    environment = {"TF_XLA_FLAGS": flags} if flags else {}
-    capture = "tests.labelled.captured_in_fork:capture"
-    logs = folder / "logs"
-    the_oracle().run(capture, str(script), str(logs), 2, gpus=gpus, environment=environment)
-    return ta.load(logs)
-
-
-@functools.cache
 def diagnosed(program: str, gpus: int, flags: str = "") -> Diagnosis:
-    return diagnose(captured(program, gpus, flags))
+    environment = {"TF_XLA_FLAGS": flags} if flags else {}
+    return diagnose(captured(program, gpus=gpus, environment=environment, may_fail=True).run())
 
 
 def findings_by_function(program: str, gpus: int) -> dict[str, Finding]:
@@ -174,7 +158,7 @@ def test_what_the_handler_alone_puts_on_the_cpu_is_explained_by_it() -> None:
 
 
 def test_ops_that_xla_compiled_are_no_ops_on_the_cpu() -> None:
-    types = set(cpu_ops(captured(REFUSED, 1))["type"])
+    types = set(cpu_ops(diagnosed(REFUSED, 1).run)["type"])
 
     assert "Tanh" in types  # the one of the handler
     assert not types & {"MatMul", "AddV2", "Sum"}

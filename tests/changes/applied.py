@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from functools import cache
 from pathlib import Path
-from typing import Final
 
 import traceanalyzer as ta
-from tests.emulator.oracle import the_oracle
 from tests.labelled import LabelledProgram
+from tests.labelled.scoring import recorded
 from traceanalyzer.changes import Change, Edit, changes_of
 from traceanalyzer.run import Run
-
-_CAPTURE: Final = "tests.labelled.captured_in_fork:capture"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +32,7 @@ class Applied:
 @cache
 def only_found(program: LabelledProgram) -> Applied:
     """Capture a program, and find its changes."""
-    before, _ = _captured(program, program.path)
+    before = recorded(program).run()
     every = changes_of(ta.diagnose(before))
     return Applied(all_changes=every, changes=(), left={}, printed_before="", printed_after="")
 
@@ -43,18 +40,20 @@ def only_found(program: LabelledProgram) -> Applied:
 @cache
 def applied(program: LabelledProgram) -> Applied:
     """Capture a program, apply the edits of its changes, and capture it again."""
-    before, printed_before = _captured(program, program.path)
+    original = recorded(program)
+    before = original.run()
     every = changes_of(ta.diagnose(before))
     edited = tuple(each for each in every if each.edits and each.kind != "gpu")
-    after, printed_after = _captured(program, patched(program.path, edited))
+    changed = recorded(LabelledProgram(patched(program.path, edited)))
+    after = changed.run()
     still = _on_cpu(after)
     left = {each.title: _on_cpu(before, each.op_ids) & still for each in edited}
     return Applied(
         all_changes=every,
         changes=edited,
         left={title: kinds for title, kinds in left.items() if kinds},
-        printed_before=printed_before,
-        printed_after=printed_after,
+        printed_before=original.outcome.stdout,
+        printed_after=changed.outcome.stdout,
     )
 
 
@@ -74,19 +73,6 @@ def patched(path: Path, applied: Iterable[Change]) -> Path:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "offset" not in done.stdout
     return copy
-
-
-def _captured(program: LabelledProgram, path: Path) -> tuple[Run, str]:
-    """Capture a program on emulated GPUs; return the run, and what it printed."""
-    logdir = Path(tempfile.mkdtemp(prefix="changes-"))
-    outcome = the_oracle().run(
-        _CAPTURE,
-        *(str(path), str(logdir), 2),
-        gpus=program.emulated_gpus,
-        environment=program.environment,
-    )
-    assert outcome.exit_code == 0, outcome.error or outcome.stderr
-    return ta.load(logdir), outcome.stdout
 
 
 def _on_cpu(run: Run, op_ids: Iterable[str] | None = None) -> set[tuple[int, str]]:

@@ -6,7 +6,7 @@ import pytest
 
 import traceanalyzer as ta
 from tests.changes.applied import only_found
-from tests.corpus import CORPUS, needs_corpus, recorded_runs
+from tests.corpus import CORPUS, needs_corpus
 from tests.input_pipeline.paced import asked
 from tests.labelled import LabelledProgram
 from tests.traces import (
@@ -65,26 +65,6 @@ def test_batches_that_the_gpu_waits_for_are_copied_ahead() -> None:
 @pytest.mark.parametrize("folder", ["jax-rocm-attention", "tpu-xprof-inference2"])
 def test_there_is_nothing_to_change_where_tensorflow_placed_no_op(folder: str) -> None:
     assert changes(folder) == ()
-
-
-@needs_corpus
-@pytest.mark.slow
-@pytest.mark.parametrize(("folder", "run"), recorded_runs())
-def test_changes_of_a_recorded_run_are_consistent(folder: str, run: str) -> None:
-    try:
-        found = changes(folder, run or None)
-    except ta.TraceAnalyzerError:
-        pytest.skip("the run cannot be read")
-
-    ids = [change.id for change in found]
-    assert len(set(ids)) == len(ids)
-    assert all(set(change.needs) <= set(ids) for change in found)
-    assert all(
-        change.title and (change.edits or change.instead or change.around) for change in found
-    )
-    savings = [change.saving for change in found]
-    assert all(s.low_us is None or s.low_us <= (s.high_us or 0.0) for s in savings)
-    assert all(s.share is None or 0 <= s.share <= 1 for s in savings)
 
 
 def test_short_steps_that_wait_for_ready_batches_have_a_change(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus
-from tests.emulator.oracle import the_oracle
+from tests.emulator.captures import captured
 from tests.samples import REPORTS
 from traceanalyzer.cli import cli
 from traceanalyzer.compare.differences import Comparison, compare
@@ -247,8 +247,8 @@ PLANTED: Final = {
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    return on_free_cpus(captured(PROGRAM, tmp_path_factory.mktemp("base")))
+def base() -> Report:
+    return reported(PROGRAM)
 
 
 def on_free_cpus(report: Report) -> Report:
@@ -256,28 +256,17 @@ def on_free_cpus(report: Report) -> Report:
     return replace(report, health=tuple(h for h in report.health if h.id != "cpus_taken"))
 
 
-def captured(program: str, folder: Path) -> Report:
+def reported(program: str) -> Report:
     """Capture a program on an emulated GPU; return its report."""
-    folder.mkdir(exist_ok=True)
-    script, logs = folder / "train.py", folder / "logs"
-    script.write_text(program, encoding="utf-8")
-    outcome = the_oracle().run(
-        "tests.labelled.captured_in_fork:capture",
-        *(str(script), str(logs), 3),
-        gpus=1,
-    )
-    assert outcome.exit_code == 0, outcome.error or outcome.stderr
-    return assemble(ta.diagnose(ta.load(logs)))
+    return on_free_cpus(assemble(ta.diagnose(captured(program, level=3).run())))
 
 
 @pytest.mark.slow  # captures a program for each change
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_change_is_named_and_none_is_invented(
-    base: Report, tmp_path: Path, name: str
-) -> None:
+def test_a_planted_change_is_named_and_none_is_invented(base: Report, name: str) -> None:
     old, new, named, kinds = PLANTED[name]
     assert old in PROGRAM
-    found = compare(base, on_free_cpus(captured(PROGRAM.replace(old, new), tmp_path)))
+    found = compare(base, reported(PROGRAM.replace(old, new)))
     assert any(named in each.text for each in found.differences) or not named
     if "moved" in kinds or name == "callback":
         kinds = {*kinds, "transfers"}  # to and from the ops that moved

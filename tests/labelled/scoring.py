@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias
 import pandas as pd
 
 import traceanalyzer as ta
-from tests.emulator.oracle import Outcome, the_oracle
+from tests.emulator.captures import Captured
+from tests.emulator.captures import captured as captured_program
 from tests.labelled import Label, LabelledProgram
 from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.diagnosis import Diagnosis, cpu_ops
@@ -27,30 +28,27 @@ _SESSION: Final = "unknown_graph"  # the name of a session's graph in TensorFlow
 
 
 @functools.cache
-def _folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="labelled-"))
-
-
-@functools.cache
 def captured(program: LabelledProgram, *fixes: str, level: int = 2, gpus: int | None = None) -> Run:
     """Capture a program without the causes of these names, and load the run."""
-    return ta.load(_recorded(program, *fixes, level=level, gpus=gpus)[0])
+    return recorded(program, *fixes, level=level, gpus=gpus).run()
 
 
-@functools.cache
-def _recorded(
-    program: LabelledProgram, *fixes: str, level: int = 2, gpus: int | None = None
-) -> tuple[Path, Outcome]:
+def recorded(
+    program: LabelledProgram,
+    *fixes: str,
+    level: int = 2,
+    gpus: int | None = None,
+    how: str = "captured_in_fork:capture",
+) -> Captured:
     """Capture a program; return the log directory, and what TensorFlow placed and ran."""
-    logdir = Path(tempfile.mkdtemp(dir=_folder()))
-    outcome = the_oracle().run(
-        "tests.labelled.captured_in_fork:capture",
-        *(str(program.path), str(logdir), level, *fixes),
+    return captured_program(
+        program.path,
+        *fixes,
         gpus=program.emulated_gpus if gpus is None else gpus,
+        level=level,
         environment=program.environment,
+        how=how,
     )
-    assert outcome.exit_code == 0, f"{program.name} {fixes}: {outcome.error or outcome.stderr}"
-    return logdir, outcome
 
 
 @functools.cache
@@ -200,7 +198,7 @@ def score_listed(program: LabelledProgram, *, has_trace: bool = True) -> Score:
 
     An op without an event that TensorFlow did not put there counts as a miss, too.
     """
-    outcome = _recorded(program)[1]
+    outcome = recorded(program).outcome
     made = {(kernel.op, kernel.node) for kernel in outcome.kernels if "CPU" in kernel.device}
     placed: set[tuple[str, str]] = set()
     for run in outcome.runs:
@@ -280,8 +278,8 @@ def clean_alarms(program: LabelledProgram) -> list[str]:
 
 
 def _without_trace(program: LabelledProgram) -> Run:
-    folder = Path(tempfile.mkdtemp(dir=_folder())) / "logs"
-    shutil.copytree(_recorded(program)[0], folder, ignore=shutil.ignore_patterns("*.xplane.pb"))
+    folder = Path(tempfile.mkdtemp(prefix="labelled-")) / "logs"
+    shutil.copytree(recorded(program).logdir, folder, ignore=shutil.ignore_patterns("*.xplane.pb"))
     return ta.load(folder)
 
 

@@ -69,6 +69,7 @@ def test_each_op_runs_there_in_all_its_types() -> None:
     assert not differing(compared_all(sweep(most=16, seed=1)))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=6,
     suppress_health_check=list(HealthCheck),

@@ -1,15 +1,13 @@
 """Code that may behave differently on a GPU machine, and predictions that are in doubt then."""
 
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import traceanalyzer as ta
 from tests.causes.examples import blocker, line
-from tests.emulator.oracle import the_oracle
+from tests.emulator.captures import captured
 from tests.placement.graphs import node
 from tests.placement.test_program import Program
 from traceanalyzer.capture_file.document import (
@@ -24,7 +22,6 @@ from traceanalyzer.health import trace_health
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.keras import Keras
 from traceanalyzer.placement.on_a_gpu import FreeChoices, differences
-from traceanalyzer.run import Run
 
 _STEP = "__inference_one_step_on_data_12"
 _LAYER = [["words", "TextVectorization"]]
@@ -140,19 +137,10 @@ if "more" in sys.argv:
 """
 
 
-def captured(gpus: int, *arguments: str) -> Run:
-    folder = Path(tempfile.mkdtemp(prefix="keras-"))
-    (folder / "train.py").write_text(_PROGRAM)
-    capture = "tests.labelled.captured_in_fork:capture"
-    of = (str(folder / "train.py"), str(folder / "logs"), 2, *arguments)
-    outcome = the_oracle().run(capture, *of, gpus=gpus)
-    assert outcome.exit_code == 0, outcome.error
-    return ta.load(folder / "logs")
-
-
 @pytest.mark.slow
 def test_keras_own_answer_is_recorded_and_its_reason_named() -> None:
-    said = [h.message for h in trace_health(captured(1, "more")) if h.id == "keras_xla"]
+    health = trace_health(captured(_PROGRAM, "more").run())
+    said = [entry.message for entry in health if entry.id == "keras_xla"]
 
     reasons = dict(text.partition("the model ")[2].split(" with XLA", 1) for text in said)
     assert {*reasons} == {"hashed", "plain", "unwilling", "repeatable"}
@@ -162,8 +150,9 @@ def test_keras_own_answer_is_recorded_and_its_reason_named() -> None:
     assert "deterministic" in reasons["repeatable"]
 
 
+@pytest.mark.slow
 def test_what_such_a_model_leaves_on_the_cpu_is_certain_as_keras_compiles_it_nowhere() -> None:
-    of = ta.diagnose(captured(0)).on_a_gpu
+    of = ta.diagnose(captured(_PROGRAM, gpus=0).run()).on_a_gpu
 
     assert of is not None
     assert any("buckets (Hashing)" in text for text in of.program_differs)

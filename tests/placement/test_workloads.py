@@ -8,20 +8,18 @@ here, each with its reason.
 
 import json
 import re
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Final, TypeAlias
 
 import pytest
 
+from tests.emulator.captures import captured
 from tests.emulator.oracle import Outcome, PlacerRun, the_oracle
 from tests.workloads import FAST, WORKLOADS, Workload
 from traceanalyzer.capture_file.document import SESSION, Attributes, CaptureFile
-from traceanalyzer.capture_file.files import read
 from traceanalyzer.capture_file.function_records import Graph
 from traceanalyzer.placement.devices import Machine, machine_of, with_gpus
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, describe
@@ -32,7 +30,6 @@ from traceanalyzer.placement.registry import load
 _BOUND: Final = ARGUMENTS | RESULTS  # they have a device before the placer runs: not counted
 _NUMBER: Final = re.compile(r"_\d+$")
 _OF_ONE_RUN: Final = frozenset({"shared_name", "container", "metadata"})
-_CAPTURE: Final = "tests.labelled.captured_in_fork:capture"
 
 GROWN_GRAPH: Final = (
     "when a session's graph grows, TensorFlow places it again and keeps the devices of stateful"
@@ -196,11 +193,7 @@ class Compared:
 @cache
 def compared(workload: Workload) -> Compared:
     """Capture, place and compare a workload."""
-    with tempfile.TemporaryDirectory() as logdir:
-        outcome = the_oracle().run(_CAPTURE, str(workload.path), logdir, 2, gpus=0)
-        assert outcome.exit_code == 0, outcome.error
-        (file,) = Path(logdir).rglob("*.placement.json.gz")
-        capture_file = read(file)
+    capture_file = captured(workload.path, gpus=0).capture_file()
     program = ProgramPlacement(capture_file, with_gpus(machine_of(capture_file), workload.gpus))
     misses, nodes, only_with_gpu = [], 0, 0
     for run in emulated(workload).runs:

@@ -1,6 +1,6 @@
 """No report says that TensorFlow moved an op for want of memory, contention or cost: it does not.
 
-`tests.test_corpus_reports` asks the same of the report on every old trace.
+`tests.test_every_recorded_run` asks the same of the report on every old trace.
 """
 
 import json
@@ -9,9 +9,7 @@ from typing import Final
 
 import pytest
 
-import traceanalyzer as ta
 from tests.causes.examples import examples_of
-from tests.corpus import CORPUS, needs_corpus
 from tests.report.false_causes import lies, lies_of, lies_on, texts
 from traceanalyzer.causes import BlockedOps, Cause, all_causes
 from traceanalyzer.diagnosis import diagnose
@@ -19,27 +17,12 @@ from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 
 GOLDEN: Final = sorted((Path(__file__).resolve().parents[2] / "reports").glob("*/report.json"))
-WITH_GPUS: Final = (
-    "tfgpu-e4040-2023-hd2551",
-    "tfgpu-fatma-cnn-sandor",
-    "tfgpu-tfprofiler-multiworker",
-    "tfmac-chiyo-dogsvscats",
-)
 
 
 @pytest.mark.parametrize("file", GOLDEN, ids=lambda file: file.parent.name)
 def test_no_golden_report_lies(file: Path) -> None:
     assert lies_of(file.read_text(encoding="utf-8")) == []
     assert lies_on(file.with_name("report.html").read_text(encoding="utf-8")) == []
-
-
-@needs_corpus
-@pytest.mark.parametrize("folder", WITH_GPUS)
-def test_no_report_of_a_run_with_gpus_lies(folder: str) -> None:
-    report = assemble(diagnose(ta.load(CORPUS / folder)))
-
-    assert report.myths or "mac" in folder
-    assert lies_of(dumps(report)) == []
 
 
 @pytest.mark.parametrize("cause", all_causes(), ids=lambda cause: cause.id)

@@ -45,14 +45,14 @@ def test_hostile_names_are_inert() -> None:
 
 def test_what_does_not_fit_an_issue_is_left_out_and_counted() -> None:
     found = sample("recommender")
-    many = [change(found, id=f"c{k}", why="It is so. " * 100) for k in range(150)]
+    many = [change(found, id=f"c{k}", why="It is so. " * 100) for k in range(80)]
 
     text = page_markdown(page_of(found, many))
 
     assert len(text) < 65_536
     shown = text.count("\n### ")
-    assert 0 < shown < 150
-    assert f"{150 - shown} parts of “Each change in full”" in text
+    assert 0 < shown < 80
+    assert f"{80 - shown} parts of “Each change in full”" in text
 
 
 def test_code_is_fenced_as_what_it_is_and_sentences_are_text() -> None:

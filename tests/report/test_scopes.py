@@ -15,10 +15,18 @@ CPU = 1  # after the sum of both
 
 
 def made(tmp_path: Path, *ops: Event, device: tuple[Event, ...] = ()) -> tuple[IcicleNode, ...]:
+    return nodes_of(loaded(tmp_path, *ops, device=device))
+
+
+def loaded(tmp_path: Path, *ops: Event, device: tuple[Event, ...] = ()) -> ta.Run:
     planes = [host(thread("tf_Compute", 1)(executor(us(0, 100_000))(*ops)))]
     if device:
         planes.append(gpu(0, stream(7)(*device)))
-    tab = scopes_tab(ta.load(write(tmp_path, xspace(*planes))))
+    return ta.load(write(tmp_path, xspace(*planes)))
+
+
+def nodes_of(run: ta.Run) -> tuple[IcicleNode, ...]:
+    tab = scopes_tab(run)
     assert tab is not None
     return only(tab.blocks, Icicle).nodes
 
@@ -73,10 +81,11 @@ def test_the_call_that_was_inlined_is_no_scope(tmp_path: Path) -> None:
 def test_no_time_is_lost_whatever_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"a{k % 3}/b{k % 5}/c{k % 2}/d{k}" for k in range(40)]
     ops = [op(name, "Relu", us(10 * k, 1 + k % 7)) for k, name in enumerate(names)]
-    whole = made(tmp_path, *ops)
-    for limit in range(1, len(whole) + 2):
+    run = loaded(tmp_path, *ops)
+    most = len(nodes_of(run))
+    for limit in (1, 2, 3, 5, 8, most // 2, most - 1, most, most + 1):
         monkeypatch.setattr(subject, "_MAX_NODES", limit)
-        nodes = made(tmp_path, *ops)
+        nodes = nodes_of(run)
         below: dict[int, float] = {}
         for index, node in enumerate(nodes):
             assert node.parent < index

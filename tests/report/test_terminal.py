@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 from rich.cells import cell_len
@@ -18,6 +19,7 @@ from traceanalyzer.report.terminal import print_first_screen, print_page
 from traceanalyzer.units import PS_PER_US
 
 
+@cache
 def page(name: str) -> b.Page:
     return page_of(sample(name), in_order(sample(name), changes_of(sample(name))))
 

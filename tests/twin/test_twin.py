@@ -1,7 +1,6 @@
 """Predictions made without a GPU agree with TensorFlow on an emulated one."""
 
 import functools
-import tempfile
 import textwrap
 from collections import defaultdict
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Final
 import pytest
 
 import traceanalyzer as ta
-from tests.emulator.oracle import the_oracle
+from tests.emulator.captures import captured
 from tests.twin.capturing import Captured, capture
 from tests.twin.comparing import Twin, compare
 from traceanalyzer.capture_file.document import CaptureFile
@@ -23,26 +22,20 @@ _FAST: Final = {"optimizer_slots"}  # the others take seconds each
 
 
 @functools.cache
-def captured(program: Path, gpus: int) -> Captured:
+def in_fork(program: Path | str, gpus: int) -> Captured:
     """Capture a program in a fork of a process that has imported TensorFlow."""
-    logdir = tempfile.mkdtemp(prefix="twin-")
-    outcome = the_oracle().run(
-        "tests.labelled.captured_in_fork:capture",
-        *(str(program), logdir, 2),
-        gpus=gpus,
-        environment={"HAS_GPU": "1"} if gpus else None,
-    )
-    run = ta.load(logdir)
+    environment = {"HAS_GPU": "1"} if gpus else None
+    made = captured(program, gpus=gpus, environment=environment, may_fail=True)
     return Captured(
-        exit_code=outcome.exit_code,
+        exit_code=made.outcome.exit_code,
         cpu_seconds=0.0,
-        run=run,
-        capture_file=run.hosts[0].capture_file,
+        run=made.run(),
+        capture_file=made.capture_file(),
     )
 
 
-def twin_of(program: Path) -> Twin:
-    return compare(captured(program, 0), captured(program, 1))
+def twin_of(program: Path | str) -> Twin:
+    return compare(in_fork(program, 0), in_fork(program, 1))
 
 
 @pytest.mark.parametrize(
@@ -60,10 +53,9 @@ def test_the_prediction_is_what_tensorflow_does(program: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_wrong_prediction_and_a_missed_op_are_found(tmp_path: Path) -> None:
+def test_a_wrong_prediction_and_a_missed_op_are_found() -> None:
     """The check can fail: here the program asks for other devices where there is a GPU."""
-    program = tmp_path / "program.py"
-    program.write_text(
+    twin = twin_of(
         "import tensorflow as tf\n"
         "has_gpu = tf.random.normal([]).device.endswith('GPU:0')\n"
         "x = tf.random.normal([64, 64])\n"
@@ -72,7 +64,6 @@ def test_a_wrong_prediction_and_a_missed_op_are_found(tmp_path: Path) -> None:
         "with tf.device('/cpu:0' if has_gpu else None):\n"
         "    tf.linalg.inv(x)\n"
     )
-    twin = twin_of(program)
     assert [op.split()[0] for op in twin.wrong] == ["MatMul"]
     assert [op.split()[0] for op in twin.missed] == ["MatrixInverse"]
     assert not twin.certain
@@ -137,12 +128,8 @@ def on_the_cpu():
         """,
     ],
 )
-def test_a_device_that_depends_on_the_gpus_found_is_never_certain(
-    source: str, tmp_path: Path
-) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(_WORK + textwrap.dedent(source))
-    twin = twin_of(program)
+def test_a_device_that_depends_on_the_gpus_found_is_never_certain(source: str) -> None:
+    twin = twin_of(_WORK + textwrap.dedent(source))
     assert twin.is_whole, twin.status
     assert not twin.certain
 
@@ -167,7 +154,7 @@ def test_a_program_that_crashes_with_a_gpu_is_no_agreement(tmp_path: Path) -> No
 def test_ops_that_a_gpu_machine_computes_on_its_host_are_predicted() -> None:
     """Int32 arithmetic: its device is the GPU, its values are in host memory."""
     program = _PROGRAMS / "int32_arithmetic.py"
-    without, emulated = captured(program, 0).run, captured(program, 1).run
+    without, emulated = in_fork(program, 0).run, in_fork(program, 1).run
     assert without is not None
     assert emulated is not None
     prediction = ta.diagnose(without).on_a_gpu
@@ -206,6 +193,6 @@ def test_every_node_of_datasets_functions_is_predicted() -> None:
 
 
 def _capture_file(program: Path, gpus: int) -> CaptureFile:
-    found = captured(program, gpus).capture_file
+    found = in_fork(program, gpus).capture_file
     assert found is not None
     return found

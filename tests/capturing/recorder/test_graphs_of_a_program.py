@@ -2,13 +2,11 @@
 
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from tests.emulator.oracle import the_oracle
+from tests.emulator.captures import captured
 from traceanalyzer.capture_file.document import CaptureFile
-from traceanalyzer.capture_file.files import read
 
 _PROGRAM = """
 import ctypes
@@ -61,26 +59,15 @@ settle()
 
 
 @pytest.fixture(scope="module")
-def capture_file(tmp_path_factory: pytest.TempPathFactory) -> CaptureFile:
-    folder: Path = tmp_path_factory.mktemp("program")
-    (folder / "program.py").write_text(
+def capture_file() -> CaptureFile:
+    two_devices = (
         "import tensorflow as tf\n"
         "cpu = tf.config.list_physical_devices('CPU')[0]\n"
         "tf.config.set_logical_device_configuration(\n"
         "    cpu, [tf.config.LogicalDeviceConfiguration()] * 2\n"
-        ")\n" + _PROGRAM,
-        encoding="utf-8",
+        ")\n"
     )
-    done = the_oracle().run(
-        "tests.labelled.captured_in_fork:capture",
-        str(folder / "program.py"),
-        str(folder / "logs"),
-        2,
-        gpus=0,
-    )
-    assert done.exit_code == 0, done.stderr
-    (file,) = (folder / "logs").rglob("*.placement.json.gz")
-    return read(file)
+    return captured(two_devices + _PROGRAM, gpus=0).capture_file()
 
 
 def test_every_function_is_there_once_with_its_answer_and_what_ran(
