@@ -196,6 +196,6 @@ def test_nearly_all_likely_answers_are_right(
             found.append(_answers(program, folder, bare))
     total = _Answers(*map(sum, zip(*found, strict=True)))
     print(how, total)  # noqa: T201 - the calibration
-    assert total.ops > 100
+    assert total.ops > 30
     assert total.answered >= 0.75 * total.ops
     assert total.right >= 0.95 * total.answered
