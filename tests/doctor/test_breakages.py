@@ -79,6 +79,15 @@ def test_a_script_is_run_until_its_devices_are_made(tmp_path: Path) -> None:
     assert not beyond.exists()
 
 
+@pytest.mark.slow  # as slow as the other probes
+def test_a_script_that_is_not_run_in_time_is_still_read(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import os\nos.environ['CUDA_VISIBLE_DEVICES'] = ''\n")
+    diagnosis = examine(Request(script=str(script), script_s=0.5, tensorflow_s=0.0))
+    (unknown,) = (check for check in diagnosis.checks if check.id == "script_not_known")
+    assert "line 2" in unknown.text
+
+
 def test_the_command_prints_json_and_ends_with_1_without_a_gpu(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

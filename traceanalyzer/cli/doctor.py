@@ -40,7 +40,7 @@ def doctor(
     code is 0 if TensorFlow can use a GPU, and 1 if not.
 
     With SCRIPT, also checks whether the script hides GPUs: it runs until TensorFlow creates its
-    devices, for 15 s at most.
+    devices, for 18 s at most.
     """
     from traceanalyzer.capturing.script import Program, interpreter
     from traceanalyzer.doctor.examine import Request, examine

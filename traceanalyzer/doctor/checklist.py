@@ -13,7 +13,7 @@ from traceanalyzer.doctor.hardware import check_driver, check_gpu
 from traceanalyzer.doctor.installation import check_import, check_installation
 from traceanalyzer.doctor.libraries import check_libraries, check_profiling
 from traceanalyzer.doctor.tensorflow_log import reasons
-from traceanalyzer.format import counted
+from traceanalyzer.format import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +125,8 @@ def _script(facts: MachineFacts, script: Script) -> Iterator[Check]:
         yield found("script_sees_gpu", count=counted(len(script.gpus), "GPU"))
     elif script.gpus is None and not hides:
         problem = script.ended if failure is None else f"{failure.step} {failure.text}"
-        yield found("script_not_known", problem=problem)
+        lines = listed([str(line) for line in script.may_hide])
+        yield found("script_not_known", problem=problem, lines=lines and f"; read line {lines}")
     elif not hides and facts.answer is not None and facts.answer.gpus:
         yield found("script_sees_none", script="script.py")
 

@@ -50,7 +50,7 @@ class Request:
     arguments: Sequence[str] = ()
     probe_s: float = 5.0
     libraries_s: float = 10.0  #: all of them
-    script_s: float = 15.0
+    script_s: float = 18.0
     tensorflow_s: float = 15.0  #: 0 not to ask it
     #: How long to wait for TensorFlow's answer if an obstacle is known; 0 not to ask it then.
     patience_s: float = 2.5
@@ -84,7 +84,7 @@ class _Gathering:
         if request.script is not None:
             arguments = list(request.arguments)
             script = self._start("script", script=request.script, arguments=arguments)
-        elif request.patience_s > 0:
+        if request.patience_s > 0:
             answer = self._start("tensorflow", self._with_log())
         found = MachineFacts(installation=self._record(Installation, installation, "installation"))
         found = replace(
@@ -94,19 +94,12 @@ class _Gathering:
             driver=self._record(Driver, driver, "driver"),
             failures=self._failures,
         )
-        if script is not None:
-            found = replace(found, script=self._script(script))
-        has_none = not found.installation.origin
-        if has_none or has_obstacle(found):
-            if answer is None or has_none:
-                return found
-            return replace(found, answer=self._answer(answer, self._began_s + request.patience_s))
-        if answer is not None:
-            return replace(found, answer=self._answer(answer, self._began_s + request.tensorflow_s))
-        if request.tensorflow_s <= 0:
-            return found
-        answer = self._start("tensorflow", self._with_log())
-        return replace(found, answer=self._answer(answer, time.monotonic() + request.tensorflow_s))
+        limit_s = request.patience_s if has_obstacle(found) else request.tensorflow_s
+        if found.installation.origin and limit_s > 0:
+            began_s = self._began_s if answer is not None else time.monotonic()
+            answer = answer or self._start("tensorflow", self._with_log())
+            found = replace(found, answer=self._answer(answer, began_s + limit_s))
+        return found if script is None else replace(found, script=self._script(script))
 
     def _with_log(self) -> dict[str, str]:
         return {**self._request.variables, "TF_CPP_MIN_LOG_LEVEL": "0"}

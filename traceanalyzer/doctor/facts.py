@@ -158,6 +158,7 @@ class Script:
     """What a script did to the GPUs before TensorFlow created its devices."""
 
     limits: tuple[Limit, ...] = ()
+    may_hide: tuple[int, ...] = ()  #: lines of the script with a name that can hide GPUs
     gpus_to_choose_from: int | None = None
     gpus: tuple[str, ...] | None = None  #: None if the devices were not made
     ended: str | None = None  #: how, if that was before

@@ -1,6 +1,9 @@
 """Runs a script until TensorFlow has made its devices, and reports how the script limits GPUs."""
 
+import re
 import runpy
+
+_MAY_HIDE = re.compile("CUDA_VISIBLE_DEVICES|set_visible_devices|device_count")
 
 
 def _limit(kind, value):
@@ -76,6 +79,8 @@ def _note_variable(_, key, value):
 
 sys.argv[:] = [GIVEN["script"], *GIVEN["arguments"]]
 sys.path.insert(0, os.path.dirname(os.path.abspath(GIVEN["script"])))
+LINES = (text_of(os.path.abspath(GIVEN["script"])) or "").splitlines()
+report(may_hide=[number for number, line in enumerate(LINES, 1) if _MAY_HIDE.search(line)])
 begin("importing TensorFlow")
 try:
     import tensorflow
