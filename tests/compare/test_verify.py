@@ -159,9 +159,10 @@ def test_the_command_repeats_the_capture(tmp_path: Path) -> None:
     assert len(list((tmp_path / "logs").rglob("*.xplane.pb"))) == 1
 
 
-def test_an_unknown_finding_is_refused(report: Report) -> None:
-    with pytest.raises(TraceAnalyzerError, match="4b278816b8"):
-        finding_of(report, "nope")
+@pytest.mark.parametrize("finding_id", ["nope", None])
+def test_the_findings_to_choose_from_are_listed(report: Report, finding_id: str | None) -> None:
+    with pytest.raises(TraceAnalyzerError, match=r"4b278816b8 \(.*TopKV2"):
+        finding_of(report, finding_id)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ _NOT_FIXED = 1
 @click.command()
 @click.argument("report", type=click.Path(path_type=Path))
 @click.option(
-    "--finding", "finding_id", required=True, metavar="ID", help="The finding that was fixed."
+    "--finding", "finding_id", metavar="ID", help="The finding to fix. Default: the harmful one."
 )
 @click.option(
     "--apply",
@@ -38,10 +38,10 @@ _NOT_FIXED = 1
 @click.option(
     "--python", metavar="PATH", help="Interpreter to run the script with. Default: this one."
 )
-def verify(report: Path, *, finding_id: str, is_applied: bool, python: str | None) -> None:
+def verify(report: Path, *, finding_id: str | None, is_applied: bool, python: str | None) -> None:
     """Run a captured program again after a fix, and say whether the fix helped.
 
-    REPORT is the profile or report.json from before the fix; `check` prints the ids of findings.
+    REPORT is the profile or report.json from before the fix. `check` prints the ids of findings.
     Edit the program first, or use --apply, and run this in the folder where it was captured: the
     recorded command is repeated. Exit code 0: fixed. 1: not fixed.
     """

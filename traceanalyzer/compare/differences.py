@@ -118,10 +118,11 @@ def _has_gpu(report: Report) -> bool:
 def _why_moved(was: ComparedOp, now: ComparedOp) -> str:
     """Return the reason why an op moved: what changed about it, or why it is on the CPU."""
     if was.types and now.types and was.types != now.types:
-        return f"its types changed from {was.types} to {now.types}{now.at}"
+        return f"the types changed from {was.types} to {now.types}{now.at}"
     if was.requested_device != now.requested_device:
         request = now.requested_device or "no device"
-        return f"it requests {request}{now.at}, not {was.requested_device or 'no device'}"
+        before = was.requested_device or "no device"
+        return f"the requested device is {request}{now.at}, not {before}"
     finding = now.finding or was.finding
     if finding is None:
         return "the reason is unknown"

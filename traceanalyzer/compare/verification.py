@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from traceanalyzer.compare.matching import match, ops_of
 from traceanalyzer.compare.reports import findings_of
@@ -12,8 +13,10 @@ from traceanalyzer.compare.step_times import (
     why_not_compared,
 )
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.format import counted, duration
+from traceanalyzer.format import counted, duration, series
 from traceanalyzer.model import Finding, Gain, Report
+
+_MOST_NAMED: Final = 5
 
 
 @dataclass(frozen=True)
@@ -32,12 +35,12 @@ class Verdict:
 
     def __str__(self) -> str:
         """Return the verdict in words."""
-        where = "on a GPU machine" if self.is_prediction else "now"
-        parts = [f"{self.on_gpu} on the GPU {where}"] * bool(self.on_gpu)
+        parts = [f"{self.on_gpu} on the GPU"] * bool(self.on_gpu)
         parts += [f"{self.gone} no longer recorded"] * bool(self.gone)
         left = self.ops - self.on_gpu - self.gone
         parts += [f"{left} not on the GPU"] * bool(left)
         said = "Fixed" if self.is_fixed else "Still there"
+        said += " (predicted for a machine with a GPU)" if self.is_prediction else ""
         if self.ops:
             said += f": of {counted(self.ops, 'op')}, {', '.join(parts)}"
         if self.why:
@@ -55,19 +58,24 @@ class Verdict:
         return f"Steps: {change} ({times}).{expected}"
 
 
-def finding_of(report: Report, finding_id: str) -> Finding:
-    """Return a finding by its id.
+def finding_of(report: Report, finding_id: str | None) -> Finding:
+    """Return a finding by its id; without one, the only harmful finding.
 
     Raises:
         TraceAnalyzerError: The report has no such finding.
     """
-    found = findings_of(report)
-    if finding_id not in found:
-        harmful = [each.id for each in found.values() if each.harm == "harmful"]
-        known = f"its harmful ones are {', '.join(harmful)}" if harmful else "none is harmful"
-        msg = f"the report has no finding {finding_id!r}; {known}"
+    there = report.on_a_gpu
+    about_a_gpu = report.findings if there is None else there.findings
+    harmful = [each for each in about_a_gpu if each.harm == "harmful"]
+    every = findings_of(report).values()
+    chosen = [f for f in every if f.id == finding_id] if finding_id else harmful
+    if len(chosen) != 1:
+        known = series([f"{each.id} ({each.title})" for each in harmful], _MOST_NAMED)
+        what = "no finding of that id" if finding_id else f"{len(harmful)} harmful findings"
+        advice = f"choose one with --finding: {known}" if harmful else "none is harmful"
+        msg = f"the report has {what}; {advice}"
         raise TraceAnalyzerError(msg)
-    return found[finding_id]
+    return chosen[0]
 
 
 def verified(base: Report, finding: Finding, new: Report) -> Verdict:
