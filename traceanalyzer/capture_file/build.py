@@ -1,7 +1,5 @@
 """Builds a capture file from the records and dumps that the captured script left."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -8,8 +8,6 @@ writes `FUNCTIONplacer_input_N.pbtxt`, which the recorder converts to `.pb`. In 
 TensorFlow replaces special characters by `_` (util/dump_graph.cc, MakeUniqueFilename).
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict

@@ -14,8 +14,6 @@ fields, except for:
 - arrays of numbers: base64 of uint32 (little-endian).
 """
 
-from __future__ import annotations
-
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterator, Mapping
 from itertools import accumulate, chain, pairwise, product, repeat

@@ -1,7 +1,5 @@
 """Writes `HOST.placement.json.gz` beside a trace atomically, and reads it with checks."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import stat

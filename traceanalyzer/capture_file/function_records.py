@@ -1,7 +1,5 @@
 """The records of functions in a capture file, as Python traced them and as the placer saw them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property

@@ -4,8 +4,6 @@ The recorder knows what a line did on this machine. If its values are constants 
 a condition, it does the same on other machines. Nothing is certain about other lines.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Sequence

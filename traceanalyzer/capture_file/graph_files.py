@@ -6,8 +6,6 @@ for each function that ran, the partitions in which TensorFlow ran it (`Function
 core/protobuf/config.proto). It does not name the functions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -4,8 +4,6 @@ Only the fields that the readers of binary graphs use are translated. Numbers of
 TensorFlow's `core/framework` and `core/protobuf`.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from ast import literal_eval

@@ -1,7 +1,5 @@
 """Reads the recorder's journal of a script, `journal.jsonl`, with one record per line."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field

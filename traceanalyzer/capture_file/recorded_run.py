@@ -1,7 +1,5 @@
 """How a captured program was run: its command line, and how much of it was recorded."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

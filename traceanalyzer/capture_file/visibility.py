@@ -3,8 +3,6 @@
 Obstacles on the machine itself were found by the doctor during the capture.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ TensorFlow does not know which other processes use a GPU, or how much of its mem
 fails, for example without a driver, has no effect on the capture.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from pathlib import Path

@@ -6,8 +6,6 @@ receives are passed on. If a signal kills the script, this process ends by the s
 has written the files.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os
@@ -17,14 +15,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from traceanalyzer.errors import TraceAnalyzerError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 SETTINGS_VARIABLE: Final = "TRACEANALYZER_CAPTURE"
 # The folder of the `sitecustomize` that starts the recorder.

@@ -4,8 +4,6 @@ The bounds come from the pipeline's sections (`throughput`), with the work of th
 its work after the change, at best and at worst. They never exceed the measured wait.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator

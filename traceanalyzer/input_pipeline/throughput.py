@@ -6,8 +6,6 @@ up. Sections work in parallel: the slowest bounds the rate. The last section is 
 thread: each step waits for all of its work.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

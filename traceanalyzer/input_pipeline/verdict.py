@@ -1,7 +1,5 @@
 """Decides whether a run's pipelines keep up with its steps and, if not, which stages are slow."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final

@@ -3,8 +3,6 @@
 A deallocation frees the block last allocated at its address.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The memory that each allocator of a host had in use: over time, at its peak, and per step."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from itertools import pairwise

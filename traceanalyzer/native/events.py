@@ -1,7 +1,5 @@
 """Loops over events; see `events.c`."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Loads and calls the native code by ctypes, which releases the GIL."""
 
-from __future__ import annotations
-
 import ctypes
 import zlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Divides a device's time into phases, and finds what its idle time waited for; see `walk.c`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 

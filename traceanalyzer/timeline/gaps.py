@@ -6,8 +6,6 @@ the same op, or in the same other phase. Only gaps in or between regular steps c
 longest if there are very many.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final

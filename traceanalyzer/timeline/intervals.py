@@ -1,7 +1,5 @@
 """Sets of times: sorted intervals that neither overlap nor touch, each `[start, end)`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final, NamedTuple
 

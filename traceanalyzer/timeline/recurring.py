@@ -5,8 +5,6 @@ became cheap leaves no event. A TensorFlow 1 session runs different parts of a g
 initializers. So an op of a session is rare only if most ops of its runs are rare.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np

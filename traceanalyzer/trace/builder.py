@@ -3,8 +3,6 @@
 It writes an XSpace and decodes it, so that later code sees no difference.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ By definition, `XLine.timestamp_ns` counts from the UNIX epoch. TensorFlow subtr
 the profile before it writes a file. Other writers do not, and a date in picoseconds overflows.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

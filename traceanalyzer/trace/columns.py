@@ -1,7 +1,5 @@
 """A trace in memory: its planes, lines, events and stats as columns, as in xplane.proto."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final

@@ -4,8 +4,6 @@ TensorFlow writes `<logdir>/plugins/profile/<run>/HOST.xplane.pb`; Keras up to T
 before `plugins/`, and older versions write other files. Any directory with trace files is a run.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """Opens the trace of one host; its first bytes show the format, since files may be renamed."""
 
-from __future__ import annotations
-
 import re
 import stat
 from dataclasses import replace

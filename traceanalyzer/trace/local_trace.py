@@ -5,8 +5,6 @@ line. Ops have only a type, which also becomes their name. Their one argument, `
 step, the assigned device and whether the op is asynchronous, which become separate stats.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

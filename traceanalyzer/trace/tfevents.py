@@ -4,8 +4,6 @@ A trace does not record the TensorFlow version, but a graph in an events file ha
 number. TensorFlow increments this number every day, and a release keeps the number of its day.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import struct

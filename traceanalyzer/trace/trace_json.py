@@ -8,8 +8,6 @@ Events are parsed one by one, so that they are never all in memory as objects. T
 decimals: a picosecond is the sixth decimal place.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from decimal import Decimal

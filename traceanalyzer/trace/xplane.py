@@ -1,7 +1,5 @@
 """Decodes an XSpace (the content of an `.xplane.pb` file), and the options it was recorded with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
