@@ -10,7 +10,7 @@ from tests.corpus import CORPUS, needs_corpus
 from tests.trace import encodings as wire_of
 from tests.xspace_proto import message_class
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
-from traceanalyzer.trace import local_trace
+from traceanalyzer.trace import builder, local_trace
 from traceanalyzer.trace.builder import LARGEST_PS
 from traceanalyzer.trace.columns import Trace
 
@@ -91,7 +91,7 @@ def test_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     content = HOST + b"".join(event(7, str(i), i, 1) for i in range(1000))
     with pytest.raises(TraceTooLargeError):
         read(content, max_bytes=10_000)
-    monkeypatch.setattr(local_trace, "MAX_BYTES", 1000)
+    monkeypatch.setattr(builder, "MAX_FILE_BYTES", 1000)
     assert "local.trace is too large" in error(content)
 
 

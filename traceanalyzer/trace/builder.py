@@ -11,6 +11,8 @@ from typing import Final
 
 import numpy as np
 
+from traceanalyzer.errors import TraceFormatError
+from traceanalyzer.format import size_text
 from traceanalyzer.trace import xplane
 from traceanalyzer.trace.columns import Damage, Trace
 from traceanalyzer.trace.limits import MemoryNeed
@@ -18,6 +20,9 @@ from traceanalyzer.trace.message import FIXED64, LENGTH, VARINT
 
 # 53 days: the sum of a start and a duration fits into 64 bits.
 LARGEST_PS: Final = 2**62 - 1
+# TensorFlow wrote at most a million events, a few hundred megabytes. Python takes about five seconds
+# per 100 MB.
+MAX_FILE_BYTES: Final = 1 << 30
 
 _LINE_BYTES: Final = 500  # the memory of a plane or a line in Python
 _BITS: Final = 2**64 - 1
@@ -50,7 +55,15 @@ class _Plane:
 class TraceBuilder:
     """A trace under construction, which needs at most about `max_bytes` of memory."""
 
-    def __init__(self, trace_format: str, *, max_bytes: int | None = None) -> None:
+    def __init__(
+        self, trace_format: str, file_bytes: int = 0, *, max_bytes: int | None = None
+    ) -> None:
+        if file_bytes > MAX_FILE_BYTES:
+            msg = (
+                f"the {trace_format} is too large ({size_text(file_bytes)}; TensorFlow wrote less "
+                f"than {size_text(MAX_FILE_BYTES)}); record again"
+            )
+            raise TraceFormatError(msg)
         self.events = self._lost_bytes = self._lost_places = 0
         self._need = MemoryNeed(max_bytes)
         self._format = trace_format

@@ -9,16 +9,11 @@ import re
 from typing import Final
 
 from traceanalyzer.errors import TraceFormatError
-from traceanalyzer.format import size_text
 from traceanalyzer.trace.builder import LARGEST_PS, TraceBuilder
 from traceanalyzer.trace.columns import Trace
 from traceanalyzer.trace.message import BrokenMessageError, Message, fields
 
 FORMAT: Final = "local.trace"
-
-# TensorFlow wrote at most a million events, a few hundred megabytes. Python takes about five
-# seconds per 100 MB.
-MAX_BYTES: Final = 1 << 30
 
 _DEVICES, _EVENTS = 1, 4  # fields of Trace
 _KEY, _VALUE = 1, 2  # fields of a map's entry
@@ -34,16 +29,10 @@ def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
     """Read the content of a `local.trace`; `Trace.damage` describes unreadable parts.
 
     Raises:
-        TraceFormatError: It is not such a file or is cut short.
+        TraceFormatError: It is not such a file, too large, or cut short.
         TraceTooLargeError: It needs more memory than `max_bytes`.
     """
-    if len(data) > MAX_BYTES:
-        msg = (
-            f"the local.trace is too large ({size_text(len(data))}; TensorFlow wrote less than "
-            f"{size_text(MAX_BYTES)}); record again"
-        )
-        raise TraceFormatError(msg)
-    builder = TraceBuilder(FORMAT, max_bytes=max_bytes)
+    builder = TraceBuilder(FORMAT, len(data), max_bytes=max_bytes)
     read = 0
     try:
         for number, value, end in fields(data):

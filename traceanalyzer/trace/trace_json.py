@@ -14,7 +14,6 @@ from decimal import Decimal
 from typing import Final, TypeAlias
 
 from traceanalyzer.errors import TraceFormatError
-from traceanalyzer.format import size_text
 from traceanalyzer.trace.builder import LARGEST_PS, TraceBuilder
 from traceanalyzer.trace.columns import Trace
 from traceanalyzer.units import PS_PER_US
@@ -22,7 +21,6 @@ from traceanalyzer.units import PS_PER_US
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | Decimal | bool | None"
 
 FORMAT: Final = "trace.json"
-MAX_BYTES: Final = 1 << 30  # TensorFlow wrote at most a million events, a few hundred megabytes
 
 _US_DIGITS: Final = 13  # of the integer part of a time that fits into 64 bits of picoseconds
 _EVENTS: Final = frozenset({"X", "i", "I"})  # complete and instant ones
@@ -42,15 +40,10 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
         max_bytes: Refuse a trace whose report would need more memory.
 
     Raises:
-        TraceFormatError: It is not a TensorFlow trace or is cut short.
+        TraceFormatError: It is not a TensorFlow trace, too large, or cut short.
         TraceTooLargeError: It needs more memory than `max_bytes`.
     """
-    if len(data) > MAX_BYTES:
-        msg = (
-            f"the JSON is too large ({size_text(len(data))}; TensorFlow wrote less than "
-            f"{size_text(MAX_BYTES)}); record again"
-        )
-        raise TraceFormatError(msg)
+    builder = TraceBuilder(FORMAT, len(data), max_bytes=max_bytes)
     text = str(data, "utf-8", "replace")
     begin = _LIST.search(text)
     if begin is None:
@@ -59,7 +52,6 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
             "or HOST.xplane.pb"
         )
         raise TraceFormatError(msg)
-    builder = TraceBuilder(FORMAT, max_bytes=max_bytes)
     damage = _read_events(text, begin.end(), builder)
     if damage is not None:
         at, broken = damage
