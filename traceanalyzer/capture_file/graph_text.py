@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from traceanalyzer.capture_file.graph_def import REFERENCES, TYPES
-from traceanalyzer.trace.message import FIXED32, LENGTH, VARINT, BrokenMessageError
+from traceanalyzer.trace.message import FIXED32, LENGTH, VARINT, BrokenMessageError, encoded
 
 _DEEPEST: Final = 100  # messages in each other, as protobuf's own parser limits it
 _TEXT, _NUMBER, _FLOAT, _FLAG, _TYPE = "text", "number", "float", "flag", "type"
@@ -64,7 +64,6 @@ _TOKEN: Final = re.compile(
     _BLANK + r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[\w.+-]+|[{}<>\[\]:,;]|\Z)"""
 )
 _CLOSING: Final = {"{": "}", "<": ">"}
-_BITS: Final = 2**64 - 1
 
 
 def root_of(head: bytes) -> str:
@@ -112,7 +111,7 @@ class _Parser:
             while not (is_list and self._take("]")):
                 value = self._value(kind, depth)
                 if number:
-                    parts += (_varint(number << 3 | _WIRE_TYPES.get(kind, LENGTH)), value)
+                    parts += (encoded(number << 3 | _WIRE_TYPES.get(kind, LENGTH)), value)
                 self._take(",", ";")
                 if not is_list:
                     break
@@ -123,7 +122,7 @@ class _Parser:
     def _value(self, kind: str, depth: int) -> bytes:
         if opening := self._take(*_CLOSING):
             inner = self.message(_MESSAGES.get(kind, {}), _CLOSING[opening], depth + 1)
-            return _varint(len(inner)) + inner
+            return encoded(len(inner)) + inner
         token = self._advance()
         if not token or token in set("}>]:,;"):
             raise BrokenMessageError(cut_short=not token)
@@ -138,14 +137,14 @@ class _Parser:
             while self._next[:1] in {'"', "'"}:
                 words.append(self._advance())
             data = b"".join(map(_unquoted, words))
-            return _varint(len(data)) + data
+            return encoded(len(data)) + data
         if kind == _FLOAT:
             return struct.pack("<f", float(token))
         if kind == _FLAG:
-            return _varint(token in {"true", "True", "t", "1"})
+            return encoded(token in {"true", "True", "t", "1"})
         if kind == _TYPE:
-            return _varint(_type_number(token))
-        return _varint(int(token, 0) & _BITS) if kind == _NUMBER else b""
+            return encoded(_type_number(token))
+        return encoded(int(token, 0)) if kind == _NUMBER else b""
 
 
 def _unquoted(token: str) -> bytes:
@@ -159,12 +158,3 @@ def _type_number(token: str) -> int:
     name = token.removeprefix("DT_").lower()
     plain = name.removesuffix("_ref")
     return int(token) if token.isdecimal() else TYPES.index(plain) + REFERENCES * (plain != name)
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:  # noqa: PLR2004 - the bits of a byte that hold the number
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

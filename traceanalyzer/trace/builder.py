@@ -16,16 +16,15 @@ from traceanalyzer.format import size_text
 from traceanalyzer.trace import xplane
 from traceanalyzer.trace.columns import Damage, Trace
 from traceanalyzer.trace.limits import MemoryNeed
-from traceanalyzer.trace.message import FIXED64, LENGTH, VARINT
+from traceanalyzer.trace.message import FIXED64, LENGTH, VARINT, encoded
 
 # 53 days: the sum of a start and a duration fits into 64 bits.
 LARGEST_PS: Final = 2**62 - 1
-# TensorFlow wrote at most a million events, a few hundred megabytes. Python takes about five seconds
-# per 100 MB.
+# TensorFlow wrote at most a million events, a few hundred megabytes. Python takes about five
+# seconds per 100 MB.
 MAX_FILE_BYTES: Final = 1 << 30
 
 _LINE_BYTES: Final = 500  # the memory of a plane or a line in Python
-_BITS: Final = 2**64 - 1
 
 
 @dataclass
@@ -146,7 +145,7 @@ def _stat(stat_id: int, value: str | float) -> bytes:
 
 
 def _number(field: int, value: int) -> bytes:
-    return bytes((field << 3 | VARINT, *_varint(value & _BITS)))
+    return bytes((field << 3 | VARINT,)) + encoded(value)
 
 
 def _text(field: int, text: str) -> bytes:
@@ -155,13 +154,4 @@ def _text(field: int, text: str) -> bytes:
 
 
 def _message(field: int, content: bytes) -> bytes:
-    return bytes((field << 3 | LENGTH, *_varint(len(content)))) + content
-
-
-def _varint(value: int) -> list[int]:
-    parts = []
-    while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    parts.append(value)
-    return parts
+    return bytes((field << 3 | LENGTH,)) + encoded(len(content)) + content

@@ -1,4 +1,4 @@
-"""Reads protobuf messages in Python, where that is fast enough."""
+"""Reads protobuf messages in Python, where that is fast enough; encodes numbers."""
 
 from __future__ import annotations
 
@@ -99,6 +99,16 @@ def varint(data: memoryview, at: int) -> tuple[int, int]:
             return value & _BITS, at
         shift += 7
     raise BrokenMessageError
+
+
+def encoded(number: int) -> bytes:
+    """Return a 64-bit number as a varint."""
+    rest, out = number & _BITS, bytearray()
+    while rest >= _LAST:
+        out.append(rest & 0x7F | _LAST)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
 
 
 def as_bytes(value: int | bytes | memoryview) -> memoryview:
