@@ -1,7 +1,7 @@
 """The memory of each GPU, and whether the data that the program keeps on the CPU would fit.
 
-The sources are the trace's allocator events and, in a capture, `get_memory_info`, TensorFlow's log,
-and the driver. If the data is too large for the GPU, that is likely why a scope requests the CPU.
+The sources are the trace's allocator events and, in a capture, `get_memory_info` and the driver. If
+the data is too large for the GPU, that is likely why a scope requests the CPU.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from traceanalyzer.run import Host, Run
 # `GPUProcessState::GetGPUAllocator` (gpu_process_state.cc) names them so.
 BFC: Final = re.compile(r"GPU_(\d+)_bfc")
 _DEVICE: Final = re.compile(r"/device:GPU:(\d+)$")
-# `BaseGPUDeviceFactory::CreateGPUDevice` (gpu_device.cc); its MB are 2**20 bytes.
-_CREATED: Final = re.compile(r"Created device \S*/device:GPU:(\d+) with (\d+) MB memory")
 
 # A trained variable comes with its gradient and, for Adam, two slots of its size.
 _WITH_SLOTS: Final = 4
@@ -86,10 +84,7 @@ def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
     """Return the known memory of each of TensorFlow's GPUs, by number."""
     capture_file = host.capture_file
     devices = (capture_file.devices or {}) if capture_file is not None else {}
-    log = () if capture_file is None else capture_file.log
-    created = [found for line in log if (found := _CREATED.search(line)) and int(found[2])]
-    limits = {int(found[1]): int(found[2]) << 20 for found in created}
-    limits |= _counts(devices.get("memory_limit"))
+    limits = _counts(devices.get("memory_limit"))
     peaks = _counts(devices.get("memory"), "peak")
     for use in host.memory:
         match = BFC.fullmatch(use.allocator)
