@@ -71,9 +71,6 @@ def _other_processes(capture_file: CaptureFile) -> Iterator[tuple[str, str]]:
         text += f" on GPU {gpu.get('index', 0)}"
         used = sum(other.bytes or 0 for other in others)
         text += f" used {size_text(used)} of its memory" if used else ""
-        match gpu.get("utilisation_percent"):
-            case {"mean": int(mean) | float(mean)}:
-                text += f"; it was busy {mean:.0f} % of the time"
         why = "placement does not depend on load. On a busy GPU, an op waits."
         yield "other_processes", f"{text}. That moved no op to the CPU: {why}"
 

@@ -26,7 +26,6 @@ class Nvml(ModuleType):
             "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(total=8 << 30),
             "nvmlDeviceGetCurrPcieLinkGeneration": lambda _: self._generation(),
             "nvmlDeviceGetCurrPcieLinkWidth": lambda _: 16,
-            "nvmlDeviceGetUtilizationRates": lambda _: SimpleNamespace(gpu=40, memory=10),
             "nvmlDeviceGetComputeRunningProcesses": lambda _: processes,
             "nvmlSystemGetProcessName": lambda pid: b"python" if pid == 1 else b"other",
         }
@@ -71,7 +70,6 @@ def test_tells_what_the_driver_tells(monkeypatch: pytest.MonkeyPatch) -> None:
             "index": 0,
             "name": "NVIDIA Test",
             "memory_total_bytes": 8 << 30,
-            "utilisation_percent": {"mean": 40.0, "max": 40},
             "pcie_generation": 4,
             "pcie_width": 16,
             "other_processes": [],

@@ -67,7 +67,6 @@ class _Gpu:
             "memory_total_bytes": memory and int(memory.total),
         }
         self._link = (0, 0)  # generation and width, 0 if unknown
-        self._utilisation: list[int] = []
         self._processes: dict[int, dict[str, Any]] = {}
         self._is_first = True
 
@@ -76,9 +75,6 @@ class _Gpu:
         width = self._ask("nvmlDeviceGetCurrPcieLinkWidth")
         if generation and width:
             self._link = max(self._link, (generation, width))
-        rates = self._ask("nvmlDeviceGetUtilizationRates")
-        if rates:
-            self._utilisation.append(int(rates.gpu))
         for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or []:
             pid, used = int(process.pid), process.usedGpuMemory
             if _is_other(pid, script, is_first=self._is_first):
@@ -90,10 +86,8 @@ class _Gpu:
         self._is_first = False
 
     def record(self) -> dict[str, Any]:
-        seen, (generation, width) = self._utilisation, self._link
-        mean = round(sum(seen) / len(seen), 1) if seen else None
+        generation, width = self._link
         return self._facts | {
-            "utilisation_percent": {"mean": mean, "max": max(seen)} if seen else None,
             "pcie_generation": generation or None,
             "pcie_width": width or None,
             "other_processes": list(self._processes.values()),
