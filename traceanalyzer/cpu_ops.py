@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pandas as pd
 
-from traceanalyzer.capture_file.document import is_session
+from traceanalyzer.capture_file.document import CaptureFile, is_session
 from traceanalyzer.capture_file.visibility import only_some_sessions_have_no_gpu
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.calls import functions_of_datasets
-from traceanalyzer.placement.devices import CPU, asks_for_cpu, is_of_type, machine_of, with_gpus
+from traceanalyzer.placement.devices import (
+    CPU,
+    Machine,
+    asks_for_cpu,
+    is_of_type,
+    machine_of,
+    with_gpus,
+)
 from traceanalyzer.placement.explanations import (
     CALLS_DIFFER,
     PlacementExplanation,
@@ -30,21 +38,13 @@ from traceanalyzer.placement.on_a_gpu import (
     gpus_required,
     pinned_by,
 )
-from traceanalyzer.run import once_per_run
+from traceanalyzer.placement.program import ProgramPlacement
+from traceanalyzer.run import Host, Run, once_per_run
 from traceanalyzer.tables.functions import TF_DATA
-from traceanalyzer.tables.graph_nodes import base_names
+from traceanalyzer.tables.graph_nodes import OpRecord, base_names
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.silent_ops import DESCRIBES
 from traceanalyzer.tables.vocabulary import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.placement.program import ProgramPlacement
-    from traceanalyzer.run import Host, Run
-    from traceanalyzer.tables.graph_nodes import OpRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
+
+import pandas as pd
 
 from traceanalyzer.attribution import attribute, contained
 from traceanalyzer.causes import Cause, all_causes
@@ -20,9 +22,6 @@ from traceanalyzer.placement.on_a_gpu import differences
 from traceanalyzer.run import Run, once_per_run
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.recurring import recurring
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RAN_ONCE: Final = "ran_once"  # a modifier of findings
 NOT_RECORDED: Final = "not in the recorded part"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
 from itertools import chain
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -23,8 +23,7 @@ from traceanalyzer.tables.steps import eager_loop
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Role
 from traceanalyzer.trace.clock import LONGEST_PS
 
-if TYPE_CHECKING:
-    _Remark: TypeAlias = tuple[Severity, str, str]  # severity, id, message
+_Remark: TypeAlias = tuple[Severity, str, str]  # severity, id, message
 
 _TEXTS: Final = tomllib.loads((files("traceanalyzer") / "health.toml").read_text("utf-8"))
 _SEVERITIES: Final = ("error", "warning", "info")

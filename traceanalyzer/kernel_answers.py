@@ -5,24 +5,26 @@ Types have their names in Python (`float32`); elsewhere, they have TensorFlow's 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from traceanalyzer.capture_file.graph_def import TYPES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.placement.by_registry import RUNTIMES_OWN, original
 from traceanalyzer.placement.devices import CPU
-from traceanalyzer.placement.kernel_tables import minor_of
-from traceanalyzer.placement.kernel_types import extent_of, python_name, support_of
-from traceanalyzer.placement.registry import Nearest, load, nearest, supported
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from traceanalyzer.placement.kernel_tables import OpDefinition
-    from traceanalyzer.placement.kernel_types import Combination, Extent, Support, TypeSupport
-    from traceanalyzer.placement.registry import Registry
+from traceanalyzer.placement.kernel_tables import OpDefinition, minor_of
+from traceanalyzer.placement.kernel_types import (
+    Combination,
+    Extent,
+    Support,
+    TypeSupport,
+    extent_of,
+    python_name,
+    support_of,
+)
+from traceanalyzer.placement.registry import Nearest, Registry, load, nearest, supported
 
 _DATA_TYPES: Final = {"float32": "float", "float64": "double", "float16": "half"}
 _TYPES: Final = frozenset(TYPES) - {"invalid"}

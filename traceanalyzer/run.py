@@ -5,14 +5,17 @@ from __future__ import annotations
 import filecmp
 import logging
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
+import networkx as nx
 import pandas as pd
 
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.graph_files import event_graphs, read_graphs
 from traceanalyzer.errors import (
     GraphFileError,
@@ -21,37 +24,23 @@ from traceanalyzer.errors import (
     TraceTooLargeError,
 )
 from traceanalyzer.format import counted, encodable, printable
-from traceanalyzer.input_pipeline.verdict import host_input, input_use
-from traceanalyzer.memory.use import memory_use
+from traceanalyzer.input_pipeline.verdict import HostInput, InputUse, host_input, input_use
+from traceanalyzer.memory.use import AllocatorUse, memory_use
 from traceanalyzer.tables.arrays import mask
 from traceanalyzer.tables.device_events import device_planes
-from traceanalyzer.tables.host_tables import event_rows, host_tables
+from traceanalyzer.tables.host_tables import HostTables, event_rows, holds_other_ops, host_tables
 from traceanalyzer.tables.program_graphs import GraphFinder
-from traceanalyzer.tables.recording import Beside, capture_beside, holds_other_ops
+from traceanalyzer.tables.recording import Beside, capture_beside
 from traceanalyzer.tables.schema import ALLOCATIONS, KERNELS, OPS, STAGES, STEPS, TRANSFERS, Schema
 from traceanalyzer.tables.vocabulary import is_derived_line
 from traceanalyzer.timeline.device_parts import HostTimeline, host_timeline, with_exposed
 from traceanalyzer.trace.columns import Trace
-from traceanalyzer.trace.discovery import CAPTURE_FILE, choose_run, find_runs
+from traceanalyzer.trace.discovery import CAPTURE_FILE, HostFile, RunFiles, choose_run, find_runs
 from traceanalyzer.trace.files import read_host
 from traceanalyzer.trace.tfevents import TfVersion, tf_version
-from traceanalyzer.transfers.costs import transfer_costs
+from traceanalyzer.transfers.costs import TransferCosts, transfer_costs
 from traceanalyzer.transfers.graph import transfer_graph
-from traceanalyzer.transfers.traffic import HostFacts, measure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import networkx as nx
-
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.input_pipeline.verdict import HostInput, InputUse
-    from traceanalyzer.memory.use import AllocatorUse
-    from traceanalyzer.tables.host_tables import HostTables
-    from traceanalyzer.trace.discovery import HostFile, RunFiles
-    from traceanalyzer.transfers.costs import TransferCosts
-    from traceanalyzer.transfers.traffic import Traffic
-
+from traceanalyzer.transfers.traffic import HostFacts, Traffic, measure
 
 _log = logging.getLogger("traceanalyzer")
 _NO_TRACE: Final = Trace(planes=())

@@ -154,7 +154,7 @@ def test_all_examples_belong_to_a_cause() -> None:
 
 @every_cause
 def test_its_documentation_has_every_chapter_in_order(cause: Cause) -> None:
-    lines = cause.documentation.strip().splitlines()
+    lines = cause.documentation.splitlines()
 
     assert lines[0] == f"{cause.title}."
     assert [line.removeprefix("## ") for line in lines if line.startswith("#")] == HEADINGS

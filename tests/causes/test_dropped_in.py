@@ -35,7 +35,7 @@ def _check(run):
         )
 
 
-CAUSE = Cause(__name__, __doc__, check=_check)
+CAUSE = Cause(__name__, check=_check)
 '''
 RAISING = '''\
 """A cause that raises."""
@@ -47,7 +47,7 @@ def _raise(*_):
     raise ZeroDivisionError("of a cause")
 
 
-CAUSE = Cause(__name__, __doc__, {part}=_raise)
+CAUSE = Cause(__name__, {part}=_raise)
 '''
 
 

@@ -13,13 +13,6 @@ from traceanalyzer.cli import main
 from traceanalyzer.cli.explain_text import print_cause
 
 RULES = all_causes()
-CAUSE = Cause(
-    "some_cause",
-    (
-        "Some cause.\n\n## What it detects\n\nOps that\ndo so.\n\n- one\n  thing\n- another\n\n"
-        "## Why it happens\n\nFirst.\n\nSecond:\n\n    with tf.device(x):\n        y = 1\n"
-    ),
-)
 
 
 def printed(show: Callable[[Console], None], width: int = 80, **options: object) -> str:

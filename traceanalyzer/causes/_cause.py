@@ -1,12 +1,29 @@
-"""The record of a cause, and the types that its functions use."""
+"""The record of a cause, the types that its functions use, and its texts.
+
+`texts/CAUSE.toml` has a cause's `page`, which `traceanalyzer explain` prints, and the text of its
+findings, by case. A case inherits the fields that it lacks from the fields at the top of the file,
+which are those of the usual case:
+
+- `title` and `why`: the text of the finding.
+- `harm`: harmful, harmless, or by_design.
+- `fixes`: each with a `title`, `more` details, the `condition` under which it helps, and `code`; or
+  a `text` if there is nothing to do. `checked`: it removes the blocker, so it moves ops for which a
+  replay finds no other one. Causes whose fixes are in the table `fix` choose some of them.
+
+In braces: {ops} the types of the ops, with their line if they share one; {at} their lines, for the
+end of a title; {type} the type of the blocked op; {blocker} the blocker as a clause; {scope} the
+`tf.device` call, {lines} the lines that enter it, {device} the device that it requests; {function}
+the called function; {copied} that data is copied. The cause fills in other names.
+"""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import cache
 from importlib.resources import files
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from traceanalyzer.capture_file.document import Frame, lines_text, same_place
 from traceanalyzer.causes.knowledge.finding_text import (
@@ -28,8 +45,6 @@ from traceanalyzer.placement.devices import device_text
 from traceanalyzer.run import Run
 
 __all__ = ["BlockedOps", "Blocker", "Cause", "CauseMatch", "CpuOp", "FindingText"]
-
-_TEXTS: Final = tomllib.loads((files(__package__) / "texts.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -86,7 +101,7 @@ class BlockedOps:
         modifiers: tuple[str, ...] = (),
         **values: str,
     ) -> FindingText:
-        """Return the text of a case in `texts.toml`, with its fixes unless others are given."""
+        """Return the text of a case, `CAUSE/CASE`, with its fixes unless others are given."""
         first = self.blocker
         known = {
             "ops": types_at(self.ops),
@@ -102,11 +117,6 @@ class BlockedOps:
         if fixes is None and not self.have_no_other_blocker:
             text = replace(text, fixes=tuple(replace(fix, checked=False) for fix in text.fixes))
         return replace(text, modifiers=modifiers)
-
-    @staticmethod
-    def fix(case: str, *, checked: bool = False, **values: str) -> Fix:
-        """Return a fix of the table `fix` in `texts.toml`, from which causes choose."""
-        return fix_of({**_TEXTS["fix"][case], "checked": checked}, values)
 
     def checked(self, fixes: Iterable[Fix]) -> tuple[Fix, ...]:
         """Return the fixes; they count as checked only if no blocker remains after them."""
@@ -148,8 +158,15 @@ class CauseMatch:
         )
 
 
+@cache
+def _texts(cause: str) -> Mapping[str, Any]:
+    file = files(__package__) / "texts" / f"{cause}.toml"
+    return tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
+
+
 def _text_of(case: str, fixes: Iterable[Fix] | None, values: Mapping[str, str]) -> FindingText:
-    entry = _TEXTS.get(case.partition("/")[0], {}) | _TEXTS[case]
+    cause, _, name = case.partition("/")
+    entry = {**_texts(cause), **(_texts(cause)[name] if name else {})}
     values = {"copied": COPIED, **values}
     if fixes is None:
         fixes = (fix_of(fix, values) for fix in entry.get("fixes", ()))
@@ -170,7 +187,6 @@ class Cause:
     """
 
     module: str  #: the name of its module, whose last part is the cause's id
-    documentation: str  #: the docstring of its module
     _: KW_ONLY
     check: Callable[[Run], Iterable[Finding]] = _finds_nothing
     #: Returns how a blocker of an op belongs to this cause, or None.
@@ -188,10 +204,15 @@ class Cause:
         return self.module.rpartition(".")[2]
 
     @property
+    def documentation(self) -> str:
+        """Its page, as Markdown; "" if it has none."""
+        return str(_texts(self.id).get("page", "")).strip()
+
+    @property
     def title(self) -> str:
-        """The first line of its documentation, which Python drops with -OO."""
+        """The first line of its page."""
         known = self.documentation or self.id.replace("_", " ")
-        return known.strip().partition("\n")[0].rstrip(".")
+        return known.partition("\n")[0].rstrip(".")
 
     def why_not(self, run: Run) -> str | None:
         """Return why the cause cannot apply to a run, or None."""
@@ -212,3 +233,7 @@ class Cause:
         """Return a finding with the text of a case of this cause, and its fixes by default."""
         text = _text_of(f"{self.id}/{case}" if case else self.id, fixes, values or {})
         return Finding(cause=self.id, **vars(text), **fields)
+
+    def fix(self, case: str, /, *, checked: bool = False, **values: str) -> Fix:
+        """Return a fix of the table `fix` in this cause's texts."""
+        return fix_of({**_texts(self.id)["fix"][case], "checked": checked}, values)

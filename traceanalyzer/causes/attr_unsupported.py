@@ -1,23 +1,4 @@
-"""No GPU kernel for an attribute.
-
-## What it detects
-Ops that have GPU kernels for their dtypes, but not for another attribute: a kernel label
-(`_kernel`), or a setting such as `bad_indices_policy="ERROR"` of `GatherNd`.
-
-## Why it happens
-Kernels are registered for certain attribute values, not only for dtypes. A GPU cannot report a bad
-index, for example, so the GPU kernels of `GatherNd` do not accept the policy that raises an error.
-A node with a `_kernel` label can only use kernels with that label (`FindKernelRegistration`,
-op_kernel.cc), and most labels have kernels for one type of device.
-
-## How to fix it
-Choose a value that has a GPU kernel. Remove the label: in TensorFlow 1 code, a graph's
-`_kernel_label_map` sets it.
-
-## How sure it is
-Certain if the op's attributes were captured and the kernel tables cover TensorFlow's version. A
-trace without a capture does not show attributes.
-"""
+"""No GPU kernel for an attribute."""
 
 from __future__ import annotations
 
@@ -66,14 +47,14 @@ def _fix(ops: BlockedOps) -> Fix:
     if ops.library is not None:
         return around(op_type, ops.library)
     if _LABEL in attributes:
-        return ops.fix("remove_label")
+        return CAUSE.fix("remove_label")
     ((name, value), *more) = attributes.items()
     text = value.get("s") if isinstance(value, dict) else None
     others = values_taken(op_type, name, text) if isinstance(text, str) and not more else ()
     if not others:
-        return ops.fix("other_value", names=" and ".join(f"`{n}`" for n in attributes))
+        return CAUSE.fix("other_value", names=" and ".join(f"`{n}`" for n in attributes))
     chosen = "IGNORE" if "IGNORE" in others else max(others)
-    return ops.fix(
+    return CAUSE.fix(
         "value_ignore" if chosen == "IGNORE" else "value",
         checked=all(works_as(b.type, b.given, (name,), {"s": chosen}) for b in ops.blockers),
         argument=f'{name}="{chosen}"',
@@ -82,4 +63,4 @@ def _fix(ops: BlockedOps) -> Fix:
     )
 
 
-CAUSE = Cause(__name__, __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, match=match, describe=describe)

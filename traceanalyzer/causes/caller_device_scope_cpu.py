@@ -1,25 +1,4 @@
-"""Function called inside a CPU scope.
-
-## What it detects
-Ops of a `tf.function` that ran on the CPU because the call of the function was placed there: the
-program, or another function, made the call inside a `tf.device` scope for the CPU.
-
-## Why it happens
-A call is an op too. Inside `tf.device("/CPU:0")` it is placed on the CPU, and the device of the
-call is the default device of the function's body (process_function_library_runtime.cc). All ops
-without a requested device go there if they have a CPU kernel; ops that request a GPU still get it.
-The function's graph shows none of this, so the line to change is the caller's.
-
-## How to fix it
-Call the function outside the scope. Ops that must run on the CPU can request it inside the
-function.
-
-## How sure it is
-Certain if the capture recorded the call and its scope. Likely if another function made the call, or
-if only a graph of the program shows the placement: a replay shows that the call was on the CPU,
-but not why. Likely, too, if only a trace is left, and no op of the function is known to be on a
-GPU: a scope around the whole body looks the same.
-"""
+"""Function called inside a CPU scope."""
 
 from __future__ import annotations
 
@@ -85,4 +64,4 @@ def _scope(blocker: Blocker) -> str | None:
     return blocker.scope if blocker.called_in else None
 
 
-CAUSE = Cause(__name__, __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, match=match, describe=describe)

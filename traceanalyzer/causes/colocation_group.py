@@ -1,23 +1,4 @@
-"""Colocated with an op on the CPU.
-
-## What it detects
-Ops with a `_class` attribute that binds them to another op, if that op keeps the group on the CPU.
-
-## Why it happens
-All ops of a group get one device, which must suit each of them (colocation_graph.cc): one member
-without a GPU kernel keeps the whole group on the CPU. Gradients that are colocated with the forward
-pass form such groups, as do optimizer slots and `tf.compat.v1.colocate_with`. The latter also
-copies the other op's requested device: the op then looks as if it requested the CPU itself.
-
-## How to fix it
-If the program requests the colocation, remove it: drop `colocate_with`, and the argument
-`colocate_gradients_with_ops` of `tf.compat.v1.gradients`; use `tf.GradientTape` instead of
-`tf.gradients`, which always colocates. Otherwise fix what keeps the named member on the CPU.
-
-## How sure it is
-Certain: the capture recorded the attribute, and a replay of the placement shows which member keeps
-the group on the CPU.
-"""
+"""Colocated with an op on the CPU."""
 
 from __future__ import annotations
 
@@ -59,4 +40,4 @@ def _is_copied(blocker: Blocker) -> bool:
     return is_request and bool(blocker.copied_from) and not is_of_strategy(blocker)
 
 
-CAUSE = Cause(__name__, __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, match=match, describe=describe)

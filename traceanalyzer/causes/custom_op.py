@@ -1,22 +1,4 @@
-"""Op of another library.
-
-## What it detects
-Ops on the CPU that no version of TensorFlow has. They come from a library that the program loads
-with `tf.load_op_library`, such as TensorFlow Text, TensorFlow Addons, or your own.
-
-## Why it happens
-Such an op has only the kernels that its library registers. If none is for GPUs, or for these
-dtypes, or the library was built without CUDA, the op runs on the CPU. A capture asks the process
-that loaded the library for its kernels (`get_registered_kernels_for_op`).
-
-## How to fix it
-Use a GPU build of the library, write the missing kernel, or use TensorFlow ops.
-
-## How sure it is
-Certain if a capture recorded the registered kernels and none of them can run the op on a GPU.
-Without them, likely if a capture shows that nothing else keeps the op on the CPU; otherwise
-possible, because traces do not contain registered kernels.
-"""
+"""Op of another library."""
 
 from __future__ import annotations
 
@@ -85,4 +67,4 @@ def _unknown(op_type: str) -> Evidence:
     return observed("kernel_registry", f"no version of TensorFlow has an op {op_type}")
 
 
-CAUSE = Cause(__name__, __doc__, needs="gpu", check=check, match=match, describe=describe)
+CAUSE = Cause(__name__, needs="gpu", check=check, match=match, describe=describe)

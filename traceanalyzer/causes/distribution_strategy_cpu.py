@@ -1,27 +1,4 @@
-"""A distribution strategy requests the CPU.
-
-## What it detects
-Ops and variables that a `tf.distribute` strategy puts on the CPU: the strategy's code opens the
-device scope in which they are created.
-
-## Why it happens
-Some strategies use the host by design. `CentralStorageStrategy` keeps variables on the CPU if it
-has more than one GPU, or if its `parameter_device` says so; `ParameterServerStrategy` keeps them on
-its parameter servers. Datasets are created on the host. A strategy runs its replicas on the devices
-it was created with: if no GPU was visible and none was named, that is the CPU.
-
-Gradients are reduced on the device of their variable or, if not all devices of a `MirroredStrategy`
-are GPUs, on one device and without NCCL. `strategy.reduce` puts its result on the current device,
-and on the CPU if there is none (`_reduce`, python/distribute/distribute_lib.py, in 2.12 to 2.21).
-
-## How to fix it
-Give the strategy the GPUs, or use one that keeps variables on them: `MirroredStrategy` for several
-GPUs of one machine, and no strategy for a single GPU. To get a large result of `strategy.reduce` on
-a GPU, call it inside `tf.device("/GPU:0")`.
-
-## How sure it is
-Certain: the capture recorded the line that opened the scope, and it is the strategy's.
-"""
+"""A distribution strategy requests the CPU."""
 
 from __future__ import annotations
 
@@ -79,4 +56,4 @@ def _owner(blocker: Blocker) -> str:
     return _FILES.get(name, "a strategy of tf.distribute")
 
 
-CAUSE = Cause(__name__, __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, match=match, describe=describe)

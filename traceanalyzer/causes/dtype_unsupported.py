@@ -1,28 +1,4 @@
-"""No GPU kernel for the dtype.
-
-## What it detects
-Ops that have GPU kernels, but none for the dtypes they were given: `MatMul` of `int32`, `Mean` of
-`int64`, a variable of `int32`. It can be the dtype of the data (`T`, `dtype`) or of indices or
-results (`Tidx`, `index_type`, `output_type`). Also ops on lists of strings.
-
-## Why it happens
-Most gaps are integers narrower than 64 bits, for which few GPU kernels exist; `int32`, which
-TensorFlow uses for sizes and indices and mostly computes on the host; and strings, resources, and
-variants, which are never in GPU memory (`DataTypeAlwaysOnHost`, types.cc). The placer also keeps
-ops on lists of strings off GPUs, although the list's handle does not show its contents
-(`AddHostOnlyDataTypesConstraints`, colocation_graph.cc).
-
-TensorFlow places the op on the CPU without a warning, even inside `tf.device("/GPU:0")`.
-
-## How to fix it
-Cast to a dtype that has a kernel, and back where the other one is needed. A cast costs one pass
-over the data on the GPU, less than a copy to the host and back. Make sure that the dtype can store
-the values: `float32` stores integers exactly up to 2**24.
-
-## How sure it is
-Certain if the op's attributes were captured and the kernel tables cover TensorFlow's version.
-Without a capture, the dtypes of the inputs are needed: only host tracer level 3 records them.
-"""
+"""No GPU kernel for the dtype."""
 
 from __future__ import annotations
 
@@ -126,7 +102,7 @@ def _fixes(ops: BlockedOps, dtypes: set[str]) -> Iterator[Fix]:
         (dtype,) = ops.blocker.attributes.values()
         yield from fixes_of_variables(str(dtype), ops.blockers)
     else:
-        yield from _casts(ops) or (ops.fix("other_dtypes", type=op_type),)
+        yield from _casts(ops) or (CAUSE.fix("other_dtypes", type=op_type),)
 
 
 def _casts(ops: BlockedOps) -> list[Fix]:
@@ -155,12 +131,12 @@ def _as_dtype(ops: BlockedOps, attribute: str, dtype: str, target: Target) -> Fi
     op, inputs = ops.blocker.type, inputs_of(ops.blocker.type, attribute)
     new, old, loss = python_name(target.dtype), python_name(dtype), target.in_brackets
     if attribute in _OF_DATA and _ARRAYS.fullmatch(op):
-        return ops.fix("list_dtype", new=new, loss=loss)
+        return CAUSE.fix("list_dtype", new=new, loss=loss)
     makes_weights = op in _COUNTS and attribute == "T"
     if makes_weights or not inputs:
         code = f"{'dtype' if makes_weights else attribute}=tf.{new}"
         is_checked = not makes_weights
-        return ops.fix("argument", checked=is_checked, code=code, type=op, old=old, loss=loss)
+        return CAUSE.fix("argument", checked=is_checked, code=code, type=op, old=old, loss=loss)
     definition = definition_of(op)
     outputs = () if definition is None else definition.outputs
     is_output = any(attribute in {a.type_attr, a.type_list_attr} for a in outputs)
@@ -168,7 +144,7 @@ def _as_dtype(ops: BlockedOps, attribute: str, dtype: str, target: Target) -> Fi
         return None
     if is_output and not casts_on_gpu(target.dtype, dtype):
         return None
-    return ops.fix(
+    return CAUSE.fix(
         "cast",
         checked=True,
         inputs=" and ".join(f"`{name}`" for name in inputs),
@@ -190,4 +166,4 @@ def _is_of_variable(blocker: Blocker) -> bool:
     return blocker.type in _VARIABLES or any(a.type == "resource" or a.is_ref for a in inputs)
 
 
-CAUSE = Cause(__name__, __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, match=match, describe=describe)

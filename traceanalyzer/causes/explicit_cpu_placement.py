@@ -1,25 +1,4 @@
-"""The program requests the CPU.
-
-## What it detects
-Ops for which the program itself requests the CPU with `tf.device`: in a scope that one of its lines
-opens, or by a request in the graph.
-
-## Why it happens
-TensorFlow honors the request, eagerly and in graphs, whatever kernels the op has and however busy
-the devices are. Such scopes often date from a time when an op had no GPU kernel, or from a test.
-
-## How to fix it
-Move the op out of the scope, or remove the scope, and measure. If the scope keeps a large table in
-host memory, keep only the table in it: computation on its values can run outside.
-
-## How sure it is
-Certain if the capture recorded the scope and the line that opened it. Likely if it recorded a
-request without a scope: a device function or a loaded graph can make one. Likely, too, if only a
-trace is left, for ops whose kernels do not explain why they are on the CPU while other ops of their
-function are on a GPU: who opened the scope is then unknown. The reason for a scope is
-never certain: lack of memory is a likely one if the scope's data is larger than the GPU's memory
-(modifier `memory_pressure`), and is ruled out if the data would easily fit.
-"""
+"""The program requests the CPU."""
 
 from __future__ import annotations
 
@@ -83,4 +62,4 @@ def _is_computed(blocker: Blocker) -> bool:
     return text is not None and "cpu" not in text.lower() and text.rstrip().endswith(":")
 
 
-CAUSE = Cause(__name__, __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, match=match, describe=describe)

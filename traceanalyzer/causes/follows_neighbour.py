@@ -1,24 +1,8 @@
-"""Follows a neighbor.
-
-## What it detects
-Ops placed on the CPU because their inputs or consumers are there.
-
-## Why it happens
-Three kinds of ops follow a neighbor instead of taking the first device (placer.cc). An op with no
-inputs and one output, usually a constant, goes where all its consumers are. `Shape`, `Size`, and
-`Rank`, which use only metadata, go where their input is. An `Identity` between two ops goes where
-its input is.
-
-## How to fix it
-Nothing to change here: move the neighbor, and these ops follow.
-
-## How sure it is
-Certain: a replay reproduces the recorded placement, and moves the op when the neighbor moves.
-"""
+"""Follows a neighbor."""
 
 from __future__ import annotations
 
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import Blocker, Cause, CauseMatch, CpuOp
 from traceanalyzer.causes.knowledge.finding_text import observed
 
 
@@ -31,8 +15,4 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     return CauseMatch.by_other(blocker, tie, where)
 
 
-def describe(ops: BlockedOps) -> FindingText:
-    return ops.described("follows_neighbour")
-
-
-CAUSE = Cause(__name__, __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, match=match, describe=lambda ops: ops.described("follows_neighbour"))

@@ -1,24 +1,4 @@
-"""Moved to the host by a graph optimizer.
-
-## What it detects
-Ops that TensorFlow's placer put on a GPU and that ran on the CPU anyway, in a program that switched
-on `pin_to_host_optimization`.
-
-## Why it happens
-The optimizer (pin_to_host_optimizer.cc) rewrites a graph after placement. It moves ops with small
-inputs and outputs to the host if their inputs are there. Small means a string tensor, or at most 64
-elements of int32, int64, or float, known before the graph runs. The option is off unless a program
-sets it, in `tf.config.optimizer` or in the configuration of a TensorFlow 1 session.
-
-## How to fix it
-Leave the option off, and measure. It moves only small ops; what counts is whether the GPU waits.
-
-## How sure it is
-Certain if the capture recorded the option, the device that the placer chose, and the partition that
-ran the op. For a trace alone, it is one of several possible causes of ops that may be small, in a
-graph that also has ops on a GPU. A capture without a GPU cannot show which ops the optimizer would
-move; if the option was on, no op that it may move is reported as certain to run on the GPU.
-"""
+"""Moved to the host by a graph optimizer."""
 
 from __future__ import annotations
 
@@ -100,4 +80,4 @@ def _assigned(capture_file: CaptureFile, name: str, node: str) -> set[str]:
     return {assigned[at] if at < len(assigned) else "" for assigned, at in places if at >= 0}
 
 
-CAUSE = Cause(__name__, __doc__, needs="capture", check=check)
+CAUSE = Cause(__name__, needs="capture", check=check)

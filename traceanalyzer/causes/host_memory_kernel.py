@@ -1,24 +1,4 @@
-"""Placed on the GPU, computed on the host.
-
-## What it detects
-Ops that TensorFlow places on a GPU, but whose GPU kernel has all of its data in host memory, so
-that a host thread computes them: arithmetic and reductions of `int32`, `Shape`, `Fill`; and `Qr`,
-whatever its dtype. For a capture without a GPU, these ops are predicted.
-
-## Why it happens
-By design. In TensorFlow, sizes, axes, and indices are `int32`, and the host needs them to allocate
-tensors and to launch kernels. So kernels for such dtypes are registered for GPUs (or for `DEFAULT`,
-any device) with all data in host memory: the op stays in the GPU's graph, and nothing is copied.
-
-## How to fix it
-Nothing to change while the tensors are small. If they are large, make them `int64` or floating
-point; the finding lists the ops that a GPU computes with those dtypes. `Shape` and similar ops have
-no such dtype. `Qr` has a finding of its own: its input is copied to the host, and its result back.
-
-## How sure it is
-Certain if a capture recorded the op's device and that its values were in host memory, or if a
-replay puts the op on a GPU and the kernels of that TensorFlow version are known; otherwise likely.
-"""
+"""Placed on the GPU, computed on the host."""
 
 from __future__ import annotations
 
@@ -121,6 +101,4 @@ def _fixes(types: Sequence[str]) -> Iterator[Fix]:
         )
 
 
-CAUSE = Cause(
-    __name__, __doc__, not_applicable=not_applicable, check=check, match=match, describe=describe
-)
+CAUSE = Cause(__name__, not_applicable=not_applicable, check=check, match=match, describe=describe)

@@ -1,30 +1,11 @@
-"""Part of the input pipeline.
-
-## What it detects
-Ops that tf.data runs: dataset stages, the functions that `map`, `filter`, and similar stages call,
-and the ops that hand elements to the model.
-
-## Why it happens
-By design: the pipeline prepares the next element while the GPU works on this one. Dataset ops have
-only CPU kernels, except for a few at the end of a pipeline, for which TensorFlow prefers the CPU
-kernel. tf.data calls functions with the CPU as default device (captured_function.cc): their ops run
-there whatever kernels they have, unless they request a device or use a variable on one.
-
-## How to fix it
-The placement is fine, but if a pipeline is too slow, steps wait for input. The finding names the
-slow stage and a remedy: parallel calls, `prefetch`, `cache`, a vectorized `map`. An op with a GPU
-kernel can request the GPU with `tf.device`, but then each element is copied there and back.
-
-## How sure it is
-Certain for ops inside the pipeline: the trace names tf.data's threads, stages, and function calls,
-and a capture names the functions. Likely for the model's ops that take its elements: a program can
-put an iterator on a GPU.
-"""
+"""Part of the input pipeline."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pandas as pd
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import FASTER_PIPELINE, observed, runs_for_dataset
@@ -36,9 +17,6 @@ from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.run import Run
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _FEWEST_FILLS: Final = 2  # of a shuffle buffer: one fill is no repetition
 _NOTICEABLE: Final = 0.05  # of the steps' time: a fill that takes less is not mentioned
@@ -141,4 +119,4 @@ def describe(ops: BlockedOps) -> FindingText:
     return ops.described("host_pipeline", (FASTER_PIPELINE,))
 
 
-CAUSE = Cause(__name__, __doc__, check=check, match=match, describe=describe)
+CAUSE = Cause(__name__, check=check, match=match, describe=describe)

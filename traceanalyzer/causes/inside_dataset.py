@@ -1,27 +1,4 @@
-"""Computed inside a dataset.
-
-## What it detects
-Ops on the CPU because a `tf.function` builds a dataset, reduces it or loops over it, and passes a
-value of its own to `map`, `filter`, or similar stages. These ops may compute for the function, but
-tf.data runs them.
-
-## Why it happens
-tf.data places the functions that a dataset calls on the CPU unless they request another device
-(`CapturedFunction::Instantiate`, captured_function.cc): it expects them to prepare input while the
-GPU works. If the function needs the results of its own `map` to continue, the GPU waits instead,
-and each call copies the values of variables on the GPU to the CPU. The function passed to `reduce`
-and the body of `for x in dataset` are not affected: they run on the GPU.
-
-## How to fix it
-Move the work from `map` to the loop over the dataset or to the function passed to `reduce`, or
-request the GPU in the mapped function with `tf.device`. If all elements fit into one tensor,
-compute on that tensor without a dataset.
-
-## How sure it is
-Likely: the capture recorded the dataset, the functions it calls, and their values. It does not show
-whether they compute for the function or prepare its input. Functions that get no value, or whose
-results are prefetched, count as input.
-"""
+"""Computed inside a dataset."""
 
 from __future__ import annotations
 
@@ -48,4 +25,4 @@ def describe(ops: BlockedOps) -> FindingText:
     return ops.described("inside_dataset", None if switch is None else (switch,))
 
 
-CAUSE = Cause(__name__, __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, match=match, describe=describe)

@@ -1,31 +1,4 @@
-"""A library requests the CPU.
-
-## What it detects
-Ops inside a `tf.device` scope for the CPU that TensorFlow, Keras, or another installed package
-opens, not the program.
-
-## Why it happens
-Some library code is written to run on the host; `causes/data/library_code.toml` lists it:
-
-- TensorFlow: summaries, checkpoints, loading of saved models, queues, iterators that feed devices,
-  some small constants. A graph that is imported or copied keeps the devices it was built with.
-- Keras 3: preprocessing layers such as `TextVectorization` since 3.14, Grain pipelines in 3.15. It
-  creates an optimizer's variables on the device of the model's variable.
-- Keras 2: a constant in GRU and LSTM, `PyMetric` since 2.13. With TensorFlow 2.2 to 2.5 and a GPU,
-  embedding layers put their table on the CPU.
-
-Functions that the program passes to such code, as for a summary, run in the scope, too.
-
-## How to fix it
-Move preprocessing layers to the input pipeline: `dataset.map(layer)`. Write summaries and
-checkpoints less often, and compute their values outside the scope. Write metrics with TensorFlow
-ops. The others are small and can stay.
-
-## How sure it is
-Certain if the capture recorded the line that opened the scope. Likely for the variables of an
-optimizer, which follow the model's variable, and if only a graph in an events file shows the
-request. Without a capture, the names of ops make it likely, and the op before a summary possible.
-"""
+"""A library requests the CPU."""
 
 from __future__ import annotations
 
@@ -173,4 +146,4 @@ def _code_of_name(name: str) -> _LibraryCode | None:
     return next((each for each in LIBRARY_CODE if each.id == habit), None)
 
 
-CAUSE = Cause(__name__, __doc__, needs="gpu", check=check, match=match, describe=describe)
+CAUSE = Cause(__name__, needs="gpu", check=check, match=match, describe=describe)

@@ -1,25 +1,4 @@
-"""The program continued on the CPU after memory ran out.
-
-## What it detects
-Programs that catch TensorFlow's ResourceExhaustedError and continue in a `tf.device` scope for the
-CPU, and such errors that no handler caught, which put no op on the CPU.
-
-## Why it happens
-TensorFlow itself never moves an op because memory is short. Its allocator frees what it can, waits
-up to ten seconds for other ops to release memory (bfc_allocator.cc), and then the op fails. Only
-the program can continue elsewhere: in an `except` that repeats the work under
-`tf.device("/CPU:0")`. Every step that takes this path pays for it.
-
-## How to fix it
-Make the work fit: a smaller batch, gradients accumulated over several batches, `mixed_bfloat16` if
-the model tolerates it, and large tables sharded or kept in host memory. If another process uses the
-GPU's memory, stop that process.
-
-## How sure it is
-Certain that the error was raised. For the ops: certain if the source shows that the scope is opened
-inside the handler; likely if the source cannot be read and the scope is opened further down in the
-same function. The cause of ops in other scopes is `explicit_cpu_placement` or `resource_on_cpu`.
-"""
+"""The program continued on the CPU after memory ran out."""
 
 from __future__ import annotations
 
@@ -97,4 +76,4 @@ def _allocator(host: Host, failed: Exhaustion) -> Iterator[Evidence]:
             yield observed("other_processes", text)
 
 
-CAUSE = Cause(__name__, __doc__, needs="capture", check=check)
+CAUSE = Cause(__name__, needs="capture", check=check)

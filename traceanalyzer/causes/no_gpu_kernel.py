@@ -1,26 +1,4 @@
-"""No GPU kernel.
-
-## What it detects
-Ops of a type for which TensorFlow has no GPU kernel, whatever the dtypes of their inputs.
-
-## Why it happens
-Most often the work does not suit a GPU: strings, image files, hash tables, sequences of unknown
-length. TensorFlow places such an op on the CPU, even inside `tf.device("/GPU:0")`: soft placement,
-the default in TensorFlow 2, drops the request without a warning. Work on strings, files, tables,
-summaries, and checkpoints belongs on the host. Computation does not: its inputs are copied from the
-GPU, and its results are copied back.
-
-## How to fix it
-Use other ops for the same purpose, if there are any. The ops that a finding suggests have GPU
-kernels in all versions from 2.12 on, for the dtype of the data. A fix is called checked if its code
-ran beside the op with the same result, and TensorFlow placed all of it on the GPU. Otherwise move
-the op into the input pipeline, before or after the work on the GPU, or out of the step. If a
-library creates the op, the finding names the library's line and option.
-
-## How sure it is
-Certain if TensorFlow's version is known and covered by the kernel tables. Otherwise likely: kernels
-are seldom removed, so a kernel that is missing in the nearest version was probably missing, too.
-"""
+"""No GPU kernel."""
 
 from __future__ import annotations
 
@@ -74,7 +52,7 @@ def _fix(ops: BlockedOps, work: Advice | None) -> Fix:
         return found
     if work is not None:
         return work.fix
-    return ops.fix("no_substitute", type=op_type)
+    return CAUSE.fix("no_substitute", type=op_type)
 
 
-CAUSE = Cause(__name__, __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, match=match, describe=describe)

@@ -1,32 +1,12 @@
-"""TensorFlow used no GPU.
-
-## What it detects
-Runs in which nothing shows that TensorFlow had a GPU: no GPU event, no GPU allocation, and no
-transfer that names a GPU. With a capture: why TensorFlow saw no GPU.
-
-## Why it happens
-TensorFlow was built without CUDA; a driver or libraries could not be loaded; the GPU is hidden by
-`CUDA_VISIBLE_DEVICES`, by `tf.config.set_visible_devices`, or by `device_count` of a TensorFlow 1
-session; TensorFlow considers the GPU too old or too small; or the machine has none. With soft
-placement, the default in TensorFlow 2, every op then runs on the CPU without a warning, even inside
-`tf.device("/GPU:0")`.
-
-## How to fix it
-With a capture, the finding names the obstacle, and the program's line if that hides the GPU. A line
-that computes the value, depends on a condition, or sets a default may leave the GPU visible on
-another machine. Without a capture, ask TensorFlow which GPUs it sees:
-`tf.config.list_physical_devices("GPU")`. On import, it prints to stderr why it ignored a GPU.
-
-## How sure it is
-Certain with a capture: the program's own list of devices has no GPU, or its sessions were
-configured without one. Likely for a trace alone; possible if its GPU tracer was off or failed.
-"""
+"""TensorFlow used no GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pandas as pd
 
 from traceanalyzer.capture_file.document import CaptureFile, line_text
 from traceanalyzer.capture_file.visibility import (
@@ -47,9 +27,6 @@ from traceanalyzer.placement.by_registry import coverage_text
 from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.run import Run
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,4 +228,4 @@ def _evidence(known: Iterable[Obstacle]) -> tuple[Evidence, ...]:
     )
 
 
-CAUSE = Cause(__name__, __doc__, not_applicable=not_applicable, check=check)
+CAUSE = Cause(__name__, not_applicable=not_applicable, check=check)

@@ -1,22 +1,4 @@
-"""Python called from a graph.
-
-## What it detects
-`tf.numpy_function` and `tf.py_function`, by the ops they create: `PyFunc`, `PyFuncStateless`, and
-`EagerPyFunc`.
-
-## Why it happens
-The function is Python: it runs on the host, one call at a time because of the interpreter lock,
-whatever the op's device is. `PyFunc` has no GPU kernel (py_func.cc), so its inputs are copied to
-the host and its outputs back. `EagerPyFunc` can be placed on a GPU, unless an input or output is
-`int32`, a string, or similar: then the TensorFlow ops that it calls run on the GPU.
-
-## How to fix it
-Write the function with TensorFlow ops: `tf.function` translates Python loops and conditions. If
-that is not possible, move the call into the input pipeline, or call it less often.
-
-## How sure it is
-Certain: the op type shows it.
-"""
+"""Python called from a graph."""
 
 from __future__ import annotations
 
@@ -66,4 +48,4 @@ def describe(ops: BlockedOps) -> FindingText:
     return ops.described(f"python_callback{'/in_input_pipeline' if ops.are_input else ''}")
 
 
-CAUSE = Cause(__name__, __doc__, check=check, match=match, describe=describe)
+CAUSE = Cause(__name__, check=check, match=match, describe=describe)

@@ -1,21 +1,4 @@
-"""Placed on another task of the cluster.
-
-## What it detects
-Ops that were placed on a CPU of another job or task: a parameter server, or another worker.
-
-## Why it happens
-In a cluster, a device name contains the job and task: `/job:ps/task:0/device:CPU:0`. The program or
-its strategy sent such an op there. That it runs on a CPU says nothing about the GPUs of this host.
-
-## How to fix it
-Nothing to change about the placement on this host. To see what the other host does, record its
-trace into the same run.
-
-## How sure it is
-Certain if the capture recorded the program's own task (`TF_CONFIG`) and ops ran on devices of that
-task. Otherwise likely: the program's task is taken from the variable, from the only task whose GPUs
-appear in the captured graphs, or from the devices in the trace.
-"""
+"""Placed on another task of the cluster."""
 
 from __future__ import annotations
 
@@ -91,4 +74,4 @@ def _task(device: object) -> str:
     return "" if match is None else f"/job:{match[1]}/task:{match[2]}"
 
 
-CAUSE = Cause(__name__, __doc__, check=check)
+CAUSE = Cause(__name__, check=check)

@@ -1,24 +1,4 @@
-"""Uses a resource on the CPU.
-
-## What it detects
-Ops that use a variable, table, iterator, queue, or other resource that is on the CPU, or that share
-a resource with an op that keeps it there.
-
-## Why it happens
-An op runs where its resource is. That takes precedence over `tf.device`, eagerly
-(`MaybePinToResourceDevice`, placement_utils.cc) and in graphs (colocation_graph.cc). A resource is
-on the CPU because scopes around its creation requested the CPU; because it has no GPU kernel, like
-hash tables and variables of int32 or strings; or because one of its users has none.
-
-## How to fix it
-Create the variable where it is used: outside CPU scopes, and not as int32. A table that is too
-large for the GPU can stay; gather the rows that a step needs and compute on the GPU from there.
-
-## How sure it is
-Certain if the capture recorded where the resource is. A replay of the placement finds which op
-shares it and has no GPU kernel. If only a trace is left, it is likely: the ops show where the
-variable is, but not what put it there, which can also be a `tf.distribute` strategy.
-"""
+"""Uses a resource on the CPU."""
 
 from __future__ import annotations
 
@@ -111,15 +91,15 @@ def _fix(ops: BlockedOps, library: str) -> Fix:
         return HOST_WORK["queue"].fix
     if _is_for_host(ops):
         work = host_work(ops.ops[0].explanation.type)
-        return ops.fix("use_less") if work is None else work.fix
+        return CAUSE.fix("use_less") if work is None else work.fix
     if library:
         lines = lines_text(each.scope_frame for each in ops.blockers)
-        return ops.fix("library_option", library=library, lines=lines)
+        return CAUSE.fix("library_option", library=library, lines=lines)
     if "Table" in blocker.type:
         return HOST_WORK["hash_table"].fix
     if blocker.kind not in PLACED:
         lines = lines_text(each.frame for each in ops.blockers)
-        return ops.fix("replace", type=blocker.type, lines=f" ({lines})" if lines else "")
+        return CAUSE.fix("replace", type=blocker.type, lines=f" ({lines})" if lines else "")
     # All scopes in which the resources of the blockers were created.
     scopes = [
         frame
@@ -129,7 +109,7 @@ def _fix(ops: BlockedOps, library: str) -> Fix:
         if (frame := _scope_line(each)) is not None
     ]
     lines, name = lines_text(scopes), _name(blocker)
-    return ops.fix(
+    return CAUSE.fix(
         "outside_the_scope",
         checked=bool(lines) and ops.have_no_other_blocker,
         name=f"`{name}`" if name else "the resource",
@@ -176,4 +156,4 @@ def _name(blocker: Blocker) -> str:
     return "" if blocker.resource is None else blocker.resource.name
 
 
-CAUSE = Cause(__name__, __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, match=match, describe=describe)

@@ -1,21 +1,4 @@
-"""Small integer ops kept on the host.
-
-## What it detects
-Eager ops on a few integers that TensorFlow keeps on the CPU because an environment variable
-requests it.
-
-## Why it happens
-With `TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING=1`, an eager op runs on the CPU if all its inputs are
-there, are int32 or int64, and have at most 64 elements (placement_utils.cc). Random ops and
-function calls are excepted. The variable is off by default in TensorFlow 2.12 to 2.21, although it
-is often said that this always happens.
-
-## How to fix it
-Unset the variable. It does not affect ops in a graph, so a `tf.function` around the code helps too.
-
-## How sure it is
-Certain: the capture recorded the variable, and the dtypes and shapes of the inputs.
-"""
+"""Small integer ops kept on the host."""
 
 from __future__ import annotations
 
@@ -40,4 +23,4 @@ def describe(ops: BlockedOps) -> FindingText:
     return ops.described("small_int_pinning", variable=_VARIABLE)
 
 
-CAUSE = Cause(__name__, __doc__, match=match, describe=describe)
+CAUSE = Cause(__name__, match=match, describe=describe)

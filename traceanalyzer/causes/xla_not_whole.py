@@ -1,28 +1,4 @@
-"""XLA cannot compile a function.
-
-## What it detects
-Functions that XLA was to compile, with `jit_compile=True` or by Keras, and that contain an op it
-cannot compile; and ops on the CPU because the program's handler of this error requests it.
-
-## Why it happens
-XLA has no implementation of string ops, Python callbacks, and some others, such as `Eig`,
-`ResizeArea`, and `CTCGreedyDecoder`. It compiles a function with `jit_compile=True` completely or
-not at all: TensorFlow raises InvalidArgumentError, names the first such op, and runs none of the
-function. So XLA puts no op on the CPU: either the error ends the program, or a handler continues
-without XLA, and then ops are placed one by one, with causes of their own.
-
-Auto-clustering (`TF_XLA_FLAGS=--tf_xla_auto_jit=2`) raises nothing and leaves such ops outside,
-where they have their usual placement and causes. Keras 3 decides model by model with
-`jit_compile="auto"`; the limits of the trace name the reason if it did not use XLA.
-
-## How to fix it
-Give `jit_compile=True` only to the part that XLA can compile, and call the other op outside it. The
-error names only one such op at a time.
-
-## How sure it is
-Certain that XLA cannot compile the function: TensorFlow's error says so. For ops that the handler
-put on the CPU: certain if its source shows the scope, otherwise likely.
-"""
+"""XLA cannot compile a function."""
 
 from __future__ import annotations
 
@@ -112,4 +88,4 @@ def _function(message: str, graph: str) -> str:
     return numbered[1] if numbered else name
 
 
-CAUSE = Cause(__name__, __doc__, needs="capture", check=check)
+CAUSE = Cause(__name__, needs="capture", check=check)

@@ -7,9 +7,10 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from traceanalyzer.changes.saving import LEAST, Savings, at_most
@@ -25,9 +26,6 @@ from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.timeline.intervals import covered, inside_ps
 from traceanalyzer.timeline.walk import Parts, Phase
 from traceanalyzer.units import PS_PER_US
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _FEWEST_STEPS: Final = 3  # fewer may be the first ones, which trace and compile
 _CALLBACK: Final = "python_callback"

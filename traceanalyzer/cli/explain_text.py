@@ -53,11 +53,7 @@ def find_cause(name: str, causes: Sequence[Cause]) -> Cause:
 
 def as_json(cause: Cause) -> dict[str, str]:
     """Return the page of a cause for JSON; the documentation is Markdown."""
-    return {"cause": cause.id, "title": cause.title, "documentation": _documentation(cause)}
-
-
-def _documentation(cause: Cause) -> str:
-    return (cause.documentation or "").strip()  # Python drops it with -OO
+    return {"cause": cause.id, "title": cause.title, "documentation": cause.documentation}
 
 
 def print_cause(cause: Cause, console: Console) -> None:
@@ -68,7 +64,7 @@ def print_cause(cause: Cause, console: Console) -> None:
 
 def _page(cause: Cause, screen: Screen) -> Iterator[RenderableType]:
     yield screen.prose(cause.title, "bold") + screen(f" · {cause.id}", QUIET)
-    text = re.sub(r"(?m)^(#.*)$", r"\1\n", _documentation(cause))
+    text = re.sub(r"(?m)^(#.*)$", r"\1\n", cause.documentation)
     _, *paragraphs = re.split(r"\n(?:[ \t]*\n)+", text)  # leave out the title
     for paragraph in paragraphs:
         if paragraph.startswith("#"):

@@ -9,7 +9,9 @@ import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import pandas as pd
 
 from traceanalyzer.format import listed, percent_text
 from traceanalyzer.placement import kernel_tables
@@ -19,9 +21,6 @@ from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.kernel_tables import InputTypesError
 from traceanalyzer.placement.kernel_types import support_of
 from traceanalyzer.placement.registry import DEFAULT, Registry, nearest
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def explanation_by_registry(

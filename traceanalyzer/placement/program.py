@@ -6,14 +6,16 @@ program calls, each with the devices of its arguments; then the functions that t
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from traceanalyzer.capture_file.document import is_session
+from traceanalyzer.capture_file.document import CaptureFile, Signature, Tensor, is_session
+from traceanalyzer.capture_file.function_records import Function
 from traceanalyzer.placement import calls
 from traceanalyzer.placement.calls import Call
-from traceanalyzer.placement.devices import machine_of
+from traceanalyzer.placement.devices import Machine, machine_of
 from traceanalyzer.placement.eager import (
     EagerInput,
     EagerOp,
@@ -25,13 +27,6 @@ from traceanalyzer.placement.nodes import Nodes, describe, is_dataset
 from traceanalyzer.placement.placer import Placement, Setting
 from traceanalyzer.placement.registry import registry_of
 from traceanalyzer.placement.scopes import ReadDevices
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from traceanalyzer.capture_file.document import CaptureFile, Signature, Tensor
-    from traceanalyzer.capture_file.function_records import Function
-    from traceanalyzer.placement.devices import Machine
 
 _CALL_NOT_RECORDED: Final = "the call of its function was not recorded"
 _ARGUMENT_NOT_RECORDED: Final = "the device of this argument was not recorded"

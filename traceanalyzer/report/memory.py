@@ -16,7 +16,7 @@ from traceanalyzer.report.records import in_us, table, to_record
 from traceanalyzer.report.text import fill, in_bytes, op_link, part, phrase, table_of, word
 from traceanalyzer.run import Run
 from traceanalyzer.source_files import shown_files
-from traceanalyzer.tables.placements import placement_of_device
+from traceanalyzer.tables.vocabulary import placement_of_device
 from traceanalyzer.units import PS_PER_US
 
 _MAX_HOLDERS: Final = 50

@@ -1,9 +1,7 @@
 """The kernels and transfers that ran on one host's devices, and the call that launched each.
 
-A call and the work that it launches share a correlation id. This is a 32-bit counter per process,
-so ids can recur. Work is attributed to the last call with its id that began before it. This is
-certain unless an earlier call with the id, or the next one, has no work: the work can then belong
-to that call.
+A call and the work that it launches share a correlation id. If several calls have the id of some
+work, its launch is unknown.
 
 The profiler aligns the clocks of devices with the host's, and can be off. If work begins before its
 launch, the device's clock is early by the difference. If a call launches many kernels
@@ -13,32 +11,28 @@ launch, the device's clock is early by the difference. If a call launches many k
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from traceanalyzer.tables.arrays import (
+    Codes,
+    Ints,
     coded,
     concatenate,
     filled,
     flags_at,
-    last_before,
     mapped,
     mask,
     matches,
-    named_like,
     pick,
 )
+from traceanalyzer.tables.host_ops import HostOps
 from traceanalyzer.tables.vocabulary import GPU_PLANE, is_derived_line, op_label
+from traceanalyzer.trace.columns import Plane, Trace
 from traceanalyzer.trace.strings import Strings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from traceanalyzer.tables.arrays import Codes, Flags, Ints
-    from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.trace.columns import Plane, Trace
 
 # cupti_utils.cc and rocm_tracer.cc name copies by direction; the rest are calls of the runtimes.
 _DIRECTIONS: Final = (
@@ -52,8 +46,6 @@ _DIRECTIONS: Final = (
 _MEMORY_RECORDS: Final = ("MemoryResidency_details", "MemFree_details", "memalloc_details")
 # On ROCm a copy can appear as a kernel; its launch has the direction (seen in the corpus).
 _COPY_KERNEL: Final = re.compile(r"__amd_rocclr_copyBuffer\w*(\.kd)?")
-# Calls that wait for a device and launch nothing.
-SYNCHRONIZES: Final = re.compile(r"(?:cu|cuda|hip)\w*Synchronize(?:_v\d+)?")
 
 _TOO_EARLY_SHARE: Final = 0.01  # calls whose work may precede them before the clock counts as off
 _DRIFT_PS: Final = 100_000_000  # clock drift explains no more than this
@@ -70,7 +62,6 @@ class DeviceEvents:
     duration_ps: Ints
     correlation_id: Ints  #: 0 if not recorded
     launch: Ints  #: event of the host plane that launched it, -1 if unknown
-    sure_launch: Ints  #: the same, but -1 unless no other event can be the launch
     early_ps: Ints  #: by how much the clock of its device is early
     function: Strings  #: function it was launched in, if known
     op: Strings  #: op it was launched for, `name:Type`, or none
@@ -113,7 +104,6 @@ def device_events(trace: Trace, host: HostOps) -> DeviceEvents:
     call_ids = plane.integers("correlation_id").values[calls]
     launched = launched_by(call_ids, plane.start_ps[calls], correlation_id, start_ps, device.codes)
     launch = pick(calls, launched.call)
-    sure_launch = np.where(launched.is_sure, launch, -1)
     known = host.function_of_event
     name = texts(_names)
     return DeviceEvents(
@@ -124,9 +114,8 @@ def device_events(trace: Trace, host: HostOps) -> DeviceEvents:
         duration_ps=numbers(lambda p: p.duration_ps),
         correlation_id=correlation_id,
         launch=launch,
-        sure_launch=sure_launch,
         early_ps=launched.early_ps[device.codes],
-        function=Strings(pick(known.codes, sure_launch), known.values),
+        function=Strings(pick(known.codes, launch), known.values),
         op=texts(_ops),
         producer=texts(lambda p: p.strings("from")),
         consumer=texts(lambda p: p.strings("to")),
@@ -189,21 +178,7 @@ class Launched(NamedTuple):
     """The launch of each kernel or transfer."""
 
     call: Ints  #: index of the call, -1 if unknown
-    is_sure: Flags  #: whether no other call can be the launch
     early_ps: Ints  #: by how much the clock of each device is early
-
-
-def launch_calls(plane: Plane) -> Ints:
-    """Return a host's events that can launch work, by correlation id, then by start.
-
-    Calls that only wait for a device have an id, too, but launch nothing.
-    """
-    column = plane.integers("correlation_id")
-    can = column.present & (column.values != 0)
-    can[named_like(plane, SYNCHRONIZES.fullmatch)] = False
-    events = np.flatnonzero(can)
-    by_id: Ints = events[np.lexsort((plane.start_ps[events], column.values[events]))]
-    return by_id
 
 
 def launched_by(
@@ -213,17 +188,15 @@ def launched_by(
 
     Args:
         call_id: Correlation ids of the calls, ascending.
-        call_ps: When each call began, ascending for calls with the same id.
+        call_ps: When each call began.
         work_id: Correlation ids of the work, 0 if not recorded.
         work_ps: When the work began, on its device's clock.
         device: The number of its device.
     """
     call = np.full(len(work_id), -1, np.int64)
-    is_sure = np.zeros(len(work_id), np.bool_)
     first = np.searchsorted(call_id, work_id)
     number = np.searchsorted(call_id, work_id, side="right") - first
-    number[work_id == 0] = 0
-    only, several = np.flatnonzero(number == 1), np.flatnonzero(number > 1)
+    only = np.flatnonzero((number == 1) & (work_id != 0))
     late_ps = work_ps[only] - call_ps[first[only]]
     early_ps = _early_ps(late_ps, first[only], device[only], int(device.max(initial=-1)) + 1)
     is_near = late_ps + early_ps[device[only]] >= -_DRIFT_PS
@@ -231,15 +204,7 @@ def launched_by(
     followed = flags_at(first[only[is_near]], len(call_id))
     known = only[is_near | ~followed[first[only]]]
     call[known] = first[known]
-    is_sure[known] = True
-    if len(several):
-        again = np.flatnonzero(call_id[1:] == call_id[:-1])
-        shared = np.union1d(again, again + 1)
-        at_ps = work_ps[several] + early_ps[device[several]]
-        found = last_before(call_id[shared], call_ps[shared], work_id[several], at_ps)
-        call[several] = pick(shared, found)
-        is_sure[several] = _is_sure(call_id[shared], found)
-    return Launched(call, is_sure, early_ps)
+    return Launched(call, early_ps)
 
 
 def _early_ps(late_ps: Ints, call: Ints, device: Codes, devices: int) -> Ints:
@@ -257,13 +222,3 @@ def _early_ps(late_ps: Ints, call: Ints, device: Codes, devices: int) -> Ints:
         rank = min(max(1, int(len(of_calls) * _TOO_EARLY_SHARE)), len(of_calls) - 1)
         early_ps[number] = max(0, -int(np.partition(of_calls, rank)[rank]))
     return early_ps
-
-
-def _is_sure(call_id: Ints, call: Ints) -> Flags:
-    """Return which work certainly belongs to its call: earlier calls and the next have work."""
-    without = np.bincount(call[call >= 0], minlength=len(call_id)) == 0
-    before = np.cumsum(without) - without
-    is_first_without = before == before[np.searchsorted(call_id, call_id)]
-    is_next_without = np.append(without[1:] & (call_id[1:] == call_id[:-1]), np.False_)
-    sure: Flags = (is_first_without & ~is_next_without)[call] & (call >= 0)
-    return sure

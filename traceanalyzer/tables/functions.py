@@ -9,27 +9,37 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from traceanalyzer.capture_file.document import SESSION, is_session
+from traceanalyzer.capture_file.document import SESSION, CaptureFile, is_session
 from traceanalyzer.placement.calls import functions_of_datasets, functions_of_steps
-from traceanalyzer.tables.arrays import coded, innermost, mask, named_like, pick, place_of
-from traceanalyzer.tables.vocabulary import CAPTURED_FUNCTION, FUNCTION_RUN, SESSION_RUN, Kind
+from traceanalyzer.tables.arrays import (
+    Flags,
+    Ints,
+    coded,
+    innermost,
+    mask,
+    named_like,
+    pick,
+    place_of,
+)
+from traceanalyzer.tables.vocabulary import (
+    CAPTURED_FUNCTION,
+    FUNCTION_RUN,
+    SESSION_RUN,
+    Kind,
+    Names,
+)
+from traceanalyzer.trace.columns import Plane
+from traceanalyzer.trace.strings import Strings
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.tables.arrays import Flags, Ints
+if TYPE_CHECKING:  # host_ops imports this module
     from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.tables.vocabulary import Names
-    from traceanalyzer.trace.columns import Plane
-    from traceanalyzer.trace.strings import Strings
 
 TF_DATA: Final = "tf.data"  # in the column `function`: functions that a pipeline calls
 DATASET_LOOP: Final = "loop over a dataset"  # ops that reduce a dataset within a step

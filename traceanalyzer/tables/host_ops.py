@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traceanalyzer.tables.arrays import (
+    Codes,
+    Flags,
+    Ints,
     coded,
     distinct_rows,
     flags_at,
@@ -21,11 +25,11 @@ from traceanalyzer.tables.arrays import (
     place_of,
     self_durations,
 )
-from traceanalyzer.tables.device_events import launch_calls
 from traceanalyzer.tables.functions import DATASET_LOOP, TF_DATA, called_functions
 from traceanalyzer.tables.vocabulary import (
     HOST_PLANE,
     Kind,
+    Names,
     Role,
     classify,
     is_eager_executor_line,
@@ -33,20 +37,17 @@ from traceanalyzer.tables.vocabulary import (
     role_of_type,
 )
 from traceanalyzer.trace.builder import TraceBuilder
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traceanalyzer.tables.arrays import Codes, Flags, Ints
-    from traceanalyzer.tables.vocabulary import Names
-    from traceanalyzer.trace.columns import Plane, Trace
-    from traceanalyzer.trace.strings import Strings
+from traceanalyzer.trace.columns import Plane, Trace
+from traceanalyzer.trace.strings import Strings
 
 _CPU_DEVICE: Final = re.compile(r"/device:CPU:\d+$")
 _EAGER_RUN: Final = "EagerKernelExecute"  # eager/execute.cc: the op's kernel runs
 _EAGER_OP_STAT: Final = "eager_op"  # of `EagerExecute`, from TensorFlow 2.12 on
 _EAGER_SEND: Final = re.compile(r"_Send input \d+ from (\S+) to (\S+)")  # eager/execute.cc
 _KEY_PARTS: Final = 5
+
+# Calls that wait for a device and launch nothing.
+SYNCHRONIZES: Final = re.compile(r"(?:cu|cuda|hip)\w*Synchronize(?:_v\d+)?")
 
 # The type of an input that a trace does not record: OpKernel::ShapeTraceString (op_kernel.cc)
 # omits resources, variants, references and dead inputs.
@@ -98,7 +99,7 @@ class HostOps:
     function_of_event: Strings  #: for each event of the plane, the function it ran in
     call_of_event: Ints  #: for each event of the plane, the step id of its call, 0 if unknown
     order: Ints  #: the plane's events as from `in_line_order`
-    launches: Ints  #: events that can launch work, as from `launch_calls`
+    launches: Ints  #: events that can launch work, by correlation id, then by start
 
 
 def host_plane(trace: Trace) -> Plane:
@@ -171,9 +172,22 @@ def host_ops(plane: Plane) -> HostOps:
         function_of_event=functions,
         call_of_event=call_of_event,
         order=order,
-        launches=launch_calls(plane),
+        launches=_launch_calls(plane),
     )
     return _with_devices(host, executor[event])
+
+
+def _launch_calls(plane: Plane) -> Ints:
+    """Return a host's events that can launch work, by correlation id, then by start.
+
+    Calls that only wait for a device have an id, too, but launch nothing.
+    """
+    column = plane.integers("correlation_id")
+    can = column.present & (column.values != 0)
+    can[named_like(plane, SYNCHRONIZES.fullmatch)] = False
+    events = np.flatnonzero(can)
+    by_id: Ints = events[np.lexsort((plane.start_ps[events], column.values[events]))]
+    return by_id
 
 
 def _handed_over(plane: Plane, kind: NDArray[np.uint8], ran_in: Ints) -> Flags:

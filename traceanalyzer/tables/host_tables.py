@@ -4,40 +4,36 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.graph_def import type_name
 from traceanalyzer.placement.devices import LOCAL
-from traceanalyzer.tables.arrays import categorical, coded, filled, mapped
+from traceanalyzer.tables.arrays import categorical, coded, filled, mapped, mask
 from traceanalyzer.tables.device_events import device_events
 from traceanalyzer.tables.functions import with_recorded_functions
 from traceanalyzer.tables.host_ops import host_ops, host_plane
-from traceanalyzer.tables.joined import join_eager, join_graphs, join_rows
-from traceanalyzer.tables.ops import gather_occurrences, op_rows
-from traceanalyzer.tables.recording import gpu_names, tracer_facts
+from traceanalyzer.tables.joined import Joined, join_eager, join_graphs, join_rows
+from traceanalyzer.tables.occurrences import OpOccurrences, gather_occurrences
+from traceanalyzer.tables.ops import op_rows
+from traceanalyzer.tables.program_graphs import GraphFinder
+from traceanalyzer.tables.recording import TracerFacts, gpu_names, tracer_facts
 from traceanalyzer.tables.schema import ALLOCATIONS
 from traceanalyzer.tables.silent_ops import with_silent_ops
-from traceanalyzer.tables.stages import NO_PIPELINES, no_stages, pipelines
+from traceanalyzer.tables.stages import NO_PIPELINES, Pipelines, no_stages, pipelines
 from traceanalyzer.tables.steps import step_rows
-from traceanalyzer.tables.thread_activity import thread_activity
+from traceanalyzer.tables.thread_activity import ThreadActivity, thread_activity
 from traceanalyzer.tables.transfers import count_transfers, transfer_rows
-
-if TYPE_CHECKING:
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.tables.joined import Joined
-    from traceanalyzer.tables.ops import OpOccurrences
-    from traceanalyzer.tables.program_graphs import GraphFinder
-    from traceanalyzer.tables.recording import TracerFacts
-    from traceanalyzer.tables.stages import Pipelines
-    from traceanalyzer.tables.thread_activity import ThreadActivity
-    from traceanalyzer.trace.columns import Plane, Trace
-
+from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.trace.columns import Plane, Trace
 
 # `BFCAllocator::AddTraceMe` (bfc_allocator.cc) of older versions, if no op was running.
 _NOTHING: Final = {"", "(null)"}
+_LEAST_SHARE: Final = 0.05
+_FEWEST: Final = 3  # ops that make a share meaningful
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -189,3 +185,14 @@ def event_rows(host_name: str, trace: Trace) -> pd.DataFrame:
     ]
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
     return table.astype({c: "category" for c in ("host", "plane", "line", "name") if c in table})
+
+
+def holds_other_ops(capture_file: CaptureFile | None, tables: HostTables) -> bool:
+    """Return whether a capture file has ops, but hardly any of the trace's ops."""
+    if capture_file is None or tables.joined is None:
+        return False
+    ops = tables.ops
+    is_compute = ((ops["role"] == Role.COMPUTE) & ops["no_event"].isna()).to_numpy()
+    found = mask(record is not None for record in tables.joined.records)[is_compute]
+    has_ops = bool(capture_file.functions or capture_file.sequences)
+    return has_ops and len(found) >= _FEWEST and bool(found.mean() < _LEAST_SHARE)

@@ -16,35 +16,30 @@ worse than none.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from traceanalyzer.capture_file.document import SESSION
+from traceanalyzer.capture_file.document import (
+    SESSION,
+    CaptureFile,
+    EagerSequence,
+    Frame,
+    Signature,
+)
 from traceanalyzer.native.events import Stretches, align
 from traceanalyzer.placement.devices import LOCAL
-from traceanalyzer.tables.arrays import coded, filled, mask, pick
+from traceanalyzer.tables.arrays import Codes, Flags, Ints, coded, filled, mask, pick
 from traceanalyzer.tables.functions import CONSTANTS, TF_DATA
 from traceanalyzer.tables.graph_nodes import GraphNodes, OpRecord, as_typed
-from traceanalyzer.tables.program_graphs import TracedOp
+from traceanalyzer.tables.host_ops import HostOps
+from traceanalyzer.tables.occurrences import OpOccurrences
+from traceanalyzer.tables.program_graphs import GraphFinder, TracedOp
 from traceanalyzer.tables.vocabulary import EAGER, SESSION_RUN, Kind, Role, role_of_type
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceanalyzer.capture_file.document import (
-        CaptureFile,
-        EagerSequence,
-        Frame,
-        Signature,
-    )
-    from traceanalyzer.tables.arrays import Codes, Flags, Ints
-    from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.tables.ops import OpOccurrences
-    from traceanalyzer.tables.program_graphs import GraphFinder
-    from traceanalyzer.trace.columns import Plane
-    from traceanalyzer.trace.strings import Strings
+from traceanalyzer.trace.columns import Plane
+from traceanalyzer.trace.strings import Strings
 
 _CPU: Final = "/device:CPU:"
 MARKER: Final = "traceanalyzer:eager"

@@ -23,28 +23,31 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from traceanalyzer.placement.kernel_types import is_for_cpus_alone
-from traceanalyzer.tables.arrays import distinct_rows, flags_at, mask, matches, pick
+from traceanalyzer.tables.arrays import (
+    Codes,
+    Flags,
+    Ints,
+    distinct_rows,
+    flags_at,
+    mask,
+    matches,
+    pick,
+)
+from traceanalyzer.tables.device_events import DeviceEvents
 from traceanalyzer.tables.functions import CONSTANTS
-from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Kind
+from traceanalyzer.tables.graph_nodes import OpRecord
+from traceanalyzer.tables.host_ops import HostOps
+from traceanalyzer.tables.occurrences import OpOccurrences
+from traceanalyzer.tables.recording import TracerFacts
+from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Kind, placement_of_device
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from traceanalyzer.tables.arrays import Codes, Flags, Ints
-    from traceanalyzer.tables.device_events import DeviceEvents
-    from traceanalyzer.tables.graph_nodes import OpRecord
-    from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.tables.ops import OpOccurrences
-    from traceanalyzer.tables.recording import TracerFacts
-
-_DEVICE: Final = re.compile(r"(.*)/device:([A-Z_]+):(\d+)")
 _ANY_FUNCTION: Final = "*"  # no function has this name
 _UNKNOWN_CALL: Final = 0
 _GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc")
@@ -63,17 +66,6 @@ class Placement(NamedTuple):
     certainty: str  #: `certain`, `likely` or `possible`
     source: str  #: the witness
     device: str | None = None  #: full device string, if the trace has it
-
-
-def placement_of_device(device: str) -> str:
-    """Translate a device string into a placement: `/device:GPU:0` into `gpu:0`."""
-    match = _DEVICE.fullmatch(device)
-    if not match:
-        return "unknown"
-    kind, number = match[2], match[3]
-    if kind == "CPU":
-        return "cpu"
-    return f"{kind.lower()}:{number}" if kind in {"GPU", "TPU"} else "pluggable"
 
 
 class _End(NamedTuple):
@@ -272,7 +264,7 @@ def _transfer_ends(host: HostOps, device: DeviceEvents) -> dict[tuple[str | None
     )  # fmt: skip
     copies = _calls_by(
         [column.codes[rows] for column in columns],
-        pick(host.call_of_event, device.sure_launch[rows], _UNKNOWN_CALL),
+        pick(host.call_of_event, device.launch[rows], _UNKNOWN_CALL),
     )
     for codes, calls in copies.items():
         function, producer, consumer, direction, gpu, label = (

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from traceanalyzer.tables.arrays import (
+    Codes,
+    Flags,
+    Ints,
     by_line,
     flags_at,
     is_outermost,
@@ -24,13 +28,8 @@ from traceanalyzer.tables.arrays import (
     pick,
     place_of,
 )
+from traceanalyzer.tables.host_ops import HostOps
 from traceanalyzer.tables.vocabulary import EAGER, SESSION_RUN, Kind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traceanalyzer.tables.arrays import Codes, Flags, Ints
-    from traceanalyzer.tables.host_ops import HostOps
 
 # polymorphic_function/function_type_utils.py and atomic_function.py: names of functions, of forward
 # functions under a tape, and of their gradient functions.

@@ -11,27 +11,20 @@ import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
+
+import pandas as pd
 
 from traceanalyzer.capture_file import files as capture_files
+from traceanalyzer.capture_file.document import CaptureFile, Session
 from traceanalyzer.errors import CaptureFileError
 from traceanalyzer.placement.devices import LOCAL
-from traceanalyzer.tables.arrays import mask
-from traceanalyzer.tables.device_events import device_planes
-from traceanalyzer.tables.placements import placement_of_device
-from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Role
-from traceanalyzer.trace.xplane import profile_options
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from traceanalyzer.capture_file.document import CaptureFile, Session
-    from traceanalyzer.tables.device_events import DeviceEvents
-    from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.tables.host_tables import HostTables
-    from traceanalyzer.trace.columns import Trace
-    from traceanalyzer.trace.discovery import HostFile
-    from traceanalyzer.trace.xplane import ProfileOptions
+from traceanalyzer.tables.device_events import DeviceEvents, device_planes
+from traceanalyzer.tables.host_ops import HostOps
+from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, placement_of_device
+from traceanalyzer.trace.columns import Trace
+from traceanalyzer.trace.discovery import HostFile
+from traceanalyzer.trace.xplane import ProfileOptions, profile_options
 
 _log = logging.getLogger("traceanalyzer")
 
@@ -47,8 +40,6 @@ _ENVIRONMENT: Final = "Task Environment"
 _STARTED: Final = "profile_start_time"  # nanoseconds since 1970; from TensorFlow 2.19 on
 _MOST_DIGITS: Final = 19
 _SLACK_NS: Final = 5_000_000_000  # between the recorder's clock and the profiler's
-_LEAST_SHARE: Final = 0.05
-_FEWEST: Final = 3  # ops that make a share meaningful
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,17 +191,6 @@ def capture_beside(file: HostFile, trace: Trace) -> Beside:
         times = f"it was recorded at {_utc(recorded_ns)} and the trace at {_utc(start_ns)}"
         return Beside(None, problem=times, is_foreign=True)
     return Beside(capture_file, named if named in fitting else fitting[0], is_timed=True)
-
-
-def holds_other_ops(capture_file: CaptureFile | None, tables: HostTables) -> bool:
-    """Return whether a capture file has ops, but hardly any of the trace's ops."""
-    if capture_file is None or tables.joined is None:
-        return False
-    ops = tables.ops
-    is_compute = ((ops["role"] == Role.COMPUTE) & ops["no_event"].isna()).to_numpy()
-    found = mask(record is not None for record in tables.joined.records)[is_compute]
-    has_ops = bool(capture_file.functions or capture_file.sequences)
-    return has_ops and len(found) >= _FEWEST and bool(found.mean() < _LEAST_SHARE)
 
 
 def _started_ns(trace: Trace) -> int | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.function_records import Function, Graph, Instance
     from traceanalyzer.tables.graph_nodes import OpRecord
     from traceanalyzer.tables.joined import Joined
-    from traceanalyzer.tables.ops import OpOccurrences
+    from traceanalyzer.tables.occurrences import OpOccurrences
     from traceanalyzer.tables.recording import TracerFacts
 
 _FACTS: Final = tomllib.loads(read("without_events.toml"))

@@ -10,19 +10,24 @@ element that is not ready yet.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from traceanalyzer.native.events import Nested, flatten, innermost
-from traceanalyzer.tables.arrays import by_line, distinct_rows, last_before, last_of, mask, pick
+from traceanalyzer.tables.arrays import (
+    Ints,
+    by_line,
+    distinct_rows,
+    last_before,
+    last_of,
+    mask,
+    pick,
+)
+from traceanalyzer.tables.host_ops import HostOps
 from traceanalyzer.tables.vocabulary import CAPTURED_FUNCTION, EXECUTOR, STAGE, Kind, without_counts
-
-if TYPE_CHECKING:
-    from traceanalyzer.tables.arrays import Ints
-    from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.trace.strings import Column, Strings
+from traceanalyzer.trace.strings import Column, Strings
 
 # cache_dataset_ops.cc: the iterator of a memory cache delegates to one that is named as a sibling.
 _CACHE: Final = ("MemoryCacheImpl", "MemoryCache::MemoryCacheImpl")

@@ -6,20 +6,26 @@ import math
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from traceanalyzer.native.events import sum_by
-from traceanalyzer.tables.arrays import distinct_rows, last_of, mask, pick, place_of, self_durations
+from traceanalyzer.tables.arrays import (
+    Flags,
+    Ints,
+    distinct_rows,
+    last_of,
+    mask,
+    pick,
+    place_of,
+    self_durations,
+)
+from traceanalyzer.tables.occurrences import OpOccurrences
 from traceanalyzer.tables.schema import STAGES
 from traceanalyzer.tables.stage_events import COUNTED, Spans, StageEvents
 from traceanalyzer.tables.vocabulary import DTYPE_BYTES, PYTHON_CALLBACKS, Kind
-
-if TYPE_CHECKING:
-    from traceanalyzer.tables.arrays import Flags, Ints
-    from traceanalyzer.tables.ops import OpOccurrences
 
 # The size of a buffer (prefetch_dataset_op.cc, shuffle_dataset_op.cc, map_and_batch_dataset_op.cc).
 _BUFFER: Final = ("buffer_limit", "buffer_size", "max_batch_results")

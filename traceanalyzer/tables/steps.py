@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from traceanalyzer.tables.arrays import by_line, filled, is_outermost, mask
-from traceanalyzer.tables.program_calls import Calls, program_calls, repeated, steps_of_threads
+from traceanalyzer.tables.arrays import Flags, Ints, by_line, filled, is_outermost, mask
+from traceanalyzer.tables.device_events import DeviceEvents
+from traceanalyzer.tables.host_ops import HostOps
+from traceanalyzer.tables.program_calls import (
+    Calls,
+    ProgramCalls,
+    Repeated,
+    program_calls,
+    repeated,
+    steps_of_threads,
+)
 from traceanalyzer.tables.vocabulary import Kind, Role
+from traceanalyzer.trace.columns import Plane, Trace
 from traceanalyzer.trace.strings import Strings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.tables.arrays import Flags, Ints
-    from traceanalyzer.tables.device_events import DeviceEvents
-    from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.tables.program_calls import ProgramCalls, Repeated
-    from traceanalyzer.trace.columns import Plane, Trace
-
-    Done = Callable[[int, int], int]
+Done = Callable[[int, int], int]
 
 REGULAR: Final = "regular"
 WARM_UP: Final = "warm_up"

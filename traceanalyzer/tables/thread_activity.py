@@ -36,9 +36,9 @@ from traceanalyzer.tables.arrays import (
     pick,
     place_of,
 )
-from traceanalyzer.tables.device_events import SYNCHRONIZES, DeviceEvents
-from traceanalyzer.tables.host_ops import HostOps
-from traceanalyzer.tables.ops import OpOccurrences
+from traceanalyzer.tables.device_events import DeviceEvents
+from traceanalyzer.tables.host_ops import SYNCHRONIZES, HostOps
+from traceanalyzer.tables.occurrences import OpOccurrences
 from traceanalyzer.tables.vocabulary import (
     FUNCTION_RUN,
     GET_NEXT,
@@ -105,7 +105,7 @@ class Launches(NamedTuple):
     thread: Codes  #: the thread that made it, `ON_DEVICE` where unknown
     start_ps: Ints
     end_ps: Ints  #: when it returned
-    is_proved: Flags  #: whether no other call can be the launch
+    is_proved: Flags  #: whether it is recorded
 
     def take(self, rows: Ints) -> Launches:
         """Return the launches at `rows`."""
@@ -165,7 +165,7 @@ def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActi
             pick(plane.line_of, launch, ON_DEVICE),
             pick(plane.start_ps, launch, 0),
             pick(plane.end_ps, launch, 0),
-            device.sure_launch[work] >= 0,
+            launch >= 0,
         ),
         early_ps=device.early_ps[work],
     )
@@ -271,7 +271,7 @@ def _calls(events: _Events, device: DeviceEvents, ops: Ints) -> Calls:
         [
             host.call_of_event[ops],
             events.id[on_host[len(ops) :]],
-            host.call_of_event[device.sure_launch[transfers]],
+            host.call_of_event[device.launch[transfers]],
         ]
     )
     begins = np.zeros(len(call), np.bool_)
@@ -304,7 +304,7 @@ def _waking_transfers(events: _Events, device: DeviceEvents) -> Ints:
     An executor continues when the transfer is done (copy_tensor.cc). After the last executor event
     of a call, no op waits for a transfer to a device.
     """
-    plane, launch = events.plane, device.sure_launch
+    plane, launch = events.plane, device.launch
     from_device = matches(device.direction, {"d2h", "p2p"}.__contains__)
     chosen = (from_device | matches(device.direction, "h2d".__eq__)) & (launch >= 0)
     transfers = np.flatnonzero(chosen & (pick(events.host.call_of_event, launch, 0) != 0))

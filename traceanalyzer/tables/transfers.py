@@ -20,10 +20,9 @@ from traceanalyzer.tables.arrays import (
     matches,
     pick,
 )
-from traceanalyzer.tables.ops import OpOccurrences
-from traceanalyzer.tables.placements import placement_of_device
+from traceanalyzer.tables.occurrences import OpOccurrences
 from traceanalyzer.tables.recording import TracerFacts
-from traceanalyzer.tables.vocabulary import Role, role_of_type
+from traceanalyzer.tables.vocabulary import Role, placement_of_device, role_of_type
 from traceanalyzer.trace.strings import Strings
 
 # tensor_handle.cc, copy_to_device_node.h: the edge name of a copy of a Python tensor.
@@ -109,7 +108,7 @@ def _device_rows(
     details = [*map(_parse_details, device.details.values), (None, "unknown", None)]
     sizes, memory, is_async = zip(*details, strict=True)
     at = device.details.codes[rows]  # -1, for none, is the last entry
-    launch = device.sure_launch[rows]
+    launch = device.launch[rows]
     return pd.DataFrame(
         {
             "device": categorical(device.device.take(rows)),
@@ -149,7 +148,7 @@ def _via(occurrences: OpOccurrences, rows: Ints) -> Strings:
     host, device = occurrences.host, occurrences.device
     named = mapped(device.op.take(rows), _transfer_type)
     is_tensor = matches(device.edge.take(rows), _TENSOR.__eq__)
-    launch = device.sure_launch[rows]
+    launch = device.launch[rows]
     owner = pick(occurrences.of_occurrence, pick(host.owner, launch))
     types = [t if role_of_type(t) == Role.TRANSFER else "op" for t in occurrences.rows["type"]]
     via = filled(named, coded(owner, types))
@@ -176,7 +175,7 @@ def _ends(
     """
     host, device, ops = occurrences.host, occurrences.device, occurrences.rows
     label = device.op.take(rows)
-    owner = pick(host.owner, device.sure_launch[rows])
+    owner = pick(host.owner, device.launch[rows])
     edge = pick(host.transfer, owner)
     producer = filled(device.producer.take(rows), mapped(label, _sent_value))
     producer = filled(producer, coded(edge, [t.producer for t in host.transfers]))

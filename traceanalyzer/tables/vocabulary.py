@@ -18,6 +18,7 @@ from traceanalyzer.trace.columns import Plane
 
 HOST_PLANE: Final = "/host:CPU"
 GPU_PLANE: Final = re.compile(r"/device:(GPU|TPU):(\d+)")
+_DEVICE: Final = re.compile(r"(.*)/device:([A-Z_]+):(\d+)")
 
 # Bytes per value (types.proto), by TensorFlow's own name of the dtype.
 DTYPE_BYTES: Final = {
@@ -121,6 +122,17 @@ def role_of_type(op_type: str) -> str:
         return Role.TRANSFER if op_type in _TRANSFERS else Role.RUNTIME
     is_pipeline = op_type in OPTIONALS or _PIPELINE.fullmatch(op_type)
     return Role.INPUT_PIPELINE if is_pipeline else Role.COMPUTE
+
+
+def placement_of_device(device: str) -> str:
+    """Translate a device string into a placement: `/device:GPU:0` into `gpu:0`."""
+    match = _DEVICE.fullmatch(device)
+    if not match:
+        return "unknown"
+    kind, number = match[2], match[3]
+    if kind == "CPU":
+        return "cpu"
+    return f"{kind.lower()}:{number}" if kind in {"GPU", "TPU"} else "pluggable"
 
 
 def op_label(text: str) -> str | None:

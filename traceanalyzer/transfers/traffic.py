@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from traceanalyzer.capture_file.document import CaptureFile, Json
 from traceanalyzer.model.figures import LinkSource
 from traceanalyzer.tables.joined import Joined
-from traceanalyzer.tables.placements import placement_of_device
+from traceanalyzer.tables.vocabulary import placement_of_device
 from traceanalyzer.timeline.intervals import Intervals, inside_ps, union
 from traceanalyzer.units import PS_PER_S
 
