@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from traceanalyzer.doctor.knowledge import table
-
-if TYPE_CHECKING:
-    from traceanalyzer.doctor.facts import Installation
 
 Status = Literal["ok", "obstacle", "warning", "note", "unknown"]
 
@@ -32,8 +28,3 @@ def found(check: str, **fields: object) -> Check:
     """Return a check with its texts filled in."""
     texts = {key: text.format(**fields) for key, text in table("checks")[check].items()}
     return Check(id=check, **texts)
-
-
-def pip(installation: Installation) -> str:
-    """Return the command that runs pip for the interpreter."""
-    return f"{shlex.quote(installation.executable)} -m pip"

@@ -71,7 +71,7 @@ def before_tensorflow(facts: MachineFacts) -> Iterator[Check]:
     for name in ("machine", "driver"):
         failure = facts.failures.get(name)
         if failure is not None and (name == "machine" or not facts.has_gpu):
-            yield found("probe_failed", probe="GPU", problem=failure.text, step=failure.step)
+            yield found("probe_failed", probe="GPU", failure=failure)
     yield from check_gpu(facts)
     yield from check_driver(facts)
     yield from check_installation(facts)
@@ -96,13 +96,12 @@ def _answer(facts: MachineFacts, *, is_explained: bool) -> Iterator[Check]:
             "tensorflow_sees_none",
             why="" if is_explained else ", and no check above found the reason",
             said="".join(f"; {text}" for text in said[:2]),
-            python=shlex.quote(facts.installation.executable),
+            installed=facts.installation,
         )
         yield replace(sees_none, status="note") if is_explained else sees_none
     elif failure is not None:
-        python = shlex.quote(facts.installation.executable)
-        fields = {"problem": failure.text, "step": failure.step, "python": python}
-        yield found("tensorflow_did_not_answer", **fields)
+        installed = facts.installation
+        yield found("tensorflow_did_not_answer", failure=failure, installed=installed)
 
 
 def _script(facts: MachineFacts, script: Script) -> Iterator[Check]:

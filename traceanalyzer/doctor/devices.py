@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.doctor.check import found, pip
+from traceanalyzer.doctor.check import found
 from traceanalyzer.doctor.knowledge import misfits, table
 from traceanalyzer.format import counted, listed, size_text
 
@@ -80,8 +80,7 @@ def check_devices(facts: MachineFacts) -> Iterator[Check]:
             same = (n for n in driver.nvml_gpus if gpu.uuid and n.uuid == gpu.uuid)
             total = next((nvml.total_bytes for nvml in same if nvml.total_bytes), None)
             memory = "memory not known" if total is None else size_text(total)
-            capability = f"{gpu.major}.{gpu.minor}"
-            yield found("gpu_usable", name=gpu.name, capability=capability, memory=memory)
+            yield found("gpu_usable", gpu=gpu, memory=memory)
     yield from _shared(facts)
 
 
@@ -98,32 +97,18 @@ def _capability(facts: MachineFacts, gpu: CudaGpu) -> Iterator[Check]:
     if not known:
         return
     has, least = (gpu.major, gpu.minor), min(version for _, version in known)
-    dotted, names = f"{gpu.major}.{gpu.minor}", listed(listed_)
-    fields = {"name": gpu.name, "capability": dotted, "built": names}
+    names = listed(listed_)
     if has < least:
         needs = f"{least[0]}.{least[1]}"
-        yield found(
-            "capability_too_low",
-            needs=needs,
-            version=installed.version,
-            pip=pip(installed),
-            **fields,
-        )
+        yield found("capability_too_low", gpu=gpu, needs=needs, built=names, installed=installed)
         return
     if not any(is_code and v[0] == has[0] and v <= has for is_code, v in known):
         cuda, driver = installed.cuda or (0, 0), facts.driver.cuda_version or 0
         is_old = driver < cuda[0] * 1000 + cuda[1] * 10
         cannot = ", but this driver is too old for that" if is_old else ""
-        yield found("compiled_at_start", cannot=cannot, **fields)
+        yield found("compiled_at_start", gpu=gpu, cannot=cannot, built=names)
     for entry in misfits(installed.version, has):
-        yield found(
-            "known_misfit",
-            version=installed.version,
-            name=gpu.name,
-            why=entry["why"],
-            capability=dotted,
-            command=entry["command"],
-        )
+        yield found("known_misfit", gpu=gpu, entry=entry, installed=installed)
 
 
 def _version(text: str) -> tuple[int, int]:
@@ -142,8 +127,7 @@ def _multiprocessors(
     if value.strip().isdigit():
         needs, how = int(value), f"{_MINIMUM}={value!r}"
     if gpu.multiprocessors < needs:
-        count = gpu.multiprocessors
-        yield found("too_few_multiprocessors", name=gpu.name, count=count, needs=needs, how=how)
+        yield found("too_few_multiprocessors", gpu=gpu, needs=needs, how=how)
 
 
 def _shared(facts: MachineFacts) -> Iterator[Check]:

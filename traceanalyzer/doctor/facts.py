@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -62,6 +63,11 @@ class CudaGpu:
     multiprocessors: int
     uuid: str = ""
 
+    @property
+    def capability(self) -> str:
+        """The compute capability, such as "8.6"."""
+        return f"{self.major}.{self.minor}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Driver:
@@ -107,6 +113,21 @@ class Installation:
     def site(self) -> str:
         """The folder of installed packages that TensorFlow is in, "" if unknown."""
         return self.origin.rpartition("/tensorflow/")[0] if self.origin else ""
+
+    @property
+    def command(self) -> str:
+        """The interpreter, quoted for a shell."""
+        return shlex.quote(self.executable)
+
+    @property
+    def pip(self) -> str:
+        """The command that runs pip for the interpreter."""
+        return f"{self.command} -m pip"
+
+    @property
+    def package(self) -> str:
+        """The name of TensorFlow's package."""
+        return self.distributions[0].name if self.distributions else "TensorFlow"
 
     @property
     def version(self) -> str:

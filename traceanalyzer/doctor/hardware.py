@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.doctor.check import found, pip
+from traceanalyzer.doctor.check import found
 from traceanalyzer.doctor.facts import NVIDIA, numbers
-from traceanalyzer.doctor.knowledge import oldest_driver, table
+from traceanalyzer.doctor.knowledge import table
 from traceanalyzer.format import listed
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ def check_gpu(facts: MachineFacts) -> Iterator[Check]:
         yield found("gpu_on_bus", gpus=f"NVIDIA GPU {listed(ids)}".rstrip(), where=where)
         bound = next((gpu for gpu in nvidia if gpu.driver in _FOREIGN_DRIVERS), None)
         if bound is not None and len(nvidia) == 1:
-            yield found("bound_elsewhere", driver=bound.driver, address=bound.address)
+            yield found("bound_elsewhere", gpu=bound)
     elif "machine" not in facts.failures:
         amd = next((gpu for gpu in machine.pci if gpu.vendor == _AMD), None)
         if amd is not None and (facts.installation.build or {}).get("is_rocm_build") is not True:
-            yield found("other_gpu", address=amd.address, pip=pip(facts.installation))
+            yield found("other_gpu", gpu=amd, installed=facts.installation)
         elif amd is None:
             others = [f"{gpu.vendor}:{gpu.device}" for gpu in machine.pci]
             yield found("no_gpu", seen=f", only {listed(others)}" if others else "")
@@ -71,7 +71,7 @@ def check_driver(facts: MachineFacts) -> Iterator[Check]:
         return
     yield from _way_to_it(facts)
     if failure is not None:
-        yield found("driver_does_not_respond", problem=failure.text, step=failure.step)
+        yield found("driver_does_not_respond", failure=failure)
     yield from _mismatch(facts)
     if driver.cuda_error is not None:
         yield from _not_found(facts)
@@ -154,7 +154,7 @@ def _too_old(facts: MachineFacts) -> Iterator[Check]:
     needs, has = facts.installation.cuda, facts.driver.cuda_version
     if needs is None:
         return
-    oldest = oldest_driver(needs[0])
+    oldest = table("versions")["oldest_driver"].get(str(needs[0]))
     version = numbers(facts.module_version or "")
     fields = {"needs": needs[0], "oldest": oldest or "of that CUDA"}
     if has is not None and has // 1000 < needs[0]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.doctor.check import found, pip
+from traceanalyzer.doctor.check import found
 from traceanalyzer.doctor.facts import numbers
-from traceanalyzer.doctor.knowledge import import_error, newest_pythons
+from traceanalyzer.doctor.knowledge import import_error, table
 from traceanalyzer.format import listed
 
 if TYPE_CHECKING:
@@ -26,27 +25,20 @@ def check_installation(facts: MachineFacts) -> Iterator[Check]:
     """Check the installed packages and what TensorFlow was built for."""
     installed, failure = facts.installation, facts.failures.get("installation")
     if failure is not None and installed.build is None:
-        yield found("probe_failed", probe="TensorFlow", problem=failure.text, step=failure.step)
+        yield found("probe_failed", probe="TensorFlow", failure=failure)
         return
     if not installed.origin:
         yield _missing(installed)
         return
     yield from _packages(installed)
     if installed.build is None:
-        yield found("shadowed", origin=installed.origin)
+        yield found("shadowed", installed=installed)
     elif installed.build.get("is_rocm_build") is True:
-        yield found("rocm_build", origin=installed.origin)
+        yield found("rocm_build", installed=installed)
     elif installed.cuda is None:
         yield _cpu_only(installed)
     else:
-        yield found(
-            "tensorflow_installed",
-            name=_name(installed),
-            version=installed.version,
-            cuda=installed.build.get("cuda_version"),
-            cudnn=installed.build.get("cudnn_version"),
-            origin=installed.origin,
-        )
+        yield found("tensorflow_installed", installed=installed)
 
 
 def check_import(facts: MachineFacts) -> Iterator[Check]:
@@ -55,14 +47,14 @@ def check_import(facts: MachineFacts) -> Iterator[Check]:
     if answer is None or not installed.origin:
         return
     failure = facts.failures.get("tensorflow")
-    reinstall = f"{pip(installed)} install --force-reinstall 'tensorflow[and-cuda]'"
+    reinstall = f"{installed.pip} install --force-reinstall 'tensorflow[and-cuda]'"
     if answer.import_error is not None:
         log = "\n".join((answer.import_error, *answer.log))
         known = import_error(log)
         command = reinstall
         if known is not None:
-            python = shlex.quote(installed.executable)
-            command = known["command"].format(python=python, version=installed.version)
+            python, version = installed.command, installed.version
+            command = known["command"].format(python=python, version=version)
         yield found(
             "import_fails",
             why="" if known is None else f": {known['why']}",
@@ -81,17 +73,11 @@ def check_import(facts: MachineFacts) -> Iterator[Check]:
         )
 
 
-def _name(installed: Installation) -> str:
-    return installed.distributions[0].name if installed.distributions else "TensorFlow"
-
-
 def _missing(installed: Installation) -> Check:
-    version, first, last = newest_pythons()
-    minor = (*numbers(installed.python), 0, 0)[1]
-    fields = {"executable": installed.executable, "python": installed.python}
-    if minor > last:
-        return found("python_not_supported", version=version, first=first, last=last, **fields)
-    return found("no_tensorflow", pip=pip(installed), **fields)
+    known = table("versions")["python"]
+    if (*numbers(installed.python), 0, 0)[1] > known["last"]:
+        return found("python_not_supported", installed=installed, known=known)
+    return found("no_tensorflow", installed=installed)
 
 
 def _packages(installed: Installation) -> Iterator[Check]:
@@ -102,19 +88,19 @@ def _packages(installed: Installation) -> Iterator[Check]:
             "several_tensorflows",
             names=listed(names),
             packages=" ".join(each.name for each in packages),
-            pip=pip(installed),
+            installed=installed,
         )
         yield several if installed.cuda else replace(several, status="obstacle")
     old = next(
         (each for each in packages if each.name in {"tensorflow-gpu", "tensorflow_gpu"}), None
     )
     if old is not None:
-        yield found("tensorflow_gpu_package", version=old.version, pip=pip(installed))
+        yield found("tensorflow_gpu_package", version=old.version, installed=installed)
 
 
 def _cpu_only(installed: Installation) -> Check:
-    advice, name, run = "Install the build that supports GPUs", _name(installed), pip(installed)
-    command = f"{run} uninstall -y {name} && {run} install 'tensorflow[and-cuda]'"
+    advice, run = "Install the build that supports GPUs", installed.pip
+    command = f"{run} uninstall -y {installed.package} && {run} install 'tensorflow[and-cuda]'"
     if installed.system == "Darwin":
         advice = "Use Apple's plugin for its GPUs; on macOS, TensorFlow supports no NVIDIA GPU"
         command = f"{run} install tensorflow-metal"
@@ -124,11 +110,4 @@ def _cpu_only(installed: Installation) -> Check:
     elif installed.machine in {"aarch64", "arm64"}:
         advice = "Use NVIDIA's container: PyPI's packages for ARM support no GPU"
         command = "docker run --gpus all -it nvcr.io/nvidia/tensorflow:25.02-tf2-py3"
-    return found(
-        "cpu_only_build",
-        name=name,
-        version=installed.version,
-        origin=installed.origin,
-        advice=advice,
-        command=command,
-    )
+    return found("cpu_only_build", installed=installed, advice=advice, command=command)

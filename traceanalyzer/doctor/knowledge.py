@@ -51,18 +51,6 @@ def libraries_of(build: Mapping[str, Any] | None) -> list[str]:
     return [*known["names"], *([f"libcudnn.so.{cudnn}"] if cudnn else []), known["cupti"]]
 
 
-def oldest_driver(cuda_major: int) -> str | None:
-    """Return the oldest driver that supports a major version of CUDA."""
-    oldest: Mapping[str, str] = table("versions")["oldest_driver"]
-    return oldest.get(str(cuda_major))
-
-
-def newest_pythons() -> tuple[str, int, int]:
-    """Return the newest TensorFlow in the table, and its first and last minor version of Python."""
-    known = table("versions")["python"]
-    return known["version"], known["first"], known["last"]
-
-
 def import_error(text: str) -> Mapping[str, str] | None:
     """Return the known cause of an error on import."""
     known = table("versions")["import_error"]

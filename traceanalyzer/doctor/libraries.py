@@ -7,7 +7,7 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.doctor.check import found, pip
+from traceanalyzer.doctor.check import found
 from traceanalyzer.doctor.facts import numbers
 from traceanalyzer.format import listed
 
@@ -32,8 +32,7 @@ def check_libraries(facts: MachineFacts) -> Iterator[Check]:
     absent = [e for e in failed if f"{e.name}: {_ABSENT}" in (e.error or "")]
     for library in failed:
         if library not in absent:
-            fields = _fields(facts.installation)
-            yield found("library_broken", name=library.name, error=library.error, **fields)
+            yield found("library_broken", library=library, installed=facts.installation)
     elsewhere = [each for each in absent if _same(each)]
     if len(elsewhere) == len(absent) and absent:
         yield _not_searched(elsewhere)
@@ -53,7 +52,7 @@ def check_profiling(facts: MachineFacts) -> Iterator[Check]:
     if cupti is None or (cupti.path is None and cupti.error is None):
         return
     if cupti.error is not None:
-        yield found("no_cupti", name=cupti.name, error=cupti.error, **_fields(facts.installation))
+        yield found("no_cupti", library=cupti, installed=facts.installation)
         return
     limited = _ADMINS_ONLY in (facts.machine.parameters or "")
     limits = "; hardware counters, which TensorFlow does not use, are for administrators only"
@@ -63,10 +62,6 @@ def check_profiling(facts: MachineFacts) -> Iterator[Check]:
 
 def _is_cupti(library: Library) -> bool:
     return library.name.startswith("libcupti")
-
-
-def _fields(installed: Installation) -> dict[str, object]:
-    return {"pip": pip(installed), "version": installed.version}
 
 
 def _same(library: Library) -> list[str]:
@@ -86,25 +81,18 @@ def _not_searched(libraries: Sequence[Library]) -> Check:
 
 
 def _absent(installed: Installation, absent: Sequence[Library]) -> Check:
-    names, build = listed([each.name for each in absent]), installed.build or {}
-    others = sorted({path for each in absent for path in each.others})
+    names = listed([each.name for each in absent])
+    others = listed(sorted({path for each in absent for path in each.others}))
     if any(not _same(each) and each.others for each in absent):
-        return found(
-            "library_other_version",
-            names=names,
-            others=listed(others),
-            cuda=build.get("cuda_version"),
-            cudnn=build.get("cudnn_version"),
-            **_fields(installed),
-        )
+        return found("library_other_version", names=names, others=others, installed=installed)
     extra = next((each.cuda_wheels for each in installed.distributions), ())
     wanted = [re.split(r"[^\w.-]", requirement)[0] for requirement in extra]
     lacking = [name for name in wanted if name.replace("_", "-") not in installed.wheels]
     said = "; no package of TensorFlow's `and-cuda` extra is installed" if lacking else ""
     if lacking and len(lacking) < len(wanted):
         said = f"; these packages of its `and-cuda` extra are missing: {listed(lacking)}"
-    fields = {"count": len(absent), "error": absent[0].error, "installed": said}
-    return found("library_missing", names=names, **fields, **_fields(installed))
+    fields = {"count": len(absent), "error": absent[0].error, "wheels": said}
+    return found("library_missing", names=names, installed=installed, **fields)
 
 
 def _where(installed: Installation, library: Library) -> str:
@@ -156,5 +144,5 @@ def _cudnn(installed: Installation, libraries: Sequence[Library]) -> Iterator[Ch
             needs=".".join(map(str, numbers(wanted[2])[:2])),
             path=library.path,
             requirement=f"{wanted[1]}>={wanted[2]}",
-            pip=pip(installed),
+            installed=installed,
         )
