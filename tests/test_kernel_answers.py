@@ -8,7 +8,7 @@ from rich.console import Console
 
 from traceanalyzer.cli import main
 from traceanalyzer.cli.kernel_text import print_answer
-from traceanalyzer.kernel_answers import QuestionError, answer
+from traceanalyzer.placement.kernel_answers import QuestionError, answer
 
 
 def printed(*question: str | None, width: int = 100) -> str:

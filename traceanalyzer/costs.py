@@ -11,9 +11,9 @@ host time). Other work in the step also limits it: input, and the device that co
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,19 +33,11 @@ _DEVICE_SHARE: Final = 0.25
 _LAUNCH_QUANTILE: Final = 0.25  # of times from launch to start: queued kernels take longer
 
 
-@dataclass(frozen=True, kw_only=True)
-class GainBounds:
+class GainBounds(NamedTuple):
     """How much a fix can save, in picoseconds per step."""
 
-    low_ps: float = 0  #: at least: the gain of the device that gains least
-    high_ps: float = 0  #: at most: the time in which some device waited
-    others_ps: float = 0  #: the part of `high_ps` in which only other devices waited
-    # Parts of the waiting time of the device that gains least; `low_ps` is the rest.
-    unproved_ps: float = 0  #: a link that the walk back did not prove
-    copied_ps: float = 0  #: transfers, which may still be needed
-    shared_ps: float = 0  #: other CPU ops ran as well
-    own_ps: float = 0  #: the cost of the ops on the device
-    beside_ps: float = 0  #: input, or work of another device, takes this time anyway
+    low_ps: float  #: at least: the gain of the device that gains least
+    high_ps: float  #: at most: the time in which some device waited
 
 
 class Costs:
@@ -104,10 +96,8 @@ class Costs:
         if not self._devices:
             return None
         ids = set(op_ids)
-        bounds = [device.gain(ids) for device in self._devices]
-        least = min(bounds, key=lambda each: (each.low_ps, each.high_ps))
-        high_ps = max(work.waited_ps(ids) for work in self._work)
-        return replace(least, high_ps=high_ps, others_ps=max(0, high_ps - least.high_ps))
+        least_ps = min(device.least_gain_ps(ids) for device in self._devices)
+        return GainBounds(least_ps, max(work.waited_ps(ids) for work in self._work))
 
 
 def _by_op(host: Host, rows: NDArray[np.int32], ps: NDArray[np.int64]) -> pd.Series[int]:
@@ -196,33 +186,18 @@ class _Device:
         """Return when the device waited for ops."""
         return self._waits[self.work.is_of(op_ids, self._waits)]
 
-    def gain(self, op_ids: Iterable[str]) -> GainBounds:
-        """Return how much moving ops can save on this device, per step."""
+    def least_gain_ps(self, op_ids: Iterable[str]) -> float:
+        """Return how much moving ops saves at least on this device, per step."""
         work, waits = self.work, self.waits_for(op_ids)
-        exposed = int(waits["inside_ps"].sum())
-        if not exposed:
-            return GainBounds()
-        proved = waits[waits["is_proved"]]
-        proved_ps = int(proved["inside_ps"].sum())
-        times = common(_times(proved[proved["computes"]]), work.within)
+        proved = waits[waits["is_proved"] & waits["computes"]]
         is_own = work.is_of(op_ids, work.computed)
-        alone = without(times, _times(work.computed[~is_own]))
+        alone = without(common(_times(proved), work.within), _times(work.computed[~is_own]))
         begin = work.computed["start_ps"][is_own].to_numpy(np.int64)
         # An upper bound of how often the ops ran: one run can have several pieces.
         runs = int(inside_ps(work.within, begin, begin + 1).sum())
         computed_ps = int(waits["inside_ps"][waits["computes"]].sum())
-        own = runs * work.launch_ps + _DEVICE_SHARE * computed_ps
-        rest = max(0.0, alone.total_ps - own)
-        low = min(rest, work.room_ps)
-        return GainBounds(
-            low_ps=low / work.steps,
-            high_ps=exposed / work.steps,
-            unproved_ps=(exposed - proved_ps) / work.steps,
-            copied_ps=(proved_ps - times.total_ps) / work.steps,
-            shared_ps=(times.total_ps - alone.total_ps) / work.steps,
-            own_ps=own / work.steps,
-            beside_ps=(rest - low) / work.steps,
-        )
+        own_ps = runs * work.launch_ps + _DEVICE_SHARE * computed_ps
+        return min(max(0.0, alone.total_ps - own_ps), work.room_ps) / work.steps
 
 
 # --- as a record -----------------------------------------------------------------------------

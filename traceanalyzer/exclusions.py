@@ -1,18 +1,43 @@
-"""The causes that a fact excludes for an op on the CPU."""
+"""What did not put ops on the CPU: causes that a fact excludes, and common but wrong explanations.
+
+TensorFlow places ops by kernels, requests, and colocation (placer.cc, colocation_graph.cc). Memory,
+load, and the cost of transfers are often suspected of moving ops to the CPU, but never do.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import Final
 
+import pandas as pd
+
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.causes import BlockedOps
-from traceanalyzer.causes.knowledge.gpu_memory import memory_note, memory_peak
+from traceanalyzer.causes.knowledge.caught_errors import exhaustion
+from traceanalyzer.causes.knowledge.gpu_memory import driver_gpus, memory_note, memory_peak
 from traceanalyzer.cpu_ops import CpuOp
-from traceanalyzer.format import listed
-from traceanalyzer.model import RuledOut
+from traceanalyzer.format import counted, listed, size_text
+from traceanalyzer.model import Myth, RuledOut
 from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.run import Run
+from traceanalyzer.tables.vocabulary import Role
+
+#: For each myth, what is suspected, and the question.
+MYTHS: Final = {
+    "memory": ("GPU memory", "Was GPU memory full?"),
+    "other_processes": ("other processes", "Were other processes on the GPU?"),
+    "transfer_cost": ("transfer cost", "Were transfers too expensive?"),
+    "float64": ("float64", "Was it float64?"),
+}
+_FLOAT64: Final = (
+    "Nearly all ops with a GPU kernel have one for float64. It can be slow on a GPU, but that does "
+    "not move ops to the CPU."
+)
+_RAN_OUT: Final = (
+    "That moved no op to the CPU: when memory runs out, TensorFlow raises ResourceExhausted"
+)
 
 
 def ruled_out(run: Run, cpu_op: CpuOp, causes: Collection[str]) -> Iterator[RuledOut]:
@@ -64,3 +89,59 @@ def _by_registry(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
 def types_missing(cpu_op: CpuOp) -> str:
     """Return the dtypes for which an op has no GPU kernel."""
     return listed([python_name(t) for t in cpu_op.explanation.types_missing])
+
+
+# --- common explanations that are wrong ----------------------------------------------------------
+
+
+def myths(run: Run) -> tuple[Myth, ...]:
+    """Return the myths that the run's figures disprove; none if TensorFlow used no GPU."""
+    found = _answers(run) if run.gpu_used else ()
+    return tuple(Myth(id=kind, question=MYTHS[kind][1], answer=text) for kind, text in found)
+
+
+def _answers(run: Run) -> Iterator[tuple[str, str]]:
+    captured = [capture_file for _, capture_file in run.captured]
+    if peak := memory_peak(run):
+        errors = [error for capture_file in captured for error in capture_file.errors]
+        raised = sum(
+            e.where == "resource_exhausted" and exhaustion(e.message).is_of_memory for e in errors
+        )
+        here = "once" if raised == 1 else counted(raised, "time")
+        here = f" ({f'here {here}' if raised else 'not here'})" if captured else ""
+        yield "memory", f"{peak}. {_RAN_OUT}{here}."
+    for capture_file in captured:
+        yield from _other_processes(capture_file)
+    across = run.transfers[run.transfers["direction"].isin(["h2d", "d2h"])]
+    if len(across):
+        size = int(across["bytes"].sum())
+        moved = counted(len(across), "transfer") + (f" ({size_text(size)})" if size else "")
+        why = "TensorFlow does not weigh transfers when it places ops."
+        yield "transfer_cost", f"{moved} between host and GPU moved no op to the CPU: {why}"
+    yield from _float64(run.ops)
+
+
+def _other_processes(capture_file: CaptureFile) -> Iterator[tuple[str, str]]:
+    for gpu, others in driver_gpus(capture_file):
+        if not others:
+            continue
+        names = listed(list(dict.fromkeys(other.name for other in others if other.name)))
+        text = counted(len(others), "other process") + (f" ({names})" if names else "")
+        text += f" on GPU {gpu.get('index', 0)}"
+        used = sum(other.bytes or 0 for other in others)
+        text += f" used {size_text(used)} of its memory" if used else ""
+        why = "placement does not depend on load. On a busy GPU, an op waits."
+        yield "other_processes", f"{text}. That moved no op to the CPU: {why}"
+
+
+def _float64(ops: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    types = ops["input_types"].astype(object).fillna("").str.split(";")
+    takes = types.map(lambda of: isinstance(of, list) and "double" in of).astype(bool)
+    double = ops[takes & (ops["role"] == Role.COMPUTE)]
+    placement = double["placement"].astype(str)
+    on_gpu, on_cpu = double[placement.str.startswith("gpu")], int((placement == "cpu").sum())
+    if len(on_gpu):
+        named = listed(on_gpu["type"].astype(str).drop_duplicates().tolist())
+        rest = f" {counted(on_cpu, 'float64 op')} ran on the CPU, for the causes given there."
+        ran = f"{counted(len(on_gpu), 'float64 op')} ran on the GPU ({named})."
+        yield "float64", f"{ran} {_FLOAT64}{rest if on_cpu else ''}"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.resources import files
 from itertools import chain
 from typing import Final, TypeAlias
 
@@ -13,6 +11,7 @@ import numpy as np
 
 from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.recorded_run import recorded_part, were_cpus_taken
+from traceanalyzer.data_files import toml
 from traceanalyzer.format import counted, duration_text, listed
 from traceanalyzer.model import Health, Severity
 from traceanalyzer.placement.keras import Keras
@@ -25,7 +24,7 @@ from traceanalyzer.trace.clock import LONGEST_PS
 
 _Remark: TypeAlias = tuple[Severity, str, str]  # severity, id, message
 
-_TEXTS: Final = tomllib.loads((files("traceanalyzer") / "health.toml").read_text("utf-8"))
+_TEXTS: Final = toml("health.toml")
 _SEVERITIES: Final = ("error", "warning", "info")
 _OP_LEVEL: Final = 2
 _MANY, _LONG = 20, 2000  # number and length of the profiler's messages

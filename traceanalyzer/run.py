@@ -107,7 +107,7 @@ def _joined(schema: Schema) -> cached_property[pd.DataFrame]:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Run:
-    """A profiled run. Tables have the columns of `traceanalyzer.tables.schema`."""
+    """A profiled run. `tables/schema.toml` lists the columns of its tables."""
 
     name: str  #: its directory
     path_name: str  #: last part of the path that was given to `load`

@@ -1,14 +1,18 @@
 """Ops that TensorFlow's rewrites create, and the program's ops that they replace."""
 
+import tomllib
+
 import pytest
 
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.capture_file.document import CaptureFile, Json, SessionConfig
-from traceanalyzer.placement.by_registry import PROGRAMS_OWN, RUNTIMES_OWN, Rewritten, original
+from traceanalyzer.placement.by_registry import RUNTIMES_OWN, Rewritten, original
+from traceanalyzer.placement.kernel_tables import read
 from traceanalyzer.placement.on_a_gpu import OPTION, pinned_by
 from traceanalyzer.placement.registry import load, supported
 
 OPS = {op for version in supported() for op in load(version).ops}
+PROGRAMS_OWN = {*tomllib.loads(read("rewrites.toml"))["programs_own"]["ops"]}
 HIDDEN = sorted(op for op in OPS if op.startswith("_"))
 
 
@@ -26,20 +30,6 @@ def test_each_hidden_op_stands_for_others_or_is_known_not_to() -> None:
 def test_names_only_ops_that_there_are() -> None:
     assert not (RUNTIMES_OWN | PROGRAMS_OWN) - OPS
     assert not RUNTIMES_OWN & PROGRAMS_OWN
-
-
-@pytest.mark.parametrize(
-    ("op", "ops", "is_complete"),
-    [
-        ("_MklMatMul", ("MatMul",), True),
-        ("_FusedMatMul", ("MatMul",), False),  # its attributes name others
-        ("_FusedBatchNormEx", ("FusedBatchNormV3",), False),
-        ("_MklNativePadWithConv2D", ("Conv2D", "Pad"), True),
-        ("_MklNativeConv2DBackpropFilterWithBias", ("Conv2DBackpropFilter", "BiasAddGrad"), True),
-    ],
-)
-def test_what_an_op_stands_for(op: str, ops: tuple[str, ...], *, is_complete: bool) -> None:
-    assert original(op) == Rewritten(ops=ops, is_complete=is_complete)
 
 
 def test_what_grappler_makes_stands_for_what_it_took() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.causes.examples import Example
 from traceanalyzer.capture_file.document import CaptureFile, CaughtError
-from traceanalyzer.myths import myths
+from traceanalyzer.exclusions import myths
 from traceanalyzer.run import Run
 from traceanalyzer.tables.schema import TRANSFERS
 

@@ -18,11 +18,8 @@ the called function; {copied} that data is copied. The cause fills in other name
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cache
-from importlib.resources import files
 from typing import Any, Literal
 
 from traceanalyzer.capture_file.document import Frame, lines_text, same_place
@@ -38,6 +35,7 @@ from traceanalyzer.causes.knowledge.finding_text import (
     types_at,
 )
 from traceanalyzer.cpu_ops import CpuOp
+from traceanalyzer.data_files import toml
 from traceanalyzer.findings import Finding, FindingText
 from traceanalyzer.model import Certainty, Evidence, Fix
 from traceanalyzer.placement.blocker import Blocker
@@ -158,10 +156,11 @@ class CauseMatch:
         )
 
 
-@cache
 def _texts(cause: str) -> Mapping[str, Any]:
-    file = files(__package__) / "texts" / f"{cause}.toml"
-    return tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
+    try:
+        return toml(f"causes/texts/{cause}.toml")
+    except FileNotFoundError:
+        return {}
 
 
 def _text_of(case: str, fixes: Iterable[Fix] | None, values: Mapping[str, str]) -> FindingText:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -14,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from traceanalyzer.changes.saving import LEAST, Savings, at_most
+from traceanalyzer.data_files import toml
 from traceanalyzer.diagnosis import RAN_ONCE, Diagnosis
 from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted, series
@@ -41,9 +40,7 @@ _KERAS: Final = re.compile("train_function|one_step_on_data|(multi|one)_step_on_
 _PREDICT: Final = re.compile("predict_function|one_step_on_data_distributed")  # of Keras 2 and 3
 _DATASET_OF_KERAS: Final = "RangeDataset"  # of the batches of arrays
 _FEWEST_CALLS: Final = 4  # `fit` with validation creates two
-_TEXTS: Final[dict[str, dict[str, Any]]] = tomllib.loads(
-    (files("traceanalyzer.changes") / "data" / "beside.toml").read_text("utf-8")
-)
+_TEXTS: Final[dict[str, dict[str, Any]]] = toml("changes/data/beside.toml")
 
 
 def changes_beside(diagnosis: Diagnosis, savings: Savings) -> list[Change]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from traceanalyzer.changes.source import (
     Source,
@@ -18,30 +18,19 @@ from traceanalyzer.changes.source import (
     root_of,
 )
 from traceanalyzer.changes.variable_users import Combination
+from traceanalyzer.data_files import toml
 from traceanalyzer.model.changes import Edit
 from traceanalyzer.placement.kernel_types import definition_of
 
 _CPU: Final = re.compile(r"\bcpu(:\d+)?", re.IGNORECASE)
 _MAKERS: Final = ("Variable", "VariableV1", "get_variable", "add_weight", "add_variable")
-# The position of the dtype in functions that create tensors or arrays; None: only by name.
+_PYTHON: Final[dict[str, dict[str, Any]]] = toml("changes/data/python.toml")
+# Of functions that create tensors or arrays; None: only by name.
 _DTYPE_AT: Final[dict[str, int | None]] = {
-    "arange": None, "array": 1, "asarray": 1, "cast": 1, "constant": 1, "convert_to_tensor": 1,
-    "eye": None, "full": 2, "ones": 1, "ones_like": 1, "random_uniform": 3, "range": None,
-    "uniform": 3, "zeros": 1, "zeros_like": 1,
-}  # fmt: skip
+    **_PYTHON["dtype_at"],
+    **dict.fromkeys(("arange", "eye", "range")),
+}
 _LITERALS: Final = (ast.Constant, ast.List, ast.Tuple, ast.UnaryOp)
-# Functions of TensorFlow that make an op, if not the op's name in snake case.
-_FUNCTIONS: Final = {
-    "All": "reduce_all", "Any": "reduce_any", "BatchMatMul": "matmul", "DenseBincount": "bincount",
-    "MatMul": "matmul", "Max": "reduce_max", "Mean": "reduce_mean", "Min": "reduce_min",
-    "Prod": "reduce_prod", "Select": "where", "Sum": "reduce_sum",
-}  # fmt: skip
-_OPERATORS: Final[dict[str, type[ast.operator]]] = {
-    "AddV2": ast.Add, "BatchMatMulV2": ast.MatMult, "FloorDiv": ast.FloorDiv, "FloorMod": ast.Mod,
-    "MatMul": ast.MatMult, "Mul": ast.Mult, "Pow": ast.Pow, "RealDiv": ast.Div, "Sub": ast.Sub,
-}  # fmt: skip
-# The names of inputs in Python functions, if they differ from the op's.
-_RENAMED: Final = {"input": ("input_tensor", "images", "logits", "x"), "arr": ("arr", "values")}
 _SLICES: Final = "IndexedSlices"
 # Ops that methods of variables create: `assign_add`, `scatter_sub`.
 _METHOD: Final = re.compile(r"(Assign(?:Add|Sub)?)VariableOp|Resource(Scatter\w+)")
@@ -236,11 +225,11 @@ def op_edit(  # noqa: PLR0913, PLR0917 - a line and what to do there
 def _makers(source: Source, op: str) -> list[ast.Call | ast.BinOp]:
     """Return the calls and operators of a statement that may create an op."""
     plain = _VERSION.sub("", op)
-    names = {_CAPITAL.sub("_", plain).lower(), _FUNCTIONS.get(plain, op), op, plain}
+    names = {_CAPITAL.sub("_", plain).lower(), _PYTHON["functions"].get(plain, op), op, plain}
     found: list[ast.Call | ast.BinOp] = [*source.calls(*names)]
-    operator = _OPERATORS.get(op) or _OPERATORS.get(plain)
-    if operator is not None:
-        found += [n for n in source.nodes if isinstance(n, ast.BinOp) and type(n.op) is operator]
+    operators = {_PYTHON["operators"].get(name) for name in (op, plain)}
+    operations = (node for node in source.nodes if isinstance(node, ast.BinOp))
+    found += [node for node in operations if type(node.op).__name__ in operators]
     return found
 
 
@@ -253,4 +242,4 @@ def _input(maker: ast.Call | ast.BinOp, op: str, name: str) -> ast.expr | None:
         return None
     if isinstance(maker, ast.BinOp):
         return (maker.left, maker.right)[at] if at < 2 else None  # noqa: PLR2004 - two operands
-    return argument(maker, at, name, *_RENAMED.get(name, ()))
+    return argument(maker, at, name, *_PYTHON["renamed"].get(name, ()))

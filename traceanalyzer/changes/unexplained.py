@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib.resources import files
 from typing import Final, NamedTuple
 
 from traceanalyzer.capture_file.visibility import obstacles
@@ -17,15 +15,14 @@ from traceanalyzer.changes.edits import unhiding_edit
 from traceanalyzer.changes.saving import Savings
 from traceanalyzer.changes.source import Sources
 from traceanalyzer.cpu_ops import CpuOp
+from traceanalyzer.data_files import toml
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted, series
 from traceanalyzer.model.changes import Candidate, Change, Saving
 from traceanalyzer.placement.inference import UPDATE, name_scope
 
-_CHECKS: Final = tomllib.loads(
-    (files("traceanalyzer.changes") / "data" / "checks.toml").read_text("utf-8")
-)
+_CHECKS: Final = toml("changes/data/checks.toml")
 _BY_CAUSE: Final = {entry["cause"]: entry for entry in _CHECKS["check"]}
 _RESOURCE: Final = "resource_on_cpu"
 _FOLLOWS: Final = "follows_neighbour"

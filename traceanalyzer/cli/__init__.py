@@ -186,7 +186,7 @@ def kernels(
 
     OP is an op type, e.g. MatMul. TensorFlow need not be installed.
     """
-    from traceanalyzer import kernel_answers
+    from traceanalyzer.placement import kernel_answers
 
     if (op is None) != cpu_only:
         msg = "give either an op type, e.g. MatMul, or --cpu-only"

@@ -7,8 +7,8 @@ from typing import Final
 
 from rich.console import Console
 
-from traceanalyzer.kernel_answers import KernelAnswer
 from traceanalyzer.model import blocks as b
+from traceanalyzer.placement.kernel_answers import KernelAnswer
 from traceanalyzer.placement.kernel_types import Extent, TypeSupport
 from traceanalyzer.report.terminal import Screen
 from traceanalyzer.report.text import sentence, table_of

@@ -5,12 +5,11 @@ its work after the change, at best and at worst. They never exceed the measured 
 """
 
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Final, Literal, TypeAlias, get_args
 
+from traceanalyzer.data_files import toml
 from traceanalyzer.format import counted, percent_text, size_text
 from traceanalyzer.input_pipeline.throughput import PROGRAM, Pipeline, is_positive
 
@@ -32,9 +31,7 @@ _EQUAL: Final = 0.02
 _Kind: TypeAlias = Literal[  # by ease
     "prefetch", "rewrite", "parallel", "vectorise", "cache", "generator", "read_in_parallel"
 ]
-_TEXTS: Final[dict[str, dict[str, str]]] = tomllib.loads(
-    (files("traceanalyzer.input_pipeline") / "fixes.toml").read_text("utf-8")
-)
+_TEXTS: Final[dict[str, dict[str, str]]] = toml("input_pipeline/fixes.toml")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,16 +5,14 @@ With a capture, the placement is replayed, which shows more.
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
+from traceanalyzer.data_files import toml
 from traceanalyzer.format import listed, percent_text
-from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.explanations import PlacementExplanation
@@ -117,9 +115,7 @@ def _has_gpu_kernel(registry: Registry, op: str) -> bool:
 # --- Ops that no program creates ----------------------------------------------------------------
 #
 # TensorFlow's rewrites replace the program's ops with them, often only on the CPU: their blockers
-# are those of the replaced ops. The rewrites of 2.12 to 2.21 are in grappler (remapper.cc,
-# arithmetic_optimizer.cc), oneDNN (mkl_layout_pass.cc, mkl_eager_op_rewrite.cc), and passes over
-# graphs (nccl_rewrite, parallel_concat_optimizer.cc, variable_merger_pass.cc).
+# are those of the replaced ops. The rewrites are those of 2.12 to 2.21.
 
 
 class Rewritten(NamedTuple):
@@ -131,38 +127,14 @@ class Rewritten(NamedTuple):
 
 
 _OTHERS: Final = "..."
-_FACTS: Final[dict[str, Any]] = tomllib.loads(kernel_tables.read("rewrites.toml"))
+_FACTS: Final[dict[str, Any]] = toml("placement/data/rewrites.toml")
 RUNTIMES_OWN: Final = frozenset(_FACTS["runtimes_own"]["ops"])
-PROGRAMS_OWN: Final = frozenset(_FACTS["programs_own"]["ops"])
 _STAND_FOR: Final[dict[str, list[str]]] = _FACTS["stands_for"]["ops"]
-# `__MklDummyPadWithFusedConv2D`, `_MklNativeConv2DWithBias`, `_FusedMatMul`, `_MklRelu`, `_While`
-_NAME: Final = re.compile(
-    r"(?:__MklDummy|_MklNative|_Mkl|_(?=Fused|If|While))"
-    r"(?P<pad>PadWith)?(?P<fused>Fused(?!BatchNorm))?(?P<op>\w+?)(?P<bias>WithBias)?"
-)
-_QUANTIZED: Final = "Quantized"  # its ops have names that contain the fused ops
 
 
 def original(op: str) -> Rewritten | None:
     """Return the ops that an op replaces; None if no rewrite creates ops of this type."""
-    if not op.startswith("_") or op in RUNTIMES_OWN or op in PROGRAMS_OWN:
+    if op not in _STAND_FOR:
         return None
-    if op not in kernel_tables.paragraphs(kernel_tables.DEFINITIONS):
-        return None
-    found = _NAME.fullmatch(op)
-    if op in _STAND_FOR:
-        named = tuple(name for name in _STAND_FOR[op] if name != _OTHERS)
-        return Rewritten(ops=named, is_complete=len(named) == len(_STAND_FOR[op]))
-    if found is None:  # an op of a newly added version, for which a test fails
-        return Rewritten(ops=(), is_complete=False)
-    name = found["op"]
-    if name.startswith(_QUANTIZED):
-        return Rewritten(ops=(f"{name}{found['bias'] or ''}",))
-    # Grappler and oneDNN add a prefix and suffix; attributes name the other fused ops.
-    ops = ["FusedBatchNormV3" if name == "FusedBatchNormEx" else name]
-    if found["pad"]:
-        ops.append("Pad")
-    if found["bias"]:
-        ops.append("BiasAddGrad" if name.endswith("Filter") else "BiasAdd")
-    is_complete = not found["fused"] and name != "FusedBatchNormEx"
-    return Rewritten(ops=tuple(ops), is_complete=is_complete)
+    named = tuple(name for name in _STAND_FOR[op] if name != _OTHERS)
+    return Rewritten(ops=named, is_complete=_OTHERS not in _STAND_FOR[op])

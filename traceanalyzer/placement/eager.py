@@ -14,17 +14,11 @@ from typing import Final, NamedTuple
 from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import DeviceName, DeviceNameError, Machine, parse_device
-from traceanalyzer.placement.kernel_tables import AttributesError, InputTypesError
+from traceanalyzer.placement.kernel_tables import AttributesError, InputTypesError, op_types
 from traceanalyzer.placement.registry import EVERYWHERE, Registry, SupportedTypes
 
 _PINS_SMALL: Final = "TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING"
-# Not in `IsPinnableOp`: these ops can make large outputs from small inputs.
-_NOT_PINNED: Final = frozenset(
-    {
-        *("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "StatelessRandomUniform"),
-        *("StatelessRandomUniformInt", "StatelessRandomUniformFullInt", "StatelessRandomNormal"),
-    }
-)
+_NOT_PINNED: Final = op_types("not_pinned")
 _SMALL: Final = 64  # elements
 _SMALL_TYPES: Final = frozenset({"int32", "int64"})
 

@@ -10,27 +10,23 @@ function and its gradient function in calls on a GPU whose masks cuDNN accepts
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from traceanalyzer.capture_file.document import CaptureFile, Json
+from traceanalyzer.data_files import toml
 from traceanalyzer.format import listed
 from traceanalyzer.model import Severity
 from traceanalyzer.placement.calls import called_as
 from traceanalyzer.placement.devices import CPU
-from traceanalyzer.placement.kernel_tables import read
 
-_FACTS: Final[dict[str, Any]] = tomllib.loads(read("keras_on_gpu.toml"))
+_FACTS: Final[dict[str, Any]] = toml("placement/data/keras_on_gpu.toml")
 _CUDNN: Final = _FACTS["cudnn"]
 _STEP: Final = re.compile(_FACTS["steps"]["function"])
-TEXTS: Final[dict[str, dict[str, str]]] = tomllib.loads(
-    (files("traceanalyzer.placement") / "texts.toml").read_text("utf-8")
-)
+TEXTS: Final[dict[str, dict[str, str]]] = toml("placement/texts.toml")
 _TEXTS: Final = TEXTS["keras"]
 _OP: Final = "CudnnRNNV3"
 _LOOP_NAME: Final = re.compile(r"(?:^|/)(lstm|gru)(?:_\d+)?/(?:.*/)?while(?:_\d+)?/", re.IGNORECASE)

@@ -38,10 +38,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from traceanalyzer import data_files
 from traceanalyzer.capture_file.document import Attributes, Json
 
 # (2, 21) for 2.21.0: kernels only change with minor versions, not with patches.
@@ -67,10 +67,15 @@ _REF: Final = "_ref"
 _MOST_TENSORS: Final = 1_000_000  # per argument: a capture file can contain any number
 
 
-@cache
 def read(name: str) -> str:
     """Return the text of a file."""
-    return (files("traceanalyzer.placement") / "data" / name).read_text("utf-8")
+    return data_files.text(f"placement/data/{name}")
+
+
+@cache
+def op_types(name: str) -> frozenset[str]:
+    """Return a set of op types from `op_types.toml`."""
+    return frozenset(data_files.toml("placement/data/op_types.toml")[name]["ops"])
 
 
 @cache

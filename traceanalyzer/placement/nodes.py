@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from traceanalyzer.capture_file.document import Attributes
 from traceanalyzer.capture_file.function_records import Graph, split_input
-from traceanalyzer.placement.kernel_tables import AttributesError, minor_of
+from traceanalyzer.placement.kernel_tables import AttributesError, minor_of, op_types
 from traceanalyzer.placement.registry import ALWAYS_ON_HOST, Registry, SupportedTypes
 
 ARGUMENTS: Final = frozenset({"_Arg", "_DeviceArg"})
@@ -25,18 +25,7 @@ _IDENTITY: Final = frozenset({"Identity", "RefIdentity"})
 _IDENTITY_FOLLOWS_SINCE: Final = (2, 17)
 _GROUP_PREFIX: Final = "loc:@"
 _CALLS: Final = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-# A list's handle is a variant, which has kernels everywhere and does not show the type of the
-# elements. If these are always in host memory, ops on the list stay on the CPU. See
-# `AddHostOnlyDataTypesConstraints` (core/common_runtime/colocation_graph.cc).
-_LIST_OPS: Final = frozenset(
-    {
-        *("EmptyTensorList", "TensorListConcat", "TensorListConcatLists", "TensorListConcatV2"),
-        *("TensorListFromTensor", "TensorListGather", "TensorListGetItem", "TensorListPopBack"),
-        *("TensorListPushBack", "TensorListPushBackBatch", "TensorListReserve"),
-        *("TensorListScatter", "TensorListScatterIntoExistingList", "TensorListScatterV2"),
-        *("TensorListSetItem", "TensorListSplit", "TensorListStack"),
-    }
-)
+_LIST_OPS: Final = op_types("of_lists")
 
 
 class Edge(NamedTuple):

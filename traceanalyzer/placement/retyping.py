@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json, Resource
 from traceanalyzer.capture_file.function_records import Graph, split_input
+from traceanalyzer.data_files import toml
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.calls import argument_nodes
 from traceanalyzer.placement.devices import GPU
@@ -28,7 +29,7 @@ class Target(NamedTuple):
     """A type to cast to, and how it changes the values ("" if it does not)."""
 
     dtype: str
-    loss: str = ""
+    loss: str
 
     @property
     def in_brackets(self) -> str:
@@ -41,24 +42,10 @@ XLA_REFUSES: Final = (
     " XLA uses only variables in GPU memory: on a GPU, a function with jit_compile=True that uses "
     "an int32 variable fails with `Trying to access resource ... located in device CPU:0`."
 )
-_KEPT: Final = "keeps the values; slow on most GPUs"
-_HALF: Final = "about 7 digits instead of 16"
-_TO_2_53: Final = "exact for integers up to 2**53, rounded beyond; slow on most GPUs"
-_FLOAT: Final = Target("float", "exact for integers up to 2**24, rounded beyond")
-_INT32: Final = Target("int32", "correct only if every value is below 2**31")
-# Types that can store the values of a type, the best first, with the loss.
+#: By type, the types that can store its values, the best first.
 TARGETS: Final = {
-    "bool": tuple(map(Target, ("uint8", "int8", "int32", "float"))),
-    **dict.fromkeys(("int8", "uint8"), tuple(map(Target, ("int16", "int32", "float", "int64")))),
-    **dict.fromkeys(("int16", "uint16"), tuple(map(Target, ("int32", "float", "int64")))),
-    "int32": (Target("int64"), _FLOAT, Target("double", _KEPT)),
-    "uint32": (Target("int64"), _FLOAT, Target("double", _KEPT), _INT32),
-    **dict.fromkeys(("int64", "uint64"), (_FLOAT, Target("double", _TO_2_53), _INT32)),
-    **dict.fromkeys(("half", "bfloat16"), (Target("float"),)),
-    "float": (Target("double", _KEPT),),
-    "double": (Target("float", _HALF),),
-    "complex64": (Target("complex128", _KEPT),),
-    "complex128": (Target("complex64", _HALF),),
+    dtype: tuple(Target(*each) for each in found)
+    for dtype, found in toml("placement/data/retyping.toml").items()
 }
 
 

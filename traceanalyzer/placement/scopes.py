@@ -11,7 +11,6 @@ keras/src/backend/tensorflow/optimizer.py), `tf.function` initializes a variable
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -19,6 +18,7 @@ from typing import Final
 from traceanalyzer.capture_file import document
 from traceanalyzer.capture_file.document import OF_OP, CaptureFile, Resource, Scope, Signature
 from traceanalyzer.capture_file.function_records import Graph
+from traceanalyzer.data_files import toml
 from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.devices import CPU, NO_SCOPE, Machine, type_in_scope
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, classes_of
@@ -250,7 +250,7 @@ _LIBRARY_SCOPES: Final = [
         re.compile(entry["name"].replace("{number}", r"(?:_\d+)*")),
         entry.get("versions", [[0, 0], [999, 0]]),
     )
-    for entry in tomllib.loads(kernel_tables.read("library_scopes.toml"))["scope"]
+    for entry in toml("placement/data/library_scopes.toml")["scope"]
 ]
 
 

@@ -14,10 +14,10 @@ from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.changes import changes_of
 from traceanalyzer.costs import joint_cost, op_costs
 from traceanalyzer.diagnosis import Diagnosis, cpu_ops
+from traceanalyzer.exclusions import myths
 from traceanalyzer.findings import Finding
 from traceanalyzer.health import trace_health
 from traceanalyzer.model.figures import Steps
-from traceanalyzer.myths import myths
 from traceanalyzer.report.about import run_info
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.memory import memory

@@ -8,11 +8,11 @@ from typing import Final
 from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.diagnosis import RAN_ONCE
+from traceanalyzer.exclusions import MYTHS, myths
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted
 from traceanalyzer.health import trace_health
 from traceanalyzer.model import blocks as b
-from traceanalyzer.myths import MYTHS, myths
 from traceanalyzer.report.about import health_lines
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.text import fill, prose, sentence, table_of, time

@@ -8,7 +8,6 @@ the trace was recorded, or nothing shows whether they did. None of them has a du
 
 from __future__ import annotations
 
-import tomllib
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -18,8 +17,8 @@ import pandas as pd
 
 from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.capture_file.function_records import UNKNOWN, split_input
+from traceanalyzer.data_files import toml
 from traceanalyzer.placement.calls import functions_of_datasets, functions_of_steps
-from traceanalyzer.placement.kernel_tables import read
 from traceanalyzer.tables.functions import base_and_counter
 from traceanalyzer.tables.graph_nodes import GraphNodes
 from traceanalyzer.tables.joined import distinct_records
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.occurrences import OpOccurrences
     from traceanalyzer.tables.recording import TracerFacts
 
-_FACTS: Final = tomllib.loads(read("without_events.toml"))
+_FACTS: Final = toml("placement/data/without_events.toml")
 _TYPES: Final = {name: frozenset(entry["ops"]) for name, entry in _FACTS.items()}
 DESCRIBES: Final = _TYPES["describes"]  #: types of ops that describe a value
 #: Those, and the types of ops that hand on a value.
@@ -194,7 +193,7 @@ def _holds(instance: Instance, name: str) -> bool:
 
 
 def _why(op: str, facts: TracerFacts, *, has_run: bool, is_outside: bool) -> str:
-    """Return why an op has no event; see `OPS` in `schema`."""
+    """Return why an op has no event; see `ops` in `schema.toml`."""
     is_fine = facts.host_level >= EVERY_OP_LEVEL
     known = (
         ("no_trace", not facts.has_host_plane),

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.placement.kernel_tables import op_types
 from traceanalyzer.tables.arrays import Flags, mask
 from traceanalyzer.trace.columns import Plane
 
@@ -90,26 +91,9 @@ class Role:
 # script_ops.py: tf.numpy_function and tf.py_function.
 PYTHON_CALLBACKS: Final = ("EagerPyFunc", "PyFunc", "PyFuncStateless")
 
-_TRANSFERS: Final = frozenset({"_Send", "_Recv", "_HostSend", "_HostRecv"})
-# Arguments, control flow and calls (executor.cc, control_flow_ops.cc, function_ops.cc), and XLA
-# clusters (build_xla_ops_pass.cc), except for `_XlaRun`, which computes. The ops that a call runs
-# appear separately.
-_RUNTIME: Final = frozenset(
-    {
-        "_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "_EagerConst", "NoOp", "ControlTrigger",
-        "Switch", "_SwitchN", "Merge", "Enter", "Exit", "NextIteration", "LoopCond",
-        "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration",
-        "PartitionedCall", "StatefulPartitionedCall", "RemoteCall", "SymbolicGradient",
-        "If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase", "For",
-        "_XlaCompile", "_XlaMerge",
-        # Grappler inserts them to swap tensors by copies on GPU streams (memory_optimizer.cc).
-        "_CopyFromGpuToHost", "_CopyFromHostToGpu",
-    }
-)  # fmt: skip
-# Libraries read an iterator's elements as optionals (optional_ops.cc); a program can make others.
-OPTIONALS: Final = frozenset(
-    {"OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone"}
-)
+_TRANSFERS: Final = op_types("transfers")
+_RUNTIME: Final = op_types("runtime")
+OPTIONALS: Final = op_types("optionals")
 # Also ops for tf.data's elements, seeds and counts (dataset_ops.cc).
 _PIPELINE: Final = re.compile(
     r"\w*Iterator\w*|\w*Dataset(V\d+)?|\w*(MemoryCache|SeedGenerator)|DummyIterationCounter"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from typing import Any, Final, TypeVar
 
 from traceanalyzer.capture_file.document import Attributes, Frame, library_of, line_text, lines_text
 from traceanalyzer.causes.knowledge.finding_text import fix_of
+from traceanalyzer.data_files import toml
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import Blocker
 from traceanalyzer.placement.kernel_types import definition_of
@@ -21,8 +20,7 @@ _T = TypeVar("_T")
 
 def read(name: str, kind: type[_T]) -> tuple[_T, ...]:
     """Return the entries of a file as records of a type, in order."""
-    text = (files("traceanalyzer.causes") / "data" / f"{name}.toml").read_text("utf-8")
-    (entries,) = tomllib.loads(text).values()
+    (entries,) = toml(f"causes/data/{name}.toml").values()
     return tuple(kind(**{key: _value(value) for key, value in e.items()}) for e in entries)
 
 

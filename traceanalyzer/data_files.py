@@ -1,0 +1,20 @@
+"""Reads the data files of the packages."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+
+@cache
+def text(path: str) -> str:
+    """Return the text of a file, such as `placement/data/kernels.txt`."""
+    return (files("traceanalyzer") / path).read_text("utf-8")
+
+
+@cache
+def toml(path: str) -> dict[str, Any]:
+    """Return the content of a TOML file, such as `changes/data/checks.toml`."""
+    return tomllib.loads(text(path))
