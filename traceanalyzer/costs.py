@@ -11,7 +11,6 @@ host time). Other work in the step also limits it: input, and the device that co
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 

@@ -13,7 +13,7 @@ from traceanalyzer.placement.devices import device_text
 
 _INPUT: Final = "the input of a strategy"
 _REDUCTION: Final = "the reduction of a strategy"
-_OWNERS: Final = toml("causes/data/strategies.toml")["owners"]
+_OWNERS: Final = toml("causes/data/strategies.toml")["owners"]["files"]
 _CASES: Final = {_INPUT: "/input", _REDUCTION: "/reduction"}
 
 

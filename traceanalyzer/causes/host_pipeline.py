@@ -88,17 +88,7 @@ def _refill(host: HostInput) -> Iterator[Fix]:
         return
     size = "" if host.fill_size is None else f" of {host.fill_size:,} elements"
     iterators, took = counted(host.fills, "iterator"), duration_text(host.fill_ps)
-    yield Fix(
-        text=(
-            f"A shuffle refills its buffer{size} for each of {iterators} ({took} each), mostly at "
-            "the start of an epoch. Cache the stages before it, use a smaller buffer, or run all "
-            "epochs with one iterator."
-        ),
-        code=(
-            "dataset = dataset.cache().shuffle(buffer_size).repeat().batch(batch_size)\n"
-            "model.fit(dataset, steps_per_epoch=steps, epochs=epochs)"
-        ),
-    )
+    yield CAUSE.fix("refill", size=size, iterators=iterators, took=took)
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:

@@ -48,21 +48,6 @@ _LOGICAL_DEVICES: Final = observed(
 _LISTED_DEVICES: Final = observed(
     "devices", "tf.config.list_physical_devices() of the program has no GPU", "devices.physical"
 )
-_ASK: Final = Fix.of(
-    "Run `traceanalyzer doctor` on that machine: it checks GPU, driver, libraries, and TensorFlow",
-    code="traceanalyzer doctor",
-)
-_UNKNOWN: Final = (
-    _ASK,
-    _OBSTACLES["cpu_only_build"].fix,
-    Fix.of("Check that CUDA_VISIBLE_DEVICES is unset or names the GPU"),
-)
-_SOFT_PLACEMENT: Final = Fix.of(
-    "Let TensorFlow use the CPU if a device does not exist",
-    "The program then runs without that GPU too. In a session, set `allow_soft_placement` of its "
-    "configuration.",
-    code="tf.config.set_soft_device_placement(True)",
-)
 _DESCRIBED: Final = (
     " The profiler described a GPU, so the machine has one and its driver responds; TensorFlow "
     "itself did not use it. Perhaps CUDA libraries could not be loaded, or the GPU is hidden."
@@ -126,7 +111,7 @@ def _by_trace(run: Run, found: pd.DataFrame) -> Finding:
     may_be_missed = any(host.tables.facts.gpu_may_be_missed for host in run.hosts)
     return CAUSE.finding(
         "gpu_may_be_missed" if may_be_missed else "",
-        _UNKNOWN,
+        (CAUSE.fix("ask"), _OBSTACLES["cpu_only_build"].fix, CAUSE.fix("variable")),
         {"described": _DESCRIBED if is_described else ""},
         sub_reason="gpu_described_but_unused" if is_described else None,
         scope="",
@@ -147,7 +132,7 @@ def _by_captures(op_ids: tuple[str, ...], captured: Sequence[CaptureFile]) -> Fi
         sub_reason = proved[0].reason
         titles = [f"{o.title or _OBSTACLES[o.reason].title}{_at(o)}" for o in proved]
         title = f"TensorFlow had no GPU: {series(list(dict.fromkeys(titles)))}"
-    fixes = [obstacle_fix(o) for o in known] or [_ASK]
+    fixes = [obstacle_fix(o) for o in known] or [CAUSE.fix("ask")]
     errors: list[Evidence] = []
     for capture_file in captured:
         failed = failure(capture_file)
@@ -157,7 +142,7 @@ def _by_captures(op_ids: tuple[str, ...], captured: Sequence[CaptureFile]) -> Fi
         title = f"The program failed{f' at {failed.at}' if failed.at else ''}: {failed.requires}"
         errors.append(raised_evidence(capture_file, failed.error, failed.said))
         if failed.is_strict:
-            fixes.insert(0, _SOFT_PLACEMENT)
+            fixes.insert(0, CAUSE.fix("soft_placement"))
     devices = () if all(map(ran_in_sessions_alone, captured)) else (_LOGICAL_DEVICES,)
     if not any((capture_file.devices or {}).get("context_made") for capture_file in captured):
         devices = devices and (_LISTED_DEVICES,)

@@ -8,7 +8,6 @@ from enum import Enum
 from typing import Final, Literal, TypeAlias
 
 from traceanalyzer.capture_file.document import NO_ATTRIBUTES, Frame, Json, Resource, Signature
-from traceanalyzer.placement.registry import Kernel
 
 # How the blocked node relates to the op: it is the op itself; both share a resource or a reference;
 # a `_class` attribute puts both into one group; or the op follows it.
@@ -61,7 +60,6 @@ class Blocker:
     #: All recorded attributes of the blocked node.
     given: Mapping[str, Json] = field(default_factory=lambda: NO_ATTRIBUTES, hash=False)
     frame: Frame | None = None  #: the user's line that created the node
-    library: Frame | None = None  #: the library's line, if the user's line called a library
     #: The scope, around the op, the creation of its resource, or the call of its function, that
     #: requests the device; None if not recorded.
     scope: str | None = None
@@ -76,4 +74,3 @@ class Blocker:
     call: Signature | None = None  #: the call that sets the default device
     called_in: str = ""  #: the called function, if the scope is around a call in another function
     for_step: bool = False  #: whether the node belongs to a dataset that a step computes
-    kernel: Kernel | None = None  #: the GPU kernel that has all data in host memory

@@ -37,7 +37,7 @@ _ADDS_A_VARIABLE: Final = "add_weight"
 
 
 class Site(NamedTuple):
-    """Where and how an op was created; the fields are those of a blocker."""
+    """Where and how an op was created."""
 
     type: str
     name: str  # "" for an eager op, as is `function`
@@ -106,17 +106,20 @@ class BlockerRecords:
     ) -> Iterator[Blocker]:
         """Yield a blocker once for each scope, with the function called inside the scope."""
         made_at, made_in = self._maker_of(resource)
-        facts: dict[str, Any] = {
-            **site._asdict(),
-            "node": -1,
-            "input": None,
-            "attributes": {name: site.given.get(name) for name in blocker.refused},
-            "resource": resource,
-            "made_at": made_at,
-            "made_in": made_in,
-            "types": self._types_of(resource),
-        }
-        found = replace(blocker, **{**facts, **more})
+        found = replace(
+            blocker,
+            node=-1,
+            input=None,
+            type=site.type,
+            name=site.name,
+            function=site.function,
+            frame=site.frame,
+            given=site.given,
+            attributes={name: site.given.get(name) for name in blocker.refused},
+            resource=resource,
+            made_at=made_at,
+            **{"made_in": made_in, "types": self._types_of(resource), **more},
+        )
         for scope, called_in in scopes:
             frame = self._capture_file.frame(scope.frame)
             yield replace(found, scope=scope.device, scope_frame=frame, called_in=called_in)
@@ -140,7 +143,6 @@ class BlockerRecords:
             frame=site.frame,
             attributes={n: complete.get(n) for n, a in definition.attributes.items() if a.is_type},
             requested_device=device,
-            kernel=kernel,
         )
 
     def eager_site(self, signature: Signature) -> Site:

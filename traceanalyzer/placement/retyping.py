@@ -45,7 +45,7 @@ XLA_REFUSES: Final = (
 #: By type, the types that can store its values, the best first.
 TARGETS: Final = {
     dtype: tuple(Target(*each) for each in found)
-    for dtype, found in toml("placement/data/retyping.toml").items()
+    for dtype, found in toml("placement/data/retyping.toml")["targets"]["types"].items()
 }
 
 
