@@ -24,6 +24,7 @@ LARGEST_PS: Final = 2**62 - 1
 # seconds per 100 MB.
 MAX_FILE_BYTES: Final = 1 << 30
 
+_TAGS: Final = [bytes((tag,)) for tag in range(128)]
 _LINE_BYTES: Final = 500  # the memory of a plane or a line in Python
 
 
@@ -145,7 +146,7 @@ def _stat(stat_id: int, value: str | float) -> bytes:
 
 
 def _number(field: int, value: int) -> bytes:
-    return bytes((field << 3 | VARINT,)) + encoded(value)
+    return _TAGS[field << 3 | VARINT] + encoded(value)
 
 
 def _text(field: int, text: str) -> bytes:
@@ -154,4 +155,4 @@ def _text(field: int, text: str) -> bytes:
 
 
 def _message(field: int, content: bytes) -> bytes:
-    return bytes((field << 3 | LENGTH,)) + encoded(len(content)) + content
+    return _TAGS[field << 3 | LENGTH] + encoded(len(content)) + content

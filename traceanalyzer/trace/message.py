@@ -103,12 +103,14 @@ def varint(data: memoryview, at: int) -> tuple[int, int]:
 
 def encoded(number: int) -> bytes:
     """Return a 64-bit number as a varint."""
-    rest, out = number & _BITS, bytearray()
+    if 0 <= number < _LAST:  # most numbers are small
+        return bytes((number,))
+    rest, parts = number & _BITS, []
     while rest >= _LAST:
-        out.append(rest & 0x7F | _LAST)
+        parts.append(rest & 0x7F | _LAST)
         rest >>= 7
-    out.append(rest)
-    return bytes(out)
+    parts.append(rest)
+    return bytes(parts)
 
 
 def as_bytes(value: int | bytes | memoryview) -> memoryview:
