@@ -16,6 +16,8 @@ import click
 import traceanalyzer as ta
 from traceanalyzer.cli import cli
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.model import Report
+from traceanalyzer.report.assemble import assemble
 
 COMMAND = "python -m tests.samples"
 FILES = ("report.html", "report.json")
@@ -66,6 +68,12 @@ SAMPLES = [case.name for case in CASES]
 def sample(name: str) -> Diagnosis:
     """Diagnose a sample trace, once for all tests of a process."""
     return ta.diagnose(ta.load(_SAMPLES / name))
+
+
+@cache
+def sample_report(name: str) -> Report:
+    """Report on a sample trace, once for all tests of a process."""
+    return assemble(sample(name))
 
 
 @click.command(help=__doc__)

@@ -8,7 +8,6 @@ import pytest
 
 from tests.causes.examples import Example
 from traceanalyzer.diagnosis import Diagnosis, diagnose
-from traceanalyzer.model import Report
 from traceanalyzer.model.blocks import Fold
 from traceanalyzer.placement.registry import supported
 from traceanalyzer.report.assemble import assemble
@@ -40,12 +39,8 @@ def diagnosis_of(version: str | None) -> Diagnosis:
     return diagnose(replace(run, version=told))
 
 
-def report_of(version: str | None) -> Report:
-    return assemble(diagnosis_of(version))
-
-
-def certainties(report: Report) -> dict[str, str]:
-    return {finding.cause: finding.certainty for finding in report.findings}
+def certainties(diagnosis: Diagnosis) -> dict[str, str]:
+    return {finding.cause: finding.certainty for finding in diagnosis.findings}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +49,7 @@ def certainties(report: Report) -> dict[str, str]:
 )
 def test_the_kernels_of_its_own_version_make_certain(version: str) -> None:
     for patch in (version, f"{version}.1"):
-        assert certainties(report_of(patch)) == {
+        assert certainties(diagnosis_of(patch)) == {
             "no_gpu_kernel": "certain",
             "dtype_unsupported": "certain",
         }
@@ -63,12 +58,13 @@ def test_the_kernels_of_its_own_version_make_certain(version: str) -> None:
 @pytest.mark.parametrize("version", WITHOUT_TABLE)
 def test_those_of_another_make_likely_and_rule_nothing_out(version: str | None) -> None:
     """A kernel that a later version has may have been missing yet."""
-    report = report_of(version)
+    diagnosis = diagnosis_of(version)
+    explained = assemble(diagnosis).summary.explained
 
-    assert certainties(report) == {"no_gpu_kernel": "likely", "dtype_unsupported": "likely"}
-    assert report.summary.explained.certain == 0
-    assert report.summary.explained.likely == pytest.approx(2 / 3)
-    (found,), _ = ops_that_match(diagnosis_of(version), re.compile(r"^scores$"))
+    assert certainties(diagnosis) == {"no_gpu_kernel": "likely", "dtype_unsupported": "likely"}
+    assert explained.certain == 0
+    assert explained.likely == pytest.approx(2 / 3)
+    (found,), _ = ops_that_match(diagnosis, re.compile(r"^scores$"))
     excluded = str([block for block in found.here if isinstance(block, Fold)])
     assert "no_gpu_kernel" not in excluded
     assert "dtype_unsupported" not in excluded

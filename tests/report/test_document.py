@@ -10,9 +10,8 @@ import pytest
 
 from tests.report import schema
 from tests.report.bad_input import HOSTILE
-from tests.samples import SAMPLES, sample
+from tests.samples import SAMPLES, sample_report
 from traceanalyzer.compare.reports import read_report
-from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(schema.FILE.read_text()))
@@ -24,7 +23,7 @@ def test_the_schema_is_that_of_the_records() -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_reports_are_valid_and_read_back_as_they_were_written(name: str, tmp_path: Path) -> None:
-    report = assemble(sample(name))
+    report = sample_report(name)
 
     VALIDATOR.validate(json.loads(dumps(report)))
     (tmp_path / "report.json").write_text(dumps(report), encoding="utf-8")
@@ -34,7 +33,7 @@ def test_reports_are_valid_and_read_back_as_they_were_written(name: str, tmp_pat
 
 
 def test_text_is_inert_in_a_terminal() -> None:
-    report = assemble(sample("recommender"))
+    report = sample_report("recommender")
     hostile = replace(report, summary=replace(report.summary, verdict=HOSTILE))
 
     text = dumps(hostile)

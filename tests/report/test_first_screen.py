@@ -13,7 +13,7 @@ import pytest
 import traceanalyzer as ta
 from tests.causes.examples import Example, captured
 from tests.report.made_changes import UNKNOWN, change
-from tests.samples import SAMPLES, sample
+from tests.samples import SAMPLES, sample, sample_report
 from tests.test_costs import gemms, run_of, run_of_two_gpus, training
 from tests.traces import (
     eager,
@@ -40,7 +40,6 @@ from traceanalyzer.capture_file.document import CaptureFile, Note
 from traceanalyzer.diagnosis import Diagnosis, diagnose
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.changes import Saving
-from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.changes import saving_text
 from traceanalyzer.report.html import render_page
 from traceanalyzer.report.page import in_order, page_of
@@ -345,7 +344,7 @@ def test_what_runs_once_before_training_is_folded() -> None:
 
 def test_a_python_function_that_takes_much_is_the_first_change() -> None:
     """Version 0.1 called one harmless that took 53 % of CPU-op time."""
-    page = assemble(sample("recommender")).page
+    page = sample_report("recommender").page
 
     assert page is not None
     (table,) = every(page, b.Changes)
@@ -404,7 +403,7 @@ def test_links_lead_to_what_they_name(name: str) -> None:
 
 def test_the_data_and_the_page_have_changes_in_one_order() -> None:
     """They once differed: the change that makes a GPU visible was first, and last on the page."""
-    made = assemble(sample("recommender"))
+    made = sample_report("recommender")
 
     assert made.page is not None
     (table,) = every(made.page, b.Changes)

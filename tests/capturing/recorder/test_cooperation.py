@@ -102,6 +102,7 @@ class Done:
         return found
 
 
+@pytest.mark.slow
 def test_a_program_that_profiles_itself(tmp_path: Path) -> None:
     done = Done(
         tmp_path,

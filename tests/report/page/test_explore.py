@@ -54,6 +54,7 @@ def test_ops_are_filtered_by_a_query_that_the_address_keeps(see: See) -> None:
     seen.until(f"document.querySelector({STATUS!r})?.textContent === {shown!r}")
 
 
+@pytest.mark.slow
 def test_a_query_that_cannot_be_understood_says_what_to_write(see: See) -> None:
     seen = ops(see)
     ask(seen, "host>5")
@@ -65,6 +66,7 @@ def test_a_query_that_cannot_be_understood_says_what_to_write(see: See) -> None:
     assert "left out because the field is unknown" in seen.text(STATUS)
 
 
+@pytest.mark.slow
 def test_headings_sort(see: See) -> None:
     seen = ops(see)
     column = """() => [...document.querySelectorAll('.grid-body [data-label="Host time"]')]
@@ -89,6 +91,7 @@ def test_the_rows_shown_are_saved_as_csv(see: See, tmp_path: Path) -> None:
     assert row.startswith("tower/items/embedding_lookup,")
 
 
+@pytest.mark.slow
 def test_keys_alone_lead_to_an_op_and_back(see: See) -> None:
     seen = see()
     seen.press("/")
@@ -125,12 +128,14 @@ def test_a_link_to_an_op_opens_its_drawer(see: See) -> None:
     seen.until("document.querySelector('#drawer').checkVisibility()")
 
 
+@pytest.mark.slow
 def test_an_op_that_the_page_does_not_hold_is_said_to_be_missing(see: See) -> None:
     seen = see(anchor="#op-ffffffffff")
     seen.until("document.querySelector('#drawer .note')")
     assert "not among those that this file holds" in seen.text("#drawer")
 
 
+@pytest.mark.slow
 def test_the_selected_op_is_marked_in_every_view(see: See) -> None:
     seen = ops(see, anchor=f"#ops&op={LOOKUP}")
     seen.until("document.querySelector('.grid-body [aria-selected=true]')")
@@ -144,6 +149,7 @@ def test_the_selected_op_is_marked_in_every_view(see: See) -> None:
     assert "op" in seen.text(".tl-about")
 
 
+@pytest.mark.slow
 def test_flows_and_scopes_lead_to_ops(see: See) -> None:
     seen = see(anchor="#transfers")
     seen.until("document.querySelectorAll('.flow').length === 5")
@@ -163,6 +169,7 @@ def test_flows_and_scopes_lead_to_ops(see: See) -> None:
     assert seen.texts(".trail button") == ["All"]
 
 
+@pytest.mark.slow
 def test_charts_are_read_by_keys_and_lead_to_the_timeline(see: See) -> None:
     seen = see(anchor="#steps")
     seen.until("document.querySelector('#steps .plot canvas')")
@@ -179,6 +186,7 @@ def test_charts_are_read_by_keys_and_lead_to_the_timeline(see: See) -> None:
     assert seen.shows("#timeline")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "anchor", ["#tab=nothing", "#op=%E0%A4%A&x", "#ops-table.q=%22", "#&&=&a=b=c"]
 )

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.report.page.looking import Window
 
 See = Callable[..., Window]
@@ -51,6 +53,7 @@ def test_a_link_opens_a_card_and_all_that_it_is_folded_in(see: See) -> None:
     assert seen.shows("#term-certainty")
 
 
+@pytest.mark.slow
 def test_j_and_k_go_through_the_changes(see: See) -> None:
     seen = see()
     ids = []
@@ -81,6 +84,7 @@ def test_diff_link_and_texts_are_copied(see: See) -> None:
     assert not seen.run("() => document.querySelector('#change-0c0c [data-copy]')")  # has no text
 
 
+@pytest.mark.slow
 def test_a_note_on_a_change_is_kept_and_copied_with_it(see: See) -> None:
     seen = see()
     seen.click("#change-a3f1 .note-fold summary")
@@ -94,6 +98,7 @@ def test_a_note_on_a_change_is_kept_and_copied_with_it(see: See) -> None:
     assert seen.copies()[0].endswith("\n> Ask Kim <b>first</b>.\n")
 
 
+@pytest.mark.slow
 def test_figures_are_exact_on_request_and_the_address_says_so(see: See) -> None:
     seen = see()
     seen.press("e")
@@ -105,6 +110,7 @@ def test_figures_are_exact_on_request_and_the_address_says_so(see: See) -> None:
     assert "9.20\xa0ms" in seen.text("h1")
 
 
+@pytest.mark.slow
 def test_a_term_opens_its_entry_beside_it(see: See) -> None:
     seen = see()
     seen.click(".changes .term")
@@ -113,6 +119,7 @@ def test_a_term_opens_its_entry_beside_it(see: See) -> None:
     assert not seen.shows("#term")
 
 
+@pytest.mark.slow
 def test_the_theme_is_chosen_and_remembered(see: See) -> None:
     seen = see(color_scheme="light")
     ground = "() => getComputedStyle(document.body).backgroundColor"
@@ -125,6 +132,7 @@ def test_the_theme_is_chosen_and_remembered(see: See) -> None:
     seen.until("getComputedStyle(document.body).backgroundColor === 'rgb(20, 23, 28)'")
 
 
+@pytest.mark.slow
 def test_shortcuts_are_listed_and_single_keys_can_be_switched_off(see: See) -> None:
     seen = see()
     seen.press("?")
@@ -135,6 +143,7 @@ def test_shortcuts_are_listed_and_single_keys_can_be_switched_off(see: See) -> N
     assert seen.hash == ""
 
 
+@pytest.mark.slow
 def test_on_paper_the_summary_has_two_pages_and_marks_without_colour(see: See) -> None:
     seen = see()
     pdf = seen.page.pdf(format="A4")
@@ -154,6 +163,7 @@ def test_on_paper_the_summary_has_two_pages_and_marks_without_colour(see: See) -
     assert seen.shows(".section-explore")
 
 
+@pytest.mark.slow
 def test_narrow_windows_show_tables_as_cards(see: See) -> None:
     seen = see(width=400)
     beyond = """() => [...document.querySelectorAll("main *, header *")]

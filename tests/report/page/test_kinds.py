@@ -82,6 +82,7 @@ def test_a_page_is_of_its_kind_small_and_short(
     assert seen.run(HEIGHT) <= MOST_SCREENS * SCREEN
 
 
+@pytest.mark.slow
 @every_kind
 def test_a_page_is_open_to_all(see: See, pages: Callable[[str], Path], kind: str) -> None:
     seen = settled(see(pages(kind)))
@@ -90,6 +91,7 @@ def test_a_page_is_open_to_all(see: See, pages: Callable[[str], Path], kind: str
     assert complaints(seen) == []
 
 
+@pytest.mark.slow
 @every_kind
 def test_the_summary_on_paper_has_two_pages(
     see: See, pages: Callable[[str], Path], kind: str
@@ -98,6 +100,7 @@ def test_the_summary_on_paper_has_two_pages(
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) <= PRINTED_PAGES
 
 
+@pytest.mark.slow
 @every_kind
 def test_keys_alone_reach_every_control(see: See, pages: Callable[[str], Path], kind: str) -> None:
     seen = settled(see(pages(kind)))

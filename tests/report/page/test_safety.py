@@ -60,6 +60,7 @@ def test_hostile_names_are_text_in_every_block(see: See) -> None:
     assert seen.run("() => window.hit") is None
 
 
+@pytest.mark.slow
 def test_hostile_names_do_not_widen_the_page(see: See) -> None:
     for width in (1280, 400):
         seen = see("hostile", width=width)
@@ -109,13 +110,10 @@ def test_pages_are_the_same_bytes_each_time() -> None:
     page.encode("utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
-    [
-        ("example", 400, "dark"),
-        pytest.param("example", 1280, "light", marks=pytest.mark.slow),
-        pytest.param("hostile", 1280, "dark", marks=pytest.mark.slow),
-    ],
+    [("example", 400, "dark"), ("example", 1280, "light"), ("hostile", 1280, "dark")],
 )
 def test_it_is_open_to_all(see: See, name: str, width: int, scheme: str) -> None:
     seen = see(name, width=width, color_scheme=scheme)
@@ -129,6 +127,7 @@ def test_it_is_open_to_all(see: See, name: str, width: int, scheme: str) -> None
         assert complaints(seen, f"#{tab}") == [], tab
 
 
+@pytest.mark.slow
 def test_drawer_menu_and_help_are_open_to_all(see: See) -> None:
     seen = see(anchor=f"#op-{LOOKUP}")
     seen.until("document.querySelector('#drawer dl')")

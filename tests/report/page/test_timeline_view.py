@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.report.page.looking import Window
 
 See = Callable[..., Window]
@@ -40,6 +42,7 @@ def test_keys_walk_events_zoom_and_move(see: See) -> None:
     seen.until("!location.hash.includes('time.view')")
 
 
+@pytest.mark.slow
 def test_raw_names_of_events_are_found(see: See) -> None:
     seen = timeline(see)
     box = seen.page.locator("#timeline input")
@@ -55,6 +58,7 @@ def test_raw_names_of_events_are_found(see: See) -> None:
     seen.until("document.querySelector('#timeline [role=status]')?.textContent === '120 events'")
 
 
+@pytest.mark.slow
 def test_a_link_to_a_time_shows_the_range_and_what_it_adds_up_to(see: See) -> None:
     seen = see()
     seen.click(".part.cpu_op")
@@ -70,6 +74,7 @@ def test_a_link_to_a_time_shows_the_range_and_what_it_adds_up_to(see: See) -> No
     assert "Range of 800\xa0µs" in seen.text(".tl-total")
 
 
+@pytest.mark.slow
 def test_dragging_moves_and_with_shift_adds_up(see: See) -> None:
     seen = timeline(see)
     seen.run("() => document.querySelector('.tl-box').scrollIntoView({block: 'center'})")
@@ -101,6 +106,7 @@ def test_dragging_moves_and_with_shift_adds_up(see: See) -> None:
     seen.until_address("time.view=")
 
 
+@pytest.mark.slow
 def test_pointing_describes_and_an_op_leads_to_its_drawer(see: See) -> None:
     seen = timeline(see, anchor="#timeline&time.view=0.000-6000.000")
     seen.run("() => document.querySelector('.tl-box').scrollIntoView({block: 'center'})")
@@ -127,6 +133,7 @@ def test_arrows_join_a_producer_its_transfer_and_the_consumer(see: See) -> None:
     assert with_arrows > seen.run(coloured) + 100
 
 
+@pytest.mark.slow
 def test_a_dark_page_draws_it_dark(see: See) -> None:
     seen = timeline(see, color_scheme="light")
     corner = """() => [...document.querySelector(".tl-box canvas").getContext("2d")
