@@ -343,6 +343,7 @@ def test_a_process_ends_like_the_function(tmp_path: Path) -> None:
     assert not files_below(tmp_path)
 
 
+@pytest.mark.slow
 def test_survives_a_reader_that_goes_away(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "traceanalyzer", "analyze", str(LOGS)],

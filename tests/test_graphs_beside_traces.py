@@ -179,7 +179,7 @@ def test_a_file_without_a_graph_of_the_program_is_refused(captured: Path, tmp_pa
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "programs"),
-    [("capture", (*HELD_OUT, *QUESTIONS)), ("capture_with_graph_defs", PROGRAMS)],
+    [("capture", (*HELD_OUT, *QUESTIONS)), ("capture_with_graph_defs", (*_ALL.values(),))],
     ids=["RunMetadata", "GraphDef"],
 )
 def test_nearly_all_likely_answers_are_right(

@@ -62,6 +62,9 @@ SCRIPTS = {
 }
 
 
+_QUICK = {"what it sees", "exception", "os._exit", "killed"}
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "here").mkdir()
@@ -82,7 +85,13 @@ def both(
     return done.without_ours, plain(words, folder, stdin=stdin, **variables)
 
 
-@pytest.mark.parametrize("code", SCRIPTS.values(), ids=SCRIPTS)
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(code, id=name, marks=[] if name in _QUICK else pytest.mark.slow)
+        for name, code in SCRIPTS.items()
+    ],
+)
 def test_is_as_without_the_capture(folder: Path, tmp_path: Path, code: str) -> None:
     (tmp_path / "temporary").mkdir()
     words, temporary = [script(folder, code), "-x", "--", "a b"], str(tmp_path / "temporary")
@@ -93,7 +102,7 @@ def test_is_as_without_the_capture(folder: Path, tmp_path: Path, code: str) -> N
     assert not [*(tmp_path / "temporary").glob("traceanalyzer-*")]
 
 
-@pytest.mark.parametrize("words", [["-m", "package"], ["program"], ["-m", "no_such_module"]])
+@pytest.mark.parametrize("words", [["-m", "package"], ["program"]])
 def test_runs_a_module_and_a_folder(folder: Path, words: list[str]) -> None:
     for name in ("package", "program"):
         (folder / name).mkdir()
@@ -135,6 +144,7 @@ def test_leaves_no_core(folder: Path) -> None:
 # -------------------------------------------------------------------- without a recorder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["-E", "-OS"])
 def test_runs_where_options_keep_the_recorder_out(folder: Path, option: str) -> None:
     name = script(folder, "import os, sys; print(sys.flags, sorted(os.environ))")

@@ -80,6 +80,7 @@ def test_captures_a_block(tmp_path: Path) -> None:
     assert (tmp_path / "logs" / "plugins" / "profile" / "two").is_dir()
 
 
+@pytest.mark.slow
 def test_captures_some_steps_of_keras(tmp_path: Path) -> None:
     done = run(
         tmp_path,

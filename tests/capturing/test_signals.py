@@ -126,6 +126,7 @@ def test_ctrl_c(tmp_path: Path, then: str, code: int, shown: int) -> None:
         assert (b"traceanalyzer: " in terminal.written) == (words == CAPTURE)
 
 
+@pytest.mark.slow
 def test_stops_and_goes_on(tmp_path: Path) -> None:
     code = """
         import time

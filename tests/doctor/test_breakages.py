@@ -13,6 +13,11 @@ from traceanalyzer.doctor.examine import Request, examine
 
 _MOST_S = 20.0
 _SLOW = pytest.mark.slow  # as slow as the time limits
+_QUICK = {
+    *("no GPU", "container without GPU", "no libcuda", "cuInit crashes", "no libraries"),
+    *("TensorFlow not installed", "CPU-only build", "import raises", "GPU hidden"),
+    "a library crashes on load",
+}
 LINE = "I0000 00:00:1795266933.490061   28888 cudart_stub.cc:31] Could not find cuda drivers"
 OLDER = "2026-11-21 12:26:08.510075: I tensorflow/tsl/cuda/cudart_stub.cc:28] no cuda drivers"
 
@@ -29,7 +34,7 @@ def machine(tmp_path: Path, stub_libraries: Path) -> Simulated:
 
 @pytest.mark.parametrize(
     "what",
-    [pytest.param(w, marks=_SLOW if b.get("slow") else ()) for w, b in BREAKAGES.items()],
+    [pytest.param(w, marks=() if w in _QUICK else _SLOW) for w in BREAKAGES],
 )
 def test_what_is_broken_is_named_first(what: str, machine: Simulated) -> None:
     began_s = time.monotonic()

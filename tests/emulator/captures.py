@@ -53,24 +53,36 @@ def captured(
         may_fail: Whether it may end with another exit code than 0.
         **options: The GPUs, their memory, and the environment, as `Oracle.run` takes them.
     """
-    text = program if isinstance(program, str) else program.read_text(encoding="utf-8")
-    key = repr((program, text, arguments, level, how, sorted(options.items())))
-    folder = _folder() / hashlib.sha256(key.encode()).hexdigest()[:16]
-    folder.mkdir(exist_ok=True)
+    file = _written(program) if isinstance(program, str) else program
+    words = file.read_text(encoding="utf-8"), arguments, level, how, sorted(options.items())
+    folder = _folder_of(repr((file, words)))
     logdir, outcome = folder / "logs", folder / "outcome"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not outcome.exists():
             shutil.rmtree(logdir, ignore_errors=True)
-            if isinstance(program, str):
-                program = folder / "train.py"
-                program.write_text(text, encoding="utf-8")
-            words = str(program), str(logdir), level, *arguments
-            ended = the_oracle().run(f"tests.labelled.{how}", *words, **options)
+            of = str(file), str(logdir), level, *arguments
+            ended = the_oracle().run(f"tests.labelled.{how}", *of, **options)
             outcome.write_bytes(pickle.dumps(ended))
     ended = pickle.loads(outcome.read_bytes())  # noqa: S301 - our own
     assert may_fail or ended.exit_code == 0, f"{arguments}: {ended.error or ended.stderr}"
     return Captured(logdir=logdir, outcome=ended)
+
+
+def _written(program: str) -> Path:
+    """Write a program to a file: the same, whatever it is captured with."""
+    file = _folder_of(program) / "train.py"
+    if not file.exists():
+        part = file.with_suffix(f".{os.getpid()}")
+        part.write_text(program, encoding="utf-8")
+        part.replace(file)
+    return file
+
+
+def _folder_of(key: str) -> Path:
+    folder = _folder() / hashlib.sha256(key.encode()).hexdigest()[:16]
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @cache

@@ -53,7 +53,7 @@ _DRAWN: Final = 20  # questions in an example: a process answers them all
 
 @lru_cache
 def _swept() -> tuple[Compared, ...]:
-    return tuple(compared_all(sweep(most=3)))
+    return tuple(compared_all(sweep(most=2)))
 
 
 def test_each_op_runs_where_tensorflow_runs_it() -> None:
