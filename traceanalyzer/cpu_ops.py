@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pandas as pd
 
 from traceanalyzer.capture_file.document import CaptureFile, is_session
 from traceanalyzer.capture_file.visibility import only_some_sessions_have_no_gpu
+from traceanalyzer.model import Certainty
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.calls import functions_of_datasets
@@ -23,6 +24,7 @@ from traceanalyzer.placement.devices import (
     with_gpus,
 )
 from traceanalyzer.placement.explanations import (
+    BY_STRATEGY,
     CALLS_DIFFER,
     PlacementExplanation,
     ReplayedExplanations,
@@ -94,9 +96,8 @@ _NOT_REPLAYED: Final = "its node was not recorded, so it was not replayed"
 _OF_ANOTHER_CALL: Final = "the graph may belong to another call of the function"
 _MAYBE_CALLED_THERE: Final = "no graph or kernel shows on which device its function was called"
 _SILENT: Final = ARGUMENTS | RESULTS | {"Const", "Identity", "NoOp"}  # leave no event
-_BY_STRATEGY: Final = "a tf.distribute strategy may have requested the device"
 _TASK: Final = re.compile(r"/job:.*?/task:\d+")  # in the full name of a device
-_NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
+NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
 
 
 @once_per_run
@@ -214,16 +215,13 @@ def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
         explanation: PlacementExplanation | None = None
         if replayed is not None and record is not None:
             explanation = replayed.of(str(row.type), record) or PlacementExplanation(
-                type=str(row.type), contradiction=_NOT_ON_CPU
+                type=str(row.type), contradiction=NOT_ON_CPU
             )
         if explanation is None or (explanation.basis == "none" and not explanation.contradiction):
             explanation = _by_registry(run, row)
         if graphs is not None and record is not None:
-            explanation = doubted(explanation, _OF_ANOTHER_CALL)
-            if explanation.doubt == CALLS_DIFFER:
-                explanation = doubted(explanation, CALLS_DIFFER, "possible")
-            if record.function in by_strategy:
-                explanation = doubted(explanation, _BY_STRATEGY, "possible")
+            is_by_strategy = record.function in by_strategy
+            explanation = _by_graph(explanation, is_by_strategy=is_by_strategy)
             is_of_call = any(b.kind is BlockerKind.DEFAULT_DEVICE for b in explanation.blockers)
             if is_of_call and not _shows_call(host, graphs, record):
                 explanation = doubted(explanation, _MAYBE_CALLED_THERE, "possible")
@@ -231,13 +229,41 @@ def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
     by_others = {} if host.capture_file is not None else _inferred(run, host, found)
     for row, record, explanation in found:
         explained = by_others.get(row.op_id, explanation)
+        if explanation.doubt == _MAYBE_CALLED_THERE:
+            explained = _called_there(explanation, explained)
         yield _cpu_op(row, record, explained), _is_idle(row, record, replayed)
+
+
+def _by_graph(explanation: PlacementExplanation, *, is_by_strategy: bool) -> PlacementExplanation:
+    """Add the doubts about a graph that does not belong to a capture."""
+    if explanation.doubt == CALLS_DIFFER:
+        explanation = doubted(explanation, CALLS_DIFFER, "possible")
+    if is_by_strategy:
+        is_full = all(
+            blocker.kind is BlockerKind.REQUEST and blocker.requested_device.startswith("/job:")
+            for blocker in explanation.blockers
+        )
+        certainty: Certainty = "likely" if is_full else "possible"
+        return replace(explanation, certainty=certainty, doubt=BY_STRATEGY)
+    return doubted(explanation, _OF_ANOTHER_CALL)
+
+
+def _called_there(
+    replayed: PlacementExplanation, inferred: PlacementExplanation
+) -> PlacementExplanation:
+    """Return a replay that assumes a call on the CPU; it is likely if other ops show that call."""
+    kinds = {blocker.kind for blocker in inferred.blockers}
+    if inferred.basis != "inference" or kinds != {BlockerKind.DEFAULT_DEVICE}:
+        return replayed
+    return replace(replayed, certainty="likely", doubt=_OF_ANOTHER_CALL)
 
 
 def _inferred(
     run: Run, host: Host, found: list[tuple[Any, OpRecord | None, PlacementExplanation]]
 ) -> dict[str, PlacementExplanation]:
     """Infer explanations of unexplained ops from the other ops of the host."""
+    ops, transfers = host.tables.ops, host.tables.transfers
+    from_gpu = set(transfers["consumer"][transfers["direction"] == "d2h"])
     unexplained = [
         UnexplainedOp(
             op_id=row.op_id,
@@ -245,12 +271,13 @@ def _inferred(
             function=_text(row.function),
             is_eager=bool(row.is_eager),
             types=tuple({*_text(row.input_types).split(";")} - {"", UNKNOWN_TYPE}),
+            is_fed_by_gpu=row.op_id in from_gpu,
             explanation=explanation,
         )
         for row, _, explanation in found
-        if explanation.basis == "none" and not explanation.contradiction
+        if (explanation.basis == "none" and not explanation.contradiction)
+        or explanation.doubt == _MAYBE_CALLED_THERE
     ]
-    ops, transfers = host.tables.ops, host.tables.transfers
     there = ops["placement"].astype(str).str.startswith("gpu") & (ops["role"] == Role.COMPUTE)
     there &= ~ops["is_eager"]
     sent = transfers[(transfers["direction"] == "h2d") & transfers["function"].notna()]

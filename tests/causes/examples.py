@@ -315,7 +315,8 @@ def _blocker(entry: dict[str, Any]) -> BlockerExample:
     op, fields = dict(entry["op"]), dict(entry["blocker"])
     if not op.pop("has_line", True):
         op |= {"file": None, "line": None}
-    explained = {name: op.pop(name) for name in ("certainty", "library") if name in op}
+    known = ("certainty", "doubt", "habit", "inferred_from", "library")
+    explained = {name: op.pop(name) for name in known if name in op}
     if explained:
         if "library" in explained:
             explained["library"] = _line(explained["library"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from traceanalyzer.capture_file.document import lines_text, same_place
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (
+    OP_OR_CALL,
     function_text,
     is_of_call,
     is_of_strategy,
@@ -46,7 +47,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 def describe(ops: BlockedOps) -> FindingText:
     if ops.ops[0].explanation.inferred_from:
-        return ops.described("caller_device_scope_cpu/inferred")
+        return ops.described("caller_device_scope_cpu/inferred", modifiers=(OP_OR_CALL,))
     if _scope(ops.blocker) is None:
         return ops.described("caller_device_scope_cpu/call_on_the_cpu")
     lines = lines_text(blocker.scope_frame for blocker in ops.blockers)

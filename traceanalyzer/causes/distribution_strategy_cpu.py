@@ -10,6 +10,7 @@ from traceanalyzer.causes.knowledge.finding_text import capitalized, is_of_strat
 from traceanalyzer.data_files import toml
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
+from traceanalyzer.placement.explanations import BY_STRATEGY
 
 _INPUT: Final = "the input of a strategy"
 _REDUCTION: Final = "the reduction of a strategy"
@@ -17,7 +18,15 @@ _OWNERS: Final = toml("causes/data/strategies.toml")["owners"]["files"]
 _CASES: Final = {_INPUT: "/input", _REDUCTION: "/reduction"}
 
 
-def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
+    if _has_full_name(cpu_op, blocker):
+        text = f"{blocker.requested_device} is requested for {blocker.name}"
+        return CauseMatch(
+            scope=f"{cpu_op.function} {device_text(blocker.requested_device)}",
+            evidence=(observed("requested_device", text, f"node {blocker.name}"),),
+            certainty="likely",
+            sub_reason="full_name",
+        )
     if blocker.link not in {"own", "resource"} or not is_of_strategy(blocker):
         return None
     owner, frame = _owner(blocker), blocker.scope_frame
@@ -30,11 +39,20 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
+    if ops.blocker.scope_frame is None:
+        return ops.described("distribution_strategy_cpu/full_name", Owner="A strategy")
     owner = _owner(ops.blocker)
     case = _CASES.get(owner, "")
     if ops.blocker.kind is not BlockerKind.REQUEST and owner not in _CASES:
         case = "/variable"
     return ops.described(f"distribution_strategy_cpu{case}", Owner=capitalized(owner))
+
+
+def _has_full_name(cpu_op: CpuOp, blocker: Blocker) -> bool:
+    """Return whether a graph without lines requests the CPU as a strategy does for its replicas."""
+    is_own_request = blocker.kind is BlockerKind.REQUEST and blocker.link == "own"
+    is_full = blocker.requested_device.startswith("/job:") and blocker.scope_frame is None
+    return is_own_request and is_full and cpu_op.explanation.doubt == BY_STRATEGY
 
 
 def _owner(blocker: Blocker) -> str:

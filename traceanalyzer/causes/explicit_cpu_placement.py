@@ -5,6 +5,7 @@ from __future__ import annotations
 from traceanalyzer.capture_file.document import same_place
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (
+    OP_OR_CALL,
     is_of_call,
     is_of_strategy,
     observed,
@@ -46,14 +47,17 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 def describe(ops: BlockedOps) -> FindingText:
     case = ""
+    modifiers: tuple[str, ...] = ()
     if all(cpu_op.explanation.inferred_from for cpu_op in ops.ops):
-        case = "/inferred"
+        is_eager = all(cpu_op.is_eager for cpu_op in ops.ops)
+        case, modifiers = ("/inferred_eager", ()) if is_eager else ("/inferred", (OP_OR_CALL,))
     elif all(blocker.scope_frame is None for blocker in ops.blockers):
         case = "/without_a_line"
     elif all(map(_is_computed, ops.blockers)):
         case = "/computed"
     types = list(dict.fromkeys(cpu_op.explanation.type for cpu_op in ops.ops))
-    return ops.described(f"explicit_cpu_placement{case}", types=series(types, 5))
+    types_text = series(types, 5)
+    return ops.described(f"explicit_cpu_placement{case}", types=types_text, modifiers=modifiers)
 
 
 def _is_computed(blocker: Blocker) -> bool:

@@ -43,7 +43,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
             scope=f"{name or cpu_op.function} {device}",
             evidence=(observed("resource_device", shown),),
             certainty="likely",
-            sub_reason="inferred",
+            sub_reason=cpu_op.explanation.habit or "inferred",
         )
     frame = _scope_line(blocker)
     text = f"{name or 'the resource'} is on {device}"
@@ -66,7 +66,9 @@ def describe(ops: BlockedOps) -> FindingText:
     if ops.ops[0].explanation.inferred_from:
         user = name or ops.ops[0].function
         by = f" of `{user}`" if user else f" behind {types_at(ops.ops)}"
-        return ops.described("resource_on_cpu/inferred", by=by)
+        habits = {cpu_op.explanation.habit for cpu_op in ops.ops}
+        case = "embedding" if habits == {"embedding"} else "inferred"
+        return ops.described(f"resource_on_cpu/{case}", by=by)
     is_placed, is_int32 = blocker.kind in PLACED, _dtype(blocker) == _INT32
     is_variable = blocker.resource is not None and blocker.resource.dtype
     kind = "int32 variable" if is_int32 else "variable" if is_variable else "resource"

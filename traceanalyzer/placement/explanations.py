@@ -24,7 +24,9 @@ from traceanalyzer.placement.registry import SupportedTypes
 _END: Final = re.compile(r"Func/.*/(?:input|output)/_\d+$")
 _RESOURCE_CODE: Final = "tensorflow/python/ops/resource_variable_ops.py"
 _DISAGREES: Final = "a replay on the program's own machine does not match the recorded placement"
+_INITIAL: Final = "/Assign"  # ends the name of that assignment in a graph
 CALLS_DIFFER: Final = "its calls do not all have the same blockers"
+BY_STRATEGY: Final = "a tf.distribute strategy may have requested the device"
 # The basis of an explanation: a replay of the placement; the kernel registry; what other ops of
 # the trace show; nothing.
 Basis: TypeAlias = Literal["replay", "registry", "inference", "none"]
@@ -42,6 +44,7 @@ class PlacementExplanation:
     certainty: Certainty = "possible"
     doubt: str = ""  #: why it is not certain, or ""
     inferred_from: str = ""  #: what in the trace shows it, if it is an inference
+    habit: str = ""  #: id of library code that is known to do this; see `scopes.habit_of`
     contradiction: str = ""  #: how the replay contradicts what was recorded, or ""
     #: If the op's types are unknown: the data types for which it has no GPU kernel.
     types_missing: tuple[str, ...] = ()
@@ -245,20 +248,32 @@ def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
     own = {(b.function, b.name) for b in requests if not b.copied_from}
     requested = {b.requested_device for b in requests}
     has_resource = any(b.link == "resource" for b in blockers)
+    lineless = {(b.requested_device, b.called_in) for b in requests if b.scope_frame is None}
     return tuple(
         b
         for b in blockers
         if (b.function, b.copied_from) not in own
         if b not in ends or b.requested_device not in requested
         if not (has_resource and _reads_handle(b))
+        if not (_is_of_unknown_call(b) and (b.requested_device, "") in lineless)
     )
 
 
 def _reads_handle(blocker: Blocker) -> bool:
     frame = blocker.scope_frame
     is_own_request = blocker.kind is BlockerKind.REQUEST and blocker.link == "own"
-    in_library = frame is not None and not frame.is_user and frame.file.endswith(_RESOURCE_CODE)
-    return is_own_request and in_library
+    if frame is None:
+        return is_own_request and blocker.name.endswith(_INITIAL)
+    return is_own_request and not frame.is_user and frame.file.endswith(_RESOURCE_CODE)
+
+
+def _is_of_unknown_call(blocker: Blocker) -> bool:
+    """Return whether this is the request of a call whose line was not recorded.
+
+    A branch of a condition has the scopes around the condition, so its ops request the same.
+    """
+    is_request = blocker.kind is BlockerKind.REQUEST and bool(blocker.called_in)
+    return is_request and blocker.scope_frame is None
 
 
 def _groups_others(blocker: Blocker) -> bool:

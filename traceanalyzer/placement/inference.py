@@ -67,7 +67,10 @@ _OF_SIZES: Final = frozenset(
     }
 )
 _FLOATS: Final = frozenset({"double", "float", "half"})
-_INTEGERS: Final = frozenset({"int32", "int64"})
+_INTEGERS: Final = frozenset({"int16", "int32", "int64"})
+# Eager tensors of these dtypes are never in the memory of a GPU, so nothing copies them from there.
+_IN_HOST_MEMORY: Final = frozenset({"int32", "string"})
+_PRODUCTS: Final = frozenset({"BatchMatMulV2", "MatMul"})  # few programs multiply integers
 _EMBEDDING: Final = "embedding"  # a habit: its ops use a variable on the CPU
 
 
@@ -79,6 +82,7 @@ class UnexplainedOp(NamedTuple):
     function: str  #: the function it ran in; "" for none, or a session
     is_eager: bool
     types: tuple[str, ...]  #: of its inputs, as far as they are known
+    is_fed_by_gpu: bool  #: whether an input was copied to the CPU for it
     explanation: PlacementExplanation
 
     @property
@@ -139,7 +143,7 @@ def inferred(
     names = [name for _, name in there] + [op.name for op in ops]
     if is_distributed or any(map(REPLICA.search, names)):
         return explained
-    by_variable = _by_variables(variables, others)
+    by_variable = _by_variables(variables, others, version)
     others = [op for op in others if op.op_id not in by_variable]
     by_scope = _by_scopes(registry, others, there, {_call(op) for op in variables})
     if by_scope is None:
@@ -185,6 +189,8 @@ def _by_scopes(
             calls[_call(op)].append(op)
         elif op.is_eager and _is_free(registry, op):
             has = "it has GPU kernels for all usual dtypes"
+            if op.is_fed_by_gpu:
+                has = f"its inputs were on a GPU, and {has} of such inputs"
             explained[op.op_id] = _explained(op, BlockerKind.REQUEST, has)
     reach_gpu = {call_of(function, name) for function, name in there}
     beside_gpu = {call_of(f, name) for f, name in there if not _RESULT.fullmatch(name)}
@@ -224,7 +230,7 @@ def _by_scope(op: UnexplainedOp, call: Call, *, is_whole: bool) -> PlacementExpl
 
 
 def _by_variables(
-    variables: Sequence[UnexplainedOp], others: Sequence[UnexplainedOp]
+    variables: Sequence[UnexplainedOp], others: Sequence[UnexplainedOp], version: str | None
 ) -> dict[str, PlacementExplanation]:
     """Explain ops that use variables, and the other ops of their updates.
 
@@ -239,7 +245,8 @@ def _by_variables(
     for op in variables:
         owner = _owner(op, users[op.function])
         shown = f"{op.type} ran on the CPU, and it runs where its variable is"
-        found[op.op_id] = _explained(op, BlockerKind.RESOURCE, shown, owner=owner)
+        explained = _explained(op, BlockerKind.RESOURCE, shown, owner=owner)
+        found[op.op_id] = replace(explained, habit=habit_of(f"{owner}/", version))
     named = {(op.function, op.name): op for op in variables}
     updates = {(op.function, _update(op.name)): op for op in variables if _update(op.name)}
     for op in others:
@@ -248,7 +255,8 @@ def _by_variables(
             lead = named.get((op.function, f"{initializer['variable']}/Assign"))
         if lead is not None:
             shown = f"it belongs to {lead.name}, which uses a variable on the CPU"
-            found[op.op_id] = _tied(_explained(op, BlockerKind.RESOURCE, shown), lead, "class")
+            explained = _tied(_explained(op, BlockerKind.RESOURCE, shown), lead, "class")
+            found[op.op_id] = replace(explained, habit=found[lead.op_id].habit)
     return found
 
 
@@ -311,8 +319,12 @@ def _explained(
 
 def _is_free(registry: Registry, op: UnexplainedOp) -> bool:
     """Return whether an op has a GPU kernel for all inputs that it may have had."""
+    usual = USUAL
+    if op.is_eager and op.is_fed_by_gpu:
+        usual -= _IN_HOST_MEMORY
+        usual -= _INTEGERS if op.type in _PRODUCTS else set()
     return (
-        USUAL.isdisjoint(op.explanation.types_missing)
+        usual.isdisjoint(op.explanation.types_missing)
         and "TensorList" not in op.type
         and not follows_others(registry, op.type)
         and not has_values_without_gpu_kernel(registry, op.type)

@@ -32,6 +32,8 @@ FASTER_PIPELINE: Final = Fix.of(
     condition="the model waits for input",
     code="dataset = dataset.map(f, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)",
 )
+#: Modifier of a finding whose scope can be around the ops or around the call of their function.
+OP_OR_CALL: Final = "scope_of_op_or_call"
 
 _FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 _STRATEGIES: Final = ("tensorflow/python/distribute/", "keras/distribute/")
