@@ -2,14 +2,13 @@
 
 import inspect
 import re
-import tempfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import traceanalyzer as ta
-from tests.emulator.oracle import the_oracle
+from tests.emulator.captures import captured
 from traceanalyzer.compare.reports import findings_of
 from traceanalyzer.model import Report
 from traceanalyzer.report.assemble import assemble
@@ -38,19 +37,11 @@ def document() -> str:
         gpus = claim.get("gpus", 1)
         only = [] if gpus else [claim["program"]]
         if gpus not in reports:
-            reports[gpus] = _captured(gpus, *only)
+            run = captured(_PROGRAM, *only, level=3, gpus=gpus).run()
+            reports[gpus] = assemble(ta.diagnose(run))
         says = " ".join(dict.fromkeys(_answers(claim, reports[gpus])))
         rows.append(f"| {claim['text']} | {claim['is_true']} | `{claim['program']}` | {says} |\n")
     return _HEAD + "".join(rows)
-
-
-def _captured(gpus: int, *programs: str) -> Report:
-    with tempfile.TemporaryDirectory() as logs:
-        words = (str(_PROGRAM), logs, 3, *programs)
-        task = "tests.labelled.captured_in_fork:capture"
-        outcome = the_oracle().run(task, *words, gpus=gpus)
-        assert outcome.exit_code == 0, outcome.error or outcome.stderr
-        return assemble(ta.diagnose(ta.load(logs)))
 
 
 def _answers(claim: dict[str, Any], report: Report) -> Iterator[str]:

@@ -10,10 +10,13 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.compare.test_compare import PROGRAM, captured
+import traceanalyzer as ta
+from tests.compare.test_compare import PROGRAM
+from tests.emulator.oracle import the_oracle
 from traceanalyzer.compare.differences import compare
 from traceanalyzer.compare.step_times import step_time_change, step_times
 from traceanalyzer.model import Report
+from traceanalyzer.report.assemble import assemble
 
 _PAIRS: Final = 20
 _FIT: Final = """
@@ -38,7 +41,7 @@ def main() -> None:
         told_apart = uncompared = 0
         with tempfile.TemporaryDirectory() as folder:
             for pair in range(pairs):
-                runs = [captured(program, Path(folder, f"{pair}-{side}")) for side in "ab"]
+                runs = [_captured(program, Path(folder, f"{pair}-{side}")) for side in "ab"]
                 found = compare(*runs)
                 change = found.step_time
                 others = {each.kind for each in found.differences}
@@ -47,6 +50,16 @@ def main() -> None:
                 print(f"{title}: {_times(*runs)}: {change or 'not compared'} {sorted(others)}")
         print(f"{title}: {pairs - told_apart} of {pairs} without a difference")
         print(f"{title}: step times of {uncompared} pairs were not compared")
+
+
+def _captured(program: str, folder: Path) -> Report:
+    folder.mkdir()
+    script, logs = folder / "train.py", folder / "logs"
+    script.write_text(program, encoding="utf-8")
+    task = "tests.labelled.captured_in_fork:capture"
+    outcome = the_oracle().run(task, str(script), str(logs), 3)
+    assert outcome.exit_code == 0, outcome.error or outcome.stderr
+    return assemble(ta.diagnose(ta.load(logs)))
 
 
 def _times(base: Report, new: Report) -> str:

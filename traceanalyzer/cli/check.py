@@ -84,10 +84,11 @@ def check(
         msg = f"{printable(budget_file or '')}: the budget sets no limit; {advice}"
         raise TraceAnalyzerError(msg)
     with progress() as tell:
-        report = report_of(source.path, source.run_name, source.max_memory_bytes, tell)
+        limit = source.max_memory_bytes
+        report = report_of(source.path, source.run_name, limit, tell, source.graphs)
         base = None
         if baseline_path is not None:
-            base = report_of(baseline_path, None, source.max_memory_bytes, tell)
+            base = report_of(baseline_path, None, limit, tell)
     found = breaches(report, budget, base, datetime.now(UTC).date())
     try:
         click.echo(rendered(located(found, Path.cwd()), rules, form, source.path), nl=False)

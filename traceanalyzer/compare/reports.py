@@ -19,7 +19,7 @@ from traceanalyzer.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 _LARGEST_BYTES: Final = 1 << 30
@@ -88,17 +88,18 @@ def report_of(
     run_name: str | None = None,
     max_memory_bytes: int | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    graphs: Sequence[Path] = (),
 ) -> Report:
     """Return the report of a log directory, a run directory, a trace, or a `report.json`."""
     if is_report(path):
-        if run_name is not None:
-            msg = f"{printable(path)}: a report has only one run; leave out --run"
+        if run_name is not None or graphs:
+            msg = f"{printable(path)}: this is a report of one run; leave out --run and --graph"
             raise TraceAnalyzerError(msg)
         return read_report(path)
     from traceanalyzer.diagnosis import diagnose  # noqa: PLC0415 - loads pandas
     from traceanalyzer.report.assemble import assemble  # noqa: PLC0415
     from traceanalyzer.run import load  # noqa: PLC0415
 
-    run = load(path, run_name, max_memory_bytes=max_memory_bytes, progress=progress)
+    run = load(path, run_name, graphs=graphs, max_memory_bytes=max_memory_bytes, progress=progress)
     progress("explaining")
     return assemble(diagnose(run))
