@@ -1,7 +1,6 @@
 """The table of common claims: `python -m tests.claims.table` writes `docs/common-claims.md`."""
 
 import inspect
-import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +39,7 @@ def document() -> str:
             run = captured(_PROGRAM, *only, level=3, gpus=gpus).run()
             reports[gpus] = assemble(ta.diagnose(run))
         says = " ".join(dict.fromkeys(_answers(claim, reports[gpus])))
+        assert says, claim
         rows.append(f"| {claim['text']} | {claim['is_true']} | `{claim['program']}` | {says} |\n")
     return _HEAD + "".join(rows)
 
@@ -58,14 +58,20 @@ def _answers(claim: dict[str, Any], report: Report) -> Iterator[str]:
         ]
         for row in rows:
             finding = findings.get(row["op_id"])
-            if finding is not None:
+            where, would = (
+                str(row[key]).partition(":")[0].upper()
+                for key in ("placement", "predicted_placement")
+            )
+            if report.on_a_gpu is not None:  # why there is no GPU depends on the machine
+                there = f"on a machine with a GPU, it would run on the {would}"
+                yield f"{type_} runs on the {where}; {there}."
+            elif finding is not None:
                 yield f"{finding.title} ({finding.certainty})."
             else:
-                where = row["placement"].partition(":")[0].upper()
                 yield f"{type_} runs on the {where} ({row['placement_certainty']})."
     for myth in report.myths:
         if myth.id == claim.get("myth"):
-            said = re.split(r"(?<=\\.) |: ", myth.answer, maxsplit=1)[1]  # without figures
+            said = myth.answer.partition(": ")[2]  # without figures
             yield said[0].upper() + said[1:]
 
 
