@@ -15,7 +15,7 @@ __all__ = ["Difference", "differences", "facts"]
 _WORDS: Final = frozenset(
     {
         *("answer", "because", "code", "label", "message", "note", "question", "reason"),
-        *("remarks", "settled_by", "text", "title", "tool", "verdict", "why"),
+        *("remarks", "text", "title", "tool", "verdict", "why"),
     }
 )
 _DRAWN: Final = frozenset({"event_lanes", "name_scopes", "page", "picture"})

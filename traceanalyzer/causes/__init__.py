@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
 from traceanalyzer.causes._cause import BlockedOps, Cause, CauseMatch, FindingText
 
-__all__ = ["BlockedOps", "Cause", "CauseMatch", "FindingText", "all_causes"]
+__all__ = ["BlockedOps", "Cause", "CauseMatch", "FindingText", "all_causes", "cause_title"]
 
 
 def all_causes() -> tuple[Cause, ...]:
@@ -18,3 +19,10 @@ def all_causes() -> tuple[Cause, ...]:
         if not found.ispkg and not found.name.startswith("_")
     ]
     return tuple(sorted((m.CAUSE for m in modules), key=lambda cause: cause.id))
+
+
+@cache
+def cause_title(cause_id: str) -> str:
+    """Return the title of a cause, given its id; a case follows a slash."""
+    titles = {cause.id: cause.title for cause in all_causes()}
+    return titles.get(cause_id.partition("/")[0], cause_id)

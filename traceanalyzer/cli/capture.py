@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import click
 
 from traceanalyzer.cli.parameters import duration, file_name, time, writable
 from traceanalyzer.cli.parameters import steps as steps_range
 from traceanalyzer.cli.terminal import tell
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 PAGE = "traceanalyzer-report.html"
 _FOR_S = 10.0

@@ -88,7 +88,7 @@ def print_terms(glossary: Mapping[str, str], console: Console) -> None:
     """Print the glossary."""
     rows = tuple((name, prose(meaning)) for name, meaning in glossary.items())
     screen = Screen(console)
-    screen.print(screen.of(b.KeyValues(rows=rows)))
+    screen.print(screen.blocks([b.KeyValues(rows=rows)]))
 
 
 def print_ops(ops: Sequence[OpReasons], total: int, console: Console) -> None:

@@ -7,14 +7,13 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from rich.console import Console
 
 _PROGRESS_AFTER_S = 1.0

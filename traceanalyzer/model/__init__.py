@@ -231,7 +231,6 @@ class UnexplainedOp(OpRef):
     occurrences: Count | None = None
     cost: Cost
     candidates: tuple[str, ...] = ()  # causes that are still possible
-    settled_by: str | None = None  # how to get a definite answer
 
 
 class Unexplained(Record):
@@ -266,9 +265,7 @@ class Tables(Record):
     """The tables of the run."""
 
     ops: Table  # the most expensive CPU-placed ops, and the most expensive others
-    copies: Table
     steps: Table
-    kernels: Table
 
 
 class Report(Record):

@@ -313,17 +313,10 @@ class InputHost(Record):
     host: str
     verdict: InputVerdict
     reason: str | None  # why the verdict is unknown
-    steps_count: Count
     wait_mean_us: Us | None
-    wait_median_us: Us | None
     wait_share: Share | None  # of the steps' time
-    other_us: Us | None  # time of a step without the wait
     slow_stage: str | None  # the stage that bounds the rate, by its path
     slow_us: Us | None  # its work per step
-    slow_wait_share: Share | None  # of the wait: the part during which the stage worked
-    startup_us: Us | None  # the longest first request of an iterator
-    shuffle_fill_us: Us | None  # the part that filled a shuffle buffer, if most of it
-    shuffle_fill_count: Count | None
 
 
 class InputPipeline(Record):

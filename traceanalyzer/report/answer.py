@@ -257,14 +257,18 @@ def _no_gpu(facts: PageFacts) -> Text:
 
 
 def _predicted(facts: PageFacts) -> Text:
-    there, counts, stay = facts.diagnosis.on_a_gpu, facts.with_a_gpu, len(facts.stay_on_cpu)
+    there, counts, stay = (
+        facts.diagnosis.on_a_gpu,
+        facts.with_a_gpu,
+        len(facts.diagnosis.stay_on_cpu),
+    )
     hides = there is not None and there.hides_gpus
     said = "With a GPU that the program does not hide, " if hides else "With a GPU, "
     if stay:
         once = f", {counts.on_cpu_once:,} of them only once" if counts.on_cpu_once else ""
         once = ", only once" if counts.on_cpu_once == stay else once
         would = "would" if facts.stay_for_certain else "may"
-        why = " by design" if facts.stay_on_cpu <= facts.by_design else ""
+        why = " by design" if facts.diagnosis.stay_on_cpu <= facts.by_design else ""
         said += f"{counts.on_gpu:,} of {counted(sum(counts), 'op')} would run on it"
         said += f"; {stay:,} {would} stay on the CPU{why}{once}"
     else:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pandas as pd
 
 from traceanalyzer import model as m
-from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
+from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.changes import changes_of
 from traceanalyzer.costs import joint_cost, op_costs
 from traceanalyzer.diagnosis import Diagnosis, cpu_ops
@@ -137,8 +137,6 @@ def _on_a_gpu(diagnosis: Diagnosis) -> m.OnAGpu | None:
 
 def _unexplained(left: pd.DataFrame, diagnosis: Diagnosis, *, is_measured: bool) -> m.Unexplained:
     run, shown, candidates = diagnosis.run, left.head(_MAX_OPS), Candidates(diagnosis.run)
-    # Another capture of these hosts would show nothing new.
-    captured = {host.name for host, _ in run.captured}
     costs = op_costs(shown, run.transfers, diagnosis.costs if is_measured else None)
     ops = []
     for ref, occurrences, cost in zip(_refs(shown, run), shown["occurrences"], costs, strict=True):
@@ -146,7 +144,6 @@ def _unexplained(left: pd.DataFrame, diagnosis: Diagnosis, *, is_measured: bool)
         if is_measured:
             more["occurrences"] = int(occurrences) or None
             more["candidates"] = candidates.of(diagnosis.cpu_ops.get(ref["op_id"]))
-            more["settled_by"] = None if str(ref["host"]) in captured else SETTLED_BY
         ops.append(m.UnexplainedOp(**ref, cost=cost, **more))
     took_us = int(left["host_self_ps"].sum()) / PS_PER_US
     return m.Unexplained(cpu_op_us=took_us, ops=tuple(ops), ops_total=len(left))

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 import pandas as pd
 
+from traceanalyzer.causes import cause_title
 from traceanalyzer.costs import joint_cost
 from traceanalyzer.exclusions import ruled_out
 from traceanalyzer.findings import Finding
@@ -183,7 +184,7 @@ def _needs(change: Change, found: list[Finding], number: dict[str, int]) -> Iter
     """Yield the blockers, if there are several, and the other changes that the ops need."""
     items = [
         (
-            f"{t.cause_title(blocker.cause)} ({blocker.certainty})",
+            f"{cause_title(blocker.cause)} ({blocker.certainty})",
             *(t.prose(f": {blocker.evidence[0].text}") if blocker.evidence else ()),
         )
         for finding in found
@@ -240,9 +241,7 @@ def _ruled_out(facts: PageFacts, change: Change, found: list[Finding]) -> Iterat
         causes = {finding.cause for finding in found} | {c.cause for c in change.candidates}
         excluded |= {out.cause: out.because for out in ruled_out(facts.run, cpu_op, causes)}
     if excluded:
-        items = tuple(
-            (t.cause_title(c), ": ", *t.prose(because)) for c, because in excluded.items()
-        )
+        items = tuple((cause_title(c), ": ", *t.prose(because)) for c, because in excluded.items())
         yield b.Fold(summary=(f"Ruled out ({len(items)})",), blocks=(b.Bullets(items=items),))
 
 

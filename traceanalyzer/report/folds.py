@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from traceanalyzer.causes import all_causes
+from traceanalyzer.causes import cause_title
 from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.diagnosis import RAN_ONCE
 from traceanalyzer.exclusions import MYTHS, myths
@@ -77,7 +77,6 @@ def _checked(facts: PageFacts) -> Iterator[b.Fold]:
     If ops are unexplained, only causes that a fact excludes are listed.
     """
     possible = _possible_causes(facts)
-    titles = {cause.id: cause.title for cause in all_causes()}
     excluded = {out.cause: out.because for f in facts.findings.values() for out in f.ruled_out}
     not_found = "" if len(facts.diagnosis.unexplained) else "not found in this run"
     rows: list[dict[str, b.Cell]] = []
@@ -88,8 +87,8 @@ def _checked(facts: PageFacts) -> Iterator[b.Fold]:
         elif outcome.status == "silent" and outcome.cause not in possible:
             because = excluded.get(outcome.cause, not_found)
         if because:
-            title = titles.get(outcome.cause, outcome.cause)
-            rows.append({"cause": prose(title), "because": prose(sentence(because))})
+            title = prose(cause_title(outcome.cause))
+            rows.append({"cause": title, "because": prose(sentence(because))})
     if rows:
         table = table_of("checked", rows)
         yield _fold("checked", f"Checked and not found: {counted(len(rows), 'cause')}", table)

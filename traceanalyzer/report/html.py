@@ -213,7 +213,6 @@ class _Rule(NamedTuple):
 
 _RULES: Final = (
     _Rule(entries=200, characters=1_000, drawers=100, dropped=()),
-    _Rule(entries=60, characters=300, dropped=(blocks.Timeline,)),
     _Rule(entries=30, characters=200),
     _Rule(entries=8, characters=100),
 )

@@ -59,16 +59,10 @@ def _host(host: HostInput) -> InputHost:
         InputHost,
         host,
         reason=host.reason or None,
-        steps_count=0 if waits is None else waits.steps,
         wait_mean_us=waits and us(waits.mean_ps),
-        wait_median_us=waits and us(waits.median_ps),
         wait_share=waits and waits.share,
-        other_us=waits and us(waits.other_ps),
         slow_stage=slow and slow.stage,
         slow_us=slow and us(slow.busy_ps),
-        slow_wait_share=slow and slow.in_wait_share,
-        shuffle_fill_us=us(host.fill_ps),
-        shuffle_fill_count=host.fill_size,
     )
 
 

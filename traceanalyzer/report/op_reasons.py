@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from traceanalyzer.attribution import cause_of
-from traceanalyzer.causes import FindingText, all_causes
+from traceanalyzer.causes import FindingText, all_causes, cause_title
 from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.causes.knowledge.finding_text import blocker_text
 from traceanalyzer.cpu_ops import Analysis, CpuOp
@@ -44,7 +44,6 @@ class Reasoner:
         self._diagnosis = diagnosis
         self._run = diagnosis.run
         self._causes = all_causes()
-        self._titles = {cause.id: cause.title for cause in self._causes}
         self._captured = {host.name for host, _ in self._run.captured}
         self._candidates = Candidates(self._run)
 
@@ -147,13 +146,11 @@ class Reasoner:
         return _Reason(text.title, certainty, cause_id, text, match.evidence, tie)
 
     def _possible_causes(self, cpu_op: CpuOp) -> Iterator[b.Note]:
-        named = {cause: self._titles.get(cause, "") for cause in self._candidates.of(cpu_op)}
+        named = {cause: cause_title(cause) for cause in self._candidates.of(cpu_op)}
         if "dtype_unsupported" in named and cpu_op.explanation.types_missing:
             named["dtype_unsupported"] = f"if its dtype is {types_missing(cpu_op)}"
         if named:
-            causes = listed(
-                [f"{cause} ({what})" if what else cause for cause, what in named.items()]
-            )
+            causes = listed([f"{cause} ({what})" for cause, what in named.items()])
             yield b.Note(text=(b.Strong(text="Possible causes:"), *prose(f" {causes}.")))
 
 

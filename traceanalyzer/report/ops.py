@@ -11,7 +11,7 @@ import pandas as pd
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from traceanalyzer.causes import all_causes
+from traceanalyzer.causes import cause_title
 from traceanalyzer.costs import copies_of_unknown_size
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.format import counted
@@ -116,7 +116,6 @@ def _joined(ids: pd.Series[str], texts: Mapping[str, Iterable[str]]) -> list[str
 
 def _causes(diagnosis: Diagnosis) -> dict[str, list[str]]:
     """Return the titles of each op's causes, with a GPU if there is a prediction."""
-    titles = {cause.id: cause.title for cause in all_causes()}
     there = diagnosis.on_a_gpu
     findings, unexplained = diagnosis.findings, diagnosis.unexplained["op_id"].tolist()
     if there is not None:
@@ -124,7 +123,7 @@ def _causes(diagnosis: Diagnosis) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for finding in findings:
         for op_id in (*finding.op_ids, *finding.dragged_along):
-            found.setdefault(op_id, []).append(titles.get(finding.cause, finding.cause))
+            found.setdefault(op_id, []).append(cause_title(finding.cause))
     return {op_id: ["unknown"] for op_id in unexplained} | found
 
 

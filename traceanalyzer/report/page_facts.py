@@ -185,16 +185,12 @@ class PageFacts:
         return next((f for f in certain if f.cause == _NO_GPU), None)
 
     @property
-    def stay_on_cpu(self) -> frozenset[str]:
-        """Ids of the ops that a machine with a GPU would compute on the CPU, as predicted."""
-        return self.diagnosis.stay_on_cpu
-
-    @property
     def stay_for_certain(self) -> bool:
-        """Whether each op in `stay_on_cpu` has a certain cause."""
+        """Whether each op that would stay on the CPU has a certain cause."""
         certain = [f for f in self.findings.values() if f.certainty == "certain"]
         why = [f for f in certain if f.cause != _NO_GPU]
-        return self.stay_on_cpu <= _ops_of(why) | {op for f in why for op in f.dragged_along}
+        explained = _ops_of(why) | {op for f in why for op in f.dragged_along}
+        return self.diagnosis.stay_on_cpu <= explained
 
     @cached_property
     def with_a_gpu(self) -> OpCounts:
@@ -202,7 +198,7 @@ class PageFacts:
         there = self.diagnosis.on_a_gpu
         if there is None:
             return OpCounts()
-        found, on_cpu = there.analysis, self.stay_on_cpu
+        found, on_cpu = there.analysis, self.diagnosis.stay_on_cpu
         rare = rare_ops(self.run)
         once = sum(rare.get(op_id, NOT_RECORDED) != NOT_RECORDED for op_id in on_cpu)
         unknown = len(found.unsure.keys() - on_cpu) + len(found.not_replayed - on_cpu)

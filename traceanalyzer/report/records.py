@@ -44,29 +44,10 @@ def to_record(kind: type[R], found: object, **values: Any) -> R:  # noqa: ANN401
 
 
 def tables(diagnosis: Diagnosis) -> m.Tables:
-    """Return the tables of the report, cut or aggregated for reading."""
-    run = diagnosis.run
-    origin_ps = min((host.start_ps for host in run.hosts), default=0)
-    copies, kernels = run.transfers, run.kernels
-    ends = ["direction", "memory", "producer_name", "consumer_name", "device"]
-    of_kernels = kernels[["name", "op_id", "op", "device"]]
-    copied = {"bytes": copies["bytes"], "copy_ps": copies["duration_ps"]}
-    return m.Tables(
-        ops=_op_table(diagnosis),
-        copies=_sums(copies[ends].astype(object), copied, ["bytes", "count"]),
-        steps=table(in_us(run.steps, origin_ps), _MAX_ROWS),
-        kernels=_sums(of_kernels, {"duration_ps": kernels["duration_ps"]}, ["duration_ps"]),
-    )
-
-
-def _sums(keys: pd.DataFrame, values: dict[str, pd.Series[Any]], order: list[str]) -> m.Table:
-    """Return the number of rows with the same keys, and the sums of their values."""
-    names, frame = list(keys.columns), keys.assign(count=1, **values)
-    if frame.empty:
-        return table(in_us(frame))
-    sums = frame.groupby(names, observed=True, dropna=False).sum(min_count=1).reset_index()
-    ranks = sums[order].fillna(0).sort_values(order, kind="stable", ascending=False).index
-    return table(in_us(sums.loc[ranks]), _MAX_ROWS)
+    """Return the tables of the report, cut for reading."""
+    origin_ps = min((host.start_ps for host in diagnosis.run.hosts), default=0)
+    steps = table(in_us(diagnosis.run.steps, origin_ps), _MAX_ROWS)
+    return m.Tables(ops=_op_table(diagnosis), steps=steps)
 
 
 def in_us(frame: pd.DataFrame, origin_ps: int = 0) -> pd.DataFrame:

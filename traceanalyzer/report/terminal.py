@@ -126,14 +126,8 @@ class Screen:
     def blocks(self, blocks: Iterable[b.Block]) -> Lines:
         """Yield the content of blocks."""
         for block in blocks:
-            yield from self.of(block)
-
-    def of(self, block: b.Block) -> Lines:
-        """Yield the content of a block."""
-        if isinstance(block, b.Changes):
-            yield from self._changes(block)
-        else:
-            for simple in self._form.simple(block):
+            parts = [block] if isinstance(block, b.Changes) else self._form.simple(block)
+            for simple in parts:
                 yield from self._simple(simple)
 
     def inside(self, blocks: Iterable[b.Block]) -> Lines:
@@ -141,7 +135,7 @@ class Screen:
         for part in self.blocks(blocks):
             yield Padding(part, (0, 0, 0, 2), expand=False)
 
-    def _simple(self, simple: Simple) -> Lines:  # noqa: C901 - by kind
+    def _simple(self, simple: Simple | b.Changes) -> Lines:  # noqa: C901 - by kind
         match simple:
             case b.Note(text=text, tone=tone):
                 yield self.inline(text, _TONES[tone])
@@ -165,6 +159,8 @@ class Screen:
                 yield from self._left(len(lines), min(len(lines), _CODE_LINES))
             case b.Table():
                 yield self._table(simple)
+            case b.Changes():
+                yield from self._changes(simple)
             case b.Fold(summary=summary, tone=tone, blocks=blocks):
                 yield self.inline(summary, _TONES[tone] or "bold")
                 yield from self.inside(blocks)

@@ -13,7 +13,6 @@ from typing import Any, Final
 from traceanalyzer.format import Quantity, counted, duration, share, size
 from traceanalyzer.model import blocks as b
 
-_ACRONYMS: Final = {"cpu": "CPU", "gpu": "GPU", "xla": "XLA", "tf": "TF"}
 _CODE: Final = re.compile(r"`([^`]+)`")
 _SPACES: Final = re.compile(r"[ \t\r\n]+")
 _NAME_FIRST: Final = re.compile(r"\w*[._/:]\w")
@@ -96,11 +95,6 @@ def capital(words: str) -> str:
 def small(words: str) -> str:
     """Return words with a lowercase first letter."""
     return f"{words[:1].lower()}{words[1:]}"
-
-
-def cause_title(cause: str) -> str:
-    """Return a cause's id as words."""
-    return " ".join(_ACRONYMS.get(word, word) for word in cause.split("_"))
 
 
 def terms() -> dict[str, str]:

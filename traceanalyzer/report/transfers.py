@@ -7,15 +7,16 @@ from itertools import chain
 from typing import Final
 
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.format import counted, percent_text, series, size_text
+from traceanalyzer.format import counted, percent_text, series
 from traceanalyzer.model import OpRef
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model import figures as m
 from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.registry import DEFAULT, nearest
 from traceanalyzer.report.records import to_record
-from traceanalyzer.report.text import fill, in_bytes, op_link, table_of, time, word
+from traceanalyzer.report.text import fill, in_bytes, listing, op_link, table_of, time, word
 from traceanalyzer.run import Run
+from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 from traceanalyzer.transfers.graph import device_graph
 from traceanalyzer.transfers.groups import transfer_flows
 from traceanalyzer.transfers.round_trips import RoundTripOp
@@ -27,18 +28,6 @@ _MAX_OPS: Final = 100  # of one round trip
 _MOST_OF_A_KIND: Final = 10  # rows for parts of one direction
 _TRIPS_SHOWN: Final = 10
 _OPS_NAMED: Final = 3
-# Causes that keep an op on the CPU regardless of the device that the program requests.
-_CANNOT_MOVE: Final = frozenset(
-    [
-        "no_gpu_kernel",
-        "dtype_unsupported",
-        "attr_unsupported",
-        "python_callback",
-        "custom_op",
-        "host_pipeline",
-        "remote_host",
-    ]
-)
 
 
 def transfer_graph(run: Run) -> m.TransferGraph | None:
@@ -91,20 +80,14 @@ def round_trips(
 
 def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
     registry = nearest(diagnosis.run.tensorflow_version).registry
-    stuck = {
-        op_id
-        for finding in diagnosis.findings
-        if {finding.cause, *(each.cause for each in finding.blockers)} & _CANNOT_MOVE
-        for op_id in finding.op_ids
-    }
 
     def cannot_move(op: RoundTripOp) -> bool:
-        if op.op_id in stuck:
-            return True
         cpu_op = diagnosis.cpu_ops.get(op.op_id or "")
+        op_type = op.type if cpu_op is None else cpu_op.explanation.type  # as in the program
+        if op_type in PYTHON_CALLBACKS:
+            return True
         if cpu_op is not None and cpu_op.explanation.kernels is not None:
             return not {GPU, DEFAULT} & set(cpu_op.explanation.kernels)
-        op_type = op.type if cpu_op is None else cpu_op.explanation.type  # as in the program
         devices = {kernel.device_type for kernel in registry.usable_kernels(op_type)}
         return DEFAULT not in devices and not {CPU, GPU} <= devices
 
@@ -125,10 +108,9 @@ def transfers_tab(
     if round_trips:
         trips = counted(len(round_trips), "round trip")
         summary = f"{trips}: CPU ops that take values from a GPU and return values to it"
-        if len(round_trips) > _TRIPS_SHOWN:
-            summary += f" (the {_TRIPS_SHOWN} that copy most)"
-        items = b.Bullets(items=tuple(map(_words, round_trips[:_TRIPS_SHOWN])))
-        blocks.append(b.Fold(id="round-trips", summary=(summary,), blocks=(items,)))
+        rows = [*map(_round_trip, round_trips[:_TRIPS_SHOWN])]
+        table = table_of("round_trips", rows, len(round_trips))
+        blocks.append(b.Fold(id="round-trips", summary=(summary,), blocks=(table,)))
     return b.Tab(id="transfers", title="Transfers", count=count, blocks=tuple(blocks))
 
 
@@ -205,22 +187,19 @@ def _sync(sync: m.DeviceToHostSyncRecord) -> dict[str, b.Cell]:
     }
 
 
-def _words(trip: m.RoundTripRecord) -> b.Text:
-    named: list[b.Inline] = [op_link(op.name, op.op_id) for op in trip.ops[:_OPS_NAMED]]
-    named += trip.unseen[: _OPS_NAMED - len(named)]
-    ops = [part for name in named for part in (name, ", ")][:-1]
-    more = trip.ops_total - len(named)
-    rest = f" and {more:,} more" if more > 0 else ""
-    arriving, leaving = (_crossing(copies) for copies in (trip.arriving, trip.leaving))
-    certainty = "" if trip.certainty == "certain" else f" ({trip.certainty})"
-    can_move = "TensorFlow has a GPU kernel for each of these op types."
+def _round_trip(trip: m.RoundTripRecord) -> dict[str, b.Cell]:
+    names: list[b.Inline] = [op_link(op.name, op.op_id) for op in trip.ops[:_OPS_NAMED]]
+    names += trip.unseen[: _OPS_NAMED - len(names)]
+    more = [f"{trip.ops_total - len(names):,} more"] * (trip.ops_total > len(names))
+    can_move = "TensorFlow has a GPU kernel for each of these op types"
     if trip.cannot_move:
-        can_move = f"Cannot run on a GPU: {series(trip.cannot_move, _OPS_NAMED)}."
-    return (*ops, f"{rest}: {arriving} from a GPU, {leaving} to one{certainty}. {can_move}")
-
-
-def _crossing(copies: m.RoundTripTransfers) -> str:
-    if copies.count is None:
-        return "unrecorded transfers"
-    size = "an unknown size" if copies.bytes is None else size_text(copies.bytes)
-    return f"{size} in {counted(copies.count, 'transfer')}"
+        can_move = f"cannot run on a GPU: {series(trip.cannot_move, _OPS_NAMED)}"
+    return {
+        "ops": listing([(name,) for name in (*names, *more)], most=len(names) + 1),
+        "arriving": trip.arriving.count,
+        "arriving_bytes": trip.arriving.bytes,
+        "leaving": trip.leaving.count,
+        "leaving_bytes": trip.leaving.bytes,
+        "certainty": trip.certainty,
+        "remark": can_move,
+    }
