@@ -14,7 +14,7 @@ from traceanalyzer.cli.capture import PAGE, capture
 from traceanalyzer.cli.check import check
 from traceanalyzer.cli.compare import compare
 from traceanalyzer.cli.doctor import doctor
-from traceanalyzer.cli.parameters import STDOUT, RunToRead, output, reads_a_run, regex
+from traceanalyzer.cli.parameters import STDOUT, RunToRead, output, reads_a_run, refuse, regex
 from traceanalyzer.cli.terminal import complain, console, discard_output, echo_json, progress
 from traceanalyzer.cli.verify import verify
 from traceanalyzer.errors import TraceAnalyzerError
@@ -56,10 +56,9 @@ def report(
     outputs: dict[Form, Path | None] = {"html": html, "json": json, "markdown": markdown}
     named = [file for file in outputs.values() if file is not None]
     if len({file.resolve() for file in named}) < len(named):
-        msg = "two outputs cannot be the same file; name two files"
         if named.count(STDOUT) > 1:
-            msg = "only one output can be standard output; name a file for each of the others"
-        raise click.UsageError(msg)
+            refuse("only one output can be standard output; name a file for each of the others")
+        refuse("two outputs cannot be the same file; name two files")
     files = [file for file in named if file != STDOUT]
     source.refuse_to_overwrite(files)
     with progress() as tell:
@@ -120,8 +119,7 @@ def tables(source: RunToRead, *, folder: Path, events: bool) -> None:
 
     if folder == STDOUT or (folder.exists() and not folder.is_dir()):
         what = "tables are several files" if folder == STDOUT else "this is a file"
-        msg = f"{folder}: {what}; name a folder for the tables"
-        raise click.UsageError(msg)
+        refuse(f"{folder}: {what}; name a folder for the tables")
     failed = False
     for name in [source.run_name] if source.run_name else runs(source.path):
         try:
@@ -154,15 +152,13 @@ def tables(source: RunToRead, *, folder: Path, events: bool) -> None:
 def export(source: RunToRead, *, file: Path, transfer_graph: bool) -> None:
     """Write parts of the analysis for other programs to read."""
     if not transfer_graph:
-        msg = "say what to export: --transfer-graph"
-        raise click.UsageError(msg)
+        refuse("say what to export: --transfer-graph")
     from traceanalyzer.transfers.graph import FORMATS
     from traceanalyzer.whole_file import write_whole
 
     written = FORMATS.get(file.suffix.lower())
     if written is None:
-        msg = f"{file}: unknown format; end the name in {' or '.join(FORMATS)}"
-        raise click.UsageError(msg)
+        refuse(f"{file}: unknown format; end the name in {' or '.join(FORMATS)}")
     source.refuse_to_overwrite([file])
     with progress() as tell:
         run = source.load(tell)
@@ -189,8 +185,7 @@ def kernels(
     from traceanalyzer.placement import kernel_answers
 
     if (op is None) != cpu_only:
-        msg = "give either an op type, e.g. MatMul, or --cpu-only"
-        raise click.UsageError(msg)
+        refuse("give either an op type, e.g. MatMul, or --cpu-only")
     if op is None:
         listed = kernel_answers.cpu_only(dtype, tf)
         if as_data:
@@ -225,8 +220,7 @@ def explain(cause: str | None, *, terms: bool, as_data: bool) -> None:
     from traceanalyzer.report.text import terms as all_terms
 
     if terms and cause is not None:
-        msg = "--terms prints the glossary; leave out CAUSE, or --terms"
-        raise click.UsageError(msg)
+        refuse("--terms prints the glossary; leave out CAUSE, or --terms")
     causes = all_causes()
     found = None if cause is None else said.find_cause(cause, causes)
     if as_data:

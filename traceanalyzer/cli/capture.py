@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from traceanalyzer.cli.parameters import duration, file_name, time, writable
+from traceanalyzer.cli.parameters import duration, file_name, refuse, time, writable
 from traceanalyzer.cli.parameters import steps as steps_range
 from traceanalyzer.cli.terminal import tell
 
@@ -117,8 +117,7 @@ def _window(
     """Return the recorder's setting for the part of a script to record."""
     is_timed = after is not None or for_s is not None
     if steps is not None and is_timed:
-        msg = "--steps cannot be combined with --after or --for; choose steps or times"
-        raise click.UsageError(msg)
+        refuse("--steps cannot be combined with --after or --for; choose steps or times")
     if steps is not None:
         return {"kind": "steps", "first": steps[0], "last": steps[1]}
     if is_timed:
@@ -129,6 +128,5 @@ def _window(
 def _not_over(page: Path, sources: Iterable[Path]) -> Path:
     """Refuse to write over the script."""
     if page.exists() and any(page.samefile(source) for source in sources if source.exists()):
-        msg = f"{page}: this is the script; name another file for the page"
-        raise click.UsageError(msg)
+        refuse(f"{page}: this is the script; name another file for the page")
     return page

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer.cli.parameters import STDOUT, output, size, writable
+from traceanalyzer.cli.parameters import STDOUT, max_memory, output, refuse, writable
 from traceanalyzer.cli.terminal import console, progress
 
 
@@ -15,13 +15,7 @@ from traceanalyzer.cli.terminal import console, progress
 @click.argument("new", type=click.Path(path_type=Path))
 @output("-o", "--output", "html", metavar="HTML", help="Page to write.")
 @output("--json", metavar="JSON", help="Data to write; `-` is standard output.")
-@click.option(
-    "--max-memory",
-    "max_memory_bytes",
-    type=size,
-    metavar="SIZE",
-    help="Refuse traces that need more memory than this, e.g. 8G. Default: 75% of RAM.",
-)
+@max_memory
 def compare(
     base: Path, new: Path, *, html: Path | None, json: Path | None, max_memory_bytes: int | None
 ) -> None:
@@ -39,17 +33,14 @@ def compare(
     from traceanalyzer.whole_file import write_whole
 
     if html == STDOUT:
-        msg = "the page cannot be standard output; name a file"
-        raise click.UsageError(msg)
+        refuse("the page cannot be standard output; name a file")
     for file in (html, json):
         if file is not None and file != STDOUT:
             writable(file)
             if any(file.exists() and path.exists() and file.samefile(path) for path in (base, new)):
-                msg = f"{file}: this is a report to compare; name another file to write"
-                raise click.UsageError(msg)
+                refuse(f"{file}: this is a report to compare; name another file to write")
     if html is not None and json is not None and html.resolve() == json.resolve():
-        msg = "two outputs cannot be the same file; name two files"
-        raise click.UsageError(msg)
+        refuse("two outputs cannot be the same file; name two files")
     with progress() as tell:
         reports = [report_of(path, None, max_memory_bytes, tell) for path in (base, new)]
         comparison = compared(*reports)

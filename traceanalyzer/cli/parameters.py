@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -21,6 +21,16 @@ _SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
+def refuse(message: str) -> NoReturn:
+    """End the command: it was used in a wrong way."""
+    raise click.UsageError(message)
+
+
+def _reject(value: object, why: str) -> NoReturn:
+    msg = f"{value!r} {why}"
+    raise click.BadParameter(msg)
+
+
 def size(value: object) -> int:
     """Return the bytes of a size such as 500M or 8GB."""
     text = str(value).strip().lower().removesuffix("b").removesuffix("i")
@@ -29,10 +39,7 @@ def size(value: object) -> int:
         found = int(float(number) * _UNITS[unit])
     except (KeyError, ValueError, OverflowError):
         found = 0
-    if found <= 0:
-        msg = f"{value!r} is not a size; write e.g. 500M or 8G"
-        raise click.BadParameter(msg)
-    return found
+    return found if found > 0 else _reject(value, "is not a size; write e.g. 500M or 8G")
 
 
 def time(value: object) -> float:
@@ -40,26 +47,21 @@ def time(value: object) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|m|min|h|)", str(value).strip())
     seconds = float(found[1]) * _SECONDS[found[2]] if found else math.inf
     if math.isinf(seconds):
-        msg = f"{value!r} is not a time; write e.g. 30s, 500ms, or 2m"
-        raise click.BadParameter(msg)
+        _reject(value, "is not a time; write e.g. 30s, 500ms, or 2m")
     return seconds
 
 
 def duration(value: object) -> float:
     """Return the seconds of a time above zero."""
     seconds = time(value)
-    if seconds <= 0:
-        msg = f"{value!r} leaves nothing to record; write e.g. 10s"
-        raise click.BadParameter(msg)
-    return seconds
+    return seconds if seconds > 0 else _reject(value, "leaves nothing to record; write e.g. 10s")
 
 
 def file_name(value: object) -> Path:
     """Return the path of a file or folder to write; refuse "" (from an unset shell variable)."""
     text = str(value)
     if not text.strip() or text == "-":
-        msg = f"{text!r} is not a file name; give one, or leave the option out"
-        raise click.BadParameter(msg)
+        _reject(text, "is not a file name; give one, or leave the option out")
     return Path(text)
 
 
@@ -68,8 +70,7 @@ def steps(value: object) -> tuple[int, int]:
     found = re.fullmatch(r"(\d{1,18}):(\d{1,18})", str(value))
     first, last = (int(found[1]), int(found[2])) if found else (0, 0)
     if not 1 <= first <= last:
-        msg = f"{value!r} is not a range of steps; write e.g. 10:20, counted from 1"
-        raise click.BadParameter(msg)
+        _reject(value, "is not a range of steps; write e.g. 10:20, counted from 1")
     return first, last
 
 
@@ -79,8 +80,7 @@ def regex(value: object) -> re.Pattern[str]:
         return re.compile(str(value))
     except (re.error, OverflowError, RecursionError) as error:
         hint = "use the syntax of Python's `re`; escape dots and brackets: \\. and \\("
-        msg = f"{value!r} is not a regular expression ({error}); {hint}"
-        raise click.BadParameter(msg) from error
+        _reject(value, f"is not a regular expression ({error}); {hint}")
 
 
 @dataclass(frozen=True)
@@ -118,13 +118,22 @@ class RunToRead:
         inputs += self.graphs
         for file in files:
             if file.exists() and any(file.samefile(trace) for trace in inputs if trace.exists()):
-                msg = f"{file}: this is a file to read; name another file to write"
-                raise click.UsageError(msg)
+                refuse(f"{file}: this is a file to read; name another file to write")
+
+
+max_memory = click.option(
+    "--max-memory",
+    "max_memory_bytes",
+    type=size,
+    metavar="SIZE",
+    help="Refuse traces that need more memory than this, e.g. 8G. Default: 75% of RAM.",
+)
 
 
 def reads_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the argument and the options of a command that reads a run; it gets a `RunToRead`."""
 
+    @max_memory
     @wraps(command)
     def wrapped(
         path: Path,
@@ -135,13 +144,6 @@ def reads_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:  # noqa: ANN401
         return command(RunToRead(path, run_name, max_memory_bytes, graphs), **options)
 
-    wrapped = click.option(
-        "--max-memory",
-        "max_memory_bytes",
-        type=size,
-        metavar="SIZE",
-        help="Refuse traces that need more memory than this, e.g. 8G. Default: 75% of RAM.",
-    )(wrapped)
     wrapped = click.option(
         "--graph",
         "graphs",
@@ -164,9 +166,7 @@ def output(*names: str, **more: Any) -> Callable[..., Any]:  # noqa: ANN401 - as
 def writable(file: Path) -> Path:
     """Return a file that can be written; refuse others before the work begins."""
     if file.is_dir():
-        msg = f"{file}: this is a folder; name a file to write"
-        raise click.UsageError(msg)
+        refuse(f"{file}: this is a folder; name a file to write")
     if not file.parent.is_dir():
-        msg = f"{file}: the folder {file.parent} does not exist; create it, or name another"
-        raise click.UsageError(msg)
+        refuse(f"{file}: the folder {file.parent} does not exist; create it, or name another")
     return file
