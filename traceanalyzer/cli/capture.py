@@ -1,7 +1,5 @@
 """`traceanalyzer capture`: run a script under the recorder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers of `explain` and `analyze --op` in the terminal: causes, terms, and single ops."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -63,7 +61,7 @@ def print_cause(cause: Cause, console: Console) -> None:
 
 
 def _page(cause: Cause, screen: Screen) -> Iterator[RenderableType]:
-    yield screen.prose(cause.title, "bold") + screen(f" · {cause.id}", QUIET)
+    yield screen.inline((cause.title,), "bold") + screen(f" · {cause.id}", QUIET)
     text = re.sub(r"(?m)^(#.*)$", r"\1\n", cause.documentation)
     _, *paragraphs = re.split(r"\n(?:[ \t]*\n)+", text)  # leave out the title
     for paragraph in paragraphs:
@@ -73,7 +71,8 @@ def _page(cause: Cause, screen: Screen) -> Iterator[RenderableType]:
             yield from (screen(line, "bold") for line in paragraph.splitlines())
         else:
             for part in _ITEM_START.split(paragraph):
-                yield Padding(screen.prose(part), (0, 0, 0, 2 if part[:1] in "-*123456789" else 0))
+                indent = 2 if part[:1] in "-*123456789" else 0
+                yield Padding(screen.inline((part,)), (0, 0, 0, indent))
 
 
 def print_causes(causes: Sequence[Cause], console: Console) -> None:

@@ -1,7 +1,5 @@
 """Answers about kernels in the terminal: a table of dtypes and devices, and the first version."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Final
 

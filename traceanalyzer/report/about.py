@@ -1,7 +1,5 @@
 """About the trace: its limits, devices, software, and command; and the glossary."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version

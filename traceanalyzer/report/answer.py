@@ -1,7 +1,5 @@
 """The answer at the top: what happened, what it costs, where, and what to do next."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """Build the report from a diagnosis: all data, counted and cut to size, and the page."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from importlib.metadata import version

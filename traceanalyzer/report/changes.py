@@ -1,7 +1,5 @@
 """What to change: the table of changes, and a card for each."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Sequence

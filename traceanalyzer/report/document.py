@@ -1,7 +1,5 @@
 """The report in each form: ``report.json``, the page, and Markdown; and written to files."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Facts that need no change, one line each: by design, not the cause, checked, trace limits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final
 

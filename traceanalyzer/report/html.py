@@ -5,8 +5,6 @@ line of text; the page's script draws it from JSON in an inert script element. T
 Security Policy allows only the page's own style and scripts, which it lists by hash.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Input pipelines in the report: whether they keep up, what is slow, and what helps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Final
 

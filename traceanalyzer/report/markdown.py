@@ -1,7 +1,5 @@
 """The page as Markdown: one change for an issue or review, or all sections that fit into one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Final

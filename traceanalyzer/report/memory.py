@@ -1,7 +1,5 @@
 """Memory in the report: each allocator's peak, the ops that used it, and warnings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Everything known about single ops, for the page's drawer and `traceanalyzer analyze --op`."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
@@ -34,10 +32,6 @@ _SUGGESTED: Final = 3
 _VALUES_SHOWN: Final = 8
 
 
-class NoSuchOpError(TraceAnalyzerError):
-    """No op of a run matches."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class OpReasons:
     """An op, and the reasons for its placement."""
@@ -57,7 +51,7 @@ def ops_that_match(
     CPU ops come first. Within each group, ops are sorted by host time.
 
     Raises:
-        NoSuchOpError: None matches; the message names similar types.
+        TraceAnalyzerError: None matches; the message names similar types.
     """
     ops, known_as = diagnosis.run.ops, _types_in_the_program(diagnosis)
     matches = [
@@ -73,7 +67,7 @@ def ops_that_match(
         if not alike:
             hint = f"`traceanalyzer tables` writes all of its {counted(len(ops), 'op')}"
         msg = f"{msg}; {hint}"
-        raise NoSuchOpError(msg)
+        raise TraceAnalyzerError(msg)
     rows = rows.sort_values("host_self_ps", ascending=False, kind="stable")
     on_cpu = rows["op_id"].isin(cpu_ops(diagnosis.run)["op_id"])
     rows = pd.concat([rows[on_cpu], rows[~on_cpu]])

@@ -1,7 +1,5 @@
 """Why single ops ran where they did."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 

@@ -15,8 +15,6 @@ With ``texts``, a raw value is the index of its text. Whole numbers of bounded s
 nanoseconds are exact.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import struct

@@ -1,7 +1,5 @@
 """From a diagnosis to its page: all sections, from top to bottom."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from traceanalyzer.diagnosis import Diagnosis

@@ -1,7 +1,5 @@
 """Figures of a run that several sections share, so that all sections show the same ones."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Make records of the report from results of the analysis, with times in microseconds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from functools import partial

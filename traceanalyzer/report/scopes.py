@@ -4,8 +4,6 @@ An op's name contains the scopes it was made in, separated by slashes: Keras lay
 and other `tf.name_scope`s.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final, TypeAlias

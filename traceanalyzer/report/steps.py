@@ -1,7 +1,5 @@
 """Where the time of steps went: the data, the step bar, and the tab Steps and input."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
@@ -18,13 +16,7 @@ from traceanalyzer.report.records import to_record
 from traceanalyzer.report.text import capital, fill, part, prose, sentence, time, word
 from traceanalyzer.run import Run, once_per_run
 from traceanalyzer.step_parts import PARTS, DeviceSteps, step_parts
-from traceanalyzer.tables.steps import (
-    OUTLIER,
-    PARTIAL,
-    REGULAR,
-    WARM_UP,
-    main_steps,
-)
+from traceanalyzer.tables.steps import OUTLIER, PARTIAL, REGULAR, WARM_UP, main_steps
 from traceanalyzer.units import PS_PER_US
 
 _LEFT_OUT: Final = {

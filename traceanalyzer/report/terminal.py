@@ -4,8 +4,6 @@ The first screen has the answer, the step bar, and the changes, in at most 30 li
 printed on request. Names from traces are never read as markup.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal, TypeAlias
 
@@ -87,13 +85,9 @@ class Screen:
             said = said.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
         return Text(said, style=style)
 
-    def prose(self, words: str, style: str = "") -> Text:
-        """Return words on one line, for the console to wrap."""
-        return self(cut(one_line(words), _LONGEST), style)
-
     def inline(self, text: b.Text, style: str = "") -> Text:
-        """Return text within a line."""
-        return self.prose(plain(text), style)
+        """Return text on one line, for the console to wrap."""
+        return self(cut(one_line(plain(text)), _LONGEST), style)
 
     def heading(self, title: str) -> Text:
         """Return a heading with an empty line above it."""
@@ -214,7 +208,7 @@ class Screen:
                 detail = f"{detail[: _DETAIL - 1].rstrip()}…"
             of_it = "" if row.share is None else f" ({share(min(1.0, row.share))})"
             cells = {
-                "Change": change + Text("\n") + self.prose(detail, QUIET) if detail else change,
+                "Change": change + Text("\n") + self.inline((detail,), QUIET) if detail else change,
                 "Where": self.inline(row.where),
                 "Saves": self.inline(row.saves or ("-",)) + self(of_it, QUIET),
                 "Certainty": self(row.certainty or ""),

@@ -1,7 +1,5 @@
 """Format text for readers: harmless names, sentences, inline text, and tables."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 import unicodedata

@@ -3,8 +3,6 @@
 Pictures that only a page can show are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 

@@ -6,8 +6,6 @@ thresholds. So no event is left out, and long ones stay as they are. CPU ops wit
 never merged, unless they are a large part of all events.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """Transfers in the report: their ops, small transfers, device-to-host syncs, and round trips."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Final
