@@ -81,8 +81,6 @@ def test_an_int32_op_on_a_gpu_is_computed_on_the_host() -> None:
         {"T": "int32"},
         "certain",
     )
-    assert blocker_.kernel is not None
-    assert blocker_.kernel.host_memory_args == ("x", "y", "z")
     assert (
         ReplayedExplanations(program.capture_file(), ONE_GPU).of("AddV2", eager_record(number))
         is None
