@@ -1,7 +1,5 @@
 """Groups ops into findings: ops with the same blockers share a finding."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The ops of a run on its CPU, or on the CPU of an assumed GPU machine, and their blockers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

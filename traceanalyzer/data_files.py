@@ -1,7 +1,5 @@
 """Reads the data files of the packages."""
 
-from __future__ import annotations
-
 import tomllib
 from functools import cache
 from importlib.resources import files

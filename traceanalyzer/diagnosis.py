@@ -1,7 +1,5 @@
 """Finds the causes of a run's CPU-placed ops, and counts the ops left unexplained."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The errors for callers. Each message is one line: what failed, why, and what to do."""
 
-from __future__ import annotations
-
 
 class TraceAnalyzerError(Exception):
     """The base class of the errors of this package."""

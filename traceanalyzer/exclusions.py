@@ -4,8 +4,6 @@ TensorFlow places ops by kernels, requests, and colocation (placer.cc, colocatio
 load, and the cost of transfers are often suspected of moving ops to the CPU, but never do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Tables as files: Parquet for programs, CSV for everything else."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Callable

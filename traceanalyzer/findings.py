@@ -1,7 +1,5 @@
 """The record of a finding: why some ops ran on the CPU, with the evidence."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final

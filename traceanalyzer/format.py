@@ -1,7 +1,5 @@
 """Format numbers, durations, sizes, shares, lists, and names for readers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

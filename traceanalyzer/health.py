@@ -1,7 +1,5 @@
 """The limits of a trace: what readers must know before they rely on a report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain

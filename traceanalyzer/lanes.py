@@ -1,7 +1,5 @@
 """The events of each lane of a host: its steps, the streams of its devices, its threads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 

@@ -4,8 +4,6 @@ The edges of a graph are known if a capture recorded it. For an eager op, a capt
 and shapes, but no edges. A trace alone shows only the values that were transferred.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from math import prod

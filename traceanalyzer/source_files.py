@@ -1,7 +1,5 @@
 """Source file names without the folders of their author."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 

@@ -1,7 +1,5 @@
 """Factors between the units of times. Tables hold picoseconds, reports microseconds."""
 
-from __future__ import annotations
-
 from typing import Final
 
 PS_PER_US: Final = 1_000_000

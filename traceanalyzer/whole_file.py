@@ -1,15 +1,10 @@
 """Writes a file whole, or not at all."""
 
-from __future__ import annotations
-
 import os
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def write_whole(file: Path, content: str | bytes) -> None:

@@ -1,7 +1,5 @@
 """The causes, one per file. Each module here that defines `CAUSE` is one; no list names it."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules

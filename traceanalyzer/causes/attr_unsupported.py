@@ -1,7 +1,5 @@
 """No GPU kernel for an attribute."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText

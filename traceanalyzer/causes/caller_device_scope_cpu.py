@@ -1,7 +1,5 @@
 """Function called inside a CPU scope."""
 
-from __future__ import annotations
-
 from traceanalyzer.capture_file.document import lines_text, same_place
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (

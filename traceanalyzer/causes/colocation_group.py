@@ -1,7 +1,5 @@
 """Colocated with an op on the CPU."""
 
-from __future__ import annotations
-
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import blocker_text, is_of_strategy, observed
 from traceanalyzer.placement.blocker import BlockerKind

@@ -1,7 +1,5 @@
 """Op of another library."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator

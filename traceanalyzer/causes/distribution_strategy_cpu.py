@@ -1,7 +1,5 @@
 """A distribution strategy requests the CPU."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from traceanalyzer.capture_file.document import file_name, same_place

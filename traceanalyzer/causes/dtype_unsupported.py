@@ -1,7 +1,5 @@
 """No GPU kernel for the dtype."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

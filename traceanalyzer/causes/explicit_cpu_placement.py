@@ -1,7 +1,5 @@
 """The program requests the CPU."""
 
-from __future__ import annotations
-
 from traceanalyzer.capture_file.document import same_place
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (

@@ -1,7 +1,5 @@
 """Follows a neighbor."""
 
-from __future__ import annotations
-
 from traceanalyzer.causes._cause import Blocker, Cause, CauseMatch, CpuOp
 from traceanalyzer.causes.knowledge.finding_text import observed
 

@@ -1,7 +1,5 @@
 """Moved to the host by a graph optimizer."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """Placed on the GPU, computed on the host."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Part of the input pipeline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

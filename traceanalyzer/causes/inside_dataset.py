@@ -1,7 +1,5 @@
 """Computed inside a dataset."""
 
-from __future__ import annotations
-
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import switch_of
 from traceanalyzer.causes.knowledge.finding_text import observed

@@ -1,7 +1,5 @@
 """TensorFlow prefers the CPU kernel."""
 
-from __future__ import annotations
-
 from traceanalyzer.causes._cause import Blocker, Cause, CauseMatch, CpuOp
 from traceanalyzer.causes.knowledge.finding_text import made_at, observed
 from traceanalyzer.placement.blocker import BlockerKind

@@ -1,7 +1,5 @@
 """A library requests the CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """The program continued on the CPU after memory ran out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from traceanalyzer.capture_file.document import CaptureFile, CaughtError, line_text, same_place

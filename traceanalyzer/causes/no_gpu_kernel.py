@@ -1,7 +1,5 @@
 """No GPU kernel."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText

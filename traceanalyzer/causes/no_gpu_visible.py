@@ -1,7 +1,5 @@
 """TensorFlow used no GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final

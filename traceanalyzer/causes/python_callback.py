@@ -1,7 +1,5 @@
 """Python called from a graph."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

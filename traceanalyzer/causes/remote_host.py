@@ -1,7 +1,5 @@
 """Placed on another task of the cluster."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Uses a resource on the CPU."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

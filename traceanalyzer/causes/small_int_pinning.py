@@ -1,7 +1,5 @@
 """Small integer ops kept on the host."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText

@@ -1,7 +1,5 @@
 """XLA cannot compile a function."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """What a user can change, and what each change saves: findings grouped by edit."""
 
-from __future__ import annotations
-
 from traceanalyzer.changes.find import changes_of as changes_of
 from traceanalyzer.model.changes import Candidate as Candidate
 from traceanalyzer.model.changes import Change as Change

@@ -1,7 +1,5 @@
 """Changes that save time unrelated to placement: input, values read back, launches, Python."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Edits of the program's own lines: devices of scopes, dtypes, and arguments."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Sequence

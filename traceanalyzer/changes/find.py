@@ -1,7 +1,5 @@
 """Finds the changes that a user can make, largest saving first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Changes that move ops to the GPU: one for each remedy, with the edit of the user's line."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping, Sequence

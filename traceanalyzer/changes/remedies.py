@@ -3,8 +3,6 @@
 One `tf.device` scope can put a variable, its initial value, and all ops that read it on the CPU.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

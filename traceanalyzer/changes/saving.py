@@ -1,7 +1,5 @@
 """The saving of a change: bounds per step if a GPU waited, otherwise the host time of its ops."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Final, Literal
 

@@ -1,7 +1,5 @@
 """Changes for unknown causes: ops on the CPU, and a GPU that TensorFlow does not see."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

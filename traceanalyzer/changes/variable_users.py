@@ -5,8 +5,6 @@ result has another dtype, such as a comparison. The other inputs of these ops ne
 for numbers in the same line. Of eager ops, only those that use the variable directly are known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 

@@ -1,23 +1,18 @@
 """Compare a report with a budget and a baseline."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from datetime import date
+from typing import Any, Final
 
 from msgspec.structs import asdict
 
+from traceanalyzer.check.budget import Accepted, Budget, Forbidden, Limits
 from traceanalyzer.compare.reports import findings_of
 from traceanalyzer.compare.step_times import compared_step_times
 from traceanalyzer.format import counted, duration, series, share
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from datetime import date
-
-    from traceanalyzer.check.budget import Accepted, Budget, Forbidden, Limits
-    from traceanalyzer.model import Finding, OpRef, Report
+from traceanalyzer.model import Finding, OpRef, Report
 
 _MOST_NAMED: Final = 3  # ops of a line
 

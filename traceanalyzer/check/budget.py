@@ -1,19 +1,15 @@
 """Budgets in TOML: limits, forbidden findings and ops, and accepted findings."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Collection
 from datetime import date
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable, series
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
 
 _US: Final = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
 _FIGURE: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(\D*)")

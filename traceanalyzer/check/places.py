@@ -1,16 +1,12 @@
 """Source files of a report as paths below the folder that a check runs in."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from traceanalyzer.check.breaches import Breach
+from traceanalyzer.check.breaches import Breach
 
 _MOST_FILES: Final = 200_000
 _SKIPPED: Final = frozenset({"node_modules", "site-packages", "__pycache__"})

@@ -1,7 +1,5 @@
 """What differs between two runs, as sentences with the ops they are about."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """A comparison as JSON."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from typing import Any, Final

@@ -1,19 +1,13 @@
 """The edits of a report, applied to the text of a program's files but not to the files."""
 
-from __future__ import annotations
-
 import tokenize
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from traceanalyzer.model import Finding, Report
-    from traceanalyzer.model.changes import Change, Edit
+from traceanalyzer.model import Finding, Report
+from traceanalyzer.model.changes import Change, Edit
 
 
 def changes_for(report: Report, finding: Finding) -> tuple[Change, ...]:

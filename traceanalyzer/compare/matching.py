@@ -1,7 +1,5 @@
 """Matches the ops of two runs, although names and numbers differ."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence

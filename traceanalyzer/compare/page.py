@@ -1,7 +1,5 @@
 """A comparison as a page of the report's blocks."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from msgspec.structs import replace

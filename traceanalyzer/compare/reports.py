@@ -1,8 +1,8 @@
 """Reports to compare or check: of a trace, or read from a `report.json`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
@@ -17,10 +17,6 @@ from traceanalyzer.model import (
     TraceWhere,
     Where,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 _LARGEST_BYTES: Final = 1 << 30
 _AGAIN: Final = "write it with `traceanalyzer report PATH --json FILE`"

@@ -1,18 +1,13 @@
 """Whether the steps of two runs take different times, or only vary."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.model import Report
+from traceanalyzer.model import Report
 
 Times: TypeAlias = "NDArray[np.float64]"
 FEWEST_STEPS: Final = 5  # regular steps of a run, below which nothing is claimed

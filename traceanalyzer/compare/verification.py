@@ -1,7 +1,5 @@
 """Whether a fix helped: a finding of one run, looked up in a run after the fix."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A line of the checklist; its texts are in `data/checks.toml`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,25 +1,19 @@
 """The checklist: every check, from the bottom up, and the verdict."""
 
-from __future__ import annotations
-
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from traceanalyzer.doctor.check import found
+from traceanalyzer.doctor.check import Check, found
 from traceanalyzer.doctor.devices import VISIBLE, check_devices, check_variables, visible_gpus
+from traceanalyzer.doctor.facts import Limit, MachineFacts, Script
 from traceanalyzer.doctor.hardware import check_driver, check_gpu
 from traceanalyzer.doctor.installation import check_import, check_installation
 from traceanalyzer.doctor.libraries import check_libraries, check_profiling
 from traceanalyzer.doctor.tensorflow_log import reasons
 from traceanalyzer.format import counted, listed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.doctor.check import Check
-    from traceanalyzer.doctor.facts import Limit, MachineFacts, Script
 
 _MEMORY: Final = frozenset(
     {

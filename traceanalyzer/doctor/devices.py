@@ -1,19 +1,13 @@
 """The checks of variables that hide GPUs, and of the GPUs that remain."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from traceanalyzer.doctor.check import found
+from traceanalyzer.doctor.check import Check, found
+from traceanalyzer.doctor.facts import CudaGpu, MachineFacts
 from traceanalyzer.doctor.knowledge import misfits, table
 from traceanalyzer.format import counted, listed, size_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from traceanalyzer.doctor.check import Check
-    from traceanalyzer.doctor.facts import CudaGpu, MachineFacts
 
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 _MINIMUM: Final = "TF_MIN_GPU_MULTIPROCESSOR_COUNT"

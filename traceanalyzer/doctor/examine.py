@@ -1,18 +1,17 @@
 """Examines a machine: starts the probes side by side, each with a time limit, and diagnoses."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from traceanalyzer.doctor.checklist import diagnose, has_obstacle
+from traceanalyzer.doctor.checklist import Diagnosis, diagnose, has_obstacle
 from traceanalyzer.doctor.facts import (
     Answer,
     Driver,
@@ -25,15 +24,9 @@ from traceanalyzer.doctor.facts import (
     Script,
 )
 from traceanalyzer.doctor.knowledge import libraries_of, table
-from traceanalyzer.doctor.probing import Probe
+from traceanalyzer.doctor.probing import Probe, ProbeResult
 from traceanalyzer.doctor.tensorflow_log import log_lines
 from traceanalyzer.errors import TraceAnalyzerError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from traceanalyzer.doctor.checklist import Diagnosis
-    from traceanalyzer.doctor.probing import ProbeResult
 
 _Record = TypeVar("_Record")
 _HIDES: Final = "CUDA_VISIBLE_DEVICES"

@@ -1,7 +1,5 @@
 """The facts about a machine and its TensorFlow, as the probes find them."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field

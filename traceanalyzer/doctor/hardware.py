@@ -1,19 +1,12 @@
 """The checks of the GPU and its driver."""
 
-from __future__ import annotations
+from collections.abc import Iterator
+from typing import Final
 
-from typing import TYPE_CHECKING, Final
-
-from traceanalyzer.doctor.check import found
-from traceanalyzer.doctor.facts import NVIDIA, numbers
+from traceanalyzer.doctor.check import Check, found
+from traceanalyzer.doctor.facts import NVIDIA, MachineFacts, numbers
 from traceanalyzer.doctor.knowledge import table
 from traceanalyzer.format import listed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.doctor.check import Check
-    from traceanalyzer.doctor.facts import MachineFacts
 
 _AMD: Final = "0x1002"
 _FOREIGN_DRIVERS: Final = ("nouveau", "vfio-pci")

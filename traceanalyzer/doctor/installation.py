@@ -1,20 +1,13 @@
 """The checks of the interpreter and of the TensorFlow in it."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from traceanalyzer.doctor.check import found
-from traceanalyzer.doctor.facts import numbers
+from traceanalyzer.doctor.check import Check, found
+from traceanalyzer.doctor.facts import Installation, MachineFacts, numbers
 from traceanalyzer.doctor.knowledge import import_error, table
 from traceanalyzer.format import listed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceanalyzer.doctor.check import Check
-    from traceanalyzer.doctor.facts import Installation, MachineFacts
 
 _NO_AVX: Final = ", since the processor lacks AVX, which TensorFlow's packages need"
 _WINDOWS_LAST: Final = (2, 10)  # the last version that supports GPUs on Windows itself

@@ -1,20 +1,16 @@
 """The doctor's knowledge, from `data/*.toml`; each entry names its source."""
 
-from __future__ import annotations
-
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from traceanalyzer.doctor.facts import numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, kw_only=True)

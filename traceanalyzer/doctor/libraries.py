@@ -1,21 +1,14 @@
 """The checks of the CUDA libraries that TensorFlow opens."""
 
-from __future__ import annotations
-
 import os
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from traceanalyzer.doctor.check import found
-from traceanalyzer.doctor.facts import numbers
+from traceanalyzer.doctor.check import Check, found
+from traceanalyzer.doctor.facts import Installation, Library, MachineFacts, numbers
 from traceanalyzer.format import listed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from traceanalyzer.doctor.check import Check
-    from traceanalyzer.doctor.facts import Installation, Library, MachineFacts
 
 _ABSENT: Final = "cannot open shared object file: No such file"
 _CUDNN: Final = re.compile(r"(nvidia-cudnn-cu\d+)[^;]*?>=\s*([\d.]+)")

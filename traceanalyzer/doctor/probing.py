@@ -1,7 +1,5 @@
 """Runs a probe in a child process with a time limit: none can hang or crash the caller."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -9,14 +7,12 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from traceanalyzer.doctor.facts import Failure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _MOST_BYTES: Final = 1_000_000  # of output
 _LONGEST_LINE: Final = 1000

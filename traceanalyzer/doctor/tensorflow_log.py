@@ -5,14 +5,10 @@ The two forms of lines; abseil's is used since about 2.18:
     I0000 00:00:1795263718.987488    4311 dump_graph.cc:245] Dumped Graph to ...
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from typing import Final
 
 _MOST_LINES: Final = 500
 _LOG_LINE: Final = re.compile(

@@ -1,7 +1,5 @@
 """The record of a blocker: one thing that keeps an op off the GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum

@@ -4,8 +4,6 @@ Blockers are removed in the order in which they take effect, until the op moves.
 need not have been removed are dropped. Each remaining blocker alone keeps the op on the CPU.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

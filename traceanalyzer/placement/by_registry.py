@@ -3,8 +3,6 @@
 With a capture, the placement is replayed, which shows more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple

@@ -1,7 +1,5 @@
 """The calls of a program's functions, with the devices under which their graphs are placed."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

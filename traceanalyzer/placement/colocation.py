@@ -3,8 +3,6 @@
 See `ColocationGraph` (core/common_runtime/colocation_graph.cc).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TypeAlias
 

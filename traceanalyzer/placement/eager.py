@@ -5,8 +5,6 @@ See `EagerOperation::Execute`, `MaybePinToResourceDevice` and `MaybePinSmallOpsT
 `EagerContext::SelectDevice` (context.cc).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple

@@ -3,8 +3,6 @@
 The placement is replayed, and blockers are found by replaying it again without them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -9,27 +9,20 @@ optimizer have the same effect. Ops that may be on the CPU for one of these reas
 unexplained. `tests/labelled/calibration.py` measures how many of the other answers are right.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from traceanalyzer.capture_file.document import Resource
-from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.blocker import Blocker, BlockerKind, Link
 from traceanalyzer.placement.devices import CPU, GPU
-from traceanalyzer.placement.registry import DEFAULT, nearest
+from traceanalyzer.placement.explanations import PlacementExplanation
+from traceanalyzer.placement.registry import DEFAULT, Registry, nearest
 from traceanalyzer.placement.scopes import habit_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from traceanalyzer.placement.blocker import Link
-    from traceanalyzer.placement.explanations import PlacementExplanation
-    from traceanalyzer.placement.registry import Registry
 
 # Common dtypes; few programs use others.
 USUAL: Final = frozenset(

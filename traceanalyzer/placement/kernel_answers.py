@@ -3,8 +3,6 @@
 Types have their names in Python (`float32`); elsewhere, they have TensorFlow's (`float`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches

@@ -4,8 +4,6 @@ The lookup follows TensorFlow's: it tries each combination of values for the att
 constrain. Combinations that neither a CPU nor a GPU kernel accepts are ignored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property

@@ -5,26 +5,19 @@ See `LowerFunctionalOpsPass` (core/common_runtime/lower_functional_ops.cc) and `
 are left out: they do not decide where other ops run.
 """
 
-from __future__ import annotations
-
 from collections import deque
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from traceanalyzer.capture_file.function_records import split_input
-from traceanalyzer.capture_file.graph_def import graph_of
+from traceanalyzer.capture_file.document import Attributes, Json
+from traceanalyzer.capture_file.function_records import FunctionBody, Graph, split_input
+from traceanalyzer.capture_file.graph_def import AttributePool, graph_of
 from traceanalyzer.placement.calls import FORWARDED, called_in
 from traceanalyzer.placement.kernel_tables import AttributesError
 from traceanalyzer.placement.nodes import ARGUMENTS, classes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from traceanalyzer.capture_file.document import Attributes, Json
-    from traceanalyzer.capture_file.function_records import FunctionBody, Graph
-    from traceanalyzer.capture_file.graph_def import AttributePool
-    from traceanalyzer.placement.registry import Registry
+from traceanalyzer.placement.registry import Registry
 
 # What TensorFlow adds to the name of a call, a loop, or a branch for the functions it calls.
 _ADDED: Final = {

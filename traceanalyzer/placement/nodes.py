@@ -3,8 +3,6 @@
 They do not depend on requests or the machine, so one graph's facts serve all its placements.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

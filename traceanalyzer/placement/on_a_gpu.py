@@ -1,7 +1,5 @@
 """Finds code of a captured program that may build other graphs on a machine with a GPU."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

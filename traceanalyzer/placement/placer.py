@@ -4,8 +4,6 @@ See `Placer::Run` (core/common_runtime/placer.cc). The rules are those of 2.12 t
 tested against TensorFlow with an emulated GPU.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

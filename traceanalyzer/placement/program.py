@@ -4,8 +4,6 @@ Eager ops come first, because they decide where resources are. Then come the fun
 program calls, each with the devices of its arguments; then the functions that those call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod

@@ -1,7 +1,5 @@
 """Adds the recorded lines, scopes, and resources to the blockers of an op."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace

@@ -3,8 +3,6 @@
 All answers hold in every version of TensorFlow from 2.12 on that has a table.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice

@@ -8,8 +8,6 @@ keras/src/backend/tensorflow/optimizer.py), `tf.function` initializes a variable
 (core/common_runtime/lower_while_op.cc). Without a GPU, all these request the CPU by its full name.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Operations on columns of flags, numbers and texts, and on nested events."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

@@ -8,8 +8,6 @@ launch, the device's clock is early by the difference. If a call launches many k
 (`cuGraphLaunch`), only the first shows this. Clocks also drift, so some work is even earlier.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

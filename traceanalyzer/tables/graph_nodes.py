@@ -10,8 +10,6 @@ in TensorFlow 2.12). The OpDef, which shows which attributes are types, must cer
 the program's TensorFlow version.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The occurrences of ops on a host's threads: an entry for each time an op ran."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Builds the tables of one host."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Final

@@ -13,8 +13,6 @@ longest common subsequences of the two pair it with a record of the same signatu
 worse than none.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

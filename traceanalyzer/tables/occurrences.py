@@ -7,8 +7,6 @@ There is an exception: below host tracer level 3, an op placed on a GPU leaves n
 host event and a kernel of the same name are two ops, unless the kernel was launched in the event.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """The op table: a row for each op of a host, with its durations and where it ran."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from pathlib import PureWindowsPath

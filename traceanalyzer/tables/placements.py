@@ -19,8 +19,6 @@
 `none`             there is no evidence
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Sequence

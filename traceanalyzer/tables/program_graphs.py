@@ -5,28 +5,26 @@ another call of the function, or from another run of the program, so it proves n
 partitions in a RunMetadata show where nodes ran; for other graphs, the trace does.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from traceanalyzer.capture_file.document import CaptureFile, Note, Scope
-from traceanalyzer.capture_file.function_records import UNKNOWN, Definition, Function, Instance
+from traceanalyzer.capture_file.document import Attributes, CaptureFile, Note, Scope
+from traceanalyzer.capture_file.function_records import (
+    UNKNOWN,
+    Definition,
+    Function,
+    Graph,
+    Instance,
+)
+from traceanalyzer.capture_file.graph_files import ProgramGraph, ProgramGraphs
 from traceanalyzer.format import counted, listed
-from traceanalyzer.placement.lowering import lowered
+from traceanalyzer.placement.lowering import Lowered, lowered
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, describe
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.tables.graph_nodes import base_names
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from traceanalyzer.capture_file.document import Attributes
-    from traceanalyzer.capture_file.function_records import Graph
-    from traceanalyzer.capture_file.graph_files import ProgramGraph, ProgramGraphs
-    from traceanalyzer.placement.lowering import Lowered
 
 # Grappler can move small tensors after the placer, mostly integers (pin_to_host_optimizer.cc; it is
 # off by default). The graphs do not show it, so the placer's choice for such ops is unknown.

@@ -4,8 +4,6 @@ A capture file beside a trace may belong to another recording: it was copied the
 of the same name overwrote the trace. Its devices and source lines would then be wrong.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

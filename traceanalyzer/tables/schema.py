@@ -1,7 +1,5 @@
 """The tables. `schema.toml` lists their columns, with dtypes and meanings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -6,33 +6,30 @@ those that cost nothing, and those that have become cheap after some runs. Other
 the trace was recorded, or nothing shows whether they did. None of them has a duration.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.capture_file.document import is_session
-from traceanalyzer.capture_file.function_records import UNKNOWN, split_input
+from traceanalyzer.capture_file.document import CaptureFile, is_session
+from traceanalyzer.capture_file.function_records import (
+    UNKNOWN,
+    Function,
+    Graph,
+    Instance,
+    split_input,
+)
 from traceanalyzer.data_files import toml
 from traceanalyzer.placement.calls import functions_of_datasets, functions_of_steps
 from traceanalyzer.tables.functions import base_and_counter
-from traceanalyzer.tables.graph_nodes import GraphNodes
-from traceanalyzer.tables.joined import distinct_records
+from traceanalyzer.tables.graph_nodes import GraphNodes, OpRecord
+from traceanalyzer.tables.joined import Joined, distinct_records
+from traceanalyzer.tables.occurrences import OpOccurrences
+from traceanalyzer.tables.recording import TracerFacts
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, OPTIONALS, Role, role_of_type
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.capture_file.function_records import Function, Graph, Instance
-    from traceanalyzer.tables.graph_nodes import OpRecord
-    from traceanalyzer.tables.joined import Joined
-    from traceanalyzer.tables.occurrences import OpOccurrences
-    from traceanalyzer.tables.recording import TracerFacts
 
 _FACTS: Final = toml("placement/data/without_events.toml")
 _TYPES: Final = {name: frozenset(entry["ops"]) for name, entry in _FACTS.items()}

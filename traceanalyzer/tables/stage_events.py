@@ -7,8 +7,6 @@ stage. If the event is within another stage's event, it is that stage's input. A
 element that is not ready yet.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final, NamedTuple
 

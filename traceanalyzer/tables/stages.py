@@ -1,7 +1,5 @@
 """The table of input pipeline stages: their requests, durations and settings."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Finds the steps, from markers or otherwise from repeated calls, and classifies them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

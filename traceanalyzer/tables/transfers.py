@@ -1,7 +1,5 @@
 """The table of transfers, with the ops that produce and consume the values."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

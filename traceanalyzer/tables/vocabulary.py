@@ -3,8 +3,6 @@
 Comments give the source of a name: `xprof` is openxla/xprof, other files are TensorFlow's.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """Advice on ops and libraries, from `causes/data/*.toml`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Recorded errors: where they were raised and caught, and the ops that handlers put on the CPU."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import dataclass

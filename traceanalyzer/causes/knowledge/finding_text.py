@@ -1,7 +1,5 @@
 """Phrases that findings share: ops and their lines, devices, blockers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

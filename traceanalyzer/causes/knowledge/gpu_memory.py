@@ -4,8 +4,6 @@ The sources are the trace's allocator events and, in a capture, `get_memory_info
 the data is too large for the GPU, that is likely why a scope requests the CPU.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
